@@ -22,7 +22,8 @@ struct Mistake {
   std::string message, hint;
 };
 
-// Why there is no answer: either mistakes in the input, or a sentence that says what failed.
+// The reason why there is no answer: either mistakes in the input, or a sentence that says what
+// failed.
 struct Failure {
   std::vector<Mistake> mistakes;
   std::string reason;

@@ -8,8 +8,8 @@
 
 namespace stepcast {
 
-// Returns the next block of a text. A block stays valid until the next call. An empty block marks
-// the end of the text.
+// A function that returns the next block of a text. A block stays valid until the next call. An
+// empty block marks the end of the text.
 using TextBlocks = std::function<std::string_view()>;
 
 // A stream buffer for parsers that read streams and call back for each value. It limits how far a
@@ -17,16 +17,16 @@ using TextBlocks = std::function<std::string_view()>;
 // memory with one endless value or endless nesting.
 class BlockBuffer final : public std::streambuf {
  public:
-  // Thrown through the parser when it reads too far.
+  // The exception that is thrown through the parser if it reads too far.
   struct TooFarAhead {};
 
-  // `farthest`: the maximum number of bytes, rounded up to a block, that may be read between calls
-  // of Used().
+  // `farthest` is the maximum number of bytes, rounded up to a block, that may be read between
+  // calls of Used().
   BlockBuffer(TextBlocks blocks, std::size_t farthest)
       : blocks_(std::move(blocks)), farthest_(farthest) {}
 
-  // Call from the parser's callbacks: restarts the limit, because the text read so far has been
-  // used.
+  // Restarts the limit, because the text read so far has been used. The parser's callbacks call
+  // this function.
   void Used() { ahead_ = 0; }
 
  protected:

@@ -22,7 +22,8 @@ inline constexpr CollectiveKind kCollectiveKinds[] = {
     CollectiveKind::kBroadcast, CollectiveKind::kReduce,        CollectiveKind::kScatter,
     CollectiveKind::kGather,    CollectiveKind::kAllToAll,      CollectiveKind::kSendRecv};
 
-// The kinds in step programs, which lowering writes, cost code prices and devices execute.
+// The kinds that occur in step programs. Lowering writes them, cost code prices them, and devices
+// execute them.
 inline constexpr CollectiveKind kProgramCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kBroadcast, CollectiveKind::kAllToAll};
@@ -32,8 +33,8 @@ inline constexpr CollectiveKind kMeasuredCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kBroadcast, CollectiveKind::kAllToAll,      CollectiveKind::kSendRecv};
 
-// The name in files and output: all_reduce, reduce_scatter, all_gather, broadcast, reduce, scatter,
-// gather, all_to_all or send_recv.
+// Returns the name in files and output: all_reduce, reduce_scatter, all_gather, broadcast, reduce,
+// scatter, gather, all_to_all or send_recv.
 constexpr std::string_view Name(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::kAllReduce:

@@ -10,22 +10,24 @@
 
 namespace stepcast {
 
-// kTf32 is stored as fp32, and tensor cores read 19 of its bits. kMxfp8 has 8 bits and a scale for
-// every 32 elements; kNvfp4 has 4 bits and a scale for every 16. Blackwell's tensor cores read both
-// (OCP Microscaling Formats 1.0; Transformer Engine, docs/features/low_precision_training). These
-// three are types only of matrix products: nothing is stored, moved or reduced in them.
+// The types of numbers. kTf32 is stored as fp32; tensor cores read 19 of its bits. kMxfp8 has 8
+// bits and a scale for every 32 elements; kNvfp4 has 4 bits and a scale for every 16 elements.
+// Blackwell's tensor cores read both (OCP Microscaling Formats 1.0; Transformer Engine,
+// docs/features/low_precision_training). These three are types only of matrix products: nothing is
+// stored, moved or reduced in them.
 enum class DataType : std::uint8_t { kFp32, kBf16, kFp16, kFp8, kTf32, kMxfp8, kNvfp4 };
 inline constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, DataType::kFp16,
-                                          DataType::kFp8, DataType::kTf32, DataType::kMxfp8,
+                                          DataType::kFp8,  DataType::kTf32, DataType::kMxfp8,
                                           DataType::kNvfp4};
 inline constexpr std::size_t kDataTypeCount = std::size(kDataTypes);
 
-// Whether kernels cast from 16 bits to this type, only for matrix products.
+// Returns whether kernels cast from 16 bits to this type, only for matrix products.
 constexpr bool IsQuantized(DataType type) {
   return type == DataType::kFp8 || type == DataType::kMxfp8 || type == DataType::kNvfp4;
 }
 
-// Bytes of one element, without scales. For kNvfp4: 1, although two elements share a byte.
+// Returns the bytes of one element, without scales. The result for kNvfp4 is 1, although two
+// elements share a byte.
 constexpr std::int64_t SizeOf(DataType type) {
   switch (type) {
     case DataType::kFp32:
@@ -42,14 +44,14 @@ constexpr std::int64_t SizeOf(DataType type) {
   return 0;
 }
 
-// Bytes of `elements` elements, including one byte for each block's scale.
+// Returns the bytes of `elements` elements, including one byte for the scale of each block.
 constexpr Bytes BytesOf(std::int64_t elements, DataType type) {
   if (type == DataType::kMxfp8) return Bytes(elements + (elements + 31) / 32);
   if (type == DataType::kNvfp4) return Bytes((elements + 1) / 2 + (elements + 15) / 16);
   return Bytes(elements * SizeOf(type));
 }
 
-// The name in scenario files: fp32, bf16, fp16, fp8, tf32, mxfp8, nvfp4.
+// Returns the name in scenario files: fp32, bf16, fp16, fp8, tf32, mxfp8, nvfp4.
 constexpr std::string_view Name(DataType type) {
   switch (type) {
     case DataType::kFp32:

@@ -17,7 +17,7 @@ struct Location {
   int column = 0;
 };
 
-// One mistake in the user's input. Bugs of the program itself are STEPCAST_CHECKs instead.
+// A mistake in the user's input. Bugs of the program itself are reported by STEPCAST_CHECK instead.
 struct Diagnostic {
   std::string code;  // stable, dotted, documented in docs/errors/: "input.unknown-key"
   Location location;
@@ -31,16 +31,16 @@ using Diagnostics = std::vector<Diagnostic>;
 template <typename T>
 using Result = tl::expected<T, Diagnostics>;
 
-// "file:line:column: error[code]: message\n  hint: ...\n". Line and column are omitted if they are
-// 0.
+// Returns "file:line:column: error[code]: message\n hint: ...\n". Line and column are omitted if
+// they are 0.
 std::string Format(const Diagnostic& diagnostic);
 std::string Format(const Diagnostics& diagnostics);
 
-// The entry of `known` nearest to `word` by edit distance. Empty if none is near enough for `word`
-// to be a typing mistake. For hints: "did you mean ...".
+// Returns the word of `known` that is most similar to `word` by edit distance. The result is empty
+// if no word is so similar that `word` may be a typing mistake. Used for hints: "did you mean ...".
 std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& known);
 
-// The user's text as shown in a message: in quotes, on one line, with control characters escaped,
+// Returns the user's text for a message: in quotes, on one line, with control characters escaped,
 // and truncated to `longest` bytes.
 std::string Quoted(std::string_view value, std::string_view quote = "'", std::size_t longest = 120);
 

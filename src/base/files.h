@@ -15,8 +15,8 @@
 
 namespace stepcast {
 
-// Opens named pipes. Opening waits for the process at the other end; if that takes more than two
-// seconds, a line on stderr says what the command waits for.
+// Opens named pipes. Opening waits for the process at the other end. If that takes more than two
+// seconds, a line on stderr states what the command waits for.
 
 // Returns the descriptor, or -1 with errno. When it returns, the first bytes have arrived or the
 // writer has closed the pipe. Reads from the descriptor block.
@@ -26,20 +26,20 @@ int OpenPipeToRead(const std::string& path);
 // Symbolic links are not followed.
 int OpenPipeToWrite(const std::string& path);
 
-// Decides to which file an output's name leads, and which symbolic links may be followed. Every
-// command that writes a file calls these functions.
+// Determines the file that an output's name refers to, and the symbolic links that may be followed.
+// Every command that writes a file calls these functions.
 
-// The file to which an output's name refers after all symbolic links have been followed.
+// The file that an output's name refers to, after all symbolic links have been followed.
 struct Destination {
   std::string path;                   // without links; the file may not exist yet
   std::optional<struct stat> status;  // of the existing file; none: there is no file
-  // The descriptor of this process to which the name refers: 1 for /dev/stdout. `path` is then the
-  // link in /proc.
+  // The descriptor of this process that the name refers to, such as 1 for /dev/stdout; `path` is
+  // then the link in /proc. None if the name refers to no descriptor.
   std::optional<int> descriptor;
 };
 
-// Whether a link, pipe or device belongs to the caller or to the system. In a folder that everyone
-// may write to, such as /tmp, another user's link can lead anywhere.
+// Returns whether a link, pipe or device belongs to the caller or to the system. In a folder that
+// everyone may write to, such as /tmp, a link of another user can lead anywhere.
 bool BelongsToCallerOrSystem(const struct stat& status);
 
 // Follows all links in a path, including those in its folders. A path that continues below a file
@@ -51,31 +51,31 @@ bool BelongsToCallerOrSystem(const struct stat& status);
 //   it with a link.
 tl::expected<Destination, std::string> FollowTrustedLinks(const std::string& path);
 
-// "cannot write 'PATH': it belongs to another user".
+// Returns the error "cannot write 'PATH': it belongs to another user".
 std::string AnothersOutput(const std::string& path);
 
-// Maximum size of an input file, so that a wrong path cannot fill the memory.
+// The maximum size of an input file in bytes, so that a wrong path cannot fill the memory.
 inline constexpr std::size_t kLargestInputFile = std::size_t{16} << 20;
 
-// Reads a whole text file. On failure, appends the reason and returns nothing: the file does not
-// exist, is a directory or a device, cannot be read, is larger than kLargestInputFile, or is not
-// text.
+// Reads a whole text file. On failure, appends the reason and returns none. The file may not exist,
+// be a directory or a device, not be readable, be larger than kLargestInputFile, or not be text.
 std::optional<std::string> ReadTextFile(const std::string& path, Diagnostics& diagnostics);
 
-// Like ReadTextFile, but the content need not be valid text, because output of other tools may
-// contain terminal escape sequences. The caller must check the content.
+// Reads a file as ReadTextFile does, but the content need not be valid text, because the output of
+// other tools may contain terminal escape sequences. The caller must check the content.
 std::optional<std::string> ReadAnyFile(const std::string& path, Diagnostics& diagnostics);
 
-// Whether `text`, read from `file`, is allowed in an input file: UTF-8 without control characters
-// other than tabs and line ends. If not, appends the position of the first invalid character.
+// Returns whether `text`, read from `file`, is allowed in an input file: UTF-8 without control
+// characters other than tabs and line ends. If not, appends a mistake at the first invalid
+// character.
 bool CheckText(std::string_view text, const std::string& file, Diagnostics& diagnostics);
 
-// An open input file. Commands open every input file here: regular files and pipes, never
+// An open input file. Commands open all input files with this class: regular files and pipes, never
 // directories or devices. Opening a named pipe waits for its writer.
 class InputFile {
  public:
-  // On failure, appends the reason and returns nothing: the file does not exist, is a directory or
-  // a device, or may not be read.
+  // Opens a file. On failure, appends the reason and returns none: the file does not exist, is a
+  // directory or a device, or may not be read.
   static std::optional<InputFile> Open(const std::string& path, Diagnostics& diagnostics);
 
   InputFile(InputFile&& other) noexcept;
@@ -84,8 +84,8 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
   ~InputFile();
 
-  // Fills `room`. Returns fewer bytes only at the end of the file. If reading fails, appends the
-  // reason and returns nothing.
+  // Fills `room` and returns the number of bytes read, which is smaller than `room` only at the end
+  // of the file. If reading fails, appends the reason and returns none.
   std::optional<std::size_t> Read(std::span<char> room, Diagnostics& diagnostics);
   const std::string& path() const { return path_; }
 
@@ -96,12 +96,12 @@ class InputFile {
   int descriptor_ = -1;
 };
 
-// A 64-bit FNV-1a hash of a content, and its length: "1f0e2d3c4b5a6978-1234". It detects accidental
-// changes, but not deliberate collisions.
+// Returns a 64-bit FNV-1a hash of a content, and the content's length: "1f0e2d3c4b5a6978-1234". The
+// digest detects accidental changes, but not deliberate collisions.
 std::string ContentDigest(std::string_view content);
 
-// While an object of this class lives, it records the files that the functions in this header read
-// on the object's thread.
+// Records the files that the functions of this header read on the object's thread during the
+// object's life.
 class FilesRead {
  public:
   FilesRead();
@@ -109,14 +109,14 @@ class FilesRead {
   FilesRead(const FilesRead&) = delete;
   FilesRead& operator=(const FilesRead&) = delete;
 
-  // Digests of the contents, by the path under which the file was opened.
+  // Returns the digests of the contents, by the path under which each file was opened.
   const std::map<std::string, std::string>& digests() const { return digests_; }
 
-  // The paths under which files were opened on this thread since its outermost FilesRead was
-  // created.
+  // Returns the paths under which files were opened on this thread since its outermost FilesRead
+  // was created.
   static std::vector<std::string> PathsOfThread();
 
-  // Called by files.cc.
+  // Only files.cc calls this function.
   static void Note(const std::string& path, std::string_view content);
 
  private:

@@ -17,16 +17,16 @@
 //           broadcast, reduce, send_recv 1
 namespace stepcast {
 
-// The size that nccl-tests really uses if `asked` is requested. For all-gather, reduce-scatter and
-// all-to-all, it divides the buffer among the ranks in whole units of 16 bytes. The result may be
-// zero.
+// Returns the size that nccl-tests uses if `asked` is requested. For all-gather, reduce-scatter and
+// all-to-all, nccl-tests divides the buffer among the ranks in whole units of 16 bytes. The result
+// may be zero.
 Bytes NcclTestsSize(CollectiveKind kind, Bytes asked, int ranks);
 
-// The factor from algbw to busbw. Requires ranks >= 1.
+// Returns the factor from algbw to busbw. Requires ranks >= 1.
 double BusFactor(CollectiveKind kind, int ranks);
 
-// The collective that a program of nccl-tests runs, by the program's file name ("all_reduce_perf",
-// "/opt/nccl-tests/build/alltoall_perf_mpi") or by its name in JSON ("AllReduce").
+// Returns the collective that a program of nccl-tests runs. `program` is the program's file name
+// ("all_reduce_perf", "/opt/nccl-tests/build/alltoall_perf_mpi") or its name in JSON ("AllReduce").
 std::optional<CollectiveKind> CollectiveOfNcclTest(std::string_view program);
 
 }  // namespace stepcast

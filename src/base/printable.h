@@ -9,10 +9,10 @@ namespace stepcast {
 // Makes text from other processes and files safe to print on a terminal. Escapes the same
 // characters as Quoted (diagnostic.h).
 
-// The text on one line: line ends are escaped too.
+// Returns the text on one line: line ends are escaped too.
 std::string Printable(std::string_view text);
 
-// The text with its line ends kept.
+// Returns the text with its line ends kept.
 std::string PrintableLines(std::string_view text);
 
 // The maximum number of mistakes that a command prints; the number of further mistakes follows.

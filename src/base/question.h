@@ -9,10 +9,12 @@
 #include <vector>
 
 // A question as values: its settings, each with a name, a type, a help text and a variable.
-// Commands take their options from them, and `stepcast serve` the keys of its questions.
+// Commands take their options from these settings, and `stepcast serve` takes the keys of its
+// questions from them.
 namespace stepcast {
 
-// The variable that receives the value of a setting. Its value before that is the default.
+// The variable that receives the value of a setting. The value that the variable has before is the
+// default.
 using QuestionVariable = std::variant<bool*, int*, std::optional<int>*,
                                       std::optional<std::int64_t>*, std::optional<double>*,
                                       std::string*, std::vector<std::string>*, std::vector<int>*>;
@@ -50,7 +52,7 @@ struct QuestionSetting {
   }
 
   bool argument() const { return !name.starts_with('-'); }
-  // The key in a question to `serve`: "fewer_nodes".
+  // Returns the key in a question to `serve`: "fewer_nodes".
   std::string key() const {
     std::string key = name.substr(argument() ? 0 : 2);
     std::replace(key.begin(), key.end(), '-', '_');
@@ -58,7 +60,7 @@ struct QuestionSetting {
   }
 };
 
-// The settings of a question. Their variables must outlive it.
+// The settings of a question. The variables of the settings must outlive this object.
 class Question {
  public:
   QuestionSetting& Flag(std::string name, bool* variable, std::string help) {

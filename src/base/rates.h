@@ -11,7 +11,8 @@
 namespace stepcast {
 
 // Bytes per second in one direction through a link, a memory or a group's slowest cut. Vendors
-// quote NVLink for both directions together; here it is always one direction (NVLink 4: 450 GB/s).
+// state NVLink's bandwidth for both directions together; this class always means one direction
+// (NVLink 4: 450 GB/s).
 class Bandwidth {
  public:
   constexpr Bandwidth() = default;
@@ -24,7 +25,7 @@ class Bandwidth {
   constexpr double gigabytes_per_second() const {
     return static_cast<double>(bytes_per_second_) * 1e-9;
   }
-  // A fraction of this bandwidth, rounded down so that an efficiency never adds bandwidth.
+  // Returns a fraction of this bandwidth, rounded down so that an efficiency never adds bandwidth.
   Bandwidth Scaled(double factor) const {
     return Bandwidth(
         static_cast<std::int64_t>(std::floor(static_cast<double>(bytes_per_second_) * factor)));
@@ -60,7 +61,7 @@ class FlopRate {
 };
 
 namespace internal {
-// ceil(amount * 10^12 / rate), exact. Requires amount >= 0 and rate > 0.
+// Returns ceil(amount * 10^12 / rate), exactly. Requires amount >= 0 and rate > 0.
 inline Time PicosecondsAt(std::int64_t amount, std::int64_t rate) {
   STEPCAST_CHECK(amount >= 0 && rate > 0, "an amount over a rate needs a positive rate");
   __extension__ using Wide = __int128;
@@ -69,12 +70,12 @@ inline Time PicosecondsAt(std::int64_t amount, std::int64_t rate) {
 }
 }  // namespace internal
 
-// The time for `data` at `rate`, rounded up to a picosecond. Requires rate > 0.
+// Returns the time for `data` at `rate`, rounded up to a picosecond. Requires rate > 0.
 inline Time operator/(Bytes data, Bandwidth rate) {
   return internal::PicosecondsAt(data.count(), rate.bytes_per_second());
 }
 
-// The time for `flops` operations at `rate`, rounded up to a picosecond. Requires rate > 0.
+// Returns the time for `flops` operations at `rate`, rounded up to a picosecond. Requires rate > 0.
 inline Time TimeFor(std::int64_t flops, FlopRate rate) {
   return internal::PicosecondsAt(flops, rate.flops_per_second());
 }

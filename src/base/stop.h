@@ -22,7 +22,7 @@ class StopFlag {
   void Request() { requested_.store(true, std::memory_order_relaxed); }
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
 
-  // Requests a stop at a given time, from a separate thread. May be called once.
+  // Requests a stop at a given time, from a separate thread. Call this function at most once.
   void RequestAt(std::chrono::steady_clock::time_point time);
 
  private:
@@ -33,7 +33,8 @@ class StopFlag {
   std::thread timer_;
 };
 
-// Thrown by StopPoint. The work is abandoned, and caches that it has partly filled must be dropped.
+// The exception that StopPoint throws. The work is abandoned, and caches that it has partly filled
+// must be dropped.
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "stopped before the end"; }
 };
@@ -51,11 +52,11 @@ class StopScope {
   const StopFlag* const outer_;
 };
 
-// Throws Stopped if the flag of this thread's scope is set. Takes a few nanoseconds.
+// Throws Stopped if the flag of this thread's scope is set. A call takes a few nanoseconds.
 void StopPoint();
 
-// Loops over events call StopPoint once per this number of events, because one event takes only
-// tens of nanoseconds.
+// The number of events after which a loop over events calls StopPoint. One event takes only tens of
+// nanoseconds, so calling it for each event would be slow.
 inline constexpr std::uint32_t kEventsBetweenStopPoints = 4096;
 
 }  // namespace stepcast

@@ -37,34 +37,35 @@ class TextLines {
 // Writes text into YAML documents (YAML 1.2.2, chapter 7) so that it reads back unchanged. All code
 // that writes YAML calls these functions.
 
-// The text in double quotes, on one line, with quotes, backslashes, tabs and line ends escaped.
-// Characters that an input file may not hold (control characters, text direction marks, invalid
-// UTF-8) are written as messages show them: "\x1b" as these four characters.
+// Returns the text in double quotes, on one line, with quotes, backslashes, tabs and line ends
+// escaped. Characters that an input file may not contain (control characters, text direction marks,
+// invalid UTF-8) are written as messages show them: "\x1b" as these four characters.
 std::string YamlQuoted(std::string_view text);
 
-// The text as a scalar or key on one line: plain if YAML reads it back as this text in every
-// context, otherwise in double quotes.
+// Returns the text as a scalar or key on one line. The text is plain if YAML reads it back
+// unchanged in every context, otherwise in double quotes.
 std::string YamlScalar(std::string_view text);
 
-// Whether YAML reads the unquoted text as the same text in a block, in a flow and as a key. Words
-// for null ("null", "~") are not plain; numbers are.
+// Returns whether YAML reads the unquoted text as the same text in a block, in a flow and as a key.
+// Words for null ("null", "~") are not plain; numbers are plain.
 bool IsPlainYaml(std::string_view text);
 
 // Replaces a file in a folder by a new version. The new version is written under a temporary name
 // in the same folder, made durable, and renamed.
 
-// A unique name in the folder of `target`: ".NAME.1f0e2d3c4b5a6978", where a long NAME is
-// truncated. The caller must create the file exclusively, and try another name if it exists.
+// Returns a unique name in the folder of `target`: ".NAME.1f0e2d3c4b5a6978", where a long NAME is
+// truncated. The caller must create the file exclusively, and must try another name if the file
+// exists.
 std::string TemporaryName(const std::string& target);
 
-// Writes a folder's entries to disk, so that a rename in the folder survives a power failure.
-// Returns false, with errno, on failure. If the file system does not support this, that is not a
+// Writes the entries of a folder to disk, so that a rename in the folder survives a power failure.
+// On failure, returns false and sets errno. A file system that does not support this is not a
 // failure.
 bool SyncFolder(const std::string& folder);
 
-// While an object of this class lives, no thread of the process ends the process on a signal,
-// provided that signal handlers call LetFinish. Use it only for short sections in which an
-// unfinished file is not yet in the list of files to remove.
+// Prevents all threads from ending the process on a signal during the object's life, provided that
+// signal handlers call LetFinish. Use this class only for short sections in which an unfinished
+// file is not yet in the list of files to remove.
 class SignalsHeldBack {
  public:
   SignalsHeldBack();
@@ -72,9 +73,9 @@ class SignalsHeldBack {
   SignalsHeldBack(const SignalsHeldBack&) = delete;
   SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
 
-  // For signal handlers, and for code that is about to end the process. Waits until no other thread
-  // holds signals back, and prevents threads from holding them back again. Gives up after some
-  // seconds, because a file system may hang. The process must end next.
+  // Waits until no other thread holds signals back, and prevents threads from holding them back
+  // again. Gives up after some seconds, because a file system may hang. Call this function only
+  // from signal handlers and from code that is about to end the process. The process must end next.
   static void LetFinish();
 
  private:

@@ -10,11 +10,11 @@
 
 namespace stepcast {
 
-// The number of cores that this process may use, at least one.
+// Returns the number of cores that this process may use, at least one.
 int UsableCores();
 
-// Threads that execute one parallel task after another. The threads, and their thread_local caches,
-// live as long as the team. Only one thread at a time may use a team.
+// Threads that execute parallel tasks, one after the other. The threads, and their thread_local
+// caches, live as long as the team. Only one thread at a time may use a team.
 class ThreadTeam {
  public:
   // Starts up to `threads` threads. There may be fewer, or none, if the system refuses to create
@@ -26,10 +26,11 @@ class ThreadTeam {
 
   int size() const { return static_cast<int>(threads_.size()); }
 
-  // Every thread of the team calls `part` once, with its own number, which counts from 0. `part`
-  // must live until Join.
+  // Starts a task: every thread of the team calls `part` once, with its own number, which counts
+  // from 0. `part` must live until Join.
   void Begin(const std::function<void(int thread)>& part);
-  // Returns when all threads are done. Rethrows an exception if a thread has thrown one.
+  // Waits until all threads have finished the task. If a thread has thrown an exception, it is
+  // rethrown.
   void Join();
 
  private:
@@ -47,8 +48,8 @@ class ThreadTeam {
 
 // Calls `body` once for each index from 0 to `count` - 1, on the calling thread and on the team's
 // threads. A thread takes the next index when it has finished one, because the costs of indices may
-// differ widely. `worker` is 0 for the caller, and 1 to the team's size for its threads. An
-// exception ends the loop and is rethrown.
+// differ widely. `worker` is 0 for the calling thread, and 1 to the size of the team for the team's
+// threads. An exception ends the loop and is rethrown.
 void ForEachIndex(ThreadTeam& team, std::int64_t count,
                   const std::function<void(std::int64_t index, int worker)>& body);
 

@@ -5,15 +5,15 @@
 
 namespace stepcast {
 
-// A transport is the network between nodes together with its software. For links of equal
-// bandwidth, it determines the time of a small message.
+// The network between nodes together with its software. For links of equal bandwidth, the transport
+// determines the time of a small message.
 enum class Transport : std::uint8_t { kInfiniband, kRoce, kEfa, kOmniPath, kSlingshot, kSockets };
 inline constexpr Transport kTransports[] = {Transport::kInfiniband, Transport::kRoce,
                                             Transport::kEfa,        Transport::kOmniPath,
                                             Transport::kSlingshot,  Transport::kSockets};
 
-// The name in files: infiniband, roce, efa, omni-path, slingshot or sockets (TCP through the host's
-// memory, without RDMA).
+// Returns the name in files: infiniband, roce, efa, omni-path, slingshot or sockets (TCP through
+// the host's memory, without RDMA).
 constexpr std::string_view Name(Transport transport) {
   switch (transport) {
     case Transport::kInfiniband:
@@ -32,8 +32,8 @@ constexpr std::string_view Name(Transport transport) {
   return "";
 }
 
-// Whether measured message times of one transport are valid for the other. This holds for equal
-// transports, and between InfiniBand and RoCE, which NCCL drives with the same code
+// Returns whether measured message times of one transport are valid for the other. They are valid
+// for equal transports, and between InfiniBand and RoCE, which NCCL drives with the same code
 // (src/transport/net_ib.cc of NVIDIA/nccl, verbs). Llama Team 2024 (arXiv 2407.21783, section
 // 3.3.1) trained on clusters of both, which they tuned "to provide equivalent performance".
 constexpr bool Alike(Transport a, Transport b) {

@@ -6,11 +6,12 @@
 
 namespace stepcast::utf8 {
 
-// Length of the UTF-8 sequence at the start of `text`, which must not be empty. Returns 0 if it is
-// invalid (Unicode 15, table 3-7: no overlong forms, no surrogates, nothing beyond U+10FFFF).
+// Returns the length in bytes of the UTF-8 sequence at the start of `text`, which must not be
+// empty. Returns 0 if the sequence is invalid (Unicode 15, table 3-7: no overlong forms, no
+// surrogates, nothing beyond U+10FFFF).
 std::size_t SequenceLength(std::string_view text);
 
-// The code point of one whole sequence.
+// Returns the code point of one whole sequence.
 std::uint32_t CodePoint(std::string_view character);
 
 }  // namespace stepcast::utf8

@@ -45,18 +45,18 @@ std::optional<Part> PartFromName(std::string_view name);
 
 struct Options {
   bool quick = false;  // coarser grids and fewer repetitions
-  // Approximate duration; zero: 90 s if quick, otherwise 20 min. Kernels, copies and interference
-  // are measured first; collectives get the remaining time, at least a quarter. Below 10 min,
-  // kernels are measured as if quick.
+  // The approximate duration of the calibration; zero: 90 s if quick, otherwise 20 min. Kernels,
+  // copies and interference are measured first; collectives get the remaining time, at least a
+  // quarter. Below 10 min, kernels are measured as if quick.
   Time time;
   std::vector<Part> parts;      // empty: all
   std::vector<DataType> types;  // of products and attention; empty: fp32 and bf16
-  // Layouts of products. One layout suffices if products of all layouts take the same time. fp8 is
-  // measured only in the forward layout.
+  // The layouts of products. One layout suffices if products of all layouts take the same time. fp8
+  // is measured only in the forward layout.
   std::vector<ProductLayout> layouts = {ProductLayout::kForward};
   Bytes cache;  // last-level cache of the device; the optimizer's operands are larger
   std::vector<CollectiveKind> collectives;  // empty: all; quick: all but broadcast
-  // Sizes of collectives; zero: from 1 KiB to 256 MiB (quick: 64 MiB).
+  // The range of sizes of collectives; zero: from 1 KiB to 256 MiB (quick: 64 MiB).
   Bytes from, to;
   std::vector<int> group_sizes;  // of the groups that communicate; empty: all that
                                  // kernel_measurements.h finds
@@ -68,10 +68,10 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> run;
   std::string state;  // state of an interrupted calibration, at rank 0; empty: none
   Observer observer;
-  // The present state of rank 0's device; null, or an empty result, if there is none. Either all
-  // ranks have this function or none.
+  // Returns the present state of rank 0's device; null, or an empty result, if there is none.
+  // Either all ranks have this function or none.
   std::function<std::optional<runtime::DeviceHealth>()> health;
-  // Seconds since the calibration began, on rank 0; null: use the clock.
+  // Returns the seconds since the calibration began, on rank 0; null: use the clock.
   std::function<double()> elapsed;
 };
 
@@ -88,16 +88,17 @@ struct Outcome {
   calibration::Calibration profile;
   std::vector<Fitted> fits;
   std::vector<std::string> warnings;  // sentences without full stop
-  // Not empty: the reason why nothing was measured (the state is invalid or from another machine).
+  // If not empty, the reason why nothing was measured: the state is invalid or from another
+  // machine.
   std::string refused;
-  // Not zero: nothing was measured, because no groups have this number of ranks; the possible sizes
-  // follow.
+  // If not zero, nothing was measured, because no groups have this number of ranks; `groups_of`
+  // lists the possible sizes.
   int no_group_of = 0;
   std::vector<int> groups_of;
 };
 
-// All ranks call this together, with equal options except observer and state. All ranks get the
-// same outcome.
+// Measures the costs and makes a profile. All ranks call this together, with equal options except
+// observer and state. All ranks get the same outcome.
 runtime::Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner,
                                     const Options& options);
 

@@ -14,10 +14,10 @@
 namespace stepcast::calibrate {
 namespace {
 
-// A machine with known costs in virtual time, so that tests can compare calibration results with
-// the true costs.
+// Simulates a machine with known costs in virtual time, so that tests can compare calibration
+// results with the true costs.
 
-// The true costs, in seconds, and seconds per byte or flop.
+// The true costs of the machine, in seconds, and seconds per byte or flop.
 struct Laws {
   double kernel_start = 2e-6;
   double memory = 1e-10;      // per byte read or written
@@ -32,11 +32,11 @@ struct Laws {
   double noise = 0;  // relative, for every operation, symmetric
 };
 
-// Runs programs with these costs. An operation's noise depends only on its content, its position
-// and the step number. Fails after `runs` programs.
+// Returns a runner of programs with these costs. An operation's noise depends only on its content,
+// its position and the step number. Fails after `runs` programs.
 Runner SimulatedMachine(const Laws& laws, int runs = 1'000'000);
 
-// Rank 0 of a job whose other ranks send the same bytes as rank 0.
+// A job as rank 0 sees it, whose other ranks send the same bytes as rank 0.
 class EchoJob : public runtime::Job {
  public:
   EchoJob(int ranks, int nodes);

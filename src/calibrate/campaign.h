@@ -21,23 +21,23 @@ namespace stepcast::calibrate {
 
 struct Fitted;
 
-// Rounded to five significant digits, the precision of measurements.
+// Returns the time rounded to five significant digits, the precision of measurements.
 Time RoundedTime(double seconds);
-// The factor by which an operation slows down while another runs, to three decimals. At least 1,
-// because a shorter concurrent time is due to other conditions.
+// Returns the factor by which an operation slows down while another runs, to three decimals. At
+// least 1, because a shorter concurrent time is due to other conditions.
 double SlowDown(double beside, double alone);
 
-// The medians, adjusted so that times never fall with size.
+// Returns the medians, adjusted so that times never fall with size.
 std::vector<Time> TimesOf(const std::vector<std::pair<std::int64_t, Summary>>& results);
 
-// Start and rate of a line through the medians.
+// Returns the start and the rate of a line through the medians.
 Fitted FitOf(const std::string& what, const std::vector<std::pair<std::int64_t, Summary>>& results);
 
-// How the simulator interpolates: time linear in size, time linear in the logarithm of size, or the
-// logarithm of time linear in the logarithm of size.
+// The way in which the simulator interpolates: time linear in size, time linear in the logarithm of
+// size, or the logarithm of time linear in the logarithm of size.
 enum class Between : std::uint8_t { kLinear, kLogarithmic, kPowerLaw };
 
-// Collects the residuals of each part.
+// Collects the residuals of each part of a profile.
 class ResidualNotes {
  public:
   void Add(const std::string& part, const std::vector<std::pair<std::int64_t, Summary>>& results,
@@ -56,7 +56,7 @@ class ResidualNotes {
   std::map<std::string, Notes> parts_;
 };
 
-// The benchmark with only the probes at these positions, in this order.
+// Returns the benchmark with only the probes at these positions, in this order.
 Benchmark Reordered(Benchmark benchmark, const std::vector<std::size_t>& wanted);
 
 // Sizes with their measurements.
@@ -73,7 +73,7 @@ struct Effort {
   std::int64_t largest_product;  // maximum of m, n and k
 };
 
-// Approximate duration of the measurement.
+// Returns the approximate duration of the measurement.
 Time TimeOf(const Options& options);
 // Whether there is only time for a coarse grid with few repetitions.
 bool IsCoarse(const Options& options);
@@ -104,7 +104,7 @@ struct Campaign {
   std::vector<double> reference;  // times of the reference kernel, in seconds
 };
 
-// Powers of two times `from`, which must be positive, up to `to`.
+// Returns powers of two times `from`, which must be positive, up to `to`.
 std::vector<std::int64_t> PowersOfTwo(std::int64_t from, std::int64_t to);
 
 }  // namespace stepcast::calibrate

@@ -20,11 +20,11 @@ struct GroupShape {
   std::vector<std::vector<int>> groups;
 };
 
-// The shapes to measure, given the node of each rank: all ranks; the ranks of each node; one rank
-// of each node. Then, for every divisor of the number of ranks, groups of that many neighbors, and
-// groups of ranks that far apart (the shard and replica groups of hybrid sharding). A profile has
-// one table for each pair of ranks and nodes, so each pair occurs once. Groups of one rank are
-// omitted.
+// Returns the shapes to measure, given the node of each rank: all ranks; the ranks of each node;
+// one rank of each node. Then, for every divisor of the number of ranks, groups of that many
+// neighbors, and groups of ranks that far apart (the shard and replica groups of hybrid sharding).
+// A profile has one table for each pair of ranks and nodes, so each pair occurs once. Groups of one
+// rank are omitted.
 std::vector<GroupShape> ShapesOf(const std::vector<int>& node_of_rank);
 
 // These functions measure kernels for sections of the profile. All ranks call them together.
@@ -37,10 +37,10 @@ runtime::Attempt<void> MeasureLaunch(Campaign& campaign);
 runtime::Attempt<void> MeasureMemory(Campaign& campaign);
 runtime::Attempt<void> MeasureGemm(Campaign& campaign, DataType type, ProductLayout layout);
 
-// In a short measurement, products run at a clock that the board's power limit does not allow for
-// long. This function measures the sustained clock and stores the power draw at full clock that
-// would cause it (cost::SustainedClock): clock = cube root of (limit - idle) / products. No effect
-// if the device does not report its power.
+// Measures the sustained clock. In a short measurement, products run at a clock that the board's
+// power limit does not allow for long. This function stores the power draw at full clock that would
+// cause the sustained clock (cost::SustainedClock): clock = cube root of (limit - idle) / products.
+// Has no effect if the device does not report its power.
 runtime::Attempt<void> MeasureSustainedClock(Campaign& campaign);
 
 // `kind` is kAttention or kAttentionGradient.

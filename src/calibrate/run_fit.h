@@ -8,8 +8,8 @@
 #include "src/calibration/learned_runs.h"
 #include "src/calibration/run_settings.h"
 
-// Statistics of measured runs: how well each is predicted from the others, and which settings cause
-// errors of forecasts.
+// Computes statistics of measured runs: how well each run is predicted from the others, and which
+// settings cause errors of forecasts.
 namespace stepcast::calibrate {
 
 struct MeasuredRun {
@@ -17,11 +17,11 @@ struct MeasuredRun {
   double measured = 0, forecast = 0;  // step times, positive, in the same unit
 };
 
-// Runs with the same settings.
+// A set of measured runs with the same settings.
 struct Configuration {
   calibration::LearnedRun run;
   std::vector<std::size_t> members;  // indices of the measured runs
-  // Prediction from the other configurations; none if no other configuration is similar.
+  // The prediction from the other configurations; none if no other configuration is similar.
   std::optional<calibration::LearnedRuns::Estimate> left_out{};
 };
 
@@ -34,13 +34,14 @@ struct SettingResidual {
 
 struct RunFit {
   std::vector<Configuration> configurations;
-  // Learned from the configurations that have a similar one, or from the only one. None if there are
-  // several and no two are similar.
+  // The corrections learned from the configurations that have a similar one, or from the only
+  // configuration. None if there are several and no two are similar.
   std::optional<calibration::LearnedRuns> learned{};
   std::vector<SettingResidual> settings;  // most significant first
 };
 
-// The only configuration teaches one factor, which no other checks. Uses at most LearnedRuns::kMostRuns configurations.
+// Fits corrections to measured runs. If there is only one configuration, it determines one factor,
+// which no other configuration checks. Uses at most LearnedRuns::kMostRuns configurations.
 RunFit FitRuns(const std::vector<MeasuredRun>& runs);
 
 }  // namespace stepcast::calibrate

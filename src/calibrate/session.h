@@ -23,7 +23,7 @@ namespace stepcast::calibrate {
 // has to be extrapolated. Then the widest gap between neighbors is halved repeatedly, so that
 // measurements cover the whole range evenly at any time.
 
-// Sizes with their seconds, ascending by size.
+// Sizes with their measured times in seconds, ascending by size.
 using MeasuredSizes = std::vector<std::pair<std::int64_t, double>>;
 
 struct SizePlan {
@@ -39,20 +39,21 @@ struct NextSizes {
   bool briefly = false;             // time is short: fewer repetitions of long operations
 };
 
-// The minimum number of runs for an operation that takes `seconds`, if short ones are run `least`
-// times.
+// Returns the minimum number of runs for an operation that takes `seconds`, if short operations are
+// run `least` times.
 std::size_t LeastRuns(std::size_t least, double seconds, bool briefly);
 
-// Operations of at least this duration need no warm-up, because their start is a small part of it.
+// Operations of at least this duration need no warm-up, because their start is a small part of the
+// duration.
 constexpr double kNeedsNoWarmup = 1;  // seconds
 
-// The sizes to measure next if `left` seconds are left. `measured` must be empty or contain the
-// first sizes.
+// Returns the sizes to measure next if `left` seconds are left. `measured` must be empty or contain
+// the first sizes.
 NextSizes Next(const SizePlan& plan, std::size_t least, const MeasuredSizes& measured, double left);
 
 // Measures on all ranks at once. All ranks make the same calls in the same order. Only rank 0
-// decides on repetitions and has earlier results, which it sends to the others. All ranks therefore
-// have the same results and can base decisions on them.
+// decides on repetitions and has earlier results, which it sends to the other ranks. All ranks
+// therefore have the same results and can base decisions on them.
 
 // The results of a calibration so far, so that an interrupted calibration can continue: results by
 // key, and the machine and options for which they are valid (the binding). As text:
@@ -84,11 +85,11 @@ class MeasurementState {
 std::string SummaryText(const Summary& summary);
 std::optional<Summary> ParseSummary(std::string_view text);
 
-// Callbacks on rank 0.
+// Callbacks that only rank 0 calls.
 struct Observer {
-  // The present measurement, for a progress line.
+  // Receives the name of the present measurement, for a progress line.
   std::function<void(const std::string& what)> progress;
-  // Called when a measurement is complete; `state` is to be stored.
+  // Called when a measurement is complete. The callback stores `state`.
   std::function<runtime::Attempt<void>(const std::string& state)> save;
 };
 
@@ -112,7 +113,7 @@ class Session {
   // number.
   runtime::Attempt<double> Settle(const std::string& key, const std::function<double()>& now);
 
-  // Ascending sizes, and where to stop.
+  // A list of ascending sizes to measure, and the limits at which to stop.
   struct Ladder {
     std::string what;  // start of all keys; the size is appended
     std::vector<std::int64_t> sizes;
@@ -123,8 +124,8 @@ class Session {
     Time longest;           // operations expected to take longer are skipped
     Time budget;            // expected device time for all sizes together
   };
-  // The results of all sizes that were measured, at least those of the first program. `build`
-  // receives the sizes.
+  // Returns the results of all sizes that were measured, at least those of the first program.
+  // `build` receives the sizes.
   runtime::Attempt<std::vector<std::pair<std::int64_t, Summary>>> Climb(
       const Ladder& ladder, const Repetition& repetition,
       const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build);

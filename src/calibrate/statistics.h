@@ -11,11 +11,12 @@ namespace stepcast::calibrate {
 // Summarizes repeated measurements by order statistics, which are robust against a few interrupted
 // repetitions.
 
-// The `q`-quantile of `values` (q from 0 to 1), interpolated linearly. Requires at least one value.
+// Returns the `q`-quantile of `values` (q from 0 to 1), interpolated linearly. Requires at least
+// one value.
 double Quantile(std::vector<double> values, double q);
 double Median(std::vector<double> values);
 
-// Repeated measurements of one operation, in seconds.
+// A summary of repeated measurements of one operation, in seconds.
 struct Summary {
   double median = 0;
   double low = 0;     // 10th percentile
@@ -28,9 +29,9 @@ struct Summary {
 // Requires at least one sample.
 Summary Summarise(const std::vector<double>& samples);
 
-// The relative uncertainty of the median, which decreases with the square root of the count. (For
-// normally distributed values with standard deviation s, the standard error of the median is 1.253
-// s / sqrt(n), and s is 1.483 median absolute deviations.)
+// Returns the relative uncertainty of the median, which decreases with the square root of the
+// count. (For normally distributed values with standard deviation s, the standard error of the
+// median is 1.253 s / sqrt(n), and s is 1.483 median absolute deviations.)
 double Uncertainty(const Summary& summary);
 
 // Fits that are robust against outliers, simple enough to need no fitting library.
@@ -40,22 +41,22 @@ struct Line {
   double slope = 0;
 };
 
-// Theil-Sen estimator: the slope is the median of the slopes between all pairs of points, and the
-// value at zero is the median of the remainders. Up to 29 % of the points may be outliers. Requires
-// two points with different x; takes quadratic time.
+// Fits a line by the Theil-Sen estimator: the slope is the median of the slopes between all pairs
+// of points, and the value at zero is the median of the remainders. Up to 29 % of the points may be
+// outliers. Requires two points with different x; takes quadratic time.
 Line FitLine(const std::vector<std::pair<double, double>>& points);
 
-// A start-up cost and a rate fitted to (size, time): a Theil-Sen line with relative weights, so
+// Fits a start-up cost and a rate to (size, time) by a Theil-Sen line with relative weights, so
 // that large sizes do not dominate small ones. The start is the median over the smallest third of
 // the sizes, given the slope; the slope is the median over the largest third, given the start.
 Line FitStartAndRate(const std::vector<std::pair<double, double>>& points);
 
-// The least-squares fit by non-decreasing values: decreasing neighbors are replaced by their mean
-// (Ayer et al. 1955, "pool adjacent violators"). More work does not take less time, so a decrease
-// is noise or a change of algorithm.
+// Returns the least-squares fit by non-decreasing values: decreasing neighbors are replaced by
+// their mean (Ayer et al. 1955, "pool adjacent violators"). More work does not take less time, so a
+// decrease is noise or a change of algorithm.
 std::vector<double> NonDecreasing(std::vector<double> values);
 
-// How many times to repeat a measurement.
+// The limits for the number of repetitions of a measurement.
 
 struct Repetition {
   std::size_t least = 5;
@@ -65,11 +66,13 @@ struct Repetition {
   bool briefly = false;       // time is short: a quarter of the limit, fewer long operations
 };
 
-// Whether a point with this result, measured for `spent` of device time, is complete.
+// Whether a point is complete. `so_far`: the result of the point, measured for `spent` of device
+// time.
 bool Enough(const Repetition& repetition, const Summary& so_far, Time spent);
 
-// The number of further repetitions, at least 1: as many as the uncertainty suggests, within the
-// limits. At most as many as before, because the first results may be misleading.
+// Returns the number of further repetitions, at least 1: as many as the uncertainty suggests,
+// within the limits. The number is at most as many as before, because the first results may be
+// misleading.
 std::size_t NextBatch(const Repetition& repetition, const Summary& so_far, Time spent);
 
 }  // namespace stepcast::calibrate

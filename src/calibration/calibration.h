@@ -41,7 +41,8 @@ struct GemmEfficiency {
 };
 
 // A tile of a library's matrix products of one data type, which run in waves of tiles
-// (cost/kernel_price.h). Fitted to measured products. Replaces GemmEfficiency if present.
+// (cost/kernel_price.h). Tiles are fitted to measured products, and replace GemmEfficiency if
+// present.
 struct GemmTile {
   std::int64_t m = 0, n = 0;  // the part of the result that one thread block computes, or its
                               // transpose
@@ -57,7 +58,7 @@ struct GemmTiling {
   // 1: kernels divide the last tiles over k, or the last tiles run faster because fewer share
   // memory bandwidth and power.
   double last_wave = 1;
-  // Fraction of the tiles' rate in one kernel for all experts (Kernel::grouped).
+  // The fraction of the tiles' rate in one kernel for all experts (Kernel::grouped).
   double grouped = 1;
   // How well tiles hide memory traffic: the exponent p of (arithmetic^p + traffic^p)^(1/p). 1: the
   // two times add up. Zero: hidden completely, so the longer time counts.
@@ -71,12 +72,12 @@ struct GemmTiling {
 };
 
 // A device's power draw in watts: at rest, and the additional draw of matrix products at the
-// unlimited clock of the profile's tiles or of its surface's largest product. Zero: unknown, and
-// the clock is constant (cost/kernel_time.h).
+// unlimited clock of the profile's tiles or of its surface's largest product. Zero means unknown;
+// the clock is then constant (cost/kernel_time.h).
 struct PowerDraw {
   double idle = 0;
   double products = 0;
-  // The additional draw by DataType of the operands. Zero: use `products`.
+  // The additional draw in watts, by DataType of the operands. Zero: use `products`.
   std::array<double, kDataTypeCount> of_type{};
   double Of(DataType type) const {
     const double own = of_type[static_cast<std::size_t>(type)];
@@ -117,7 +118,8 @@ struct AttentionEfficiency {
 
 inline constexpr std::string_view kFusedNames[] = {"flash1", "flash2", "flash3", "cudnn", "flex"};
 
-// Measured times, ascending by bytes: bytes that a kernel reads and writes, or that a copy moves.
+// Measured times, ascending by bytes. The bytes are those that a kernel reads and writes, or that a
+// copy moves.
 using Curve = std::vector<std::pair<Bytes, Time>>;
 
 // Measured times of causal attention, ascending by sequence length, for one data type, direction,
@@ -130,7 +132,8 @@ struct AttentionCurve {
   friend bool operator==(const AttentionCurve&, const AttentionCurve&) = default;
 };
 
-// Sorted by head size, then by number of heads. Curves may have different lengths.
+// Attention curves, sorted by head size, then by number of heads. Curves may have different
+// lengths.
 using AttentionSurface = std::vector<AttentionCurve>;
 
 // Measured times of m x n x k matrix products of one data type, for every combination of the values
@@ -145,8 +148,9 @@ struct GemmSurface {
   friend bool operator==(const GemmSurface&, const GemmSurface&) = default;
 };
 
-// For batched products (attention as separate kernels): the fraction of their rate that remains if
-// their rows are not divisible by 16 bytes, with the cuBLAS of a PyTorch release.
+// The rate of unaligned batched products (attention as separate kernels): the fraction of their
+// rate that remains if their rows are not divisible by 16 bytes, with the cuBLAS of a PyTorch
+// release.
 struct UnalignedBatches {
   Version torch;                              // first release; {}: every release before the others
   std::array<double, kDataTypeCount> rate{};  // by DataType; zero: unknown, use the value for
@@ -154,16 +158,17 @@ struct UnalignedBatches {
   friend bool operator==(const UnalignedBatches&, const UnalignedBatches&) = default;
 };
 
-// Efficiencies are fractions of a data sheet's peak. Surfaces and curves are measured times and
-// replace efficiencies; they include an operation's whole time on its stream, with its start. A
-// measured section may lack efficiencies, which are then zero (Complete() fills them).
+// The costs of kernels. Efficiencies are fractions of a data sheet's peak. Surfaces and curves are
+// measured times and replace efficiencies; they include an operation's whole time on its stream,
+// with its start. A measured section may lack efficiencies, which are then zero (Complete() fills
+// them).
 struct KernelCosts {
   std::array<GemmEfficiency, kDataTypeCount> gemm;  // by DataType
   double attention_forward_efficiency = 0;          // fraction of the data type's peak
   double attention_backward_efficiency = 0;
   double memory_efficiency = 0;  // achieved fraction of the device memory bandwidth
-  // The fraction of that rate that kernels of eager PyTorch reach, indexed by Access. Zero:
-  // unknown, use 1. It does not apply to measured kernels (memory_curve).
+  // The fraction of memory_efficiency that kernels of eager PyTorch reach, indexed by Access. Zero:
+  // unknown, use 1. Measured kernels (memory_curve) ignore this fraction.
   std::array<double, kAccessCount> traffic{};
   // The time per token for a thread block that sums 32 columns over tokens, which is bound by
   // memory latency. Zero: unknown; memory bandwidth determines the time.
@@ -172,26 +177,28 @@ struct KernelCosts {
   // The fraction of their rate that remains for matrix products if the rows of their operands are
   // divisible only by 2 bytes (cost/kernel_time.h). Zero: unknown, no loss.
   double gemm_unaligned = 0;
-  // The same for rows divisible by 4 or 8 bytes. Zero: each halving costs the same factor.
+  // The fraction that remains for rows divisible by 4 or 8 bytes. Zero: each halving costs the same
+  // factor.
   double gemm_unaligned_even = 0;
-  // The same if the rows of the result are divisible only by 2 bytes. Zero: no loss.
+  // The fraction that remains if the rows of the result are divisible only by 2 bytes. Zero: no
+  // loss.
   double gemm_unaligned_result = 0;
-  // The same for batched products, newest release first. Empty: unknown, use the values above.
+  // The fractions for batched products, newest release first. Empty: unknown, use the values above.
   std::vector<UnalignedBatches> batched_unaligned;
   std::array<AttentionEfficiency, std::size(kFusedNames)>
       attention;  // index of kFusedNames; Kernel::flash counts from 1
   PowerDraw power;
-  // Devices of one type differ in arithmetic speed: standard deviation of their times divided by
-  // the typical time. A step waits for the slowest device (cost/device_speed.h).
+  // The standard deviation of times among devices of one type, divided by the typical time, because
+  // devices differ in arithmetic speed. A step waits for the slowest device (cost/device_speed.h).
   double variation = 0;
-  // A kernel's time varies from launch to launch on one device: standard deviation divided by mean.
+  // The standard deviation of a kernel's time among launches on one device, divided by the mean.
   // Ranks that wait for one another wait for the last (cost/jitter.h).
   double jitter = 0;
   Time start_latency;      // shortest time of any kernel on the device
   Time launch;             // host time to issue one kernel (eager)
   Time collective_launch;  // host time to issue one collective
 
-  // All by DataType.
+  // The following surfaces are indexed by DataType.
   std::array<GemmSurface, kDataTypeCount> gemm_surface;                  // forward layout
   std::array<GemmSurface, kDataTypeCount> gemm_input_gradient_surface;   // input gradients
   std::array<GemmSurface, kDataTypeCount> gemm_weight_gradient_surface;  // with FP32 results
@@ -200,23 +207,23 @@ struct KernelCosts {
   Curve memory_curve;     // memory-bound kernels
   Curve optimizer_curve;  // kernels of the optimizer
 
-  // The surface of a layout, or the forward layout's if that was not measured.
+  // Returns the surface of a layout, or the forward layout's if the layout was not measured.
   const GemmSurface& SurfaceOf(DataType type, ProductLayout layout) const;
   // Whether any surface or curve was measured. If so, efficiencies may be missing.
   bool measured() const;
 };
 
-// Measured copies by bytes; empty: not measured.
+// Measured times of copies by bytes; empty: not measured.
 struct CopyCurves {
   Curve host_to_device, device_to_host, device_to_device;
   // The slowdown of copies if the other direction between host and device is also busy; zero: not
-  // measured. Stored in the profile, but not used by the simulator.
+  // measured. The profile stores it, but the simulator does not use it.
   double both_ways = 0;
   friend bool operator==(const CopyCurves&, const CopyCurves&) = default;
 };
 
-// Constants of software like NCCL with one protocol (Simple), by kind of hop. A hop within the node
-// includes the link's latency; a network hop does not.
+// Constants of software like NCCL with one protocol (Simple), by kind of hop. The time of a hop
+// within the node includes the link's latency; that of a network hop does not.
 struct LinkCosts {
   double nvlink_efficiency = 0;  // achieved fraction of link bandwidth in one direction
   double pcie_efficiency = 0;
@@ -224,8 +231,8 @@ struct LinkCosts {
   Time ring_base, tree_base;                              // once per collective
   Time ring_nvlink_hop, ring_pcie_hop, ring_network_hop;  // per step over such a hop
   Time tree_nvlink_hop, tree_pcie_hop, tree_network_hop;
-  // Standard deviation of a collective's time divided by its mean, between calls and between groups
-  // (cost/jitter.h).
+  // The standard deviation of a collective's time divided by its mean, between calls and between
+  // groups (cost/jitter.h).
   double jitter = 0;
 };
 
@@ -237,7 +244,7 @@ struct MemoryCosts {
   Bytes gemm_workspace;      // cuBLAS workspace per stream that runs matrix products
 };
 
-// Measured times of one collective on one group shape, ascending by size (as counted in
+// Measured times of one collective on one shape of group, ascending by size (as counted in
 // nccl-tests).
 struct CollectiveTable {
   Location location;  // of the table, for messages
@@ -245,7 +252,8 @@ struct CollectiveTable {
   int ranks = 0;
   int nodes = 0;
   std::vector<std::pair<Bytes, Time>> points;
-  // 10th and 90th percentile of the measurements at each point; empty, or one for each point.
+  // The 10th and 90th percentile of the measurements at each point; either empty, or one pair for
+  // each point.
   std::vector<std::pair<Time, Time>> quantiles{};
 };
 
@@ -277,7 +285,7 @@ struct Residual {
 
 // Host costs on the reference host (calibration/hosts): for each framework, the host time per
 // kernel in addition to the launch. They depend on the framework and the host, not on the GPU.
-// Profiles of many GPU types share them, and NodeType::host_speed scales them.
+// Profiles of many GPU types therefore share them, and NodeType::host_speed scales them.
 struct FrameworkCosts {
   std::string name;
   std::string host;  // description of the reference host
@@ -308,14 +316,15 @@ struct Calibration {
   std::optional<LinkCosts> links;
   std::optional<MemoryCosts> memory;
   std::vector<CollectiveTable> collectives;
-  // Published curves for this GPU type, the most trusted first, and the model for all other cases.
+  // The published curves for this GPU type, the most trusted first; `collective_law` is the model
+  // for all other cases.
   std::vector<std::shared_ptr<const CurveFile>> curves;
   std::optional<CollectiveLaw> collective_law;
   CopyCurves copies;
   std::vector<Interference> interference;
   std::vector<Residual> residuals;
-  // Like FrameworkCosts, but measured on this machine: not scaled, and used instead of
-  // `frameworks`.
+  // Like FrameworkCosts, but measured on this machine. These values are not scaled, and are used
+  // instead of `frameworks`.
   std::map<std::string, Dispatch, std::less<>> dispatch;
   std::shared_ptr<const FrameworkCosts> frameworks;  // null: unknown
   // Corrections learned from measured runs with this profile (learned_runs.h); null: none.
@@ -323,7 +332,7 @@ struct Calibration {
 
   // Whether the values are valid for a GPU type, or the profile does not state its GPU types.
   bool MayHoldFor(std::string_view gpu) const;
-  // The costs of the newest release not newer than `torch`. Requires `kernels`.
+  // Returns the costs of the newest release not newer than `torch`. Requires `kernels`.
   const KernelCosts& KernelsOf(Version torch) const;
 };
 

@@ -39,7 +39,7 @@ struct CollectiveLaw {
     double stretch = 0;
     double half = 1;        // bytes per channel
     double efficiency = 1;  // above 1 if the tuner underestimates the links
-    // The factor by which the latency is multiplied.
+    // Returns the factor by which the latency is multiplied.
     double StretchOf(double bytes_per_channel) const {
       return 1 + stretch * bytes_per_channel / (bytes_per_channel + half);
     }
@@ -58,15 +58,15 @@ struct CollectiveLaw {
 
 using TimePoint = std::pair<Bytes, Time>;
 
-// An algorithm stated by the source, for sizes in [from, to].
+// An algorithm that the source states, for sizes in [from, to].
 struct DocumentedChoice {
   Bytes from, to;
   std::string algorithm;  // as in forecasts: "ring", "nvls"
   std::string protocol;   // "LL", "LL128", "Simple"; empty: not stated
 };
 
-// One collective on one group shape. Sizes are counted as in nccl-tests; each list is sorted by
-// size.
+// The measurements of one collective on one shape of group. Sizes are counted as in nccl-tests;
+// each list is sorted by size.
 struct CollectiveCurve {
   Location location;  // for messages
   CollectiveKind collective = CollectiveKind::kAllReduce;
@@ -79,7 +79,7 @@ struct CollectiveCurve {
   std::vector<DocumentedChoice> documented;
 };
 
-// One source's measurements on one kind of machine.
+// The measurements of one source on one kind of machine.
 struct CurveFile {
   std::string name;
   std::string source;

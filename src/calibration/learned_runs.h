@@ -21,17 +21,18 @@
 // unlike the measured ones, for which fitted scales are worse.
 namespace stepcast::calibration {
 
-// Standard deviations of the logarithm. Forecasts have errors of about 5 % (`stepcast validate
-// published`). A fifth of their variance is common to unlike runs; repetitions differ by 1 %.
+// Standard deviations of the logarithm of measured over forecast time. Forecasts have errors of
+// about 5 % (`stepcast validate published`). A fifth of their variance is common to unlike runs;
+// repetitions differ by 1 %.
 inline constexpr double kNearDeviation = 0.045;
 inline constexpr double kWideDeviation = 0.022;
 inline constexpr double kRepeatDeviation = 0.01;
 
-// Runs with a smaller likeness do not correct one another's forecasts: runs that differ by five and
-// a half doublings of one size, or in eight kinds.
+// The minimum likeness at which runs correct one another's forecasts. Runs have this likeness if
+// they differ by five and a half doublings of one size, or in eight kinds.
 inline constexpr double kLeastLikeness = 0.15;
 
-// Measured runs with the same settings.
+// The measured runs with one combination of settings.
 struct LearnedRun {
   RunSettings settings;
   double log_ratio = 0;  // mean of log(measured / forecast)
@@ -40,12 +41,13 @@ struct LearnedRun {
 
 class LearnedRuns {
  public:
-  // At least one run and at most kMostRuns, all with different settings.
+  // The maximum number of runs. There must be at least one run, and all must have different
+  // settings.
   static constexpr std::size_t kMostRuns = 1000;
   explicit LearnedRuns(std::vector<LearnedRun> runs);
 
-  // The correlation of the errors of two runs: 0 for very different settings, 1 for the same
-  // settings.
+  // Returns the correlation of the errors of two runs: 0 for very different settings, 1 for the
+  // same settings.
   static double Likeness(const RunSettings& a, const RunSettings& b);
 
   struct Estimate {
@@ -53,10 +55,11 @@ class LearnedRuns {
     double deviation = 0;  // standard deviation of one measurement around log_ratio
     double known = 0;      // 0: no similar run; 1: as certain as a repetition
   };
-  // Returns zero, with `known` 0, if all runs are too different.
+  // Returns the estimate for a run with these settings. The estimate is zero, with `known` 0, if
+  // all runs are too different.
   Estimate At(const RunSettings& settings) const;
 
-  // For each run, in order, the estimate computed from all other runs.
+  // Returns, for each run in order, the estimate computed from all other runs.
   std::vector<Estimate> LeavingOneOut() const;
 
   const std::vector<LearnedRun>& runs() const { return runs_; }

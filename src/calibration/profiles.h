@@ -19,9 +19,9 @@ namespace stepcast::calibration {
 const CollectiveTable* FindTable(const std::vector<CollectiveTable>& tables,
                                  CollectiveKind collective, int ranks, int nodes);
 
-// For a group on a flat cluster, where every device counts as a node, wherever it really is.
-// Returns the table for this number of ranks in which every rank is a node or, if there is none,
-// the table with the most nodes. Null if no table has this number of ranks.
+// Returns the table for a group on a flat cluster, where every device counts as a node, wherever it
+// really is. This is the table for this number of ranks in which every rank is a node or, if there
+// is none, the table with the most nodes. Null if no table has this number of ranks.
 const CollectiveTable* FindTableOfFlatCluster(const std::vector<CollectiveTable>& tables,
                                               CollectiveKind collective, int ranks);
 
@@ -32,7 +32,7 @@ const CollectiveTable* FindTableOfFlatCluster(const std::vector<CollectiveTable>
 std::optional<CollectiveTable> TableFromOtherRanks(const std::vector<CollectiveTable>& tables,
                                                    CollectiveKind collective, int ranks);
 
-// The required sections that a profile lacks: "kernels", "links", "memory".
+// Returns the required sections that a profile lacks: "kernels", "links", "memory".
 std::vector<std::string_view> MissingSections(const Calibration& profile);
 
 // Fills gaps in `profile` from `defaults`, the profile of the GPU type: whole sections, values
@@ -56,11 +56,12 @@ struct DeviceSheet {
 // Products are not checked: cost::Price compares them with the peak (cost.faster-than-device).
 std::vector<Fault> CheckOnDevice(const KernelCosts& kernels, const DeviceSheet& sheet);
 
-// Stand-in profiles for GPU types without measurements: the profile of another type of the same
-// architecture, whose multiprocessors run the same kernels at the same fraction of their peak.
+// Provides stand-in profiles for GPU types without measurements. A stand-in is the profile of
+// another type of the same architecture, whose multiprocessors run the same kernels at the same
+// fraction of their peak.
 
-// Multiplies a stand-in profile's residuals, except the residual of memory, which does not depend
-// on the GPU.
+// The factor for a stand-in profile's residuals, except the residual of memory, which does not
+// depend on the GPU.
 inline constexpr double kStandInResiduals = 2;
 
 struct StandIn {
@@ -68,13 +69,14 @@ struct StandIn {
   FlopRate peak;             // 16-bit peak of the device to which kernels.power refers
 };
 
-// The profile to use for a GPU type without its own profile. It is chosen by compute capability (90
-// means 9.0) or, if a device has none (0), by name. Empty if no suitable profile is shipped.
+// Returns the profile to use for a GPU type without its own profile. It is chosen by compute
+// capability (90 means 9.0) or, if a device has none (0), by name. None if no suitable profile is
+// shipped.
 std::optional<StandIn> StandInOf(std::string_view gpu, int compute_capability);
 
-// A copy of `profile` for GPU type `gpu`, whose 16-bit peak is `peak`. The copy is also valid for
-// that type, with residuals multiplied by kStandInResiduals. Power scales with the peak, because
-// the device has more or fewer multiprocessors, or slower tensor cores.
+// Returns a copy of `profile` for GPU type `gpu`, whose 16-bit peak is `peak`. The copy is also
+// valid for that type, with residuals multiplied by kStandInResiduals. Power scales with the peak,
+// because the device has more or fewer multiprocessors, or slower tensor cores.
 Calibration AsStandIn(const Calibration& profile, const StandIn& stand_in, std::string_view gpu,
                       FlopRate peak);
 

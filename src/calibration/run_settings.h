@@ -49,7 +49,7 @@ inline constexpr std::size_t kRunKinds = 11;
 constexpr bool MayBeUnknown(RunSize size) { return size >= RunSize::kNetwork; }
 constexpr bool MayBeUnknown(RunKind kind) { return kind >= RunKind::kNorm; }
 
-// The names in a profile's file; most are scenario keys.
+// Returns the name in a profile's file; most names are scenario keys.
 constexpr std::string_view Name(RunSize size) {
   constexpr std::string_view kNames[kRunSizes] = {
       "parameters", "sequence_length", "gpus",      "micro_batch_size", "micro_batches",

@@ -87,8 +87,7 @@ TEST_F(CalibrateCommandTest, WrongOptionsComeOutTogether) {
   for (const char* text :
        {"unknown backend: 'gpu'", "unknown part: 'gem'", "there are: launch, memory",
         "unknown data type: 'int8'", "unknown collective: 'reduce'", "--from: error", "--timeout",
-        "--time: error[command.bad-quantity]: must lie between 10 s and 24 h: "
-        "'5s'"}) {
+        "--time: error[command.bad-quantity]: must be between 10 s and 24 h: '5s'"}) {
     EXPECT_THAT(result.messages, HasSubstr(text));
   }
 }

@@ -34,7 +34,7 @@ TEST(RankYield, IndicesOfAnotherProgramAreRefused) {
   measurement.timeline.operations[0].instruction = 3;
   auto yield = ToYield(ToBytes(kPlace, measurement, ""), kExpected);
   ASSERT_FALSE(yield);
-  EXPECT_EQ(yield.error().message, "rank 1: the measurement is of another program");
+  EXPECT_EQ(yield.error().message, "rank 1: the measurement belongs to another program");
 
   measurement = AMeasurement();
   measurement.timeline.step_ends.clear();

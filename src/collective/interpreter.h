@@ -6,8 +6,8 @@
 
 #include "src/collective/step_list.h"
 
-// Executes a step list on numbers, one for each byte, to check that the list computes its
-// collective. For tests, because it stores all data of all ranks.
+// Executes a step list on numbers, one number for each byte, to check that the list computes its
+// collective. Only for tests, because all data of all ranks is stored.
 namespace stepcast::collective {
 
 struct Interpretation {
@@ -22,9 +22,9 @@ struct Interpretation {
   std::string fault;
 };
 
-// `contributions`: [rank][address], each rank's of the partition's size. Among the participants
-// that can continue, the one with the lowest number runs first, or the highest. No result may
-// depend on this order.
+// Executes the list. `contributions`: [rank][address], each rank's of the partition's size.
+// `lowest_first`: of the participants that can continue, the one with the lowest number runs first;
+// otherwise the one with the highest. No result may depend on this order.
 Interpretation Interpret(const StepList& list,
                          const std::vector<std::vector<std::int64_t>>& contributions,
                          bool lowest_first);

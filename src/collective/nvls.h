@@ -24,7 +24,8 @@ namespace stepcast::collective {
 class Nvls final : public StepList {
  public:
   struct Options {
-    // All-reduce; within one node also reduce-scatter (scatter, up) and all-gather (down, gather).
+    // The kind of the collective: all-reduce; within one node also reduce-scatter (scatter, up) and
+    // all-gather (down, gather).
     CollectiveKind kind = CollectiveKind::kAllReduce;
     Bytes size;
     int nodes = 1;

@@ -76,8 +76,9 @@ class Ring final : public StepList {
   std::vector<std::int32_t> orders_;
 };
 
-// A ring that is cut open: it starts at the root for a broadcast, and ends at the root for a
-// reduction. Every rank forwards its data, and loops follow one another through the chain.
+// The steps of a collective over a ring that is cut open. The ring starts at the root for a
+// broadcast, and ends at the root for a reduction. Every rank forwards its data, and loops follow
+// one another through the chain.
 class Chain final : public StepList {
  public:
   struct Options {

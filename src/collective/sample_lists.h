@@ -8,7 +8,7 @@
 #include "src/base/collective_kind.h"
 #include "src/collective/step_list.h"
 
-// Every algorithm with every collective that it supports, for tests.
+// Every combination of an algorithm and a collective that it supports, for tests.
 namespace stepcast::collective {
 
 struct Sample {
@@ -28,7 +28,8 @@ struct SampleShape {
   std::uint32_t seed = 0;  // 0: rings in ascending order; otherwise shuffled differently per
                            // channel
 };
-// Algorithms for one node, or for one rank per node, use nodes * ranks_per_node ranks.
+// Makes the step list of a sample. Algorithms for one node, or for one rank per node, use nodes *
+// ranks_per_node ranks.
 std::unique_ptr<StepList> MakeSample(const Sample& sample, const SampleShape& shape);
 
 }  // namespace stepcast::collective

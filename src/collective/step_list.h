@@ -37,12 +37,12 @@ class Partition {
   std::int64_t blocks() const { return blocks_; }
   std::int64_t parts() const { return parts_; }
 
-  // Bytes in part `part` of block `block`.
+  // Returns the number of bytes in part `part` of block `block`.
   std::int64_t Size(std::int64_t block, std::int64_t part) const {
     const int longer = block < longer_blocks_ ? 1 : 0;
     return part_[longer] + (part < longer_parts_[longer] ? 1 : 0);
   }
-  // Offset of part `part` of block `block`.
+  // Returns the offset in bytes of part `part` of block `block`.
   std::int64_t Offset(std::int64_t block, std::int64_t part) const {
     const int longer = block < longer_blocks_ ? 1 : 0;
     const std::int64_t before = block < longer_blocks_ ? block : longer_blocks_;
@@ -60,11 +60,11 @@ class Partition {
   std::int64_t longer_parts_[2] = {0, 0};
 };
 
-// No rank to receive from or to send to.
+// Stands for no rank or worker: there is none to receive from or to send to.
 inline constexpr std::int32_t kNobody = -1;
 
-// Part `part` of each of `count` blocks: block, block + stride, block + 2 stride, ..., modulo the
-// number of blocks.
+// A set of blocks, of which one part each is sent. It consists of part `part` of each of `count`
+// blocks: block, block + stride, block + 2 stride, ..., modulo the number of blocks.
 struct Chunk {
   std::int32_t block = 0;
   std::int32_t stride = 0;
@@ -128,20 +128,21 @@ class StepList {
 
   virtual std::int64_t StepsPerLoop(int worker) const = 0;
   std::int64_t StepCount(int worker) const { return loops_ * StepsPerLoop(worker); }
-  // Requires 0 <= i < StepCount(worker).
+  // Returns a step of a worker. Requires 0 <= i < StepCount(worker).
   virtual Step At(int worker, std::int64_t i) const = 0;
 
-  // Whether a loop can start before the previous loop has ended: no worker waits, directly or
-  // through others, for its own later steps.
+  // Whether a loop can start before the previous loop has ended. It can if no worker waits,
+  // directly or through others, for its own later steps.
   virtual bool LoopsOverlap() const = 0;
-  // The stage of a connection. Algorithms with sequential stages use different connections in each.
-  // The connections of one stage are used at the same time and share their common links.
+  // Returns the stage of a connection. Algorithms with sequential stages use different connections
+  // in each stage. The connections of one stage are used at the same time and share their common
+  // links.
   virtual int StageOf(int from_worker, int to_worker) const {
     (void)from_worker, (void)to_worker;
     return 0;
   }
 
-  // A description such as "all_reduce of 65536 B by ring over 8 ranks".
+  // Returns a description such as "all_reduce of 65536 B by ring over 8 ranks".
   std::string Describe() const;
 
  protected:
@@ -167,7 +168,7 @@ class StepList {
     step.bytes = BytesOf(step.chunk);
     return step;
   }
-  // The part of every block that a channel moves in a loop.
+  // Returns the part of every block that a channel moves in a loop.
   std::int32_t PartOf(int channel, std::int64_t loop) const {
     return static_cast<std::int32_t>(channel * static_cast<std::int64_t>(loops_) + loop);
   }
@@ -184,8 +185,8 @@ class StepList {
   Partition partition_;
 };
 
-// The smallest number of loops, at least one, for which no message contains more than `most` bytes
-// of one block. A block has `block` bytes and is divided among the channels.
+// Returns the smallest number of loops, at least one, for which no message contains more than
+// `most` bytes of one block. A block has `block` bytes and is divided among the channels.
 int LoopsFor(Bytes block, int channels, Bytes most);
 
 }  // namespace stepcast::collective

@@ -7,22 +7,22 @@
 
 namespace stepcast::collective {
 
-// One node of a tree over ranks or over cluster nodes.
+// A node of a tree over ranks or over cluster nodes.
 struct TreeNode {
   int parent = kNobody;  // the root has none
   std::vector<int> children;
 };
-// [number]: the node with that number. Every node is a descendant of the root.
+// A tree: its nodes by number. Every node is a descendant of the root.
 using Tree = std::vector<TreeNode>;
 
-// Two trees, each for half of the data. Almost every rank is an inner node in at most one of the
-// two trees (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast,
-// reduction and scan"). In tree 0, the root 0 is above a binary tree of 1 to n - 1 in ascending
-// order, in which odd numbers are leaves. Tree 1 is the mirror image of tree 0 for even n, and tree
-// 0 shifted by one for odd n (src/graph/trees.cc of NVIDIA/nccl). Depth: ceil(log2 n).
+// Returns two trees, each for half of the data. Almost every rank is an inner node in at most one
+// of the two trees (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth
+// broadcast, reduction and scan"). In tree 0, the root 0 is above a binary tree of 1 to n - 1 in
+// ascending order, in which odd numbers are leaves. Tree 1 is the mirror image of tree 0 for even
+// n, and tree 0 shifted by one for odd n (src/graph/trees.cc of NVIDIA/nccl). Depth: ceil(log2 n).
 std::array<Tree, 2> DoubleBinaryTree(int n);
 
-// Two such trees with the same root, for broadcast and reduce.
+// Returns two such trees with the same root, for broadcast and reduce.
 std::array<Tree, 2> RootedDoubleBinaryTree(int n, int root);
 
 // Reduction up a tree and broadcast down the tree, with one worker for each direction. At the root,
@@ -48,7 +48,7 @@ class TreeSteps final : public StepList {
   static constexpr int kDown = 1;
 
   const TreeNode& NodeOf(int worker) const;
-  // The lane in which a node sends to its children.
+  // Returns the lane in which a node sends to its children.
   int DownLaneOf(const TreeNode& node) const;
 
   std::vector<Tree> trees_;

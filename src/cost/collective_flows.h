@@ -21,22 +21,24 @@
 
 namespace stepcast::cost {
 
-// The longest price, among all these kinds, of a collective (given by its index in the first kind's
-// program), because all ranks of the group finish together (scenario/job_devices.h). Kinds with
-// other collectives are ignored.
+// Returns the longest price of a collective among all these kinds, because all ranks of the group
+// finish together (scenario/job_devices.h). `collective` is an index in the first kind's program.
+// Kinds with other collectives are ignored.
 const CollectivePrice& SlowestPrice(std::span<const RankClass> kinds, program::Index collective);
 
-// A priced collective or message as a flow. Its latency is the price's. Its work W is the longer of
-// the price's work and the links' work. If link l carries b_l bytes at bandwidth B_l, the flow uses
-// the share b_l / (B_l W) of it.
+// Converts a priced collective or message to a flow. The flow's latency is the price's. Its work W
+// is the longer of the price's work and the links' work. If link l carries b_l bytes at bandwidth
+// B_l, the flow uses the share b_l / (B_l W) of the link.
 
-// The links' work if it is longer by more than rounding, otherwise the price's.
+// Returns the links' work, `needed`, if it is longer than the price's by more than rounding;
+// otherwise the price's work.
 Time LongerWork(Time priced, Time needed);
 
-// The work of a flow of `bytes` bytes.
+// Returns the work of a flow of `bytes` bytes.
 Time FlowWork(const LinkLoads::Load& load, Bytes bytes, const Demand& price);
 
-// The share of a link that the flow uses, at most 1. `busy`: seconds per byte.
+// Returns the share of a link that the flow uses, at most 1. `busy`: the time in seconds that the
+// link needs for each byte.
 double FlowShare(double busy, Bytes bytes, Time work);
 
 // Routes priced collectives and messages over the cluster's links, for every rank of a run. In
@@ -61,12 +63,13 @@ double FlowShare(double busy, Bytes bytes, Time work);
 // Errors: cost.no-network (the cluster has no links, or no route between two ranks),
 // cost.too-many-messages.
 
-// The most messages that a run simulates individually: some minutes of simulation.
+// The maximum number of messages that a run simulates individually. A run of this size takes some
+// minutes.
 inline constexpr std::int64_t kMostMessages = 1'000'000'000;
 
-// `classes`: each has groups of its own, in the order of its program's, which contain its
-// representative. `steps`: the number of steps to be run. Requires that the scenario's network is
-// not analytic.
+// Routes the collectives of a run. `classes`: the groups of each class contain its representative
+// and are in the order of its program's groups. `steps`: the number of steps to be run. Requires
+// that the scenario's network is not analytic.
 Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& scenario,
                                                     std::span<const RankClass> classes, int steps);
 
@@ -86,25 +89,28 @@ Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& sc
 // Loads that differ by less than 1e-9 count as equal.
 
 struct FlowClasses {
-  // The first meetings are the groups of the layouts (parallel::GroupMeetings).
+  // The classes of ranks. The first meetings are the groups of the layouts
+  // (parallel::GroupMeetings).
   parallel::Classes classes;
-  // Indexed by class: the collectives of its representative, in the first group of each color.
+  // The traffic, indexed by class: the collectives of the class's representative, in the first
+  // group of each color.
   network::CollectiveTraffic traffic;
 };
 
-// `labels`: [rank] its index in `kinds`, of which only programs and prices count. `layouts`: all
-// group layouts of the programs. In a group of several kinds, the longest price counts. Errors:
-// cost.no-network.
+// Returns the classes for flow mode. `labels`: by rank, an index in `kinds`, of which only programs
+// and prices count. `layouts`: all group layouts of the programs. In a group of several kinds, the
+// longest price counts. Errors: cost.no-network.
 Result<FlowClasses> FlowClassesOf(const scenario::Scenario& scenario,
                                   std::span<const std::int64_t> labels,
                                   std::span<const RankClass> kinds,
                                   std::span<const parallel::GroupLayout> layouts);
 
-// The links of a scenario's cluster, including slow and failed ones. Errors: cost.no-network.
+// Returns the links of a scenario's cluster, including slow and failed ones. Errors:
+// cost.no-network.
 Result<std::unique_ptr<const network::ClusterNetwork>> NetworkOf(
     const scenario::Scenario& scenario);
 
-// The diagnostic cost.no-network: traffic that has no links or no route.
+// Returns the diagnostic cost.no-network, for traffic that has no links or no route.
 Diagnostics NoNetwork(const scenario::Scenario& scenario, const network::Fault& fault);
 
 }  // namespace stepcast::cost

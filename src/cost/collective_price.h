@@ -27,7 +27,8 @@ struct TableTime {
   Provenance provenance = Provenance::kMeasured;
 };
 
-// Requires a table that satisfies calibration::Check, and bytes >= 0.
+// Returns the time for `bytes`, which must not be negative. Requires a table that satisfies
+// calibration::Check.
 TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes);
 
 // The shortest time that an algorithm can take on the raw links of a group (N ranks on n nodes, k
@@ -65,11 +66,12 @@ struct LinkTimes {
   Time bandwidth_bound() const { return intra > inter ? intra : inter; }
 };
 
-// A time is zero if there are no such links. Not for exchanges.
+// Returns the shortest times of an algorithm. A time is zero if there are no such links. Not for
+// exchanges.
 LinkTimes FastestLinkTimes(CollectiveKind kind, nccl::Algorithm algorithm, Bytes bytes,
                            const topology::CommunicationPath& path);
 
-// The same for exchanges.
+// Returns the shortest times of an exchange.
 LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
                                const topology::CommunicationPath& path);
 
@@ -128,32 +130,33 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 // the other one in proportion. The multiprocessors and memory bandwidth that a collective takes
 // from concurrent kernels are not counted.
 
-// Mean bytes that a rank of the group sends, for ring and tree: all-reduce 2 (N - 1) / N S, scatter
-// and gather (N - 1) / N^2 S, send_recv S, the others (N - 1) / N S. Zero for one rank.
+// Returns the mean number of bytes that a rank of the group sends, for ring and tree: all-reduce 2
+// (N - 1) / N S, scatter and gather (N - 1) / N^2 S, send_recv S, the others (N - 1) / N S. Zero
+// for one rank.
 double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks);
 
-// Lower bound of the time of a collective over the ring's links, at raw bandwidth: 2 (N - 1) / N S
-// / B for all-reduce, (N - 1) / N S / B for reduce-scatter and all-gather, S / B for broadcast and
-// reduce. Exchanges do not follow the ring; their bound is FastestExchangeTimes. Zero for one rank
-// or an unknown bandwidth.
+// Returns a lower bound of the time of a collective over the ring's links, at raw bandwidth: 2 (N -
+// 1) / N S / B for all-reduce, (N - 1) / N S / B for reduce-scatter and all-gather, S / B for
+// broadcast and reduce. Exchanges do not follow the ring; their bound is FastestExchangeTimes. Zero
+// for one rank or an unknown bandwidth.
 Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
-// Lower bound for measured times. On a flat cluster, BandwidthBound. On real fabrics, switches may
-// reduce and copy for the ranks, so only data that each rank (or each node, if there are several)
-// must send once counts. That is (N - 1) / N S or (n - 1) / n S over the links' raw bandwidth; S
-// for broadcast and reduce; BandwidthBound for exchanges.
+// Returns a lower bound for measured times. On a flat cluster, this is BandwidthBound. On real
+// fabrics, switches may reduce and copy for the ranks, so only data that each rank (or each node,
+// if there are several) must send once counts. The bound is then (N - 1) / N S or (n - 1) / n S
+// over the links' raw bandwidth; S for broadcast and reduce; BandwidthBound for exchanges.
 Time MeasurementBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
-// The modeled price. Requires path.ranks = 1, or path.ring_bandwidth > 0 and, unless the path is
-// flat, `links`.
+// Returns the modeled price. Requires path.ranks = 1, or path.ring_bandwidth > 0 and, unless the
+// path is flat, `links`.
 CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
                                         const topology::CommunicationPath& path,
                                         const calibration::LinkCosts* links,
                                         scenario::CollectiveAlgorithm algorithm);
 
-// The price from a measured table of the same kind and group shape. The time of the table's first
-// point, at most the whole, counts as latency. `links` may be null; they only affect the shares.
-// Requires table points no faster than MeasurementBound.
+// Returns the price from a measured table of the same kind and group shape. The time of the table's
+// first point, at most the whole time, counts as latency. `links` may be null; they only affect the
+// shares. Requires that no table point is faster than MeasurementBound.
 CollectivePrice PriceTabulatedCollective(Bytes bytes, const topology::CommunicationPath& path,
                                          const calibration::LinkCosts* links,
                                          const calibration::CollectiveTable& table);

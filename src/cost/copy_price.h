@@ -18,7 +18,7 @@
 // If the profile has a curve for the direction, its times are used instead; they include the start.
 namespace stepcast::cost {
 
-// PCIe between a device and its host, one direction.
+// The PCIe link between a device and its host, in one direction.
 struct HostLink {
   Time latency;
   Bandwidth bandwidth;
@@ -30,13 +30,15 @@ Demand PriceDeviceCopy(Bytes bytes, const topology::Gpu& gpu,
 Demand PriceHostCopy(Bytes bytes, const HostLink& link, const calibration::KernelCosts& kernels,
                      const calibration::LinkCosts& links);
 
-// A copy by copy engines between GPUs of one node, without multiprocessors or intermediate buffers:
-// a copy's start, the links' latency, and the links at their efficiency. It reads once at the
-// source and writes once at the target. Requires path.nodes = 1 and path.intra_bandwidth > 0.
+// Returns the price of a copy by copy engines between GPUs of one node, without multiprocessors or
+// intermediate buffers. It consists of a copy's start, the links' latency, and the transfer over
+// the links at their efficiency. The copy reads once at the source and writes once at the target.
+// Requires path.nodes = 1 and path.intra_bandwidth > 0.
 Demand PricePeerCopy(Bytes bytes, const topology::CommunicationPath& path, const topology::Gpu& gpu,
                      const calibration::KernelCosts& kernels, const calibration::LinkCosts& links);
 
-// If `latency_counts` is false, the start is left out.
+// Returns the price of a copy from a measured curve. If `latency_counts` is false, the start is
+// omitted.
 Demand PriceMeasuredCopy(Bytes bytes, const calibration::Curve& curve, bool on_device,
                          Time start_latency, bool latency_counts);
 

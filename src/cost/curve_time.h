@@ -25,8 +25,8 @@ struct CurveFactor {
   Provenance provenance = Provenance::kMeasured;
 };
 
-// `law`: microseconds for the size of each point. Requires at least one point, ascending; sizes and
-// times above zero.
+// Returns the factor for a size of `bytes`. `law`: the law's time in microseconds for the size of
+// each point. Requires at least one point, ascending; sizes and times above zero.
 CurveFactor FactorOnCurve(std::span<const calibration::TimePoint> points,
                           std::span<const double> law, double bytes);
 

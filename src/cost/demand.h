@@ -39,9 +39,9 @@ enum class Resource : std::uint8_t {
   kScaleUp,   // NVLink or PCIe to the GPUs of the node, egress
   kNetwork,   // the GPU's part of the node's NICs, egress
   kHostLink,  // PCIe between host and device
-  // Ingress, used only by messages of exchanges: a message uses its sender's egress and its
-  // receiver's ingress. Collectives receive as much as they send, so their egress share stands for
-  // both.
+  // The ingress of these links, used only by messages of exchanges: a message uses its sender's
+  // egress and its receiver's ingress. Collectives receive as much as they send, so their egress
+  // share stands for both.
   kScaleUpIn,
   kNetworkIn,
   // Single links that groups share (priced_machine.h): first those in the node, then those to the
@@ -51,8 +51,8 @@ enum class Resource : std::uint8_t {
 };
 inline constexpr int kResources = static_cast<int>(Resource::kNetworkLinks) + 4;
 
-// The resource that this one is a part of: kScaleUp or kNetwork for ingress and single links,
-// otherwise itself.
+// Returns the resource of which this resource is a part: kScaleUp or kNetwork for ingress and
+// single links, otherwise the resource itself.
 constexpr Resource KindOf(Resource resource) {
   if (resource >= Resource::kNetworkLinks || resource == Resource::kNetworkIn) {
     return Resource::kNetwork;
@@ -67,9 +67,9 @@ constexpr Resource KindOf(Resource resource) {
 enum class Occupancy : std::uint8_t {
   kTurns,       // blocks start and end, so other operations get their turn
   kPersistent,  // one block for each multiprocessor that the operation wants, until it ends
-  // For a collective: nothing else runs on its multiprocessors. Messages and operations that wait
-  // for others use kTurns: no published pipeline shows more (docs/accuracy.md, "Tensor parallelism:
-  // what is missing").
+  // No other operation runs on the multiprocessors; used by collectives. Messages and operations
+  // that wait for others use kTurns: no published pipeline shows more (docs/accuracy.md, "Tensor
+  // parallelism: what is missing").
   kHolds,
 };
 
@@ -80,9 +80,10 @@ struct Demand {
   Provenance provenance = Provenance::kModelled;
   Occupancy occupancy = Occupancy::kTurns;
 
-  // The largest share, at least 1: the factor by which own shares lengthen the work.
+  // The factor by which the operation's own shares lengthen its work: the largest share, at least
+  // 1.
   double hindrance() const { return std::max(1.0, *std::max_element(share.begin(), share.end())); }
-  // How long the work takes if only the operation's own shares limit it.
+  // The time of the work if only the operation's own shares limit it.
   Time uncontended_work() const {
     const double by = hindrance();
     if (by == 1) return work;

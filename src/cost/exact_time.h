@@ -8,12 +8,12 @@
 #include "src/base/rates.h"
 #include "src/base/time.h"
 
-// Quotients of cost formulas in integers, rounded up once at the end: 2 (N - 1) / N S / B is exact
-// to the picosecond for every N.
+// Computes quotients of cost formulas in integers, and rounds up once at the end. For example, 2 (N
+// - 1) / N S / B is exact to the picosecond for every N.
 namespace stepcast::cost {
 
-// Longer times are clamped to this value: a large model at a byte per second would overflow a Time.
-// Price() reports operations near this limit.
+// Longer times are clamped to this value, because a large model at a byte per second would overflow
+// a Time. Price() reports operations near this limit.
 inline constexpr Time kLongestTime = Seconds(86'400);
 
 namespace internal {
@@ -27,13 +27,13 @@ inline Time CeilingTime(Wide numerator, Wide denominator) {
 }
 }  // namespace internal
 
-// How often a whole buffer crosses a link: `numerator` / `denominator`.
+// The number of times that a whole buffer crosses a link: `numerator` / `denominator`.
 struct Fraction {
   std::int64_t numerator = 0;
   std::int64_t denominator = 1;
 };
 
-// The time to transfer `part` of `bytes` at `rate`, rounded up. Requires rate > 0.
+// Returns the time to transfer `part` of `bytes` at `rate`, rounded up. Requires rate > 0.
 inline Time TimeOf(Fraction part, Bytes bytes, Bandwidth rate) {
   STEPCAST_CHECK(rate > Bandwidth() && part.denominator > 0 && part.numerator >= 0,
                  "a transfer needs a positive rate");
@@ -43,7 +43,7 @@ inline Time TimeOf(Fraction part, Bytes bytes, Bandwidth rate) {
       static_cast<internal::Wide>(part.denominator) * rate.bytes_per_second());
 }
 
-// The time of `flops` operations at `rate`, rounded up. Requires rate > 0.
+// Returns the time of `flops` operations at `rate`, rounded up. Requires rate > 0.
 inline Time TimeOf(std::int64_t flops, FlopRate rate) {
   STEPCAST_CHECK(rate > FlopRate() && flops >= 0, "arithmetic needs a positive rate");
   constexpr internal::Wide kPicosecondsPerSecond = 1'000'000'000'000;
@@ -51,7 +51,7 @@ inline Time TimeOf(std::int64_t flops, FlopRate rate) {
                                rate.flops_per_second());
 }
 
-// A positive peak times an efficiency above 0; at least 1 per second.
+// Returns a positive peak times an efficiency above 0; at least 1 per second.
 inline Bandwidth Achieved(Bandwidth peak, double efficiency) {
   return std::max(peak.Scaled(efficiency), Bandwidth::BytesPerSecond(1));
 }
@@ -59,7 +59,7 @@ inline FlopRate Achieved(FlopRate peak, double efficiency) {
   return std::max(peak.Scaled(efficiency), FlopRate::FlopsPerSecond(1));
 }
 
-// time x numerator / denominator, rounded up.
+// Returns time x numerator / denominator, rounded up.
 inline Time ScaledTime(Time time, std::int64_t numerator, std::int64_t denominator) {
   return internal::CeilingTime(static_cast<internal::Wide>(time.picoseconds()) * numerator,
                                denominator);

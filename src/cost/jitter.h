@@ -32,8 +32,8 @@ struct Jitter {
 };
 
 // Adds to the latency of each collective its ranks' mean wait over the step's calls, and to its
-// work the wait for its siblings. No effect if both deviations are zero or there is one device.
-// Never shortens anything.
+// work the wait for its siblings. Has no effect if both deviations are zero or there is one device.
+// Never shortens a time.
 void AddJitter(const program::Program& program, const Jitter& jitter, Prices& prices);
 
 }  // namespace stepcast::cost

@@ -76,8 +76,8 @@ namespace stepcast::cost {
 // fastest of all shapes and parts (cuBLAS's heuristics come close; Nvidia, "Matrix Multiplication
 // Background User's Guide", sections 3 and 4, describes tile and wave quantization).
 
-// A kernel for all experts of a rank has the tiles of all in the same waves, no parts, and the
-// fraction `grouped` of the tiles' rate.
+// The setting of a matrix product in tiles. A kernel for all experts of a rank has the tiles of all
+// experts in the same waves, no parts, and the fraction `grouped` of the tiles' rate.
 
 struct TileSetting {
   const calibration::GemmTiling& tiling;
@@ -90,8 +90,8 @@ struct TileSetting {
 
 struct TiledProduct {
   Time time;  // rounded up to a picosecond
-  // Multiprocessors that this number of waves needs: fewer need more waves, more do not end
-  // earlier.
+  // The number of multiprocessors that this number of waves needs. With fewer, there are more
+  // waves; with more, the product does not end earlier.
   double multiprocessors = 0;
 };
 
@@ -108,12 +108,12 @@ struct KernelSetting {
   const topology::Gpu& gpu;
   const calibration::KernelCosts& costs;
   Version torch{};  // release whose libraries run
-  // Power limit of the board under these kernels (kernel_time.h); 0: none.
+  // The power limit of the board under these kernels, in watts (kernel_time.h); 0: none.
   double limit_watts = 0;
-  // Serving's kernels, whose attention also plans, and starts after forward_start. Training's
-  // attention starts after start_latency.
+  // Whether the kernels are those of serving, whose attention also plans, and starts after
+  // forward_start. Training's attention starts after start_latency.
   bool serving = false;
-  // False for textbook programs, which omit launch costs and so the start of a kernel.
+  // Whether a kernel has a start latency. False for textbook programs, which omit launch costs.
   bool start_latency = true;
 };
 
@@ -122,11 +122,12 @@ bool IsArithmetic(KernelKind kind);
 
 tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting);
 
-// The rate of the fastest products of the kernel's data type at full clock, in flops per second; 0:
-// none known. For a product, of its layout if measured.
+// Returns the rate of the fastest products of the kernel's data type at full clock, in flops per
+// second; 0 if none is known. If the kernel is a product and its layout was measured, only products
+// of that layout count.
 double BestProductRate(const Kernel& kernel, const KernelSetting& setting);
 
-// The price of a kernel whose time is an input. Requires kind kGiven.
+// Returns the price of a kernel whose time is an input. Requires kind kGiven.
 Demand PriceGivenKernel(const Kernel& kernel);
 
 }  // namespace stepcast::cost

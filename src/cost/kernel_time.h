@@ -41,8 +41,8 @@ MeasuredTime TimeFromCurve(const calibration::Curve& curve, Bytes bytes);
 MeasuredTime TimeFromSurface(const calibration::GemmSurface& surface, std::int64_t m,
                              std::int64_t n, std::int64_t k);
 
-// A measured time as a demand: the start is latency, and only the rest is work. If `latency_counts`
-// is false the latency is left out, as in textbook programs.
+// Converts a measured time to a demand: the start is latency, and only the rest is work. If
+// `latency_counts` is false, the latency is omitted, as in textbook programs.
 Demand DemandOf(const MeasuredTime& measured, Time start_latency, bool latency_counts);
 
 // Measured times of fused attention cores, interpolated over three sizes: the number of heads over
@@ -65,8 +65,9 @@ Demand DemandOf(const MeasuredTime& measured, Time start_latency, bool latency_c
 // 2307.08691).
 inline constexpr std::int64_t kQueryRows = 128;
 
-// For kAttention or kAttentionGradient, from the non-empty surface of its direction and data type.
-// `multiprocessors` is zero if unknown; time is then proportional to the heads.
+// Returns the time of a kAttention or kAttentionGradient kernel, from the non-empty surface of its
+// direction and data type. `multiprocessors` is zero if unknown; the time is then proportional to
+// the heads.
 MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const Kernel& kernel,
                              int multiprocessors);
 
@@ -96,9 +97,9 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
 // figures that are zero are unknown and cause no loss.
 double UnalignedRate(const Kernel& product, const calibration::KernelCosts& costs, Version torch);
 
-// The same product with rows padded to 16 bytes, as torch.compile runs it if that is faster
-// (torch/_inductor/fx_passes/pad_mm.py). Padded operands are written first; `copied` counts these
-// bytes, including reads. Readers of the result skip the padding.
+// The same product with rows padded to 16 bytes, as torch.compile runs it if the padded product is
+// faster (torch/_inductor/fx_passes/pad_mm.py). Padded operands are written first; `copied` counts
+// these bytes, including reads. Readers of the result skip the padding.
 struct PaddedProduct {
   Kernel product;
   Bytes copied;
@@ -122,21 +123,21 @@ PaddedProduct Padded(const Kernel& product);
 // (calibration/h100-sxm.yaml has the measurement.) Power while a device waits for others is not
 // counted.
 
-// The sustained fraction of the clock, at most 1. It is 1 if the profile or the data sheet has no
-// figures (limit_watts = 0).
+// Returns the sustained fraction of the clock, at most 1. It is 1 if the profile or the data sheet
+// has no figures (limit_watts = 0).
 double SustainedClock(const calibration::PowerDraw& power, double limit_watts);
 
-// A micro-batch in seconds at full clock. Only the ratios matter.
+// The power draw of a micro-batch. Times are seconds at full clock; only their ratios matter.
 struct MicroBatchDraw {
   double arithmetic = 0;  // A
-  // Time of its flops at the rate of the best products, times watts of their type over
-  // PowerDraw::products.
+  // The time of the micro-batch's flops at the rate of the best products, times the watts of their
+  // type over PowerDraw::products.
   double at_best = 0;
   double other = 0;  // M
 };
 
-// Watts that products and attention may draw while they run. The limit itself if the profile has no
-// figure for memory-bound kernels.
+// Returns the watts that products and attention may draw while they run; the limit itself if the
+// profile has no figure for memory-bound kernels.
 double ArithmeticLimit(const calibration::PowerDraw& power, double limit_watts,
                        const MicroBatchDraw& draw);
 

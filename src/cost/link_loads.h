@@ -16,24 +16,24 @@
 
 namespace stepcast::cost {
 
-// How long a group's collective keeps each link of a cluster busy, by the steps of its algorithm
-// (network/group_steps.h). Loads are proportional to the collective's size. They are computed for
-// one size large enough that rounding is negligible. One thread at a time.
+// Computes how long a group's collective keeps each link of a cluster busy, by the steps of its
+// algorithm (network/group_steps.h). Loads are proportional to the collective's size. They are
+// computed for one size large enough that rounding is negligible. Not thread-safe.
 class LinkLoads {
  public:
   struct Load {
     double transfer = 0;  // seconds per byte, all links together, stage by stage
-    // (link, seconds per byte), ordered by link, without idle links.
+    // Pairs of a link and its seconds per byte, ordered by link, without idle links.
     std::vector<std::pair<std::uint32_t, double>> busy;
   };
 
-  // The network outlives this.
+  // The network must outlive this object.
   explicit LinkLoads(const network::ClusterNetwork& network);
 
-  // `ranks` and `algorithm`: see GroupSteps::Make.
+  // Returns the load of a collective. `ranks` and `algorithm`: see GroupSteps::Make.
   tl::expected<Load, network::Fault> Of(std::span<const int> ranks, std::string_view algorithm,
                                         CollectiveKind kind);
-  // Load per byte of a message from one rank to another.
+  // Returns the load per byte of a message from one rank to another.
   tl::expected<Load, network::Fault> OfMessage(int from, int to);
 
  private:

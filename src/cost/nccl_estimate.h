@@ -8,8 +8,9 @@
 #include "src/cost/nccl_price.h"
 #include "src/nccl/terms.h"
 
-// Shared by the sources of NcclPricer. nccl_choice.cc has NCCL's choice and its time by the law.
-// nccl_correction.cc has the correction by measured curves. nccl_price.cc has the price.
+// Declarations shared by the sources of NcclPricer. nccl_choice.cc contains NCCL's choice and its
+// time by the law. nccl_correction.cc contains the correction by measured curves. nccl_price.cc
+// contains the price.
 namespace stepcast::cost {
 
 nccl::Function FunctionOf(CollectiveKind kind);
@@ -22,7 +23,7 @@ inline Bandwidth Faster(Bandwidth bandwidth, double factor) {
       std::llround(static_cast<double>(bandwidth.bytes_per_second()) * factor));
 }
 
-// NCCL's chosen algorithm, and the tuning model's time for it in microseconds.
+// The algorithm that NCCL chooses, and the tuning model's time for it in microseconds.
 struct NcclPricer::Estimate {
   const char* algorithm = "ring";
   std::optional<nccl::Algorithm> tuned;  // none: sends and receives

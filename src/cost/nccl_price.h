@@ -105,7 +105,8 @@ struct GroupShape {
 
   friend auto operator<=>(const GroupShape&, const GroupShape&) = default;
 };
-// `ranks` as in a program's groups, placed on nodes of `gpus_per_node` in order.
+// Returns the shape of a group. `ranks`: as in a program's groups, placed on nodes of
+// `gpus_per_node` in order.
 GroupShape ShapeOf(std::span<const int> ranks, int gpus_per_node);
 
 struct NcclSetting {
@@ -127,25 +128,26 @@ struct Asked {
   const topology::CommunicationPath& path;
   const GroupShape& shape;  // of the same group
 
-  // The same question on other links.
+  // Returns the same question on other links.
   Asked On(const topology::CommunicationPath& links) const { return {kind, bytes, links, shape}; }
 };
 
-// Prices collectives and caches per-group results. One object per thread.
+// Prices collectives and caches results for each group. Not thread-safe; use one object per thread.
 class NcclPricer {
  public:
   explicit NcclPricer(NcclSetting setting);
 
-  // Returns nothing if the user's settings exclude every possible algorithm or protocol. Requires
-  // path.ranks > 1, and `shape` of the same group. `communicator`: for a message (kSendRecv), the
-  // communicator that it uses; the group is then its two ends.
+  // Returns the price of a collective; none if the user's settings exclude every possible algorithm
+  // or protocol. Requires path.ranks > 1, and `shape` of the same group. `communicator`: for a
+  // message (kSendRecv), the communicator that the message uses; the group then consists of the two
+  // ends of the message.
   std::optional<CollectivePrice> Price(const Asked& asked,
                                        const GroupShape* communicator = nullptr);
 
-  // Doublings of ranks beyond the largest measured number over which a factor fades.
+  // The number of doublings of ranks beyond the largest measured number over which a factor fades.
   static constexpr double kFadeDoublings = 8;
 
-  // The law's time, without curves.
+  // Returns the law's price, without curves.
   std::optional<CollectivePrice> PriceByLaw(const Asked& asked);
 
   // NCCL's choice for a collective, and the fastest choice that it could make here, both by the law
@@ -156,12 +158,12 @@ class NcclPricer {
   struct FasterChoice {
     CollectivePrice taken, fastest;
   };
-  // Nothing if no choice is that much faster by the law, for exchanges, for which NCCL chooses no
-  // algorithm, and if the settings exclude every choice.
+  // Returns none if no choice is that much faster by the law, for exchanges, for which NCCL chooses
+  // no algorithm, and if the settings exclude every choice.
   std::optional<FasterChoice> FasterByLaw(const Asked& asked);
 
-  // Sets channels and resource shares of a price from another source, such as a user's table. No
-  // effect if NCCL could not run the collective.
+  // Sets channels and resource shares of a price from another source, such as a user's table. Has
+  // no effect if NCCL could not run the collective.
   void AddShares(const Asked& asked, CollectivePrice& price);
 
  private:
@@ -177,13 +179,13 @@ class NcclPricer {
     friend auto operator<=>(const LinkSpeeds&, const LinkSpeeds&) = default;
   };
   using Machine = std::pair<GroupShape, LinkSpeeds>;
-  // The sizes of a curve with reduction in a switch, or those without, with the law's times on the
-  // machine where it was measured.
+  // The sizes of a curve with reduction in a switch, or the sizes without, and the law's times on
+  // the machine of the measurement.
   struct Part {
     std::vector<calibration::TimePoint> points;
     std::vector<double> law;  // us, of points
   };
-  // A measured curve.
+  // A measured curve, prepared for corrections.
   struct Anchor {
     int ranks = 0;
     bool is_twin = false;       // of the collective that sends the same bytes
@@ -232,18 +234,19 @@ class NcclPricer {
   Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const Machine& machine,
                             const GroupShape* communicator);
   Group& GroupOf(const Asked& asked);
-  // The measured curves of `kind` that a price may use. `like_these`: from machines with links like
-  // this one's; otherwise from all other machines. `exact`: with exactly the group's number of
-  // ranks; otherwise with other numbers.
+  // Returns the measured curves of `kind` that a price may use. `like_these`: true selects curves
+  // from machines with links like this one's; false, from all other machines. `exact`: true selects
+  // curves with exactly the group's number of ranks; false, with other numbers.
   std::vector<Anchor> FindCurves(const Asked& asked, bool like_these, bool exact);
-  // The link speeds of a file's machine; nothing if its data used other kinds of links.
-  // `like_these`: whether machines like this one count, or all others.
+  // Returns the link speeds of the machine of a file; none if its data used other kinds of links.
+  // `like_these`: whether to accept machines like this one, or all others.
   std::optional<LinkSpeeds> SpeedsOf(const calibration::CurveFile& file, const Asked& asked,
                                      bool like_these) const;
-  // Nothing if the topology has no such group, or the settings exclude the measured choice.
+  // Returns a curve as an anchor. None if the topology has no such group, or if the settings
+  // exclude the measured choice.
   std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve, const Asked& asked,
                                  const LinkSpeeds& speeds);
-  // The correction comes from the first tier of curves that measured the estimate's algorithm and
+  // Returns the correction from the first tier of curves that measured the estimate's algorithm and
   // protocol. If there is none, the factor is 1 and the provenance kModelled.
   Correction CorrectionOf(const Asked& asked, const Estimate& estimate);
   static std::optional<Correction> CorrectionBy(const std::vector<Anchor>& anchors,
@@ -252,16 +255,16 @@ class NcclPricer {
   // Makes `timed` at least the time on half of the nodes, a quarter, and so on.
   void NotFasterThanFewerNodes(const Asked& asked, Timed& timed);
   std::optional<CollectivePrice> PriceWith(const Asked& asked, bool use_curves, const Way& way);
-  // The law on a group's links: an estimate that is no faster than the links. `path` is that of
-  // this cluster's links.
+  // Returns the law's estimate on a group's links, which is no faster than the links allow. The
+  // path in `asked` is that of this cluster's links.
   std::optional<Estimate> OnLinks(const Asked& asked, const LinkSpeeds& speeds, const Way& way);
-  // Time of the traffic that leaves a node, over TCP connections and through host memory, in
-  // microseconds; 0 with RDMA. `inter`: its time on the raw links of `path`.
+  // Returns the time, in microseconds, of the traffic that leaves a node over TCP connections and
+  // through host memory; 0 with RDMA. `inter`: the time of this traffic on the raw links of `path`.
   double OnSockets(CollectiveKind kind, Time inter, const topology::CommunicationPath& path,
                    const Estimate& estimate) const;
   void SetShares(const Asked& asked, const Estimate& estimate, CollectivePrice& price) const;
 
-  // GPUs of a node, with or without ranks.
+  // Returns the number of GPUs of a node, with or without ranks.
   int GpusOfANode() const {
     return setting_.cluster->node_type()->Count(topology::DeviceKind::kGpu);
   }
@@ -270,23 +273,23 @@ class NcclPricer {
   Bandwidth nvlink_, pcie_;  // per GPU
   LinkSpeeds own_;
   std::map<Machine, Communicator> communicators_;
-  // the key's vector: relaying GPUs
+  // The exchange models, by machine and by relaying GPUs (the vector in the key).
   std::map<std::pair<Machine, std::vector<int>>, nccl::ExchangeModel> exchanges_;
-  // Keys: the kind, the group's shape, and the bandwidth from a node to other nodes.
+  // The groups, by kind, by shape, and by the bandwidth from a node to other nodes.
   std::map<std::tuple<CollectiveKind, GroupShape, std::int64_t>, Group> groups_;
 };
 
-// How far measured collectives are from their forecasts: nine of ten lie between `low` and `high`
-// times the forecast. By where the price comes from, the size, and the links. Source: all points of
-// `stepcast validate collectives`; held-back ones where curves were read, the law's errors
-// elsewhere.
+// The deviation of measured collectives from their forecasts: 90 % of measurements lie between
+// `low` and `high` times the forecast. It depends on the source of the price, the size, and the
+// links. Source: all points of `stepcast validate collectives`. Held-back points were used where
+// curves apply, and the law's errors elsewhere.
 struct CollectiveSpread {
   double low = 1, high = 1;
 };
 CollectiveSpread SpreadOf(Provenance provenance, Bytes bytes,
                           const topology::CommunicationPath& path);
 
-// Names of NCCL's algorithms in forecasts, such as "ring" and "nvls_tree".
+// Returns the name of an NCCL algorithm in forecasts, such as "ring" and "nvls_tree".
 const char* AlgorithmName(nccl::Algorithm algorithm);
 
 }  // namespace stepcast::cost

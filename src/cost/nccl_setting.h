@@ -25,7 +25,7 @@ namespace stepcast::cost {
 // communication.nccl_algo overrides it.
 std::optional<NcclSetting> NcclSettingOf(const scenario::Scenario& scenario);
 
-// Links of the first GPU to other GPUs or switches (PCIe: also to CPUs).
+// The links of the first GPU to other GPUs or switches (PCIe: also to CPUs).
 struct GpuLinks {
   int count = 0;
   Bandwidth bandwidth;  // of all of them, one direction
@@ -42,8 +42,8 @@ GpuLinks LinksOfAGpu(const topology::NodeType& node, topology::LinkKind kind);
 nccl::Node NcclNode(const topology::NodeType& node, int compute_capability, Bandwidth port,
                     std::span<const int> gpus);
 
-// The communicator of all GPUs of `nodes` such machines, as the tuner needs it: without its
-// channels' paths. NCCL's search takes up to 70 ms, so results are cached for the life of the
+// Returns the communicator of all GPUs of `nodes` such machines, as the tuner needs it: without the
+// paths of its channels. NCCL's search takes up to 70 ms, so results are cached for the life of the
 // process, one for each kind of machine. Thread-safe.
 nccl::Communicator FindCommunicator(const nccl::Node& node, int nodes, nccl::Version version);
 

@@ -52,11 +52,11 @@
 //  cost.too-long             an operation of a day or more: some bandwidth is far too small
 namespace stepcast::cost {
 
-// `works`: the plan's micro-batch (model::BuildWork), which determines the power available to its
-// products (kernel_time.h).
+// Prices the program. `works`: the plan's micro-batch (model::BuildWork), which determines the
+// power available to products (kernel_time.h).
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario,
                      std::span<const model::LayerWork> works);
-// The same, computing the works.
+// Like the function above, but computes the works.
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
 class GroupLoads;
@@ -74,7 +74,7 @@ class PriceCache {
                        std::span<const model::LayerWork> works);
 
  private:
-  // Beyond these numbers, all entries are dropped.
+  // The maximum numbers of entries; when one is exceeded, all entries are dropped.
   static constexpr std::size_t kMostMachines = 256;
   static constexpr std::size_t kMostDevices = 64;
 

@@ -27,13 +27,13 @@
 
 namespace stepcast::cost {
 
-// Link loads if several groups of ranks run the same collective at once, on the first nodes of a
-// cluster, cached by value. Clusters that differ only in the number of nodes share the entries. Not
-// thread-safe.
+// Computes the link loads if several groups of ranks run the same collective at once on the first
+// nodes of a cluster, and caches them by value. Clusters that differ only in the number of nodes
+// share the entries. Not thread-safe.
 class GroupLoads {
  public:
   struct Load {
-    // Equal in all clusters for links with the same name.
+    // The link's number; equal in all clusters for links with the same name.
     std::uint32_t link = 0;
     std::string_view name;  // as the network calls it
     bool scale_up = false;  // the link joins GPUs of a node; otherwise it leads to the network
@@ -44,9 +44,9 @@ class GroupLoads {
   GroupLoads();
   ~GroupLoads();
 
-  // Loads by link of the network, without idle links. `groups` are on the first `nodes` nodes of a
-  // cluster on a real topology. Fails, as in flow mode, if there is no route between ranks. The
-  // result is valid until the next call.
+  // Returns the loads by link of the network, without idle links. `groups` are on the first `nodes`
+  // nodes of a cluster on a real topology. Fails, as in flow mode, if there is no route between
+  // ranks. The result is valid until the next call.
   tl::expected<const std::vector<Load>*, network::Fault> Of(const topology::Cluster& cluster,
                                                             int nodes, const Groups& groups,
                                                             std::string_view algorithm,
@@ -58,7 +58,7 @@ class GroupLoads {
 
   tl::expected<Nodes*, network::Fault> NodesOf(const topology::Cluster& cluster, int nodes);
 
-  // Beyond this number, all entries are dropped.
+  // The maximum number of entries; beyond it, all entries are dropped.
   static constexpr std::size_t kMostKnown = 4096;
 
   std::vector<std::unique_ptr<Nodes>> nodes_;
@@ -93,24 +93,25 @@ class SiblingLinks {
   // `cluster` and `loads`, which all groups of all clusters may share, must outlive this.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads);
-  // Only for the algorithm "pairwise": messages of S bytes, as a kScatter of 2 S.
+  // Like the constructor above, for lists that differ from the group. Only for the algorithm
+  // "pairwise": messages of S bytes, as a kScatter of 2 S.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads,
                const Lists& lists);
 
-  // Whether some links are not fully described by the group's path: siblings use them too, or they
+  // Whether the group's path does not fully describe some links: siblings also use them, or they
   // lead to other nodes.
   bool count() const { return count_; }
   // Whether siblings use the links, among the nodes evaluated.
   bool shared() const { return shared_; }
 
-  // Link loads of all groups together, per byte of the size: `loads` times `scale`.
+  // The link loads of all groups together, per byte of the size: `loads` times `scale`.
   struct OnLinks {
     std::vector<GroupLoads::Load> loads;  // nodes are numbered from 0 among those evaluated
     double scale = 1;
   };
-  // Link loads of a collective that all groups run. Requires a group of at least two ranks on a
-  // real topology. Fails, as in flow mode, if there is no route between ranks.
+  // Returns the link loads of a collective that all groups run. Requires a group of at least two
+  // ranks on a real topology. Fails, as in flow mode, if there is no route between ranks.
   tl::expected<OnLinks, network::Fault> Of(std::string_view algorithm, CollectiveKind kind) const;
 
  private:
@@ -136,21 +137,22 @@ class SharedLinks {
  public:
   // A group with its siblings, and the algorithm and kind of a collective.
   using Use = std::tuple<const SiblingLinks*, std::string, CollectiveKind>;
-  // Seconds per byte that a use keeps each link busy, in the order of resources from kNodeLinks on.
+  // The seconds per byte for which a use keeps each link busy, in the order of resources from
+  // kNodeLinks on.
   using Busy = std::array<double, kSharedLinks>;
 
-  // The loads of each use of a program. Fails like SiblingLinks::Of.
+  // Returns the loads of each use of a program. Fails like SiblingLinks::Of.
   tl::expected<std::vector<Busy>, network::Fault> Of(const std::vector<Use>& uses);
 
  private:
   std::map<std::vector<Use>, std::vector<Busy>> known_;
 };
 
-// A cluster with a profile and communication settings: everything that collective prices depend on
-// besides group and size.
+// A cluster with a profile and communication settings: all data on which collective prices depend,
+// except group and size.
 struct PricedMachine {
-  // A message between members of a group. If peers are named by distance, one price represents the
-  // messages of all members: the farthest.
+  // A message between members of a group. If peers are named by distance, the price of the message
+  // to the farthest peer represents the messages of all members.
   struct MessageRoute {
     bool by_distance = false;
     int from = 0, to = 0;  // positions
@@ -162,7 +164,8 @@ struct PricedMachine {
     parallel::GroupLayout layout;
     int stage_ranks = 0;
     topology::CommunicationPath path;
-    // If NCCL is modeled: the shape of the ranks or of a message's ends, and of its communicator.
+    // The shape of the ranks or of a message's ends, and the shape of the communicator. Set if NCCL
+    // is modeled.
     GroupShape shape, communicator;
     std::unique_ptr<SiblingLinks> siblings;  // null: the network simulation handles shared links
   };
@@ -182,21 +185,23 @@ struct PricedMachine {
     }
   };
 
-  // `group_loads` must outlive it.
+  // `group_loads` must outlive this object.
   PricedMachine(const scenario::Scenario& scenario, GroupLoads& group_loads);
 
   bool IsOf(const scenario::Scenario& scenario) const;
 
-  // A group that communicates or, with `message`, whose members send messages along a route.
-  // `stage_ranks`: ranks per pipeline stage. The reference stays valid as long as the machine.
+  // Returns a group that communicates or, with `message`, whose members send messages along a
+  // route. `stage_ranks`: the number of ranks per pipeline stage. The reference stays valid as long
+  // as the machine.
   const Group& GroupOf(const program::ProcessGroup& wanted, int stage_ranks,
                        const std::optional<MessageRoute>& message = std::nullopt);
-  // Cached prices of collectives that were priced without diagnostics.
+  // Returns the cached price of a collective that was priced without diagnostics; null if there is
+  // none.
   const CollectivePrice* Known(const program::Collective& collective, const Group& group) const;
   void Remember(const program::Collective& collective, const Group& group,
                 const CollectivePrice& price);
 
-  // See device_speed.h. Caches the last result.
+  // Returns SlowestDevice (device_speed.h) for this number of devices. Caches the last result.
   double SlowestOf(std::int64_t devices);
 
   // Used by GroupOf.
@@ -204,7 +209,7 @@ struct PricedMachine {
                            const MessageRoute& message);
   topology::CommunicationPath PathOf(const std::vector<int>& ranks) const;
 
-  // The cluster determines the GPU.
+  // The cluster, which also determines the GPU.
   const std::shared_ptr<const topology::Cluster> cluster;
   const std::shared_ptr<const calibration::Calibration> calibration;
   const std::optional<topology::Gpu> gpu;

@@ -10,7 +10,7 @@
 
 namespace stepcast::cost {
 
-// Prices of a program's operations, used by the simulator. Made by price.h.
+// The prices of a program's operations, used by the simulator. price.h creates them.
 
 struct CollectivePrice {
   Demand demand;
@@ -19,16 +19,17 @@ struct CollectivePrice {
   const char* algorithm = "ring";
   const char* protocol = "";  // NCCL's: "LL", "LL128", "Simple"; empty if NCCL is not modeled
   int channels = 0;           // thread blocks, each on a multiprocessor; 0 if not modeled
-  // Mean bytes that a rank sends on the wire, for the textbook algorithm.
+  // The mean number of bytes that a rank sends on the wire, for the textbook algorithm.
   double wire_bytes_per_rank = 0;
-  // Transfer time of the busiest rank over its bandwidth; see BandwidthBound. Checked.
+  // The transfer time of the busiest rank over its bandwidth; see BandwidthBound. Prices are
+  // checked against this bound.
   Time bandwidth_bound;
 };
 
-// One end of a message that an exchange sends or receives.
+// The price of one end of a message that an exchange sends or receives.
 struct MessagePrice {
-  // The message by itself, with the resources at this end. Both ends take the longer latency and
-  // work.
+  // The demand of the message by itself, with the resources at this end. Both ends take the longer
+  // latency and work.
   Demand demand;
   const char* protocol = "";  // as in CollectivePrice
   int channels = 0;
@@ -48,7 +49,7 @@ struct Prices {
   // Host time before the launch of a kernel, by issuer.
   Dispatch dispatch;
   Time IssueOf(const Kernel& kernel) const { return issue_kernel + dispatch[kernel.issuer]; }
-  // Host time that an instruction of the program takes.
+  // Returns the host time that an instruction of the program takes.
   Time IssueOf(const program::Program& program, const program::Instruction& instruction) const {
     switch (instruction.opcode) {
       case program::Opcode::kKernel:
@@ -73,12 +74,13 @@ struct RankClass {
   const Prices* prices = nullptr;
   int representative = 0;  // the class's lowest global rank
   // All ranks of the class, ascending. They determine the classes of the peers of exchanges. Empty:
-  // the representative, and peers of its exchanges that are in no class.
+  // the class contains the representative, and peers of its exchanges that are in no class.
   std::span<const int> ranks{};
-  // The class's process groups, if they differ from the program's.
+  // The class's process groups if they differ from the program's; null otherwise.
   const std::vector<program::ProcessGroup>* groups = nullptr;
   bool records = true;  // false: the timeline contains only step ends
-  // simulate::Recording::kMarked: the operations to record, by instruction of the step.
+  // The operations to record with simulate::Recording::kMarked, by instruction of the step; null:
+  // none.
   const std::vector<bool>* marked = nullptr;
   // Instructions [begin, end) of the step: simulate::HostInfluence covers the instructions issued
   // after `begin`. By default, all instructions.

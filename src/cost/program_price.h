@@ -17,11 +17,11 @@ namespace stepcast::cost {
 // State of pricing one program, shared by the pricers of kernels, copies and collectives.
 
 struct Pricing {
-  // `textbook`: no start latencies and no issue costs (framework `reference`). Both references must
-  // outlive it.
+  // `textbook`: omits start latencies and issue costs (framework `reference`). The program and the
+  // scenario must outlive this object.
   Pricing(const program::Program& program, const scenario::Scenario& scenario, bool textbook);
 
-  // Each cause is reported once, at the first operation affected.
+  // Reports an error. Each cause is reported once, at the first operation affected.
   void Report(std::string code, Location location, std::string message, std::string hint);
   void ReportEndless(const std::string& what);
   void ReportNoLinkCosts(const std::string& what);
@@ -36,7 +36,7 @@ struct Pricing {
   Prices prices;
 };
 
-// Whether it takes a day or more: some bandwidth is far too small.
+// Whether the operation takes a day or more because some bandwidth is far too small.
 bool Endless(const Demand& demand);
 
 // Prices the program's copies.
@@ -48,7 +48,8 @@ class CopyPricer {
   Demand PriceOneCopy(const program::Copy& copy);
 
  private:
-  // The measured curve for copies in a direction. Only with a device do copies cost time.
+  // Returns the measured curve for copies in a direction; null if there is none. Copies cost time
+  // only with a device.
   const calibration::Curve* MeasuredCopies(program::CopyDirection direction) const;
 
   Pricing& pricing_;

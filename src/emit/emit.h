@@ -9,7 +9,7 @@
 #include "tl/expected.hpp"
 
 // Writes a plan as files for other programs: plan.json, configurations of the programs that can
-// train it, and scripts that start them.
+// train the plan, and scripts that start them.
 namespace stepcast::emit {
 
 // The files that were written, and those that were not, with reasons.
@@ -19,13 +19,13 @@ struct Emission {
 };
 
 // Writes the scenario's plan to the folder `path` (WriteFolder), completely or not at all. `source`
-// is the file from which the scenario was loaded. Files that it names by paths relative to its own
-// folder are copied, so that plan.json gives the same forecast anywhere.
+// is the file that the scenario was loaded from. Files that the scenario names by paths relative to
+// that file's folder are copied, so that plan.json gives the same forecast anywhere.
 tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
                                            const std::string& source, const std::string& path,
                                            bool force);
 
-// "wrote plan.json, ... into DIR", and a line for each file left out, for stderr.
+// Returns "wrote plan.json, ... into DIR", and a line for each omitted file, for stderr.
 std::string Describe(const Emission& emission, const std::string& path);
 
 }  // namespace stepcast::emit

@@ -14,23 +14,24 @@ struct File {
   bool executable = false;
 };
 
-// Why a folder was not written: the request is invalid (diagnostics), or the system failed (a
-// sentence).
+// The reason why a folder was not written: the request is invalid (`diagnostics`), or the system
+// failed (`reason`, a sentence).
 struct FolderFailure {
   Diagnostics diagnostics;
   std::string reason;
 };
 
-// The file that lists the files written by WriteFolder, itself included, one per line.
+// The name of the file that lists all files written by WriteFolder, including itself, one per line.
 inline constexpr const char* kManifest = "MANIFEST";
 
-// Writes the files and a manifest to a new folder at `path`, all or none: they are written to a
-// temporary folder that is renamed when complete. An existing folder is an error unless it is
-// empty. With `force` a folder is replaced if it contains only files listed in its manifest.
+// Writes the files and a manifest to a new folder at `path`, completely or not at all. The files
+// are written to a temporary folder, which is renamed when it is complete. An existing folder is an
+// error unless it is empty. With `force`, an existing folder is replaced if it contains only files
+// that are listed in its manifest.
 tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
                                               const std::vector<File>& files, bool force);
 
-// Whether WriteFolder could succeed, as far as can be checked in advance.
+// Checks in advance whether WriteFolder can succeed. WriteFolder may still fail for other reasons.
 tl::expected<void, FolderFailure> CheckFolder(const std::string& path, bool force);
 
 }  // namespace stepcast::emit

@@ -11,9 +11,9 @@
 
 namespace stepcast::emit {
 
-// A plan as configuration files of frameworks. Each function returns the whole text of one file, or
-// a sentence that says why that program cannot run the plan. A setting that a program lacks is
-// never omitted silently.
+// Writes a plan as configuration files of frameworks. Each function returns the whole text of one
+// file, or a sentence that states why the program cannot run the plan. A setting that a program
+// lacks is never omitted silently.
 
 using Target = tl::expected<std::string, std::string>;
 
@@ -21,45 +21,45 @@ inline tl::unexpected<std::string> CannotRun(std::string why) {
   return tl::unexpected<std::string>(std::move(why));
 }
 
-// DeepSpeed's configuration, with keys of deepspeedai/DeepSpeed@1b88ac36
-// deepspeed/runtime/zero/config.py and @088be892 deepspeed/runtime/constants.py; for activation
-// checkpointing, deepspeed/runtime/activation_checkpointing/config.py.
+// Returns DeepSpeed's configuration, with keys of deepspeedai/DeepSpeed@1b88ac36
+// deepspeed/runtime/zero/config.py and @088be892 deepspeed/runtime/constants.py. The keys of
+// activation checkpointing are those of deepspeed/runtime/activation_checkpointing/config.py.
 Target DeepSpeedConfig(const scenario::Scenario& scenario);
 
-// A Python module with the arguments of torch.nn.parallel.DistributedDataParallel,
+// Returns a Python module with the arguments of torch.nn.parallel.DistributedDataParallel,
 // torch.distributed.fsdp.FullyShardedDataParallel and torch.distributed.fsdp.fully_shard, and
 // functions that apply them to a model.
 Target PytorchSettings(const scenario::Scenario& scenario);
 
-// torchtitan's job configuration, with keys of pytorch/torchtitan@000204a4
+// Returns torchtitan's job configuration, with keys of pytorch/torchtitan@000204a4
 // torchtitan/config/job_config.py.
 Target TorchtitanConfig(const scenario::Scenario& scenario,
                         const model::NumericalConstants& constants);
 
-// Arguments of Megatron-LM's pretrain_gpt.py, one option per line, with names of
+// Returns the arguments of Megatron-LM's pretrain_gpt.py, one option per line, with names of
 // NVIDIA/Megatron-LM@000c4ac2 megatron/training/arguments.py.
 Target MegatronArguments(const scenario::Scenario& scenario,
                          const model::NumericalConstants& constants);
 
-// A shell script that starts the ranks of one node with torchrun, and the Slurm batch script that
-// runs it on all nodes.
+// These functions return a shell script that starts the ranks of one node with torchrun, and the
+// Slurm batch script that runs it on all nodes.
 Target LaunchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
 Target BatchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
 
-// A trainer is the program that trains the plans of one framework. This type says which emitted
-// files it uses.
+// The program that trains the plans of one framework, and the emitted files that it uses.
 
 struct Trainer {
   bool takes_deepspeed_json = false, takes_torchtitan_toml = false, takes_megatron_args = false;
-  // The text of pytorch_NAME.py; null if there is no such module.
+  // Returns the text of pytorch_NAME.py. Null if there is no such module.
   Target (*module)(const scenario::Scenario& scenario) = nullptr;
-  // The lines of launch.sh that set the command for torchrun, or why no program runs the plan.
+  // Returns the lines of launch.sh that set the command for torchrun, or the reason why no program
+  // can run the plan.
   Target (*launch)(const scenario::Scenario& scenario,
                    const model::NumericalConstants& constants) = nullptr;
 };
 const Trainer& TrainerOf(const plan::Plan& plan);
 
-// In pytorch.cc: for DistributedDataParallel, FullyShardedDataParallel and fully_shard.
+// The modules for DistributedDataParallel, FullyShardedDataParallel and fully_shard (pytorch.cc).
 Target DdpModule(const scenario::Scenario& scenario);
 Target FullyShardedModule(const scenario::Scenario& scenario);
 Target FullyShardModule(const scenario::Scenario& scenario);
@@ -71,9 +71,9 @@ Target LaunchDeepSpeed(const scenario::Scenario& scenario,
 Target LaunchMegatron(const scenario::Scenario& scenario,
                       const model::NumericalConstants& constants);
 
-// The tree as readable JSON: a key per line, indented by two columns, with sequences of scalars on
-// one line and a newline at the end. A tree has only integers; `decimals` are additional members at
-// the end of the outermost mapping.
+// Returns the tree as readable JSON: one key per line, indented by two columns, with sequences of
+// scalars on one line and a newline at the end. All numbers in a tree are integers; `decimals` are
+// additional members at the end of the outermost mapping.
 std::string JsonText(const scenario::Resolved& tree,
                      const std::vector<std::pair<std::string, double>>& decimals = {});
 

@@ -43,8 +43,8 @@ class EventQueue {
   };
 
   EventQueue() = default;
-  // Sequence numbers start at `first_sequence`. Its value does not affect results; tests use it to
-  // reach the end of the number range.
+  // Creates an empty queue whose sequence numbers start at `first_sequence`. This number does not
+  // affect results; tests use it to reach the end of the number range.
   explicit EventQueue(std::uint32_t first_sequence) : next_sequence_(first_sequence) {}
 
   static constexpr std::uint32_t kLastSequence = std::numeric_limits<std::uint32_t>::max() >> 1;
@@ -75,7 +75,7 @@ class EventQueue {
     PushEntry(time, std::bit_cast<std::uint32_t>(payload), false);
   }
 
-  // The earliest event. Requires !empty().
+  // Returns the earliest event. Requires !empty().
   Event Top() const {
     const Entry& top = entries_[kFirst];
     return {Time::FromPicoseconds(top.time),
@@ -89,8 +89,8 @@ class EventQueue {
     const Event top = Top();
     if (heap[0].is_burst() && TakeFromBurst(heap[0])) return top;
     const Entry last = heap[--size_];
-    // The queue's last line of children is filled up with entries later than any event, so that the
-    // minimum of four needs no bounds check.
+    // The last cache line of children is filled up with entries that are later than any event, so
+    // that the minimum of four needs no bounds check.
     const std::size_t end = (size_ + kArity - 2) / kArity * kArity + 1;
     for (std::size_t i = size_; i < end; ++i) heap[i] = kLatest;
     std::size_t hole = 0;
@@ -112,7 +112,7 @@ class EventQueue {
 
  private:
   struct Entry {
-    // The sequence number (unique, in the order of pushing), whether the entry is a burst, and its
+    // The sequence number (unique, in the order of pushing), a bit that marks a burst, and the
     // content: the payload, or the first link of the burst.
     std::uint64_t tie = 0;
     std::int64_t time = 0;
@@ -124,7 +124,7 @@ class EventQueue {
     friend bool operator<=(const Entry& a, const Entry& b) { return !(b < a); }
   };
 
-  // A further event in a burst.
+  // A further event of a burst.
   struct Link {
     Payload payload;
     std::uint32_t next;
@@ -132,7 +132,7 @@ class EventQueue {
 
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::size_t kArity = 4;
-  // Number of unused entries in front of the root, so that the children of every node start a cache
+  // The number of unused entries before the root, so that the children of every node start a cache
   // line.
   static constexpr std::size_t kFirst = 3;
   static constexpr std::size_t kCacheLine = 64;
@@ -227,8 +227,8 @@ class EventQueue {
     return right_time < left_time ? right : left;
   }
 
-  // Once in two billion events the sequence numbers are used up. The pending events then get the
-  // first numbers again, in the same order. A sorted array is a heap.
+  // Once in two billion events, the sequence numbers are exhausted. This function gives the pending
+  // events the first numbers again, in the same order. A sorted array is a heap.
   void Renumber() {
     std::sort(entries_.begin() + kFirst, entries_.begin() + kFirst + static_cast<long>(size_));
     next_sequence_ = 0;

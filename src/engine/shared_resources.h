@@ -78,7 +78,7 @@ class SharedResources {
   static constexpr int kRateBits = 38;
   static constexpr std::uint64_t kFullRate = std::uint64_t{1} << kRateBits;
 
-  // The part of a resource that an activity uses when it runs at rate 1.
+  // The fraction of a resource that an activity uses when the activity runs at rate 1.
   struct Use {
     enum class Way : std::uint8_t { kDivides, kPersists, kHolds };
     std::uint32_t resource = 0;
@@ -87,43 +87,45 @@ class SharedResources {
   };
   static constexpr std::uint32_t kWhole = 1u << 24;
   static constexpr int kMostShare = 128;
-  // Converts a share from 0 to kMostShare. Shares up to 1 are rounded down, so that the parts of a
-  // whole never add up to more than the whole; shares above 1 are rounded up.
+  // Converts a share from 0 to kMostShare into units of 2^-24. Shares up to 1 are rounded down, so
+  // that the parts of a whole never add up to more than the whole; shares above 1 are rounded up.
   static std::uint32_t Share(double share);
 
   SharedResources() = default;
   SharedResources(std::uint32_t resources, std::uint32_t activities) {
     Reset(resources, activities);
   }
-  // Removes all activities. Activities are then numbered below `activities`.
+  // Removes all activities, and sets the numbers of resources and activities. Activities are then
+  // numbered from 0 to `activities` - 1.
   void Reset(std::uint32_t resources, std::uint32_t activities);
 
-  // Starts `activity` at `now` with `work` remaining. `uses` may contain a resource once, must not
-  // change until the activity finishes, and numbers resources from `first_resource`. The times
-  // passed to Start and Settle must not decrease.
+  // Starts `activity` at `now` with `work` remaining. `uses` may contain each resource at most
+  // once, must not change until the activity finishes, and numbers resources relative to
+  // `first_resource`. The times passed to Start and Settle must not decrease.
   void Start(Activity activity, Time now, Time work, std::span<const Use> uses,
              std::uint32_t first_resource = 0) {
     STEPCAST_CHECK(work >= Time(), "work is not negative");
     Start(activity, now, Done(work, kFullRate), uses, first_resource);
   }
-  // The same for an activity with `left` remaining.
+  // Starts an activity with `left` remaining, in units of 2^-38 ps.
   void Start(Activity activity, Time now, Work left, std::span<const Use> uses,
              std::uint32_t first_resource = 0);
 
-  // Ends `activity`, either at its end or early.
+  // Ends `activity`, either at its end or earlier.
   void Finish(Activity activity);
 
-  // Computes rates and ends from `now` on. `now`: the time of all starts and finishes since the
-  // last call.
+  // Computes rates and ends from `now` on. `now` must be the time of all starts and finishes since
+  // the last call.
   void Settle(Time now);
 
-  // Whether an activity was started or finished since the last Settle.
+  // Returns whether an activity was started or finished since the last Settle.
   bool unsettled() const { return unsettled_; }
 
   bool running(Activity activity) const { return activities_[activity].running; }
-  // The activity's end if nothing else starts or finishes before. Call after Settle.
+  // Returns the end of the activity if nothing else starts or finishes before. Call this function
+  // after Settle.
   Time end(Activity activity) const { return activities_[activity].end; }
-  // The activity's present rate. Call after Settle.
+  // Returns the current rate of the activity. Call this function after Settle.
   double rate(Activity activity) const;
 
   // Requires that `time` is not negative.
@@ -138,16 +140,17 @@ class SharedResources {
   }
   // The maximum rate of an activity that runs in two rounds.
   static constexpr std::uint64_t kTwoRounds = kFullRate / 2;
-  // Call after Settle.
+  // Returns the current rate in units of 2^-38. Call this function after Settle.
   std::uint64_t rate_units(Activity activity) const { return activities_[activity].rate; }
-  // Remaining work at `now`, which must not be before the last Settle.
+  // Returns the remaining work at `now`, which must not be before the last Settle.
   Work Remaining(Activity activity, Time now) const {
     const Running& running = activities_[activity];
     const Work done = Done(now - running.since, running.rate);
     return running.remaining - (done < running.remaining ? done : running.remaining);
   }
 
-  // The activities started before the last Settle, and those whose end it changed.
+  // Returns the activities that were started before the last Settle, and those whose end it
+  // changed.
   std::span<const Activity> moved() const { return moved_; }
 
  private:
@@ -197,7 +200,7 @@ class SharedResources {
 
   std::vector<Running> activities_;
   std::vector<Resource> resources_;
-  // State of each resource. The arrays are separate, because a collective of hundreds of ranks
+  // The state of each resource. The arrays are separate, because a collective of hundreds of ranks
   // reads thousands of entries.
   std::vector<std::uint64_t> totals_;      // sum of the shares of all running activities, in units
                                            // of 2^-24
@@ -206,15 +209,15 @@ class SharedResources {
   bool unsettled_ = false;
   std::vector<Activity> started_;       // since the last Settle; some may have finished
   std::vector<std::uint32_t> changed_;  // resources
-  // The resources and activities that a solve affects.
+  // The resources and activities that the current solve affects.
   std::uint32_t solve_ = 0;
   std::vector<std::uint32_t> reached_resources_;
   std::vector<Activity> reached_activities_;
   std::vector<Activity> two_rounds_;   // affected activities that run in two rounds and whose rate
                                        // is not fixed yet
   std::vector<std::uint32_t> lowest_;  // the resources to be used up next, all at the same level
-  // A heap of the other candidates, lowest level first. Levels only rise while activities are
-  // fixed, so an outdated entry is popped too early and pushed again.
+  // A heap of the other candidates, with the lowest level on top. Levels only rise while activities
+  // are fixed, so an outdated entry is popped too early and pushed again.
   std::vector<Level> levels_;
 };
 

@@ -14,18 +14,18 @@
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
-// The time breakdown of a rank class over the described steps of a run, and the exposed time of
-// each kind of operation.
+// Computes the time breakdown of a rank class over the described steps of a run, and the exposed
+// time of each kind of operation.
 namespace stepcast::forecast {
 
-// A time span of the described step, in the clock of its run, that the longer step repeats `times`
-// more times.
+// A part of a shorter step's run that the scenario's longer step repeats `times` more times
+// (shorter_step.h). `begin` is on the clock of the run.
 struct MoreTime {
   Time begin, length;
   std::int64_t times = 0;
 };
 
-// The run of one class.
+// One rank class's part of a run. The referenced objects must outlive it.
 struct TimedClass {
   const program::Program& program;
   const cost::Prices& prices;
@@ -33,22 +33,24 @@ struct TimedClass {
   std::optional<MoreTime> more{};  // none: the run simulates the scenario's own step
 };
 
-// Mean exposed time of each kind of operation over the run's described steps. The timeline must
-// contain at least the kernels, collectives and exchanges of these steps.
+// Returns the exposed time of each kind of operation, as a mean over the run's described steps. The
+// timeline must contain at least the kernels, collectives and exchanges of these steps.
 PartTimes ExposedTimesOf(const TimedClass& own, const SteadyRun& run);
 
-// The range of the step time, given the exposed times.
+// Returns the range of the step time, given the exposed times; none if the profile has no
+// residuals. `devices`: the number of devices that a step waits for.
 std::optional<TimeRange> RangeOf(const PartTimes& exposed, Time step_time,
                                  const calibration::Calibration& profile, int devices);
 
 // Fills in the forecast's times and range. The timeline's steps must end when the last class's
-// steps do. The host waits at a barrier from `host_waits` to the end of the described steps;
-// without a barrier, `host_waits` is that end.
+// steps do. From `host_waits` to the end of the described steps, the host waits at a barrier.
+// Without a barrier, pass the end of these steps.
 void SummariseTime(const TimedClass& own, const SteadyState& steady, Time host_waits,
                    const calibration::Calibration& profile, int devices, Forecast& forecast);
 
-// Each collective's calls on each group in a step, by collective, then group. `counts` belong to
-// `longer`, the scenario's step; `step` is a step in the timeline.
+// Summarizes the calls of each collective on each group in one step, sorted by collective, then
+// group. `counts` are the calls in `longer`, the scenario's step. `step` selects the timeline's
+// step from which times are taken.
 std::vector<CollectiveSummary> SummariseCollectives(
     const program::Program& program, const cost::Prices& prices, const StepCounts& counts,
     const program::Timeline& timeline, std::uint32_t step, const program::LongerStep& longer = {});

@@ -12,9 +12,9 @@
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
-// One collective on a scenario's cluster over a range of sizes: the output that nccl-tests would
-// print on the cluster (with NCCL_TESTS_SPLIT for all groups of a layout at once). No framework is
-// involved, so launches and copies cost nothing.
+// Forecasts one collective on a scenario's cluster over a range of sizes. The forecast corresponds
+// to the output of nccl-tests on the cluster (with NCCL_TESTS_SPLIT for all groups of a layout at
+// once). No framework is involved, so launches and copies cost nothing.
 namespace stepcast::forecast {
 
 // An algorithm or protocol that the cost model prices faster than NCCL's choice, without measured
@@ -33,8 +33,7 @@ struct CollectiveRow {
   std::optional<std::string> protocol;  // "simple", ...; none if the cost model has no protocols
   std::optional<int> channels;          // none if the cost model has no protocols
   cost::Provenance provenance = cost::Provenance::kModelled;
-  // A range that contains nine of ten measured times (cost::SpreadOf). Absent where NCCL is not
-  // modeled.
+  // The range that contains 90 % of measured times (cost::SpreadOf). None if NCCL is not modeled.
   std::optional<TimeRange> range{};
   std::optional<FasterChoice> faster{};  // none: NCCL's choice is fastest or not modeled
 };
@@ -52,20 +51,22 @@ struct CollectiveForecast {
   double BusBandwidth(const CollectiveRow& row) const;        // GB/s
 };
 
-// The ranks that take part: a group of the plan, or numbers of ranks and nodes.
+// The ranks that take part in a collective, given as a group of the plan or as numbers of ranks and
+// nodes.
 struct CollectiveGroup {
   std::string name;          // "data", "shard" or "replica" of rank 0; empty: given by numbers
   std::optional<int> ranks;  // default: all GPUs of the nodes
   std::optional<int> nodes;  // default: the fewest that contain the ranks; if neither is given, all
-  // All groups of the layout run at the same time: the plan's groups or, if given by numbers,
-  // groups of the cluster's other GPUs with the same ranks per node and number of nodes.
+  // Whether all groups of the layout run the collective at the same time. They are the plan's
+  // groups. If the group is given by numbers, they are groups of the cluster's other GPUs with the
+  // same ranks per node and number of nodes.
   bool siblings = false;
 };
 
-// Forecasts the collective for the sizes `from`, 2 `from`, ... up to and including `to`. The
-// scenario's network decides whether times are prices or are simulated on the cluster's links.
-// Requires 0 < from <= to. Errors: those of cost/price.h; command.bad-group if the cluster does not
-// have the ranks.
+// Forecasts the collective for the sizes `from`, 2 `from`, ... up to and including `to`. Depending
+// on the scenario's network, times come from the cost model or from a simulation of the cluster's
+// links. Requires 0 < from <= to. Errors: those of cost/price.h; command.bad-group if the cluster
+// does not have the ranks.
 Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to);
 

@@ -12,32 +12,35 @@
 
 namespace stepcast::forecast {
 
-// Corrects forecasts by the runs from which the calibration profile has learned
+// Corrects forecasts with the measured runs in the calibration profile
 // (calibration/learned_runs.h). Simulated operations do not change; the correction is a separate
 // part of the step time.
 
-// The settings that may affect a forecast's error.
+// Returns the scenario's settings that may affect the error of its forecast.
 calibration::RunSettings SettingsOf(const scenario::Scenario& scenario);
 
-// The expected step time divided by the simulated time; 1 without runs. The factor depends only on
-// the settings, so a bound of the simulated time times this factor is a bound of the corrected
-// time.
+// Returns the expected step time divided by the simulated time, or 1 if the profile has no runs.
+// The factor depends only on the settings, so a bound of the simulated time times this factor is a
+// bound of the corrected time.
 double LearnedFactor(const scenario::Scenario& scenario);
 
 // Corrects the step time, throughput and range of an otherwise complete forecast. A step never
-// becomes shorter than its floating point operations at the devices' peak. With similar runs, the
-// range narrows to how well these runs are reproduced.
+// becomes shorter than its floating point operations take at the devices' peak. If the profile
+// contains similar runs, the range narrows to the accuracy with which forecasts reproduce these
+// runs.
 void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast);
 
 // Unknown host costs. The host time per kernel is known for few frameworks
 // (calibration::FrameworkCosts). Forecasts of other frameworks assume zero, so small kernels may
 // wait for the host longer than forecast.
 
-// The host time to issue a step if each kernel costs `dispatch`: a lower bound of the step time.
+// Returns the time in which the host issues one step if each kernel costs `dispatch`. This time is
+// a lower bound of the step time.
 Time HostTime(const program::Program& program, const StepCounts& counts, const cost::Prices& prices,
               const Dispatch& dispatch);
 
-// A sentence such as "fsdp1's costs are not known; with fsdp2's a step takes 34.8 ms".
+// Returns a sentence such as "the host costs of fsdp1 are unknown; with those of fsdp2, a step
+// takes 34.8 ms".
 std::string Sentence(const UnknownHost& unknown);
 
 // Widens the forecast's range if the framework's host costs are unknown and the host may bound the
@@ -50,7 +53,7 @@ void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Progr
 // (docs/uncertainty.md, "Kinds of runs that are slower").
 
 // Raises the upper end of the range to the largest ratio of measured to forecast time for the
-// scenario's kind of run, and sets Forecast::known_gap. Call this when the range is set.
+// scenario's kind of run, and sets Forecast::known_gap. Call this after the range has been set.
 void WidenByKnownGap(const scenario::Scenario& scenario, Forecast& forecast);
 
 }  // namespace stepcast::forecast

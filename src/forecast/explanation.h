@@ -17,8 +17,9 @@
 // Explains a step's time and memory: the output of `explain`.
 namespace stepcast::forecast {
 
-// The critical path: a chain of operations until the end of the step, each of which starts when the
-// previous one ends. The step becomes shorter only if an operation on the path does.
+// The critical path is a chain of operations that ends with the step; each operation starts when
+// the previous one ends. A step becomes shorter only if an operation on the path becomes shorter.
+// This enum lists the kinds of parts of the path.
 
 enum class PathPartKind : std::uint8_t {
   kOperation,  // a kernel, copy, collective or host task runs
@@ -33,12 +34,12 @@ struct PathPart {
   Time start, end;
 };
 
-// The path through [start, end) of one rank's timeline, in order. Parts are contiguous and add up
-// to end - start. A part that began before `start` is cut at `start`.
+// Returns the critical path through [start, end) of one rank's timeline, in order of time. Parts
+// are contiguous and add up to end - start. A part that began before `start` is cut at `start`.
 std::vector<PathPart> CriticalPath(const program::Program& program,
                                    const program::Timeline& timeline, Time start, Time end);
 
-// The time on the critical path of one kind of operation.
+// The total time of one kind of operation on the critical path.
 struct PathShare {
   std::string operation;  // "matrix products", "all_gather data", "host", ...
   std::string bound_by;   // "compute", "device memory", "network", "latency", ...; "" : nothing
@@ -55,7 +56,7 @@ struct ExposedCollective {
       largest;  // layers or buckets of the largest calls, at most three
 };
 
-// Buffers alive at the peak whose names differ only in numbers.
+// A set of buffers that are alive at the memory peak and whose names differ only in numbers.
 struct PeakContent {
   std::string name;  // "h.*/attn.q_proj output"
   program::Category category = program::Category::kActivation;

@@ -18,8 +18,9 @@
 // summarizes time and memory. The commands simulate, memory, sweep and plan all use this.
 namespace stepcast::forecast {
 
-// A class of ranks in a forecast, with the data behind its figures: for the trace, the page and the
-// program dump. The prices are those of the class's devices, with the source of each time.
+// A class of ranks in a forecast, with the data from which its figures were computed. Traces,
+// report pages and program dumps use this data. The prices are those of the class's devices, with
+// the source of each time.
 struct ClassRun : PricedClass {
   program::Timeline timeline{};  // of one rank of the class; steps end when the last class's steps
                                  // do
@@ -43,8 +44,8 @@ struct Run {
   const ClassRun& class_of(int rank) const;
 };
 
-// The set of figures that a forecast computes. A figure is equal at every level, to the picosecond
-// and the byte.
+// The set of figures that a forecast computes; each level adds figures to the previous level. A
+// figure has the same value at every level, to the picosecond and the byte.
 enum class Detail : std::uint8_t {
   kStep,        // step time, throughput and memory
   kRange,       // and the range of the step time, and memory by class
@@ -52,22 +53,24 @@ enum class Detail : std::uint8_t {
   kEverything,  // and records of all steps, for traces and pages
 };
 
-// Requires a legal scenario (scenario::Load). Errors: those of cost::Price. If micro-batches differ
-// in length (padded_lengths.h), the forecast is a mean over steps; its classes are those of steps
-// of the longest micro-batches.
+// Forecasts the scenario, which must be legal (scenario::Load). If micro-batches differ in length
+// (padded_lengths.h), the forecast is a mean over steps, and its classes describe steps of the
+// longest micro-batches. Errors: those of cost::Price.
 Result<Run> Simulate(const scenario::Scenario& scenario);
 
-// The forecast with Detail::kTimes. It simulates a shorter step if that gives the same figures
-// (shorter_step.h).
+// Forecasts the scenario with Detail::kTimes. A shorter step is simulated if that gives the same
+// figures (shorter_step.h).
 Result<Forecast> FiguresOf(const scenario::Scenario& scenario);
 
-// The two halves of Simulate: the priced classes, and their simulation, also with changed prices
-// (what-if). Micro-batches that differ in length are an error.
+// The two halves of Simulate. PricedClassesOf lowers and prices the scenario; SimulateAt simulates
+// the priced classes, whose prices may have been changed (what-if). Micro-batches that differ in
+// length are an error.
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario);
 Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes,
                        Detail detail = Detail::kEverything);
 
-// The error for questions about one step, if micro-batches differ in length.
+// Returns the error for a question about one step of a scenario whose micro-batches differ in
+// length.
 Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string message);
 
 // Forecasts one scenario after another, for sweeps, searches and comparisons. It reuses its memory,
@@ -80,21 +83,22 @@ class Forecaster {
   Forecaster(Forecaster&&) noexcept;
   Forecaster& operator=(Forecaster&&) noexcept;
 
-  // The range is computed from the first class, recorded operation by operation. If devices differ,
-  // it is computed from the class that ends the step last, which is simulated once more.
+  // Forecasts one scenario. The range is computed from the first class, recorded operation by
+  // operation. If devices differ, the class that ends the step last is simulated once more, and the
+  // range is computed from that class.
   Result<Forecast> Evaluate(const scenario::Scenario& scenario, Detail detail = Detail::kStep);
-  // Detail::kStep with the prices in `classes` instead of the scenario's. `classes` must not move
-  // until the next call.
+  // Forecasts with Detail::kStep and the prices in `classes` instead of the scenario's. `classes`
+  // must not move until the next call.
   Result<Forecast> EvaluateAt(const scenario::Scenario& scenario,
                               const std::vector<PricedClass>& classes);
 
-  // Returns the memory used by long steps to the system: hundreds of megabytes for a pipeline.
-  // Otherwise the memory is kept for the next forecast. Call after a forecast in threads that
-  // seldom forecast such steps.
+  // Frees the memory that long steps needed: hundreds of megabytes for a pipeline. Otherwise the
+  // memory is kept for the next forecast. Call this after a forecast in threads that seldom
+  // forecast long steps.
   void GiveBack();
 
-  // The number of forecasts that used a shorter step (shorter_step.h). Their figures are equal, to
-  // the picosecond and the byte.
+  // The number of forecasts that used a shorter step (shorter_step.h). The figures of these
+  // forecasts equal those of whole steps, to the picosecond and the byte.
   std::uint64_t shortened() const { return shortened_; }
 
  private:
@@ -105,8 +109,9 @@ class Forecaster {
   std::uint64_t shortened_ = 0;
 };
 
-// If the framework's host costs are unknown and the host may bound the step, returns the value for
-// Forecast::unknown_host (corrections.h). For callers that compare forecasts without ranges.
+// Returns the value for Forecast::unknown_host (corrections.h) if the framework's host costs are
+// unknown and the host may bound the step; otherwise none. For callers that compare forecasts
+// without ranges.
 std::optional<UnknownHost> UnknownHostOf(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

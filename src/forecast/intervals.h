@@ -15,8 +15,8 @@ struct Interval {
 
 using Intervals = std::vector<Interval>;
 
-// Appends to a list that need not be a union. Joins touching intervals, because successive
-// operations mostly touch.
+// Appends an interval to a list that need not be a union. An interval that touches the last one is
+// joined with it, because successive operations mostly touch.
 inline void Append(const Interval& interval, Intervals& to) {
   if (!to.empty() && interval.start == to.back().end && interval.end >= interval.start) {
     to.back().end = interval.end;

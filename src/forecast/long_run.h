@@ -25,7 +25,7 @@
 // until it ends or fails.
 namespace stepcast::forecast {
 
-// All in seconds.
+// The failures of a job. All times are in seconds.
 struct Failures {
   double rate = 0;      // of the whole job, per second; 0: none
   double recovery = 0;  // from a failure until work continues
@@ -45,16 +45,17 @@ struct TimeShares {
   double waiting = 0;   // waiting for the repair of nodes when no spares are left
 };
 
-// `interval`: seconds of work from one save to the next, above 0. A save begins only when the
-// previous one has been written, so with shorter intervals work waits.
+// Returns the parts of a run's time. `interval`: seconds of work from one save to the next, above
+// 0. A save begins only when the previous one has been written, so work waits if the interval is
+// shorter.
 TimeShares SharesOf(double interval, const Failures& failures, const CheckpointCost& cost);
 
-// The interval with the largest share of work, at most `longest` seconds.
+// Returns the interval, in seconds and at most `longest`, that gives the largest fraction of work.
 double BestInterval(const Failures& failures, const CheckpointCost& cost, double longest);
 
-// The approximations of Young 1974 (Communications of the ACM 17): sqrt(2 d M) for a cost d and a
-// mean time between failures M, and of Daly 2006, equation 37. Both leave the background out.
-// Require a rate above 0.
+// Return approximations of the best interval, in seconds. Young 1974 (Communications of the ACM
+// 17): sqrt(2 d M) for a cost d and a mean time between failures M. Daly 2006: equation 37. Both
+// ignore CheckpointCost::background and require a failure rate above 0.
 double YoungInterval(const Failures& failures, const CheckpointCost& cost);
 double DalyInterval(const Failures& failures, const CheckpointCost& cost);
 
@@ -69,11 +70,12 @@ struct SpareNodes {
   double repair = 0;                  // mean seconds until a failed node is repaired
 };
 
-// Mean throughput of the job, as a fraction of that with all replicas. While more nodes are in
-// repair than there are spares, the job stands still or has fewer replicas. Nodes are repaired
-// independently, so the number in repair is a birth-death process. Its stationary distribution
-// depends only on the mean repair time. For a job that stands still, it is Erlang's loss system. A
-// smaller batch counts by its samples. Restarts with another number of replicas are free here.
+// Returns the job's mean throughput as a fraction of its throughput with all replicas. While more
+// nodes are in repair than there are spares, the job stops or, if elastic, has fewer replicas.
+// Nodes are repaired independently, so the number in repair is a birth-death process. Its
+// stationary distribution depends only on the mean repair time. For a job that stops, it is
+// Erlang's loss system. Throughput counts samples, so a smaller batch counts less. A restart with
+// another number of replicas takes no time in this model.
 double MeanThroughput(const SpareNodes& pool);
 
 // Published figures about failures of large jobs and about checkpoints, used as defaults by
@@ -99,9 +101,10 @@ inline constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 inline constexpr Published kNodeMtbf = {kDay / 2.34e-3, 54 * kDay * 2048 / 327, kDay / 6.5e-3};
 inline constexpr double kGpusOfPublishedNode = 8;
 
-// Mean time between a job's other interruptions, whatever its size. BLOOM had three hangs nine days
-// apart, and Llama 3 had 139 in 54 days. OPT had one each 7.5 h, minus failures of nodes. For
-// comparison, jobs of 1,024 GPUs on RSC-1 failed each 7.9 h, which gives 10.9 h.
+// Mean time between a job's other interruptions, whatever the size of the job. BLOOM had three
+// hangs nine days apart, and Llama 3 had 139 such interruptions in 54 days. OPT had an interruption
+// every 7.5 h, from which failures of nodes are subtracted. For comparison, jobs of 1,024 GPUs on
+// RSC-1 failed every 7.9 h, which gives 10.9 h.
 inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
                                        1 / (1 / (7.5 * kHour) - 124 / kNodeMtbf.likely)};
 
@@ -109,13 +112,13 @@ inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
 // to 20 minutes for detection, scheduling and start; the likely value is their geometric mean.
 inline constexpr Published kRestart = {5 * kMinute, 10 * kMinute, 20 * kMinute};
 
-// Further seconds until somebody notices, if people restart the job. NCCL's timeout in PyTorch is
-// 10 minutes; four losses of BLOOM took 10.6 h on average. The likely value is their geometric
-// mean.
+// Additional seconds until somebody notices a failure, if people restart the job. NCCL's timeout in
+// PyTorch is 10 minutes; four losses of BLOOM took 10.6 h on average. The likely value is the
+// geometric mean of both.
 inline constexpr Published kUnattended = {10 * kMinute, 80 * kMinute, 10.6 * kHour};
 
 // Storage bandwidth of a whole job, in bytes per second. ByteCheckpoint saved 5.67 TB (14 bytes per
-// parameter) in 51.06 s and loaded them in 129.49 s. BLOOM saved 2.3 TB in 40 s.
+// parameter) in 51.06 s and loaded the same amount in 129.49 s. BLOOM saved 2.3 TB in 40 s.
 inline constexpr Published kStorage = {5.67e12 / 51.06, 2.3e12 / 40, 5.67e12 / 129.49};
 // Maximum storage bandwidth of one node, in bytes per second: BLOOM's rate divided by its 48 nodes.
 inline constexpr double kNodeStorage = 2.3e12 / 40 / 48;
@@ -130,11 +133,11 @@ inline constexpr double kHostCopy = 25e9;
 // al. 2022, arXiv 2211.02001).
 inline constexpr double kPue = 1.2;
 
-// The fraction of training in a run of weeks, given how its nodes fail and how its state is saved.
-// Used by `run-time`.
+// Computes the fraction of a run of weeks that is training, given how its nodes fail and how its
+// state is saved. `run-time` uses this.
 
-// Uncertain inputs of the effective time, in seconds. An infinite time between failures means that
-// there are no failures.
+// The uncertain inputs for the fraction of training, in seconds unless noted. An infinite time
+// between failures means that there are no failures.
 struct RunInputs {
   Published node_mtbf, job_mtbf;
   Published detection;  // added to the detection time that `restart` includes
@@ -142,8 +145,8 @@ struct RunInputs {
   Published storage;  // bytes per second that the whole job writes or reads
 };
 
-// The defaults for nodes with `gpus_per_node` GPUs, of which `saving_nodes` write a part of the
-// state. `manual`: people restart the job.
+// Returns the defaults for nodes with `gpus_per_node` GPUs. `saving_nodes`: the number of nodes
+// that each write a part of the state. `manual`: people restart the job.
 RunInputs PublishedInputs(std::int64_t gpus_per_node, std::int64_t saving_nodes, bool manual);
 
 // A run, as described by the scenario and the user.
@@ -169,13 +172,14 @@ struct RunTime {
   double expected_failures = 0;                             // in the whole run
 };
 
-// The range is computed at the same interval. Inputs are independent, so their effects at the worst
-// values, or at the best ones, are added in quadrature. So is the effect of chance: the number of
-// failures has a Poisson distribution, of which the central 90 % is used.
+// Computes a run's time at the likely inputs, and its range at the same checkpoint interval. Inputs
+// are independent, so the effects of their worst values, or of their best values, are added in
+// quadrature. The effect of chance is added in the same way. It is the effect of the number of
+// failures, which has a Poisson distribution; its central 90 % are used.
 RunTime RunTimeOf(const LongRun& run, const RunInputs& inputs);
 
-// A checkpoint: one copy of parameters and optimizer states, and the number of GPUs that store a
-// part of it that no other GPU stores.
+// The state in a checkpoint: one copy of parameters and optimizer states. `gpus` counts the GPUs
+// that store a part of the state that no other GPU stores.
 struct SavedState {
   double bytes = 0;
   std::int64_t gpus = 1;
@@ -189,10 +193,11 @@ struct PowerByPhase {
   double waiting = 0;    // communication, bubbles and idle time; power at rest
   bool at_most = false;  // the profile states no power, so all values are the board's limit
 };
-// All values are zero if neither the profile nor the data sheet states a power.
+// Returns the power of one GPU in each phase. All values are zero if neither the profile nor the
+// data sheet states a power.
 PowerByPhase PowerOf(const scenario::Scenario& scenario);
 
-// Mean watts over the step.
+// Returns the mean power of one GPU over the step, in watts.
 double MeanPower(const PowerByPhase& power, const Forecast& forecast);
 
 // A run of many steps, with its failures, checkpoints and energy.
@@ -207,11 +212,13 @@ struct WholeRun {
   double pue = 1;         // power usage effectiveness of the data center
   bool pue_assumed = false;
 
-  // In seconds: from the fastest steps at the best effective time to the slowest at the worst.
+  // Returns the shortest and the longest duration of the run, in seconds: the fastest steps with
+  // the largest fraction of work, and the slowest steps with the smallest.
   std::pair<double, double> SecondsRange() const;
-  // Mean power of one GPU over the run, in watts.
+  // Returns the mean power of one GPU over the run, in watts.
   double GpuWatts() const;
-  // Energy of the run in joules: of its GPUs, and of its share of the data center.
+  // Return the energy of the run in joules. GpuEnergy counts its GPUs only; Energy adds the rest of
+  // its nodes and multiplies by `pue`.
   double GpuEnergy() const;
   double Energy() const;
 };

@@ -24,43 +24,46 @@ BytesByCategory MemoryFormula(const scenario::Scenario& scenario);
 
 // Memory on a scenario's devices and nodes that a program does not allocate.
 
-// A rank's device memory outside its allocator, with `communicators` communicators. Zero in
-// textbook data parallelism, and if the profile does not state it.
+// Returns a rank's device memory outside its allocator if the rank has `communicators`
+// communicators. Zero in textbook data parallelism, and if the profile does not state the memory.
 Bytes OutsideAllocator(const scenario::Scenario& scenario, std::size_t communicators);
 
-// The relative error of the memory held by the framework's allocator on the scenario's devices
-// (uncertainty.h); 0 without an allocator.
+// Returns the relative error of forecasts of the memory that the framework's allocator holds on the
+// scenario's devices (uncertainty.h); 0 without an allocator.
 double MemoryErrorOf(const scenario::Scenario& scenario, plan::Framework framework);
 
-// The probability that a rank fits if its allocator holds `reserved` bytes and `outside` bytes are
-// outside the allocator. One or zero in textbook data parallelism, where everything is known.
+// Returns the probability that a rank fits if its allocator holds `reserved` bytes and `outside`
+// bytes are outside the allocator. One or zero in textbook data parallelism, where all memory is
+// known.
 double FitProbabilityOf(const scenario::Scenario& scenario, Bytes reserved, Bytes outside);
 
-// The device from which the program allocates memory.
+// Describes the device memory from which the program allocates.
 memory::Device DeviceOf(const scenario::Scenario& scenario, const program::Program& program);
 
-// Requires that `usage` comes from a replay of the program on the device from DeviceOf.
+// Summarizes the memory of one rank. `usage` must come from a replay of the program on the device
+// that DeviceOf returns.
 MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program::Program& program,
                                const memory::Usage& usage);
 
 // The largest micro-batch that fits in memory.
 
 struct MicroBatchLimit {
-  // In sequences; 0 if not even one fits.
+  // The largest number of sequences in a micro-batch; 0 if not even one sequence fits.
   std::int64_t largest = 0;
   // `largest` is limited by the rules for legal plans (plan/legality.h), not by memory.
   bool of_the_plan = false;
-  // With micro-batches of `largest` sequences, or of one sequence if that is 0.
+  // The memory with micro-batches of `largest` sequences, or of one sequence if `largest` is 0.
   MemoryForecast memory;
-  // With one more sequence; undefined if `of_the_plan` is set or `largest` is 0.
+  // The memory with one more sequence; undefined if `of_the_plan` is set or `largest` is 0.
   MemoryForecast beyond;
 };
 
-// Ignores the scenario's micro-batch size and keeps its number of micro-batches. The result is
-// exact: for every micro-batch above `largest`, even the lower bound memory::PeakInHostOrder
-// exceeds memory. The bound never falls as the micro-batch grows, because lowering writes the same
-// instructions for every size, with buffers that never shrink. Requires a model whose activations
-// grow with the micro-batch (no layer list). Errors: those of forecasts.
+// Finds the largest micro-batch that fits. Ignores the scenario's micro-batch size and keeps its
+// number of micro-batches. The result is exact: for every micro-batch above `largest`, even the
+// lower bound memory::PeakInHostOrder exceeds the device's memory. The bound never falls as the
+// micro-batch grows, because lowering writes the same instructions for every size, with buffers
+// that never shrink. Requires a model whose activations grow with the micro-batch (no layer list).
+// Errors: those of forecasts.
 Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

@@ -28,9 +28,9 @@ namespace stepcast::forecast {
 
 // The distribution of the largest of several draws.
 
-// The probability that each value is the largest of `draws` independent draws: F(i)^n - F(i - 1)^n,
-// where F is the cumulative probability and n the number of draws. Values are in ascending order;
-// `probabilities` are those of one draw and add up to one.
+// Returns the probability that each value is the largest of `draws` independent draws: F(i)^n - F(i
+// - 1)^n, where F is the cumulative probability and n the number of draws. Values are in ascending
+// order; `probabilities` are those of one draw and add up to one.
 std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
 
 // Each of `ranks` computes the mean of `draws` random values. Returns the expected largest of these
@@ -43,15 +43,16 @@ class PaddedLengths {
  public:
   // Requires training.has_padded_lengths. The scenario must outlive the object.
   explicit PaddedLengths(const scenario::Scenario& scenario);
-  // The scenario as if every sample had the greatest length.
+  // Returns the scenario as if every sample had the greatest length.
   static scenario::Scenario Longest(const scenario::Scenario& scenario);
 
-  // The scenario with all samples of one length, for each length in ascending order. Lengths with a
-  // probability below 10^-12 in a step are left out. The last scenario has the longest samples.
+  // One scenario for each length that a sample may have, in ascending order of lengths. In each
+  // scenario all samples have this length. Lengths with a probability below 10^-12 in a step are
+  // omitted. The last scenario has the longest samples.
   const std::vector<scenario::Scenario>& scenarios() const { return scenarios_; }
 
-  // Combines one forecast for each of scenarios(). `flops_of` gives the work of a scenario of one
-  // length.
+  // Combines the forecasts of scenarios(), one for each. `flops_of` returns the FLOPs of a
+  // micro-batch in a scenario of one length.
   Forecast Combine(const std::vector<Forecast>& forecasts,
                    const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const;
 

@@ -42,15 +42,15 @@ struct SimulatedRanks {
   std::deque<cost::Prices> slowed{};
 };
 
-// `priced` must outlive the result. `steps`: the minimum number of steps to run. Errors: those of
-// cost::FlowClassesOf and cost::RouteCollectives.
+// Returns the classes to simulate. `priced` must outlive the result. `steps`: the minimum number of
+// steps to run. Errors: those of cost::FlowClassesOf and cost::RouteCollectives.
 Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
                                         std::span<const PricedClass> priced, int steps);
 
-// For collectives as flows on the cluster's links: one rank of each class of ranks with equal
-// labels and links. No class is reported. `labels`: [rank], index in `kinds`. `layouts`: the
-// layouts of all groups in the programs; each contains every rank. Programs and prices must outlive
-// the result.
+// Returns the classes for collectives as flows on the cluster's links: one rank of each class of
+// ranks with equal labels and links. No class is reported. `labels`: by rank, an index in `kinds`.
+// `layouts`: the layouts of all groups in the programs; each contains every rank. Programs and
+// prices must outlive the result.
 Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
                                    std::span<const std::int64_t> labels,
                                    std::span<const cost::RankClass> kinds,

@@ -14,7 +14,7 @@
 
 namespace stepcast::forecast {
 
-// The steps whose mean interval is the forecast: (last - count, last].
+// The described steps, (last - count, last]. The forecast step time is the mean of their intervals.
 struct SteadyState {
   std::uint32_t last = 0;
   std::uint32_t count = 1;
@@ -38,22 +38,22 @@ struct SteadyRun {
   std::vector<Time> ends{};  // ends of the steps: when the last reported class ended
 };
 
-// The number of steps in the first attempt.
+// Returns the number of steps that the first attempt simulates.
 int FirstSteps(bool barrier);
 
-// The steps whose operations a run records. kFromDescribed omits those before the first described
-// step in a run of Extent::kWhole. With other extents the described step is not known in advance,
-// so all are recorded.
+// The steps whose operations a run records. In a run of Extent::kWhole, kFromDescribed omits the
+// steps before the first described step. With other extents the described step is not known in
+// advance, so all steps are recorded.
 enum class RecordedSteps : std::uint8_t { kAll, kFromDescribed };
 
-// `barrier`: ranks wait for one another between steps. `again`: the simulator's last run was of the
-// same ranks.
+// Simulates the ranks until their steps repeat. `barrier`: ranks wait for one another between
+// steps. `again`: the simulator's last run was of the same ranks.
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
                            bool barrier, simulate::Recording recording, Extent extent, bool again,
                            RecordedSteps recorded = RecordedSteps::kAll);
 
-// The same for programs that may deadlock, which lowered programs never do. Returns nothing on a
-// deadlock.
+// Like RunToSteadyState, but for programs that may deadlock, which lowered programs never do.
+// Returns nothing on a deadlock.
 std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
                                           const SimulatedRanks& ranks, bool barrier,
                                           simulate::Recording recording, Extent extent, bool again,
@@ -63,9 +63,9 @@ std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
 // (simulate::Options).
 bool MayBeShort(const SimulatedRanks& ranks, bool barrier);
 
-// The shortest run that determines memory with deferred frees (memory/deferred_frees.h). All
-// forecasts of such memory use this function and so agree: how far hosts run ahead depends on where
-// the first step began.
+// Makes the shortest run that determines memory with deferred frees (memory/deferred_frees.h). How
+// far hosts run ahead depends on where the first step began. All forecasts of such memory use this
+// function, so they agree.
 SteadyRun RunForMemory(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                        simulate::Recording recording, bool again);
 
@@ -75,10 +75,11 @@ SteadyRun RunForMemory(simulate::Simulator& simulator, const SimulatedRanks& ran
 SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                    simulate::Recording recording, const SteadyRun& before);
 
-// Start and duration of the described steps, from the ends of a run's or a class's steps.
+// Return the start and the mean duration of the described steps, given the ends of a run's or a
+// class's steps.
 Time StartOf(const std::vector<Time>& ends, const SteadyState& steady);
 Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady);
-// Mean duration of one of `count` steps.
+// Returns the mean duration of one of `count` steps.
 Time Mean(Time total, std::uint32_t count);
 
 // The number of times that a step executes each entry of its program's tables. Depends only on

@@ -24,7 +24,8 @@
 
 namespace stepcast::forecast {
 
-// The scenario of each kind of node, by kind.
+// Provides one scenario for each kind of node, indexed by kind. The given scenario must outlive
+// this object.
 class KindScenarios {
  public:
   explicit KindScenarios(const scenario::Scenario& scenario) : scenario_(scenario) {
@@ -41,18 +42,18 @@ class KindScenarios {
   std::vector<scenario::Scenario> own_;
 };
 
-// The operations whose times are needed: those that deferred frees wait for, and those that show
-// whether a step is periodic.
+// Marks the operations whose times are needed: those that deferred frees wait for, and those that
+// show whether a step is periodic.
 class MarkedOperations {
  public:
-  // `repeated`: null if the step does not represent a longer one. Keeps a reference.
+  // `repeated`: null if the step does not represent a longer one. The object keeps this pointer.
   MarkedOperations(const std::vector<PricedClass>& priced,
                    const std::vector<memory::DeferredFrees>& frees,
                    const RepeatedOperations* repeated = nullptr);
 
-  // Whether the memory forecast needs times.
+  // Whether the memory forecast needs the times of operations.
   bool for_memory() const { return for_memory_; }
-  // Whether anything needs times.
+  // Whether anything needs the times of operations.
   bool any() const { return for_memory_ || repeated_ != nullptr; }
   // Marks the operations in `ranks`, which keeps a reference to this object. In classes that are
   // not reported, marks only the operations for the period.
@@ -65,12 +66,12 @@ class MarkedOperations {
   bool for_memory_ = false;
 };
 
-// Computes a forecast from priced programs. All forecasts use this class. Make runs the parts in
-// order; call it once. All arguments must outlive the object.
+// Computes a forecast from priced programs; all forecasts use this class. Call Make once. All
+// arguments must outlive the object.
 class StepForecast {
  public:
-  // `frees`: those of each class of `priced`. `shorter`: the shorter step, if `priced` are its
-  // classes instead of the scenario's; null otherwise. The simulator and the replayer may be
+  // `frees`: the deferred frees of each class in `priced`. `shorter`: the shorter step if `priced`
+  // are its classes; null if they are the scenario's classes. The simulator and the replayer may be
   // reused.
   StepForecast(const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
                const std::vector<memory::DeferredFrees>& frees, Detail detail,
@@ -86,8 +87,9 @@ class StepForecast {
         simulator_(simulator),
         replayer_(replayer) {}
 
-  // None if the shorter step does not determine the scenario's step. The classes of the run do not
-  // have programs or prices yet. Errors: those of SimulatedRanksOf and CheckClock.
+  // Computes the forecast. None if the shorter step does not determine the scenario's step. The
+  // classes of the run do not have programs or prices yet (HandOverPrograms). Errors: those of
+  // SimulatedRanksOf and CheckClock.
   Result<std::optional<Run>> Make(const MicroBatchFlops& flops);
 
   // Moves the programs of `priced` to the classes of `run`, which Make returned.

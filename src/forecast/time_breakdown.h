@@ -12,8 +12,8 @@
 
 namespace stepcast::forecast {
 
-// The times at which kernels run on any stream, within an interval of a timeline. Usually one
-// kernel runs at a time, and the time belongs to that kernel.
+// The time span in which one kernel runs, on any stream, within an interval of a timeline. Usually
+// one kernel runs at a time, and the time belongs to that kernel.
 
 struct KernelSpan {
   Time start, end;  // within the interval
@@ -35,12 +35,13 @@ struct KernelSpans {
   Intervals gaps;  // times without a kernel
 };
 
-// The kernels in [start, end). `without`: streams to ignore; empty: none.
+// Returns the kernels in [start, end). `without`: streams to ignore, by stream; empty: none.
 KernelSpans KernelSpansOf(const program::Program& program, const program::Timeline& timeline,
                           Time start, Time end, const std::vector<bool>& without = {});
 
-// The streams of host work that is concurrent with the device: data loading, checkpoint saving,
-// drives. Their operations belong to no phase of the device. Empty if there are no such streams.
+// Marks the streams of host work that is concurrent with the device: data loading, checkpoint
+// saving, drives. Operations on these streams belong to no phase of the device. Empty if there are
+// no such streams.
 std::vector<bool> HostStreams(const program::Program& program);
 
 struct Breakdown {
@@ -54,7 +55,8 @@ struct Breakdown {
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits);
 
-// The same with given spans of the device's kernels in [start, end). The timeline may lack them.
+// Like the function above, with given spans of the device's kernels in [start, end). The timeline
+// may lack these kernels.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits, const KernelSpans& kernels);
 

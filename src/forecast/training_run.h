@@ -43,16 +43,18 @@ TrainedStep TrainedStepOf(const Forecast& forecast);
 // The fraction of the time in which the GPUs of `step` train.
 double AvailabilityOf(const TrainingTarget& target, const TrainedStep& step);
 
-// Seconds that the training takes in whole steps, including time in which GPUs do not train.
-// Requires target.tokens.
+// Returns the duration of the training in seconds: whole steps, and the time in which GPUs do not
+// train. Requires target.tokens.
 double TrainingSeconds(const TrainingTarget& target, const TrainedStep& step);
-// GPU hours to pay for, including time in which GPUs do not train. Requires target.tokens.
+// Returns the GPU hours to pay for, including the time in which GPUs do not train. Requires
+// target.tokens.
 double GpuHours(const TrainingTarget& target, const TrainedStep& step);
-// Requires target.tokens and target.gpu_hour_price.
+// Returns the price of the training, in target.currency. Requires target.tokens and
+// target.gpu_hour_price.
 double MoneyOfTraining(const TrainingTarget& target, const TrainedStep& step);
-// Requires target.gpu_hour_price.
+// Returns the price of a million tokens, in target.currency. Requires target.gpu_hour_price.
 double MoneyOfMillionTokens(const TrainingTarget& target, const TrainedStep& step);
-// True without a deadline.
+// Whether the training ends before its deadline. True without a deadline.
 bool MeetsDeadline(const TrainingTarget& target, const TrainedStep& step);
 
 // Sets tokens per second, MFU and HFU from the step time in `forecast`, whether forecast or
@@ -65,11 +67,11 @@ struct MicroBatchFlops {
   double once = 0, recomputed = 0;
   double executed = 0;
 };
-// `works` is model::BuildWork of the scenario. The numbers of ranks and micro-batches do not
-// matter.
+// Returns the FLOPs of one micro-batch. `works` is the result of model::BuildWork for the scenario.
+// The numbers of ranks and micro-batches do not matter.
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works);
-// The same with precomputed FLOPs.
+// Like the function above, with precomputed FLOPs.
 void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
                     Forecast& forecast);
 

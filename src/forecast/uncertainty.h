@@ -58,7 +58,7 @@ std::string_view ResidualOf(Part part);
 
 using PartTimes = std::array<Time, kParts>;
 
-// Attributes all time in [start, end) to parts, which add up to its length. `kernels`: all kernels
+// Attributes all time in [start, end) to parts; they add up to end - start. `kernels`: all kernels
 // in that time (KernelSpansOf).
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
                        const cost::Prices& prices, Time start, Time end,
@@ -70,17 +70,17 @@ inline constexpr double kNineOfTen = 1.6449;
 // Standard deviation of a normal distribution divided by its median absolute deviation.
 inline constexpr double kDeviations = 1.4826;
 
-// Half of a range divided by the residual behind it.
+// The half-width of a 90 % range, divided by the residual from which the range is computed.
 inline constexpr double kHalfWidthOfResidual = kNineOfTen * kDeviations;
 
-// The range that contains 90 % of measured step times. A part without a residual uses the largest
-// residual of the other parts, unless the profile has a residual of whole steps, which includes
-// such a part. None if the profile has no residuals.
+// Returns the range that contains 90 % of measured step times. A part without a residual uses the
+// largest residual of the other parts, unless the profile has a residual of whole steps, which
+// includes such a part. None if the profile has no residuals.
 std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
                                        const std::vector<calibration::Residual>& residuals,
                                        double slowest_device = 0);
 
-// The same for a memory peak, from the residual "memory".
+// Returns the range that contains 90 % of measured memory peaks, from the residual "memory".
 std::optional<BytesRange> MemoryRange(Bytes peak,
                                       const std::vector<calibration::Residual>& residuals);
 
@@ -93,13 +93,13 @@ inline constexpr double kMemoryResidual = 0.063;
 // %, seven times as far. The ratio is 2.4 for a normal distribution and 6.3 for a Cauchy
 // distribution, so the relative error is modelled as Cauchy. Its median is that of published peaks
 // that fill half to four fifths of their device, 0.1 % below the forecast. Its scale makes 90 % lie
-// within MemoryRange. `stepcast validate published`, "How probable it is that a peak fits",
+// within MemoryRange. `stepcast validate published`, "Probability that a peak fits",
 // compares it with all check rows.
 double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);
 
-// The fraction of the allocator's memory that must stay free for a fit probability of kLikelyFit.
-// The search for a plan leaves this much free.
+// Returns the fraction of the allocator's memory that must stay free for a fit probability of
+// kLikelyFit. The search for a plan leaves this fraction free.
 double MemoryError(const std::vector<calibration::Residual>& residuals);
 
 }  // namespace stepcast::forecast

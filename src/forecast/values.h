@@ -45,13 +45,14 @@ using memory::BytesByCategory;
 struct TimeBreakdown {
   std::array<Time, program::kPhases> phase;  // by program::Phase
   Time exposed_communication;
-  // Waiting for a collective that another rank of the group has not reached.
+  // Time in which the rank waits for a collective that another rank of the group has not reached.
   Time imbalance;
-  // Waiting for an exchange that a peer has not begun, while this pipeline stage is idle.
+  // Time in which the rank waits for an exchange that a peer has not begun, while this pipeline
+  // stage is idle.
   Time pipeline_bubble;
   Time idle;
-  // The device waits while the host returns cached memory and allocates new memory: driver calls of
-  // allocator flushes (memory/account.h).
+  // Time in which the device waits for allocator flushes: driver calls by which the host returns
+  // cached memory and allocates new memory (memory/account.h).
   Time allocator_flushes;
   // The correction of the simulated step time by measured runs. It belongs to no phase. Zero
   // without runs.
@@ -107,7 +108,7 @@ struct MemoryForecast {
   Bytes capacity;
   Bytes padding;     // the part of at_peak that pads shards to equal length
   bool fits = true;  // reserved + outside <= capacity, and host memory suffices
-  // Offloaded state of the ranks of one node, in its memory and on its drives.
+  // The offloaded state of all ranks of one node, in the node's memory and on its drives.
   Bytes host, host_capacity;
   Bytes drives, drives_capacity;
   bool offloads() const { return host > Bytes() || drives > Bytes(); }
@@ -119,7 +120,7 @@ struct MemoryForecast {
   // wait for each other.
   bool allocator_may_hang = false;
   // The range of `peak`; other figures have the same relative error. None if the profile does not
-  // state it.
+  // state the error.
   std::optional<BytesRange> peak_range{};
   // The probability that the step fits on the machine, rounded to thousandths, from the error of
   // memory forecasts (uncertainty.h, FitProbability). One or zero in textbook data parallelism.
@@ -156,13 +157,14 @@ struct KnownGap {
   double factor = 1;
 };
 
-// The lengths, in tokens, for steps whose micro-batches differ in length (padded_lengths.h).
+// The lengths, in tokens, of micro-batches in steps whose micro-batches differ in length
+// (padded_lengths.h).
 struct LengthsForecast {
   double sample_tokens = 0;   // mean length of a sample
   double padded_tokens = 0;   // mean number of tokens that a rank computes per sample
   double slowest_tokens = 0;  // mean padded length of the micro-batches that ranks wait for
-  // True: in each micro-batch, ranks wait for the longest micro-batch of all ranks. False: they
-  // wait only at the end of a step.
+  // If true, in each micro-batch ranks wait for the longest micro-batch of all ranks. If false,
+  // they wait only at the end of a step.
   bool wait_in_micro_batches = false;
   struct Step {
     std::int64_t tokens = 0;
@@ -191,10 +193,10 @@ struct Forecast {
   // Bytes that a rank of the slowest class sends in a step.
   double wire_bytes_per_rank = 0;
   bool has_flops = false;  // false for layer lists: mfu and hfu are undefined
-  // Fractions of the peak of all GPUs, counting attention without a mask: model FLOPs, and model
-  // FLOPs plus recomputed ones. If a step is mostly masked attention they can exceed 1.
+  // Fractions of the peak of all GPUs. MFU counts model FLOPs; HFU adds recomputed FLOPs. Both
+  // count attention without a mask, so they can exceed 1 if a step is mostly masked attention.
   double mfu = 0, hfu = 0;
-  // The time of matrix products and attention, counting masks, at the devices' peak.
+  // The time that matrix products and attention, counting masks, would take at the devices' peak.
   Time time_at_peak{};
   TimeBreakdown time;
   Time communication_total;  // time with a collective in flight on any communicator, per step
@@ -206,7 +208,8 @@ struct Forecast {
   std::vector<ClassForecast> classes{};
 };
 
-// The memory of the class with the lowest fit probability, which decides whether the step fits.
+// Returns the memory of the class with the lowest fit probability, which decides whether the step
+// fits.
 const MemoryForecast& LeastProbable(const Forecast& forecast);
 
 }  // namespace stepcast::forecast

@@ -14,10 +14,11 @@
 
 namespace stepcast::foreign {
 
-// A scenario built from other programs' files: values by dotted key, each with its origin.
+// A scenario that is built from other programs' files: values by dotted key, each with its origin.
 
-// The value of a scenario key: text, a number, true or false, which the writer quotes if YAML needs
-// it. With `is_yaml`, it is one line of YAML (a list, a mapping), which the writer copies.
+// The value of a scenario key: text, a number, true or false. The writer quotes it if YAML needs
+// quotes. With `is_yaml`, the value is one line of YAML (a list, a mapping), which the writer
+// copies.
 struct ScenarioValue {
   ScenarioValue(const char* value) : text(value) {}             // NOLINT: most values are text
   ScenarioValue(std::string value) : text(std::move(value)) {}  // NOLINT
@@ -50,14 +51,14 @@ struct Omission {
 
 class Draft {
  public:
-  // A value stated in a file. Two files that state different values are a mistake.
+  // Sets a value that a file states. Two files that state different values are a mistake.
   void State(std::string_view key, ScenarioValue value, const Location& location,
              std::string remark = {});
-  // A value that applies unless a file states one or an earlier call assumed one.
+  // Sets a value that applies only if no file states the key and no earlier call assumed a value.
   void Assume(std::string_view key, ScenarioValue value, std::string origin);
-  // A value from the command line, which replaces any other.
+  // Sets a value from the command line, which replaces any other value.
   void Override(std::string_view key, ScenarioValue value, const std::string& option);
-  // Removes the key; later files and defaults cannot set it.
+  // Removes the key. Later files and defaults cannot set it.
   void TakeOut(std::string_view key);
 
   // Adds an omission. Text from the files is escaped, so that each sentence stays on one line.
@@ -67,28 +68,29 @@ class Draft {
   // `words` are the values that the file compares it with.
   void AskForVariable(const std::string& name, const std::string& subject, const Location& location,
                       const std::vector<std::string>& words);
-  // Notes that code which the reader does not follow ("a loop") sets the variable.
+  // Records that code which the reader does not follow ("a loop") sets the variable.
   void SayWhatSets(const std::string& variable, const std::string& what) {
     set_by_[variable] = what;
   }
-  // Whether any variable was asked for.
+  // Returns whether any variable was asked for.
   bool asked_for_variables() const { return !asked_.empty(); }
 
-  // The model that the files name without its dimensions: "torchtitan's qwen3 8B".
+  // Records the model that the files name without its dimensions: "torchtitan's qwen3 8B".
   void NameModel(std::string model) { named_model_ = std::move(model); }
   const std::string& named_model() const { return named_model_; }
-  // A remark on the input that is not a mistake.
+  // Adds a remark on the input that is not a mistake.
   void Note(std::string_view sentence);
 
   const Entry* Find(std::string_view key) const;
-  // Whether the key, or a key below it, has a value.
+  // Returns whether the key, or a key below it, has a value.
   bool Has(std::string_view key) const;
-  // Whether Has(key), or the command line states a mapping above the key.
+  // Returns whether Has(key) is true, or the command line states a mapping above the key.
   bool Covers(std::string_view key) const;
-  // The value as an integer; nothing if there is none.
+  // Returns the value as an integer, or none if there is no such value.
   std::optional<std::int64_t> Integer(std::string_view key) const;
-  // A number of ranks, stages or micro-batches for computations, from 1 to ten thousand. Values
-  // outside, which the scenario reader refuses, are clamped; 1 if the key has no value.
+  // Returns a number of ranks, stages or micro-batches for computations, from 1 to ten thousand.
+  // Values outside this range, which the scenario reader refuses, are clamped. The result is 1 if
+  // the key has no value.
   std::int64_t Degree(std::string_view key) const {
     return std::clamp<std::int64_t>(Integer(key).value_or(1), 1, 10'000);
   }
@@ -116,18 +118,19 @@ class Draft {
 // end.
 struct ScenarioText {
   std::string text;
-  // For each line of the text: where the user can change its value; no file: nowhere.
+  // For each line of the text, the location where the user can change the value. If there is none,
+  // the location has no file.
   std::vector<Location> origins;
 };
 
 ScenarioText WriteScenario(const Draft& draft, const std::string& title);
 
-// The omitted settings, one paragraph per kind, with `prefix` before each line. Empty if there are
-// none.
+// Returns the omitted settings, one paragraph per kind, with `prefix` before each line. Empty if
+// there are none.
 std::string OmissionText(const Draft& draft, const std::string& prefix);
 
-// Moves the mistakes of a scenario, written as `text` under the name `file`, to the origins of its
-// values.
+// Moves the mistakes of a scenario to the origins of the values. The scenario was read from `text`
+// under the name `file`.
 Diagnostics AtOrigins(Diagnostics mistakes, const std::string& file, const ScenarioText& text);
 
 }  // namespace stepcast::foreign

@@ -15,7 +15,7 @@
 namespace stepcast::foreign {
 
 // Tables of the options of other programs. Options with the same meaning share a row. An import
-// loops over the settings of a file and looks up each one in these tables.
+// looks up each setting of a file in these tables.
 
 enum class Effect : std::uint8_t {
   kSets,         // a scenario key gets the value
@@ -25,24 +25,24 @@ enum class Effect : std::uint8_t {
 };
 
 struct Option {
-  // Dotted, like Setting::name. A star at the end matches any continuation: "metrics.*". Rows of a
-  // table may have several names, separated by spaces; those of rules with their defaults,
-  // "bf16 clip-grad=1.0".
+  // The dotted name, like Setting::name. A star at the end matches any continuation: "metrics.*". A
+  // row of a table may have several names, separated by spaces. Names of rules may include their
+  // defaults: "bf16 clip-grad=1.0".
   std::string_view name;
   Effect effect = Effect::kSets;
   // kSets: the dotted key of the scenario.
   std::string_view key{};
-  // kSets: the program's words and the scenario's, "float32=fp32 bfloat16=bf16"; an empty word
-  // after the sign omits the key. "bool": true or false in any spelling. Empty: the value is
-  // copied.
+  // kSets: pairs of the program's word and the scenario's word, "float32=fp32 bfloat16=bf16". If
+  // the word after the sign is empty, the key is omitted. "bool" means true or false in any
+  // spelling. If empty, the value is copied.
   std::string_view words{};
-  // kSets and kRule: the option's default, as in the program's files. Empty: the program has no
-  // default, or the same one as the scenario.
+  // kSets and kRule: the default of the option, in the spelling of the program's files. Empty if
+  // the program has no default, or the same default as the scenario.
   std::string_view standard{};
   // kNotModelled: values at which the option has no effect, separated by spaces. An option without
   // a value never has an effect.
   std::string_view neutral{};
-  // kNotModelled: what the forecast does instead, and the effect on its figures.
+  // kNotModelled: what the forecast does instead, and how this affects its figures.
   std::string_view consequence{};
 };
 
@@ -63,7 +63,8 @@ constexpr Option NotModelled(std::string_view names, std::string_view neutral,
           .consequence = consequence};
 }
 
-// The last row of a table: rows above it that match a name come first.
+// Returns the last row of a table, which names the options without effect. If an earlier row
+// matches a name, that row applies.
 constexpr Option NoEffect(std::string_view names) {
   return {.name = names, .effect = Effect::kNone};
 }
@@ -76,27 +77,29 @@ struct Framework {
   std::string_view form;     // "torchtitan's configuration in TOML"
   std::string_view release;  // "238fa9953e4a": the commit or release of the defaults
   std::span<const Option> options;
-  // Reads options that depend on one another; called after all rows of all files.
+  // Reads options that depend on one another. It is called after all rows of all files have been
+  // read. May be null.
   void (*rules)(Reading& reading);
-  // The file adds to another program's files, whose values are read first.
+  // The file adds to the files of another program, whose values are read first.
   bool adds_to_others = false;
 };
 
-// The rows of the framework's table, with one name each.
+// Returns the rows of the framework's table, with one name each.
 std::vector<Option> OptionsOf(const Framework& framework);
 
-// Context outside the file that its meaning depends on. Any member may be empty.
+// Information from other files that the meaning of a file depends on. Any member may be empty.
 struct Surroundings {
   std::function<std::optional<std::int64_t>()> devices{};        // the GPUs of the draft's cluster
   std::function<std::optional<std::int64_t>()> gpus_per_node{};  // of the cluster
   std::function<std::optional<std::int64_t>()> hidden_size{};    // of the draft's model
   std::function<std::optional<std::int64_t>()> layers{};         // of the model
   std::function<std::optional<std::int64_t>()> experts{};        // of the model; 0: no experts
-  // Whether the files include one of the framework with this name.
+  // Returns whether the files include one of the framework with this name.
   std::function<bool(std::string_view)> has_file_of{};
 };
 
-// Reads one file, as a configuration of one framework, into a draft.
+// Reads one file, as a configuration of one framework, into a draft. The constructor's arguments
+// must outlive this object.
 class Reading {
  public:
   Reading(const Framework& framework, const Document& document, Draft& draft,
@@ -116,26 +119,27 @@ class Reading {
   // Applies the framework's defaults of options that are missing in the file.
   void ReadDefaults();
 
-  // The following are for rules.
+  // Rules call the following functions.
 
-  // The option's value, or the default in its row; nothing for null values.
+  // Returns the option's value, or the default in its row. None for null values.
   std::optional<Value> Get(std::string_view name) const;
   std::optional<std::int64_t> Integer(std::string_view name) const;
   bool IsOn(std::string_view name) const;
   std::string Text(std::string_view name) const;  // empty if there is none
-  // The option as stated in the file; null if it is missing or has no value.
+  // Returns the option as stated in the file. Null if the option is missing or has no value.
   const Setting* Stated(std::string_view name) const;
 
-  // Sets the key because of the option. The origin is the option's position or, if it was not
-  // stated, the framework's default.
+  // Sets the key because of the option. The origin is the option's position or, if the file does
+  // not state the option, the framework's default.
   void Set(std::string_view key, ScenarioValue value, std::string_view because_of,
            std::string remark = {});
-  // Sets the key to the option's integer; no effect without a value.
+  // Sets the key to the integer value of the option. If the option has no such value, nothing is
+  // set.
   void SetInteger(std::string_view key, std::string_view option);
-  // Records that the forecast leaves the option out, with this consequence; no effect if it is not
-  // stated.
+  // Records that the forecast ignores the option, with this consequence. If the file does not state
+  // the option, nothing is recorded.
   void Omit(std::string_view name, std::string consequence);
-  // Reports an invalid value of the option.
+  // Reports that the value of the option is invalid.
   void Wrong(std::string_view name, std::string message, std::string hint);
 
   Draft& draft() { return draft_; }
@@ -158,7 +162,7 @@ class Reading {
   bool has_file_of(std::string_view framework) const {
     return surroundings_.has_file_of && surroundings_.has_file_of(framework);
   }
-  // "torchtitan's default at 238fa9953e4a".
+  // Returns the origin of a default, such as "torchtitan's default at 238fa9953e4a".
   std::string DefaultOrigin() const;
 
  private:
@@ -174,15 +178,16 @@ class Reading {
   const Surroundings& surroundings_;
 };
 
-// A file's value in scenario spelling: true and false for "yes" and "Off", 1000000000 for "1e9";
-// other text is unchanged.
+// Returns a file's value in scenario spelling: true and false for "yes" and "Off", 1000000000 for
+// "1e9". Other text is unchanged.
 std::string ScenarioWords(const Value& value);
 
-// The words of a list, which are separated by spaces.
+// Returns the words of a list, which are separated by spaces.
 std::vector<std::string_view> SplitWords(std::string_view list);
 bool HasWord(std::string_view list, std::string_view word);
 
-// The scenario word for `foreign` in "float32=fp32 bfloat16=bf16"; nothing if there is none.
+// Returns the scenario word for `foreign` in "float32=fp32 bfloat16=bf16", or none if there is
+// none.
 std::optional<std::string_view> WordFor(std::string_view words, std::string_view foreign);
 
 }  // namespace stepcast::foreign

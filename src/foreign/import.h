@@ -10,18 +10,19 @@
 #include "src/foreign/draft.h"
 #include "src/foreign/setting.h"
 
-// Imports configurations of other programs as a scenario. Nothing in them is executed.
+// Imports configurations of other programs as a scenario. Nothing in the configurations is
+// executed.
 namespace stepcast::foreign {
 
 // Replaces `${NAME}` and `$NAME` in the values of a YAML, JSON or TOML file with the user's values.
 // Dotted names refer to the file itself, as in OmegaConf: `${model.seq_length}` or
-// `${.seq_length}`. `${multiply:4, ${.hidden_size}}` is a product. A value with remaining variables
-// is unknown.
+// `${.seq_length}`. `${multiply:4, ${.hidden_size}}` is a product. A value is unknown if variables
+// remain in it.
 void ReplaceVariables(Document& document, const std::map<std::string, std::string>& given);
 
 struct ImportRequest {
-  // In any order. One may be a config.json or a model's name. A model without other files is
-  // trained with kDefaults (import.cc).
+  // The files, in any order. One may be a config.json or a model's name. A model without other
+  // files is trained with kDefaults (import.cc).
   std::vector<std::string> files{};
   std::string model{};    // a name or a file; empty: from the files
   std::string cluster{};  // likewise, a topology
@@ -31,13 +32,13 @@ struct ImportRequest {
   std::vector<std::string> set{};        // "KEY=VALUE" of the scenario
   std::vector<std::string> variables{};  // "NAME=VALUE": variables for scripts
   std::string function{};                // in a Python file with several configurations
-  // Use absolute paths for files, since the scenario will be in another folder.
+  // Use absolute paths for files, because the scenario will be in another folder.
   bool absolute_paths = false;
-  // Copy a scenario that is the only file.
+  // If the only file is a scenario, copy it.
   bool takes_scenario = false;
-  // State the software versions, since the scenario will be kept.
+  // State the software versions, because the scenario will be kept.
   bool states_software = false;
-  // Assume no plan, since the command searches for one.
+  // Assume no plan, because the command searches for one.
   bool for_search = false;
   std::vector<std::string> varied{};  // keys to which the command itself gives values
 };
@@ -51,12 +52,12 @@ struct Imported {
   std::string omissions;             // settings that the scenario lacks, as text; may be empty
 };
 
-// The cluster of "4 x rtx-4090" or "rtx-4090" as YAML: "{gpu: rtx-4090, gpus: 4}". Mistake:
+// Returns the cluster of "4 x rtx-4090" or "rtx-4090" as YAML: "{gpu: rtx-4090, gpus: 4}". Mistake:
 // command.wrong-use.
 Result<std::string> ClusterOfGpus(const std::string& gpus);
 
-// Mistakes: values that are missing in files and options (foreign.missing, with the option in the
-// hint), unknown kinds of files (foreign.unknown-file), and unreadable content.
+// Imports the files. Mistakes: values that are missing in files and options (foreign.missing, with
+// the option in the hint), unknown kinds of files (foreign.unknown-file), and unreadable content.
 Result<Imported> Import(const ImportRequest& request);
 
 }  // namespace stepcast::foreign

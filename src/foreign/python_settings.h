@@ -8,7 +8,7 @@
 
 namespace stepcast::foreign {
 
-// The most values that the names in a file may stand for.
+// The maximum number of values that the names in a file may stand for.
 inline constexpr std::size_t kMostPythonValues = 1'000'000;
 
 inline constexpr std::string_view kUnderCondition = " under a condition";

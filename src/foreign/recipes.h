@@ -11,47 +11,51 @@
 
 namespace stepcast::foreign {
 
-// Named recipes of Megatron-Bridge, and of NeMo before it: their settings, in the form of
+// The named recipes of Megatron-Bridge, and of NeMo before it: their settings, in the form of
 // configuration files.
 
 struct Recipe {
   std::string_view name;   // "llama3_8b"
   std::string_view model;  // one of our names, or the Hub's if the data root has none
-  // Settings by NeMo's names: "model.tensor_model_parallel_size=4", separated by spaces.
+  // The settings by NeMo's names, separated by spaces: "model.tensor_model_parallel_size=4".
   std::string_view settings;
 };
 
-// The release of Megatron-Bridge from which the table of recipes is taken.
+// The release of Megatron-Bridge that the table of recipes is taken from.
 inline constexpr std::string_view kRecipeRelease = "NVIDIA-NeMo/Megatron-Bridge@0d5f5558c16f";
 
 std::span<const Recipe> Recipes();
 
-// The recipe for a name in files, options and functions: "llama3_8b", "llama3_8b_pretrain_config",
-// "Llama3-8B". "_pretrain_common" gives the common settings of all recipes. Null if there is none.
+// Returns the recipe for a name in files, options and functions: "llama3_8b",
+// "llama3_8b_pretrain_config", "Llama3-8B". The name "_pretrain_common" returns the common settings
+// of all recipes. Null if there is no such recipe.
 const Recipe* RecipeOf(std::string_view name);
 
-// The document with the recipe's settings placed before its own, which therefore override them.
-// `location` is where the recipe was chosen.
+// Returns the document with the recipe's settings before the document's own settings, which
+// therefore override them. `location` is where the recipe was chosen.
 Document WithRecipe(const Recipe& recipe, const Location& location, Document document);
 
-// The largest configuration file. Real ones have kilobytes, and reading compares their parts.
+// The maximum size of a configuration file, in bytes. Real files have kilobytes, and reading
+// compares their parts.
 inline constexpr std::size_t kLargestConfiguration = std::size_t{1} << 20;
 
-// The syntax of a file's text.
+// The syntax of a file.
 enum class Syntax : std::uint8_t { kToml, kYaml, kShell, kPython };
 
-// From the file's extension, or else from the beginning of its text.
+// Returns the syntax, from the file's extension or, if that is unknown, from the beginning of the
+// text.
 Syntax SyntaxOf(const std::string& file, std::string_view text);
 
-// Whether this names a recipe and not a file.
+// Returns whether the name is that of a recipe and not of a file.
 bool IsRecipe(const std::string& name);
 
-// Whether this names an existing model, ours or the Hub's, and not a file.
+// Returns whether the name is that of an existing model (stepcast's or the Hub's) and not of a
+// file.
 bool IsModelName(const std::string& name);
 
-// Whether Import accepts the file: another program's configuration, a recipe or a model. False for
-// scenarios, for unreadable, too large and unknown files, and for pipes, which can be read only
-// once.
+// Returns whether Import accepts the file: another program's configuration, a recipe or a model.
+// False for scenarios, for unreadable, too large and unknown files, and for pipes, which can be
+// read only once.
 bool IsOfAnotherProgram(const std::string& file);
 
 }  // namespace stepcast::foreign

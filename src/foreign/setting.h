@@ -25,25 +25,27 @@ struct Value {
   Kind kind = Kind::kNothing;
   std::string text{};  // kText: quotes and escapes resolved
   std::vector<std::string> items{};
-  // Unknown variables that the value depends on; if there are any, the value is unknown.
+  // The unknown variables that the value depends on. If there are any, the value is unknown.
   std::vector<std::string> unknown{};
-  // Values that the file compares such a variable with, for hints.
+  // The values that the file compares such a variable with, for hints.
   std::vector<std::string> known_words{};
 
   static Value Text(std::string text) { return {Kind::kText, std::move(text), {}, {}, {}}; }
 
-  // Also reads `1e9`, `1_000` and `2.0`, as in Python and JSON files.
+  // Returns the value as an integer, or none if it is no integer. Also reads `1e9`, `1_000` and
+  // `2.0`, as in Python and JSON files.
   std::optional<std::int64_t> Integer() const;
   std::optional<double> Number() const;
-  // Words of YAML 1.1, TOML, JSON and Python: yes, on, True, 1.
+  // Returns the value as a boolean, or none. Reads the words of YAML 1.1, TOML, JSON and Python:
+  // yes, on, True, 1.
   std::optional<bool> Boolean() const;
-  // The items of a list, or the words of a text: `moe_act layernorm`, `moe_act,layernorm`.
+  // Returns the items of a list, or the words of a text: `moe_act layernorm`, `moe_act,layernorm`.
   std::vector<std::string> Words() const;
-  // The value on one line, for messages and comments.
+  // Returns the value on one line, for messages and comments.
   std::string Shown() const;
 };
 
-// An option and its value. `name` is dotted: "training.seq_len"; command-line options have no
+// An option and its value. `name` is dotted: "training.seq_len". Command-line options have no
 // leading hyphens.
 struct Setting {
   std::string name;
@@ -53,30 +55,33 @@ struct Setting {
   std::string written_value{};  // the same for the value
 };
 
-// A file's settings, in order.
+// The settings of a file, in order.
 struct Document {
-  // Limits that no configuration reaches. Settings are searched linearly, and long names cost time.
+  // Limits that no configuration reaches. They bound reading time, because settings are searched
+  // linearly.
   static constexpr std::size_t kMostSettings = 10'000, kLongestName = 1'000;
 
   std::string file;
   std::vector<Setting> settings{};
-  // Where a file exceeds a limit; the rest is left out.
+  // The position where the file exceeds a limit; the rest of the file is ignored. None if the file
+  // exceeds no limit.
   std::optional<Location> too_large{};
 
-  // Whether a setting with this name, or names below it, may be added.
+  // Returns whether a setting with this name, or with names below it, may be added.
   bool HasRoomFor(std::string_view name, const Location& location);
 
-  // The last setting with this name, which takes effect; null if there is none.
+  // Returns the last setting with this name, which is the one that takes effect. Null if there is
+  // none.
   const Setting* Find(std::string_view name) const;
-  // Whether a setting has this name, or a name below it.
+  // Returns whether a setting has this name, or a name below it.
   bool Has(std::string_view name) const;
 };
 
-// A position for the origin of a value: "train.toml:14".
+// Returns a location as the origin of a value: "train.toml:14".
 std::string Origin(const Location& location);
 
-// Whether names of variables in a shell or OmegaConf may contain this character: letters, digits
-// and underscores.
+// Returns whether names of variables in a shell or OmegaConf may contain this character: letters,
+// digits and underscores.
 inline bool IsNameCharacter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }

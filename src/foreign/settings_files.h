@@ -7,11 +7,11 @@
 
 namespace stepcast::foreign {
 
-// The settings of a TOML file; tables become dotted names, "training.seq_len". `file` names the
-// text in positions. Mistake: foreign.syntax.
+// Reads the settings of a TOML file. Tables become dotted names, "training.seq_len". `file` names
+// the text in positions. Mistake: foreign.syntax.
 Result<Document> ParseToml(std::string_view text, const std::string& file);
 
-// The settings of a YAML or JSON file; mappings become dotted names,
+// Reads the settings of a YAML or JSON file. Mappings become dotted names,
 // "zero_optimization.offload_param.device". `file` names the text in positions. Mistakes: those of
 // scenario/yaml_tree.h.
 Result<Document> ParseYamlSettings(std::string_view text, const std::string& file);

@@ -8,8 +8,8 @@
 
 namespace stepcast::foreign {
 
-// The options of PyTorch's FSDP in accelerate, by a program's names for them; empty: the program
-// has no such option.
+// The names that a program uses for the options of PyTorch's FSDP in accelerate. A name is empty if
+// the program has no such option.
 struct FsdpOptions {
   std::string_view version;
   std::string_view strategy;
@@ -23,59 +23,61 @@ struct FsdpOptions {
   std::string_view checkpointing;
 };
 
-// Sets the framework, the sharding and FSDP's settings. `because_of`: the option that selected
+// Sets the framework, the sharding and FSDP's settings. `because_of` is the option that selected
 // FSDP.
 void ReadFsdp(Reading& reading, const FsdpOptions& options, std::string_view because_of);
 
-// Parallel degrees of accelerate's ParallelismConfig, by a program's names for them.
+// The names that a program uses for the parallel degrees of accelerate's ParallelismConfig.
 struct DegreeOptions {
   std::string_view shard, replicate, tensor, context, expert;
 };
 void ReadDegrees(Reading& reading, const DegreeOptions& options);
 
-// Reads the limit of the gradients' norm; zero and less mean no limit.
+// Reads the largest norm of gradients. Zero and negative values mean that there is no limit.
 void ReadClipping(Reading& reading, std::string_view option);
 
-// Reads how a program makes sequences of samples: "packed", "padded" or "by_length"
-// (plan::Batching). Configurations do not contain sample lengths. If the command line gives them
+// Reads how a program makes sequences from samples: "packed", "padded" or "by_length"
+// (plan::Batching). Configurations do not contain sample lengths. If the command line states them
 // (training.lengths.histogram, or one length of packed documents), the batching is added.
-// Otherwise, if the option is stated, it becomes an omission that names the missing lengths.
+// Otherwise, if the file states the option, the option becomes an omission that names the missing
+// lengths.
 void ReadBatching(Reading& reading, std::string_view batching, std::string_view because_of);
 
 // Reads the cluster and the software from torchrun's options and a script's environment: nodes,
-// processes per node, and the allocator. The framework's table needs the rows "launcher.nnodes",
-// "launcher.nproc-per-node" and "env.PYTORCH_CUDA_ALLOC_CONF" as rules.
+// processes per node, and the allocator. The framework's table must have the rows
+// "launcher.nnodes", "launcher.nproc-per-node" and "env.PYTORCH_CUDA_ALLOC_CONF" as rules.
 void ReadLauncher(Reading& reading);
 
-// Names of models, optimizers and attention kernels that programs around Hugging Face's Trainer
-// share.
+// Reads names of models, optimizers and attention kernels that all programs based on Hugging Face's
+// Trainer use.
 
-// Our model with the dimensions of a model on the Hub, for any owner. The longest matching prefix
-// of `name` decides. Nothing if there is none.
+// Returns stepcast's model with the dimensions of a model on the Hub, for any owner. The longest
+// matching prefix of `name` decides. None if there is no such model.
 std::optional<std::string> ModelOfTheHub(const std::string& name);
 
 // Sets the model that an option names, by its name on the Hub if the data root has it, or by a
-// folder with its config.json. Otherwise the mistake about the missing model contains the name.
+// folder with its config.json. Otherwise, the mistake about the missing model contains the name.
 void ReadHubModel(Reading& reading, std::string_view option);
 
-// Reads "adamw_torch_fused", "paged_adamw_8bit", ...
+// Reads the name of an optimizer: "adamw_torch_fused", "paged_adamw_8bit", ...
 void ReadHubOptimizer(Reading& reading, std::string_view option);
 
-// Reads "flash_attention_2", "sdpa", ... It also sets the kernels of norms, rotary positions and
-// activations: transformers' own, or with `liger` one fused kernel each.
+// Reads the name of an attention kernel: "flash_attention_2", "sdpa", ... The function also sets
+// the kernels of norms, rotary positions and activations: transformers' own or, with `liger`, one
+// fused kernel each.
 void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
                     std::string_view because_of);
 
 // Sets the implementation of experts if every rank has all experts and FSDP2 shards their
-// parameters. Call it after the sharding is known.
+// parameters. Call this function after the sharding is known.
 void ReadHubExperts(Reading& reading);
 
-// Sets a combined head and loss, "chunked" or "cut", because of the option. Left out if ranks
-// divide the vocabulary.
+// Sets a combined head and loss, "chunked" or "cut", because of the option. If ranks divide the
+// vocabulary, the option becomes an omission instead.
 void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::string_view loss);
 
-// Sets adapters: their rank, and the layers that have them, a list or "all-linear". No effect if
-// the rank is not stated.
+// Sets adapters: their rank, and the layers that have adapters, as a list or "all-linear". Does
+// nothing if the rank is not stated.
 void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view targets,
                      std::string_view dropout);
 

@@ -15,8 +15,8 @@
 namespace stepcast::foreign {
 
 // Evaluates shell arithmetic, `A * (b + 1) / 2`, with integers, + - * / %, comparisons and `?:`.
-// `value_of` returns a variable's value by its name. Nothing if a variable is unknown, the text is
-// no such expression, or the value exceeds 64 bits.
+// `value_of` returns a variable's value by its name. Returns none if a variable is unknown, the
+// text is no such expression, or the value exceeds 64 bits.
 std::optional<std::int64_t> ShellArithmetic(
     std::string_view text,
     const std::function<std::optional<std::int64_t>(const std::string&)>& value_of);
@@ -51,16 +51,16 @@ struct ShellScript {
   std::vector<ShellWord> batch_options{};
 };
 
-// Accepts any text; text that is no shell script yields meaningless commands. Line continuations
-// are resolved. Quotes, comments and the words of compound commands (`if`, `[`, `then`) remain
-// words.
+// Splits a text into commands. Any text is accepted; a text that is no shell script yields
+// meaningless commands. Line continuations are resolved. Quotes, comments and the words of compound
+// commands (`if`, `[`, `then`) remain words.
 ShellScript ReadShell(std::string_view text);
 
 // Follows a shell script without executing anything: assignments, arrays, ${A:-b}, $((A * b)), and
 // tests and cases of known variables. Commands are listed with their words. A value that depends on
 // anything else is unknown, and names the variable that would determine it.
 
-// A part of a text and its position.
+// A part of a text, with its position.
 struct ShellPiece {
   std::string text{};
   int line = 0;
@@ -73,7 +73,7 @@ struct ShellText {
   std::vector<ShellPiece> pieces{};
 
   std::string Text() const;
-  // The unknown variables of the text.
+  // Returns the unknown variables of the text.
   std::vector<std::string> Unknown() const;
 };
 
@@ -86,25 +86,26 @@ struct ShellInvocation {
 struct ShellOutcome {
   std::vector<ShellInvocation> invocations{};
   std::map<std::string, ShellText> exported{};  // environment variables
-  // The values that the script compares each variable with, or that its loops assign; for hints.
+  // The values that the script compares each variable with, or that its loops assign to the
+  // variable; for hints.
   std::map<std::string, std::set<std::string>> compared{};
-  // For each variable set by code that the reader does not follow, the kind of code: "a loop", "a
-  // function" or "a case".
+  // For each variable that is set by code which the reader does not follow, the kind of code: "a
+  // loop", "a function" or "a case".
   std::map<std::string, std::string> unfollowed{};
 };
 
-// `given`: the user's values of variables, which the script's assignments do not change; "1" is the
-// first argument.
+// Follows a script. `given` are the user's values of variables, which the script's assignments do
+// not change; "1" is the first argument.
 ShellOutcome FollowShell(const ShellScript& script,
                          const std::map<std::string, std::string>& given);
 
 struct ShellDocuments {
-  // The options of the training command and its context: "launcher.nnodes" of torchrun and others,
+  // The options of the training command, and its context: "launcher.nnodes" of torchrun and others,
   // "env.CUDA_DEVICE_MAX_CONNECTIONS", "sbatch.nodes".
   Document command;
-  // The texts of YAML heredocs, each with its first line's number.
+  // The texts of YAML heredocs, each with the number of its first line.
   std::vector<std::pair<std::string, int>> embedded{};
-  // Unknown variables that may add options to the command.
+  // The unknown variables that may add options to the command, with their positions.
   std::vector<std::pair<std::string, Location>> open{};
   // The values that the script compares variables with.
   std::map<std::string, std::vector<std::string>> compared{};
@@ -112,13 +113,13 @@ struct ShellDocuments {
   std::vector<std::string> scripts{};               // started by it
 };
 
-// The settings in a shell script, or in a list of command-line arguments. The training command is
-// the one with the most options. Names have no leading hyphens. `given`: the user's values of
-// variables.
+// Reads the settings in a shell script, or in a list of command-line arguments. The training
+// command is the command with the most options. Names have no leading hyphens. `given` are the
+// user's values of variables.
 ShellDocuments ParseShellSettings(std::string_view text, const std::string& file,
                                   const std::map<std::string, std::string>& given);
 
-// The document with `separator` between the words of option names.
+// Returns the document with `separator` between the words of option names.
 Document Spelled(Document document, char separator);
 
 }  // namespace stepcast::foreign

@@ -124,7 +124,7 @@ class Parser {
       const std::size_t end = text_.find('"', at_);
       if (end == std::string_view::npos) {
         faults_.push_back({"csv.quote", cell.location, "a quoted field has no closing quote",
-                           "a double quote inside one is written twice"});
+                           "inside a quoted field, write each double quote twice"});
         at_ = text_.size();
         return cell;
       }

@@ -10,8 +10,8 @@
 // Reads tables written by spreadsheets and loggers: RFC 4180.
 namespace stepcast::formats {
 
-// Limits that no schedule or table of runs comes near. They keep 16 MiB of small fields from
-// filling the memory: a field's later representation takes up to a kilobyte.
+// Limits far above any schedule or table of runs. They prevent 16 MiB of small fields from filling
+// the memory: the parsed form of a field needs up to a kilobyte.
 inline constexpr std::size_t kMostCsvFields = 1'000'000;
 inline constexpr std::size_t kMostCsvTableFields = 200'000;
 inline constexpr std::size_t kMostCsvColumns = 100;
@@ -26,17 +26,17 @@ struct CsvTable {
   std::vector<std::vector<CsvCell>> rows;  // as long as the headings
 };
 
-// Lines of any number of fields. Commas separate fields, and lines end in LF or CRLF. A field in
-// double quotes may contain commas, line ends and doubled quotes. Blank lines, and lines that begin
-// with '#', are skipped. `file` names the text in positions. Errors, up to the number that is
-// shown: csv.quote (text after a closing quote, or no closing quote), file.too-large (more than
-// kMostCsvFields in all).
+// Parses lines with any number of fields. Commas separate fields, and lines end in LF or CRLF. A
+// field in double quotes may contain commas, line ends and doubled quotes. Blank lines, and lines
+// that begin with '#', are skipped. `file` names the text in positions. Errors, up to the number
+// that is shown: csv.quote (text after a closing quote, or no closing quote), file.too-large (more
+// than kMostCsvFields in total).
 Result<std::vector<std::vector<CsvCell>>> ParseCsvRows(std::string_view text,
                                                        const std::string& file);
 
-// The same with headings on the first line. Further errors: csv.fields (a line has more or fewer
-// fields than the headings), csv.heading (missing, empty or duplicate), file.too-large (more than
-// kMostCsvTableFields, or than kMostCsvColumns headings).
+// Parses a table with headings on the first line. Errors in addition to those of ParseCsvRows:
+// csv.fields (a line has more or fewer fields than the headings), csv.heading (missing, empty or
+// duplicate), file.too-large (more than kMostCsvTableFields fields or kMostCsvColumns headings).
 Result<CsvTable> ParseCsv(std::string_view text, const std::string& file);
 
 }  // namespace stepcast::formats

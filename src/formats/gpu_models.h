@@ -5,7 +5,7 @@
 
 #include "src/base/rates.h"
 
-// Properties of GPU types that are known by name, for input formats that leave them out.
+// The properties of GPU types that are known by name, for input formats that omit them.
 namespace stepcast::formats {
 
 struct GpuModel {
@@ -15,20 +15,23 @@ struct GpuModel {
   int pcie_generation = 4;
 };
 
-// Null for an unknown name.
+// Returns the GPU type of this name, or null if the name is unknown.
 const GpuModel* FindGpuModel(std::string_view name);
 
-// By the PCI vendor and device ids ("0x10de", "0x2330") as Linux gives them. Null if unknown.
+// Returns the GPU type with these PCI vendor and device ids, as Linux prints them ("0x10de",
+// "0x2330"). Null if they are unknown.
 const GpuModel* FindGpuModel(std::string_view vendor, std::string_view device);
 
-// By the device name of CUDA, such as "NVIDIA H100 80GB HBM3". Null if unknown.
+// Returns the GPU type with this CUDA device name, such as "NVIDIA H100 80GB HBM3". Null if the
+// name is unknown.
 const GpuModel* FindGpuModelOfCuda(std::string_view name);
 
-// Raw bandwidth of one NVLink in one direction, for a GPU of this compute capability (80, 90, ...).
+// Returns the raw bandwidth of one NVLink in one direction, for a GPU of this compute capability
+// (80, 90, ...). None if it is unknown.
 std::optional<Bandwidth> NvLinkBandwidth(int compute_capability);
 
-// Raw bandwidth in one direction of a PCIe connection with `lanes` lanes of 2.5, 5, 8, 16, 32 or 64
-// GT/s. A transfer is a bit: 32 GT/s are 4 GB/s a lane.
+// Returns the raw bandwidth in one direction of a PCIe connection with `lanes` lanes of 2.5, 5, 8,
+// 16, 32 or 64 GT/s. A transfer is one bit: 32 GT/s are 4 GB/s per lane.
 Bandwidth PcieBandwidth(double gigatransfers, int lanes);
 double GigatransfersOf(int pcie_generation);  // 3: 8
 

@@ -17,57 +17,59 @@
 namespace stepcast::formats {
 
 // Reads the common parts of the config.json files of Hugging Face model repositories: typed values
-// with their positions, keys that change nothing, windows of attention, rotary positions. The
-// spelling is that of transformers 4 or 5. A family's file says how to read the other keys
+// with their positions, keys without effect, attention windows, and rotary positions. The spelling
+// is that of transformers 4 or 5. A family's file states how the other keys are read
 // (scenario/family_config.h). Any key that is not followed causes a warning or an error.
 
-// The hint for layers that no model file can describe.
+// The hint for a feature of layers that no model file can describe.
 inline constexpr const char* kTakeTheKeyOut =
     "remove the key if the model does not have this feature; model files cannot describe it either";
 
-// Reads the values of a config.json by path and records which were requested, so that the other
-// keys can be judged. A null value counts as absent, as in transformers. Paths are relative to
-// `section`: "rope_scaling.factor".
+// Reads the values of a config.json by path and records which values were requested, so that the
+// remaining keys can be judged. A null value counts as absent, as in transformers. Paths are
+// relative to `section`: "rope_scaling.factor".
 class HuggingFaceReader {
  public:
   static constexpr std::int64_t kMostDimension = 1'000'000'000'000;
 
-  // `section`: the object to read, "text_config"; empty: the whole document. `config`, `mistakes`
-  // and `warnings` must outlive the reader.
+  // `section` is the object to read, such as "text_config"; if empty, the whole document is read.
+  // `config`, `mistakes` and `warnings` must outlive the reader.
   HuggingFaceReader(const JsonObject& config, std::string_view section, Diagnostics& mistakes,
                     std::vector<std::string>& warnings);
 
   const JsonValue* Find(const std::string& path);
-  // Whether the file contains the key, even as null.
+  // Returns whether the file contains the key, even with the value null.
   bool Has(const std::string& path) const;
-  // Reports a value below 1 and returns nothing.
+  // Returns the dimension. A value below 1 is reported, and the result is none.
   std::optional<std::int64_t> OptionalDimension(const std::string& path);
-  // 0 means that there is none, as if the key were missing.
+  // Returns the dimension. The result is 0 if the key is missing or 0, which means that the model
+  // has no such part.
   std::int64_t OptionalDimensionOrZero(const std::string& path);
-  // Reports a missing or wrong value and returns 1.
+  // Returns the dimension. A missing or wrong value is reported, and the result is 1.
   std::int64_t Dimension(const std::string& path);
   bool Boolean(const std::string& path, bool absent);
   double Number(const std::string& path, double absent);  // not negative
   std::string Text(const std::string& path, std::string absent);
-  // The strings of an array; other elements are reported. Nothing if there is no such array.
+  // Returns the strings of an array; other elements are reported. None if there is no such array.
   std::optional<std::vector<std::string>> Texts(const std::string& path);
-  // Marks the key as requested; its value does not matter.
+  // Marks the key as requested; its value has no effect.
   void Accept(const std::string& path) { Find(path); }
 
-  // Reports a variant that is not modelled.
+  // Reports a variant that is not modelled, as a mistake.
   void Refuse(const std::string& path, std::string_view why,
               std::string hint = "describe the model in a model file; see docs/formats.md");
-  // Warns how the forecast treats a value that it does not follow.
+  // Adds a warning that states how the forecast treats a value that it does not follow.
   void Warn(const std::string& path, std::string_view what);
 
-  // The values that were not requested, by path: those of the section, and of its objects from
-  // which some value was requested.
+  // Returns the values that were not requested, by path: those of the section, and those of its
+  // objects from which at least one value was requested.
   std::vector<std::pair<std::string, const JsonValue*>> Others() const;
-  // The keys of the section itself that were requested.
+  // Returns the keys of the section itself that were requested.
   std::vector<std::string_view> KeysAskedFor() const;
-  // Whether a mistake was reported since this reader was made, so dimensions may be placeholders.
+  // Returns whether a mistake was reported since this reader was created, so that dimensions may be
+  // placeholders.
   bool failed() const { return mistakes_.size() > mistakes_before_; }
-  // The position of the section.
+  // Returns the position of the section.
   Location location() const;
 
  private:
@@ -84,11 +86,12 @@ class HuggingFaceReader {
   std::set<std::string> asked_for_;  // paths in the section
 };
 
-// Warns of a gating function other than SiLU: products and bytes are those of SwiGLU.
+// Warns if the gating function is not SiLU: products and bytes are those of SwiGLU.
 void ReadGate(HuggingFaceReader& reader);
 
-// A window in all layers from `first_layer` on, which comes from `key`, or in all but every
-// `full_every`-th. `layer_types`, if the file has it, takes precedence. tokens = 0: no window.
+// The rule for attention windows if the file has no `layer_types`: all layers from `first_layer` on
+// have the window, or all except every `full_every`-th. `key` is the key that states the rule. If
+// tokens is 0, there is no window.
 struct WindowRule {
   std::int64_t tokens = 0;
   std::int64_t first_layer = 0;
@@ -99,19 +102,19 @@ struct AttentionWindow {
   std::int64_t tokens = 0, full_every = 0;
 };
 AttentionWindow ReadWindow(HuggingFaceReader& reader, std::int64_t layers, const WindowRule& rule);
-// For classes without a window: refuses a file that states one.
+// Refuses a file that states a window, for model classes without attention windows.
 void RefuseWindow(HuggingFaceReader& reader, std::int64_t layers);
 
-// The epsilon of norms and the rotary positions of the model. Defaults of transformers'
-// configurations: 1e-5 for layer norms, 1e-6 for RMS norms, and a base of 10,000.
+// Returns the epsilon of norms and the rotary positions of the model. The defaults are those of
+// transformers' configurations: 1e-5 for layer norms, 1e-6 for RMS norms, and a base of 10,000.
 model::NumericalConstants ReadConstants(const model::Architecture& architecture,
                                         HuggingFaceReader& reader);
 
 // Judges the keys that a model_type does not define. Derived models add keys to a known type, and
-// programs add their own. Each is known to change neither shapes nor time (names, token ids,
-// constants of kernels), known to change the layers, or unknown.
+// programs add their own. Each key either changes neither shapes nor time (names, token ids,
+// constants of kernels), changes the layers, or is unknown.
 
-// How to treat unknown keys.
+// How unknown keys are treated.
 enum class UnknownKeys : std::uint8_t {
   kWarnOf,
   kPassOver,  // ignore: keys around the text model, which is left out with one warning
@@ -119,7 +122,7 @@ enum class UnknownKeys : std::uint8_t {
 
 // Judges all values that `reader` did not request. A key that changes shapes, FLOPs or memory is
 // refused (model.not-modelled), unless its value is neutral: null, false, 0, empty, or what the
-// layers have in any case (a factor of 1). A key that changes only values, or a little elementwise
+// layers do in any case (a factor of 1). A key that changes only values, or a little elementwise
 // work, causes a warning, and so does an unknown key.
 void JudgeOtherKeys(HuggingFaceReader& reader, UnknownKeys unknown);
 

@@ -34,7 +34,7 @@ std::optional<std::int64_t> HuggingFaceReader::OptionalDimension(const std::stri
     return std::nullopt;
   }
   if (value->integer < 1 || value->integer > kMostDimension) {
-    Report(path, "input.out-of-range", fmt::format("must lie between 1 and {}", kMostDimension),
+    Report(path, "input.out-of-range", fmt::format("must be between 1 and {}", kMostDimension),
            *value);
     return std::nullopt;
   }

@@ -13,50 +13,51 @@
 
 namespace stepcast::formats {
 
-// A machine as described by another tool.
+// A machine as described by the output of another tool.
 struct ImportedTopology {
   topology::NodeType node_type;  // without name and GPU memory
   std::optional<topology::Fabric> fabric;
-  // Sentences without a full stop about missing input, the values assumed instead, and what was
-  // left out.
+  // Sentences without a period about missing input, the values assumed instead, and omitted parts.
   std::vector<std::string> notes;
 };
 
-// What an import does if the input lists no NVLinks although the GPU type has some.
+// How an import proceeds if the input lists no NVLinks although GPUs of this type have some.
 enum class MissingNvLinks : std::uint8_t {
   kRefuse,  // topology.no-nvlinks
   kAssume,  // all links of the GPU type, to each other GPU or to switches
   kNone,    // there are none
 };
 
-// The user's additions to the input.
+// The information that the user gives in addition to the input.
 struct ImportOptions {
   std::string gpu{};                     // of topologies/gpus/<gpu>.yaml; empty: not given
   std::optional<Bandwidth> nic_speed{};  // of each NIC's port, if the input has none
-  // The NICs that join nodes, by their names in the input; {"all"}: all. Empty: the importer's
-  // rule.
+  // The NICs that connect nodes, by their names in the input; {"all"} means all NICs. If empty, the
+  // importer's rule applies.
   std::vector<std::string> nics{};
   MissingNvLinks missing_nvlinks = MissingNvLinks::kRefuse;
 
   bool AllNics() const { return nics.size() == 1 && nics.front() == "all"; }
 };
 
-// Default latencies, since the formats contain none. They are those of topologies/*.yaml, of the
-// order of measured peer-to-peer latencies. The NIC's is InfiniBand HDR's specified port latency.
+// Default latencies, which the formats do not contain. The values are those of topologies/*.yaml,
+// which are of the order of measured peer-to-peer latencies. The latency of a NIC is InfiniBand
+// HDR's specified port latency.
 inline constexpr Time kNvLinkLatency = Nanoseconds(250);
 inline constexpr Time kPcieLatency = Nanoseconds(150);
 inline constexpr Time kCpuLatency = Nanoseconds(200);
 inline constexpr Time kPortLatency = Nanoseconds(600);
 inline constexpr const char* kLatencyNote =
-    "the input has no latencies: NVLink 250 ns, PCIe 150 ns, between CPUs 200 ns, a NIC's port "
-    "600 ns are general knowledge";
+    "the input has no latencies; typical values are assumed: NVLink 250 ns, PCIe 150 ns, between "
+    "CPUs 200 ns, a NIC's port 600 ns";
 inline constexpr const char* kFabricNote =
     "the input does not describe the network between nodes: assumed is one non-blocking switch at "
     "the speed of the NICs' ports";
 
-// Bandwidth in one direction between two CPUs of a host: links x rate x bits per transfer, with the
-// number of links of two-socket GPU servers. (NCCL's figure in src/graph/topo.h is only for its
-// search.) For an unknown processor it is that of the slowest since 2017.
+// Returns the bandwidth in one direction between two CPUs of a host: links x rate x bits per
+// transfer, with the number of links of two-socket GPU servers. (NCCL uses its value in
+// src/graph/topo.h only for its search.) The result for an unknown processor is that of the slowest
+// processor since 2017.
 inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   using topology::Processor;
   const auto links = [](int count, double gigatransfers, int bits) {
@@ -87,7 +88,7 @@ inline const char* BetweenUnknownCpusNote() {
          "between them, 41.6 GB/s";
 }
 
-// The default network if the input does not describe one.
+// Returns the default network if the input does not describe one.
 inline topology::Fabric OneSwitch(Bandwidth port) {
   topology::Fabric fabric;
   fabric.kind = topology::FabricKind::kOneSwitch;

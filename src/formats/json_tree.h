@@ -12,7 +12,7 @@
 
 namespace stepcast::formats {
 
-// A value of a JSON document and the position of its key.
+// A value of a JSON document and the position of the value's key.
 struct JsonValue {
   enum class Kind : std::uint8_t { kNull, kBoolean, kInteger, kNumber, kText, kArray, kObject };
 
@@ -24,25 +24,25 @@ struct JsonValue {
   std::int64_t elements = 0;  // kArray, kObject: number of direct values
   Location location{};
 
-  // For messages: "'0.5'", "true", "an array", "null".
+  // Returns a description for messages: "'0.5'", "true", "an array", "null".
   std::string Described() const;
 };
 
 // The values of a JSON object and of the objects in it, by dotted path: "n_embd",
 // "attn_config.alibi". For an array, only its strings, numbers and booleans are listed, by index:
-// "architectures.0". An object whose keys would have paths of more than kDeepest keys is listed
-// without its content.
+// "architectures.0". An object is listed without its content if the paths of its keys would have
+// more than kDeepest keys.
 class JsonObject {
  public:
   static constexpr std::size_t kDeepest = 4;
 
-  // Mistakes: text that is not a JSON object, and duplicate keys. `file` names the text in
-  // positions.
+  // Parses a text. `file` names the text in positions. A text that is not a JSON object, and
+  // duplicate keys, are mistakes.
   static Result<JsonObject> Parse(std::string_view text, const std::string& file);
 
-  // Null if the key is absent.
+  // Returns the value of a path, or null if the key is absent. This object owns the value.
   const JsonValue* Find(const std::string& path) const;
-  // All values, by path.
+  // Returns all values, by path.
   const std::map<std::string, JsonValue>& values() const { return values_; }
   const Location& location() const { return location_; }  // of the object
 
@@ -51,15 +51,15 @@ class JsonObject {
   Location location_;
 };
 
-// Why a text could not be parsed as JSON.
+// The reason why a text could not be parsed as JSON.
 struct JsonFault {
   std::size_t offset = 0;  // where the parser stopped; 0 if unknown
   std::string what;        // "it is cut off", "unexpected text", "a number is too large"
 };
 
-// The tree of a document with at most `most_values` values, nested at most 64 levels deep. The
-// limits bound memory, and let code that walks the tree recurse. `Json` is nlohmann::json, or
-// nlohmann::ordered_json, whose key lookup is linear.
+// Returns the tree of a document with at most `most_values` values, nested at most 64 levels deep.
+// The limits bound memory, and allow code that walks the tree to recurse. `Json` is nlohmann::json,
+// or nlohmann::ordered_json, whose key lookup is linear.
 template <typename Json = nlohmann::json>
 tl::expected<Json, JsonFault> ParseJsonTree(std::string_view text,
                                             std::size_t most_values = 1'000'000);

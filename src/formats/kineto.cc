@@ -87,7 +87,7 @@ class StepReader {
     }
     if (nodes_.empty()) {
       return Fail("kineto.no-backward", fmt::format("step {} has no autograd nodes", number),
-                  "trace with torch.profiler.ProfilerActivity.CPU, around forward and backward");
+                  "trace forward and backward with torch.profiler.ProfilerActivity.CPU");
     }
     KeepLastMicroBatch();
     backward_begin_ = nodes_.front().event->start;

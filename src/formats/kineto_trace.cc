@@ -417,7 +417,7 @@ tl::unexpected<Diagnostics> TooManyKinetoEvents(const std::string& file) {
   return tl::unexpected(Diagnostics{
       {"kineto.too-many",
        {file, 0, 0},
-       fmt::format("the trace has more than {} events that are read, {} collectives or {} layers",
+       fmt::format("the trace has more than {} relevant events, {} collectives or {} layers",
                    kMostKinetoEvents, kMostKinetoCollectives, kMostKinetoLayers),
        "trace fewer steps"}});
 }

@@ -10,16 +10,16 @@
 #include "src/base/block_buffer.h"
 #include "src/base/diagnostic.h"
 
-// The events of a PyTorch profiler trace (Chrome trace JSON) that are read, whatever for: steps,
-// operators, launches, kernels and the host's waits. kineto.h makes layers of them, and
+// The events of a PyTorch profiler trace (Chrome trace JSON) that are read for any purpose: steps,
+// operators, launches, kernels and the waits of the host. kineto.h makes layers from them, and
 // traced_rank.h what a device did in a step. Traces that stepcast writes are read as well.
 namespace stepcast::formats {
 
-// Picoseconds since the first event in the file. The trace has microseconds since 1970, with
-// fractions.
+// A time in picoseconds since the first event of the file. The trace itself has microseconds since
+// 1970, with fractions.
 using Moment = std::int64_t;
 
-// An operator with a sequence number for autograd; other operators are ignored.
+// An operator with a sequence number for autograd. Other operators are ignored.
 struct KinetoOperator {
   std::int64_t thread = 0;
   Moment start = 0, end = 0;
@@ -34,7 +34,8 @@ enum class KinetoWork : std::uint8_t { kKernel, kCopy, kSet };
 // An operation that a stream ran: a kernel, a copy or a memset.
 struct KinetoKernel {
   Moment start = 0, end = 0;
-  // Start and end of the host's call; without one, the start.
+  // The start and end of the host's call that launched the operation. If the trace has no such
+  // call, both are `start`.
   Moment launch = 0, launched = 0;
   bool launch_known = false;
   std::int64_t correlation = 0;
@@ -48,13 +49,13 @@ struct KinetoKernel {
   bool nccl() const { return collective >= 0; }
 };
 
-// The collective of an NCCL kernel, as the trace describes it. Texts are escaped. Empty or 0: not
-// recorded.
+// The collective of an NCCL kernel, as the trace describes it. Texts are escaped. An empty text or
+// 0 means that the trace does not record the value.
 struct KinetoCollective {
-  std::string collective;   // "allreduce", as the trace names it
-  std::string data_type;    // "Float"
-  std::string group;        // "Process Group Description": "default_pg", "data"
-  std::string ranks;        // "Process Group Ranks": "[0, 1, 2, 3]"
+  std::string collective;  // "allreduce", as the trace names it
+  std::string data_type;   // "Float"
+  std::string group;       // "Process Group Description": "default_pg", "data"
+  std::string ranks;       // "Process Group Ranks": "[0, 1, 2, 3]"
   std::int64_t elements = 0;
   std::int64_t group_size = 0;
 };
@@ -87,29 +88,30 @@ struct KinetoTrace {
   std::optional<std::int64_t> rank;  // of distributedInfo
 };
 
-// A step on the host: until the next one begins, and the last one as long as its annotation.
-// Without annotations it ends with the optimizer's annotation, or is the whole trace.
+// A step on the host. It ends when the next step begins; the last step ends with its annotation.
+// Without step annotations, a step ends with the optimizer's annotation, or is the whole trace.
 struct KinetoStep {
   std::int64_t number = 0;
   Moment begin = 0, end = 0;
 };
 std::vector<KinetoStep> StepsOf(const KinetoTrace& trace);
 
-// Limits on the data in memory, many times those of a step of a large model.
+// Limits on the data in memory. They are many times the data of one step of a large model.
 inline constexpr std::size_t kMostKinetoEvents = 4'000'000;
 inline constexpr std::size_t kMostKinetoCollectives = 500'000;
 inline constexpr std::size_t kMostKinetoLayers = 100'000;
 
-// Keeps in memory only the current block of the text and the data that it needs from the events.
-// Mistakes: file.not-json, kineto.too-many, json.too-deep.
+// Reads a trace. Only the current block of the text, and the data needed from its events, are kept
+// in memory. Mistakes: file.not-json, kineto.too-many, json.too-deep.
 Result<KinetoTrace> ReadKinetoTrace(const TextBlocks& blocks, const std::string& file);
 Result<KinetoTrace> ReadKinetoTrace(std::string_view text, const std::string& file);
 
-// The mistakes of a trace without any event of a step, and of a trace that is too large.
+// These functions return the mistakes of a trace without any event of a step, and of a trace that
+// is too large.
 tl::unexpected<Diagnostics> NoKinetoStep(const std::string& file);
 tl::unexpected<Diagnostics> TooManyKinetoEvents(const std::string& file);
 
-// The name in lower case.
+// Returns the text in lower case.
 std::string LowerCase(std::string text);
 
 }  // namespace stepcast::formats

@@ -34,7 +34,7 @@ struct MeasuredMemory {
   std::string form;               // "snapshot", "summary", "timeline"
   Bytes allocated;                // peak of the memory handed out by the allocator
   std::optional<Bytes> reserved;  // peak of the memory held from the device
-  // The bytes of each category alive at the peak; nothing if the file does not contain them.
+  // The bytes of each category at the peak. None if the file does not contain them.
   std::optional<std::array<Bytes, kMeasuredCategories>> at_peak;
   std::vector<std::string> notes;  // sentences without a full stop
 };

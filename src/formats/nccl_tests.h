@@ -43,7 +43,7 @@ struct NcclTestsRow {
   Location location;
 };
 
-// Properties of the collective that the rows show.
+// The properties of a collective that its rows show.
 struct NcclTestsTraits {
   std::optional<bool> reduces;  // from redop; none: no such column
   std::optional<bool> rooted;   // from root, likewise
@@ -68,20 +68,20 @@ struct NcclTestsRun {
 
 Result<std::vector<NcclTestsRun>> ParseNcclTests(std::string_view text, const std::string& file);
 
-// Converts runs of nccl-tests to the tables of a calibration profile: one for each collective,
-// number of ranks and number of nodes. If several rows have the same size (several logs or cycles),
-// the time is their mean.
+// Converts runs of nccl-tests to the tables of a calibration profile: one table for each
+// collective, number of ranks and number of nodes. If several rows have the same size (from several
+// logs or cycles), the time is their mean.
 
 // Deduces the collective of a table if no line of the log names the program. The rows show whether
-// there is a reduction (redop) and a root. busbw over algbw (BusFactor) shows which collectives are
-// possible on how many ranks.
+// there is a reduction (redop) and a root. The ratio of busbw to algbw (BusFactor) shows which
+// collectives are possible with how many ranks.
 
 struct DeducedCollective {
   std::vector<CollectiveKind> kinds;  // possible collectives
   int ranks = 0;                      // from busbw over algbw; 0: ambiguous
 };
 
-// `ranks` of the run; 0 if unknown.
+// `ranks` is the number of ranks of the run, or 0 if it is unknown.
 DeducedCollective DeduceCollective(const NcclTestsTraits& traits, int ranks);
 
 struct NcclTestsOptions {
@@ -89,7 +89,7 @@ struct NcclTestsOptions {
   std::optional<int> ranks{};                  // likewise
   std::optional<int> ranks_per_node{};         // none: from the log's hosts
   bool in_place = false;                       // instead of out of place
-  // If a larger size took less time than a smaller one, both get their mean. A table may then be
+  // If a larger size took less time than a smaller one, both get their mean. The table may then be
   // noisier than is otherwise allowed.
   bool keep_noise = false;
   std::string name{};

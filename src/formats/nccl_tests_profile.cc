@@ -157,8 +157,8 @@ class Merger {
     }
     if (deduced.kinds.size() == 1) {
       Note(
-          fmt::format("{}: no line names the program of the table of line {}: {}, by its columns "
-                      "redop and root and busbw over algbw",
+          fmt::format("{}: no line names the program of the table in line {}; it is taken to be "
+                      "{}, from the columns redop and root and from busbw over algbw",
                       run.location.file, run.location.line, Name(deduced.kinds.front())));
       return deduced.kinds.front();
     }
@@ -181,7 +181,8 @@ class Merger {
     const int ranks = by_rows ? deduced.ranks : told;
     if (by_rows) {
       Note(fmt::format(
-          "{}: no line names the ranks of the table of line {}: {}, by busbw over algbw",
+          "{}: no line states the number of ranks of the table in line {}; it is taken to be {}, "
+          "from busbw over algbw",
           run.location.file, run.location.line, ranks));
     }
     if (ranks < 2) {
@@ -201,8 +202,10 @@ class Merger {
         return std::nullopt;
       }
       if (!run.hosts.empty() && nodes != ranks / per_node) {
-        Note(fmt::format("{}: the log names {} hosts, {} ranks with {} on a node are {} nodes",
-                         run.location.file, run.hosts.size(), ranks, per_node, ranks / per_node));
+        Note(
+            fmt::format("{}: the log names {} hosts, but {} ranks with {} on each node need {} "
+                        "nodes",
+                        run.location.file, run.hosts.size(), ranks, per_node, ranks / per_node));
       }
       nodes = ranks / per_node;
     } else if (run.hosts.empty()) {
@@ -389,7 +392,8 @@ class Merger {
         }
       }
       Report("calibration.implausible", location, fault.message,
-             noise_alone ? fault.hint + "; --keep-noise takes the mean of such times" : fault.hint);
+             noise_alone ? fault.hint + "; to use the mean of such times, add --keep-noise"
+                         : fault.hint);
     }
   }
 

@@ -308,10 +308,11 @@ TEST(NcclTestsProfile, DeducesTheCollectiveFromItsRows) {
   EXPECT_EQ(table.nodes, 2);
   EXPECT_EQ(
       profile->notes[0],
-      "bare.log: no line names the program of the table of line 1: all_reduce, by its columns "
-      "redop and root and busbw over algbw");
+      "bare.log: no line names the program of the table in line 1; it is taken to be all_reduce, "
+      "from the columns redop and root and from busbw over algbw");
   EXPECT_EQ(profile->notes[1],
-            "bare.log: no line names the ranks of the table of line 1: 16, by busbw over algbw");
+            "bare.log: no line states the number of ranks of the table in line 1; it is taken to "
+            "be 16, from busbw over algbw");
   // All-gather and all-to-all print the same figures.
   const auto gathers =
       ParseNcclTests(Changed(Changed(kBare, "sum ", "none"), "222.88", "111.44"), "bare.log");

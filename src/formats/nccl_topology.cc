@@ -211,7 +211,7 @@ class Reader {
         if (next.type() != pugi::node_element) continue;
         Report("xml.syntax", LocationOf(next),
                fmt::format("the file has a second root element: <{}>", Quoted(next.name(), "")),
-               "a file describes one machine");
+               "a file must describe only one machine");
         return false;
       }
       return true;

@@ -136,7 +136,7 @@ class Reader {
              "name the GPU type with --gpu (topologies/gpus/NAME.yaml)");
     } else if (model == nullptr) {
       Report("topology.unknown-gpu", {"--gpu " + options_.gpu, 0, 0},
-             fmt::format("the links of this GPU type are not known: {}", Quoted(options_.gpu)),
+             fmt::format("the links of this GPU type are unknown: {}", Quoted(options_.gpu)),
              "import the XML of NCCL_TOPO_DUMP_FILE instead; it has more information");
     }
     if (nics_ > 0 && !options_.nic_speed) {
@@ -412,18 +412,19 @@ class Reader {
     set(DeviceKind::kCpu, cpu_numbers.size());
     node_type_.links = RulesOf(links_);
     notes_.push_back(fmt::format(
-        "the input does not tell the speed of PCIe: 16 lanes of generation {}, what a {} has",
+        "the input does not state the speed of PCIe: 16 lanes of generation {} are assumed, as a "
+        "{} has",
         model.pcie_generation, model.name));
     notes_.emplace_back(
-        "the input tells groups of devices and not the switches between them: one "
-        "PCIe switch for each group");
+        "the input states groups of devices but not the switches between them: one PCIe switch is "
+        "assumed for each group");
     if (cpu_numbers.size() > 1) {
       notes_.push_back(BetweenUnknownCpusNote());
     }
     if (nics_ > 0) {
       fabric_ = OneSwitch(*options_.nic_speed);
       notes_.emplace_back(kFabricNote);
-      notes_.emplace_back("the NICs are taken to join nodes, at the speed given");
+      notes_.emplace_back("the NICs are assumed to connect nodes at the given speed");
     } else {
       notes_.emplace_back("the input has no NIC, so the topology has a single node");
     }
@@ -465,8 +466,7 @@ class Reader {
           model.nvlink);
     }
     notes_.emplace_back(
-        "the input does not tell how many NVSwitches there are: one that carries all "
-        "links");
+        "the input does not state the number of NVSwitches: one switch with all links is assumed");
   }
 
   std::string text_;

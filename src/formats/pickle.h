@@ -34,11 +34,12 @@ struct PickleValue {
   std::string text{};
   std::vector<const PickleValue*> items{};  // for a mapping: key, value, key, value, ...
 
-  // The value of a mapping's key; null if it is absent, or if this is not a mapping. Only the first
-  // kMostKeys keys are searched, since one mapping of millions of keys may occur in many places.
+  // Returns the value of a key of this mapping. Null if the key is absent, or if this is not a
+  // mapping. Only the first kMostKeys keys are searched, because one mapping with millions of keys
+  // may occur in many places.
   static constexpr std::size_t kMostKeys = 64;
   const PickleValue* Find(std::string_view key) const;
-  // The integer, or `otherwise` if this is not an integer.
+  // Returns the integer, or `otherwise` if this is not an integer.
   std::int64_t IntegerOr(std::int64_t otherwise) const {
     return kind == Kind::kInteger || kind == Kind::kBoolean ? integer : otherwise;
   }

@@ -96,7 +96,7 @@ const char* Take(const QuestionSetting& setting, const Json& value) {
         if constexpr (requires { Set(*variable, setting, value); }) {
           return Set(*variable, setting, value);
         } else {
-          STEPCAST_CHECK(false, "questions have no settings of this type");
+          STEPCAST_CHECK(false, "questions must have no settings of this type");
           return nullptr;
         }
       },
@@ -140,8 +140,8 @@ class Reader {
     faults_.push_back({code, {"question", 0, 0}, std::move(message), std::move(hint)});
   }
   void Wrong(const std::string& key, const char* due) {
-    Fault("question.wrong-type", fmt::format("{} is due for {}", due, Quoted(key)),
-          fmt::format("write \"{}\": with {} behind it", key, due));
+    Fault("question.wrong-type", fmt::format("{} is required for {}", due, Quoted(key)),
+          fmt::format("write \"{}\": followed by {}", key, due));
   }
   void Missing(const std::string& key) {
     Fault("question.missing-key", fmt::format("the question lacks {}", Quoted(key)),

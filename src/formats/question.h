@@ -13,7 +13,7 @@ namespace stepcast::formats {
 // The type of a setting whose value is a path or an object. The variable receives the path, or the
 // text of the object with one line per key (IsObject).
 inline constexpr const char* kPathOrObject = "SCENARIO";
-// Whether the value of such a setting was an object. No path begins like one.
+// Returns whether the value of such a setting was an object. No path begins with '{'.
 inline bool IsObject(std::string_view value) { return value.starts_with('{'); }
 
 struct ReadQuestion {
@@ -21,9 +21,9 @@ struct ReadQuestion {
   Result<std::string> ask;  // the name of the question, whose variables have their values
 };
 
-// `questions`: what may be asked, by name. Values of settings with the type "KEY=VALUE" or
-// "KEY=VALUES" are objects. Errors: question.not-json, question.unknown-key, question.missing-key,
-// question.wrong-type.
+// Parses a question. `questions` lists what may be asked, by name. Values of settings with the type
+// "KEY=VALUE" or "KEY=VALUES" are objects. Errors: question.not-json, question.unknown-key,
+// question.missing-key, question.wrong-type.
 ReadQuestion ParseQuestion(std::string_view line, const std::map<std::string, Question>& questions);
 
 }  // namespace stepcast::formats

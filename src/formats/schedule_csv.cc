@@ -88,7 +88,7 @@ Diagnostic WrongCell(const CsvCell& cell) {
   return {"schedule.action", cell.location,
           fmt::format("this is not an action of a schedule: {}", Quoted(cell.text)),
           communication
-              ? "leave sends and receives out: they follow from the schedule (PyTorch's format "
+              ? "remove sends and receives: they follow from the schedule (PyTorch's format "
                 "compute_only)"
               : "write chunk, action and micro-batch: 0F3, 0B3, 0I3, 0W3, (0F4;7B0)OVERLAP_F_B, "
                 "0UNSHARD, 0RESHARD or 0REDUCE_GRAD"};
@@ -108,7 +108,7 @@ std::string Text(const ScheduleEntry& entry) {
                      [&](const ParameterWord& one) { return one.kind == pass->kind; });
     return fmt::format("{}{}", pass->chunk, word->word);
   }
-  STEPCAST_CHECK(std::holds_alternative<Action>(entry), "the format has this entry");
+  STEPCAST_CHECK(std::holds_alternative<Action>(entry), "the format must support this entry");
   return Text(std::get<Action>(entry));
 }
 

@@ -19,12 +19,12 @@
 // their inputs are ready.
 namespace stepcast::formats {
 
-// Reads and checks a schedule. A row's stage holds the chunks of its actions. Errors, all at once:
-// those of ParseCsvRows; schedule.action (an invalid cell); schedule.not-runnable (the rows cannot
-// run together, parallel/schedule_check.h).
+// Reads and checks a schedule. The stage of a row holds the chunks of the row's actions. All errors
+// are reported together: those of ParseCsvRows; schedule.action (an invalid cell);
+// schedule.not-runnable (the rows cannot run together, parallel/schedule_check.h).
 Result<parallel::PipelineSchedule> ParseScheduleCsv(std::string_view text, const std::string& file);
 
-// The inverse, without empty cells.
+// Returns the text of a schedule, without empty cells. ParseScheduleCsv reads it back.
 std::string ScheduleCsv(const parallel::PipelineSchedule& schedule);
 
 }  // namespace stepcast::formats

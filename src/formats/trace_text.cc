@@ -25,7 +25,7 @@ class TraceText::Source {
   // Reads the first block of the file. Returns false after appending an error.
   bool Begin() {
     if (!Fill()) return false;
-    if (here_.empty()) return Fail("file.empty", "the file holds no value", "");
+    if (here_.empty()) return Fail("file.empty", "the file is empty", "");
     packed_ = here_.starts_with(kMagic);
     if (packed_) {
       constexpr int kGzip = 16 + MAX_WBITS;
@@ -42,13 +42,15 @@ class TraceText::Source {
     const bool bomb = packed_ && given_ > kFreelyUnpacked && given_ / kMostUnpacking > read_;
     if (too_large) {
       Fail("file.too-large",
-           fmt::format("larger than {} MiB when unpacked, the most a trace may be", largest_ >> 20),
+           fmt::format("larger than {} MiB when unpacked, which is the maximum for a trace",
+                       largest_ >> 20),
            "trace fewer steps");
     } else if (bomb) {
       Fail("file.too-large",
-           fmt::format("it unpacks to more than {} times its size, which no trace does",
+           fmt::format("the file unpacks to more than {} times its size, which is more than any "
+                       "trace",
                        kMostUnpacking),
-           "if it is one, unpack it first: gunzip FILE");
+           "if the file is a trace, unpack it first: gunzip FILE");
     }
     done_ = done_ || block.empty();
     return too_large || bomb ? std::string_view() : block;

@@ -10,18 +10,18 @@
 
 namespace stepcast::formats {
 
-// The largest unpacked trace.
+// The maximum size of an unpacked trace, in bytes.
 inline constexpr std::size_t kLargestTrace = std::size_t{2} << 30;
-// Traces compress ten- to twentyfold. A file that unpacks to more than this many times its size,
-// beyond the first kFreelyUnpacked bytes, is refused as an attack.
+// Traces compress by a factor of ten to twenty. If a file unpacks to more than kMostUnpacking times
+// its size, beyond the first kFreelyUnpacked bytes, it is refused as an attack.
 inline constexpr std::size_t kMostUnpacking = 32;
 inline constexpr std::size_t kFreelyUnpacked = std::size_t{16} << 20;
 
 // Reads the text of a trace block by block, and unpacks gzip. Only one block is in memory.
 class TraceText {
  public:
-  // On failure, appends the reason and returns nothing: the file cannot be read (see InputFile), or
-  // it is empty. `diagnostics` must outlive the object.
+  // Opens a trace. On failure, appends the reason and returns none: the file cannot be read (see
+  // InputFile), or it is empty. `diagnostics` must outlive the object.
   static std::optional<TraceText> Open(const std::string& path, Diagnostics& diagnostics,
                                        std::size_t largest = kLargestTrace);
   TraceText(TraceText&&) noexcept;
@@ -30,8 +30,9 @@ class TraceText {
   TraceText& operator=(const TraceText&) = delete;
   ~TraceText();
 
-  // The next block, valid until the next call. Empty at the end, and after an error, which is
-  // appended: a read error, damaged gzip data, or a text that is too large.
+  // Returns the next block, which is valid until the next call. The block is empty at the end, and
+  // after an error, which is appended: a read error, damaged gzip data, or a text that is too
+  // large.
   std::string_view Next();
 
  private:

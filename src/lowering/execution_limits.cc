@@ -4,32 +4,34 @@ namespace stepcast::lowering {
 namespace {
 
 constexpr ExecutionLimit kLimits[] = {
-    {"training.optimizer", "all but adamw, sgd and lamb",
-     "the backends have no kernels of the optimizer", "write optimizer: adamw, sgd or lamb",
+    {"training.optimizer", "all except adamw, sgd and lamb",
+     "the backends have no kernels for this optimizer", "write optimizer: adamw, sgd or lamb",
      [](const plan::Plan& plan) {
        return plan::HasOwnKernels(plan.training.optimizer) ||
               plan.training.optimizer == plan::Optimizer::kMuon;
      }},
     {"training.optimizer_state_dtype, training.master_weights",
-     "states of another type than what they update; fp16_remainder",
-     "optimizer states have another type than the values they update",
-     "leave optimizer_state_dtype and master_weights: fp16_remainder out",
+     "states of another type than the updated values; fp16_remainder",
+     "optimizer states have another type than the values that they update",
+     "remove optimizer_state_dtype and master_weights: fp16_remainder",
      [](const plan::Plan& plan) {
        // Other optimizers are refused by a check of their own.
        return !plan::HasOwnKernels(plan.training.optimizer) &&
               plan.training.optimizer != plan::Optimizer::kMuon &&
               !plan::HasStatesOfUpdatedType(plan.training);
      }},
-    {"training.lengths", "all", "micro-batches and documents can be executed only with one length",
-     "leave lengths out, and write document_length if samples are packed",
+    {"training.lengths", "all",
+     "execution requires that all micro-batches and documents have the "
+     "same length",
+     "remove lengths, and set document_length if samples are packed",
      [](const plan::Plan& plan) { return plan.training.lengths.has_value(); }},
-    {"data_parallel.comm_hook", "powerSGD", "gradients are sent as factors",
-     "leave comm_hook: powerSGD out",
+    {"data_parallel.comm_hook", "powerSGD", "gradients are sent as low-rank factors",
+     "remove comm_hook: powerSGD",
      [](const plan::Plan& plan) {
        return plan.data_parallel.comm_hook == plan::CommHook::kPowerSgd;
      }},
     {"data_parallel.deepspeed.offload_optimizer, .offload_param", "all but none",
-     "states are offloaded to the host", "leave offload_optimizer and offload_param out",
+     "states are offloaded to the host", "remove offload_optimizer and offload_param",
      [](const plan::Plan& plan) { return plan.data_parallel.deepspeed.offloads(); }},
     {"data_parallel.cpu_offload", "true", "states are offloaded to the host",
      "leave cpu_offload out",
@@ -38,7 +40,7 @@ constexpr ExecutionLimit kLimits[] = {
      "leave optimizer_cpu_offload out",
      [](const plan::Plan& plan) { return plan.data_parallel.optimizer_cpu_offload; }},
     {"data_parallel.deepspeed.zero_quantized_weights, .zero_quantized_gradients", "true",
-     "what is sent is quantised", "leave zero_quantized_weights and zero_quantized_gradients out",
+     "communication is quantized", "remove zero_quantized_weights and zero_quantized_gradients",
      [](const plan::Plan& plan) {
        const plan::DeepSpeed& deepspeed = plan.data_parallel.deepspeed;
        return deepspeed.quantized_weights || deepspeed.quantized_gradients;

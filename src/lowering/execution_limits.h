@@ -12,7 +12,7 @@ namespace stepcast::lowering {
 struct ExecutionLimit {
   const char* setting;  // the key in a scenario: "training.optimizer"
   const char* values;   // the refused values, in words
-  const char* message;  // "the backends have no kernels of this optimizer"
+  const char* message;  // "the backends have no kernels for this optimizer"
   const char* hint;     // what to use instead
   bool (*refuses)(const plan::Plan& plan);
 };

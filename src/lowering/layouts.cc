@@ -75,7 +75,7 @@ std::int64_t FullestRank(std::span<const FlatLayout* const> parameters) {
   STEPCAST_CHECK(
       std::all_of(parameters.begin(), parameters.end(),
                   [&](const FlatLayout* flat) { return flat->ranks == parameters.front()->ranks; }),
-      "a rank is counted among as many in all layouts");
+      "all layouts must have the same number of ranks");
   // [rank] how many more tensors it has than the rank before.
   std::vector<std::int64_t> more(static_cast<std::size_t>(parameters.front()->ranks) + 1);
   for (const FlatLayout* flat : parameters) {

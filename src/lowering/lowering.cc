@@ -29,7 +29,7 @@ std::vector<program::Program> Lower(const scenario::Scenario& scenario,
 
 program::Program LowerRank(const scenario::Scenario& scenario, const LowerOptions& options) {
   STEPCAST_CHECK(options.rank >= 0 && options.rank < plan::GridsOf(scenario.plan).ranks(),
-                 "the rank is one of the plan's");
+                 "the rank must be one of the plan's ranks");
   switch (scenario.plan.data_parallel.framework) {
     case plan::Framework::kReference:
       return LowerReference(scenario, options);
@@ -47,7 +47,7 @@ program::Program LowerRank(const scenario::Scenario& scenario, const LowerOption
       return scenario.plan.data_parallel.zero_stage == 3 ? LowerDeepSpeedStage3(scenario, options)
                                                          : LowerDeepSpeed(scenario, options);
   }
-  STEPCAST_CHECK(false, "legality lets through only frameworks that have a lowering");
+  STEPCAST_CHECK(false, "legal plans must have a framework with a lowering");
   return {};
 }
 

@@ -61,7 +61,7 @@ ParameterCoordinator::Fetched ParameterCoordinator::Fetch() {
   // The first entries of the queue are those that this visit needs and no earlier prefetch has
   // seen.
   for (; unseen > 0; --unseen) {
-    STEPCAST_CHECK(!queue_.empty(), "every use stands in the queue");
+    STEPCAST_CHECK(!queue_.empty(), "every use must be in the queue");
     fetched_for_[queue_.front().parameter] = queue_.front().visit;
     queue_.pop_front();
   }
@@ -103,7 +103,9 @@ ParameterCoordinator::Parameters ParameterCoordinator::Release() {
 ParameterCoordinator::Parameters ParameterCoordinator::ReleaseRest() {
   Parameters released;
   for (std::size_t p = 0; p < status_.size(); ++p) {
-    STEPCAST_CHECK(status_[p] != Status::kInFlight, "nothing is asked for that no visit needs");
+    STEPCAST_CHECK(status_[p] != Status::kInFlight,
+                   "only parameters that a visit needs may be "
+                   "requested");
     if (status_[p] != Status::kHere || persistent_[p]) continue;
     released.push_back(static_cast<int>(p));
     Free(static_cast<int>(p));

@@ -85,7 +85,7 @@ void ProgramBuilder::BeginEffects() {
 }
 
 void ProgramBuilder::AddEffects() {
-  STEPCAST_CHECK(section_ == &program_.step, "only the step's operations have effects");
+  STEPCAST_CHECK(section_ == &program_.step, "only operations of the step may have effects");
   auto& effects = program_.data_flow.effects;
   effects.insert(effects.end(), pending_.begin(), pending_.end());
   pending_.clear();
@@ -107,7 +107,7 @@ void ProgramBuilder::AddState(const program::StatePart& part) {
 
 program::Program ProgramBuilder::Take() {
   STEPCAST_CHECK(pending_.empty() && taken_uses_ == program_.uses.size(),
-                 "every effect and use belongs to an operation");
+                 "every effect and every use must belong to an operation");
   if (describes_data_flow_) {
     program_.data_flow.first.push_back(static_cast<Index>(program_.data_flow.effects.size()));
   }

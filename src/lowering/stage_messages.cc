@@ -19,7 +19,7 @@ using program::MessageDirection;
 
 StageMessages::StageMessages(const Stage& stage, GroupOperations& groups, ProgramBuilder& builder)
     : stage_(stage), groups_(groups), builder_(builder) {
-  STEPCAST_CHECK(stage.passes.size() == stage.slots.size(), "every pass has a slot");
+  STEPCAST_CHECK(stage.passes.size() == stage.slots.size(), "every pass must have a slot");
 }
 
 // The members of a communicator create it together, so all stages create them in the same order:
@@ -281,7 +281,7 @@ void StageMessages::RunBlocking() {
   if (messages_.empty()) return;
   Index communicator = communicator_;
   if (stage_.in_pairs) {
-    STEPCAST_CHECK(messages_.size() == 1, "each message goes by itself");
+    STEPCAST_CHECK(messages_.size() == 1, "each message must be sent separately");
     const bool onwards = messages_.front().peer > stage_.stage;
     communicator = pairs_[onwards ? 1 : 0];
     messages_.front().peer = onwards ? 1 : 0;

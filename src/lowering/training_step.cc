@@ -62,7 +62,7 @@ TrainingStep::TrainingStep(const scenario::Scenario& scenario, const LowerOption
   slot_of_pass_ = messages_.stage().slots;
   for (const int slot : slot_of_pass_) slots_ = std::max(slots_, slot + 1);
   const StreamId compute_stream = builder_.AddStream("compute");
-  STEPCAST_CHECK(compute_stream == compute(), "the compute stream is the first one");
+  STEPCAST_CHECK(compute_stream == compute(), "the compute stream must be the first stream");
   lanes_ = {compute_stream};
 
   std::vector<const model::Layer*> sample(works_.size(), nullptr);

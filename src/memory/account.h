@@ -18,7 +18,7 @@ namespace stepcast::memory {
 
 using BytesByCategory = std::array<Bytes, program::kCategories>;
 
-// Driver calls of a caching allocator (caching_allocator.h).
+// The number of driver calls of a caching allocator (caching_allocator.h).
 struct DriverCalls {
   int flushes = 0;               // times that unused segments were returned to free memory
   std::int64_t allocations = 0;  // cudaMalloc; with expandable segments, granules mapped
@@ -62,9 +62,10 @@ inline Time TimeOf(const DriverCalls& calls) {
   return calls.allocations * kAllocation + calls.frees * kFree + calls.given_back.count() * kByte;
 }
 
-// A rank's memory in a run, computed by a replay (replay.h) and shown in tables, charts and traces.
+// Figures of a rank's memory in a run, computed by a replay (replay.h) and shown in tables, charts
+// and traces.
 
-// The allocator of a program's memory.
+// The kind of allocator that serves a program.
 enum class Allocator : std::uint8_t {
   kNone,     // textbook: every buffer takes exactly its size from the device
   kCaching,  // PyTorch's (caching_allocator.h)
@@ -81,18 +82,18 @@ inline constexpr Device kUnlimited{.capacity = Bytes(std::numeric_limits<std::in
 
 // Memory use over all steps of a run, including the prologue.
 struct Usage {
-  // Peak of allocated bytes, and their categories when the peak is first reached.
+  // The peak of allocated bytes, and their categories when the peak is first reached.
   Bytes peak;
   BytesByCategory at_peak{};  // sums to `peak`
   Bytes padding;              // the part of the peak that only pads shards to equal length
-  // Peak of bytes that the allocator reserved on the device: segments, including cached and
-  // fragmented memory. At least `peak`; without an allocator, equal to `peak`.
+  // The peak of bytes that the allocator reserved on the device. These bytes are segments,
+  // including cached and fragmented memory. At least `peak`; without an allocator, equal to `peak`.
   Bytes reserved;
   // Whether every allocation succeeded, possibly after flushes. If false, all figures are those of
   // an unlimited device.
   bool fits = true;
   int flushes = 0;  // times that unused segments were returned to free memory
-  // False: the figures may differ from those of the requested longer step (Steps::longer).
+  // If false, the figures may differ from those of the requested longer step (Steps::longer).
   bool of_longer = true;
   // The driver calls in one step (Steps::described), in order. Empty if the step does not flush:
   // memory allocated once on the device costs later steps nothing.
@@ -103,8 +104,8 @@ struct Usage {
 struct Change {
   Time time;               // host time; zero in the prologue
   std::uint32_t step = 0;  // step of the instruction; 0 in the prologue
-  // Index in Program::step of the allocation or free. For a deferred free: the allocation at which
-  // the allocator noticed that the block is free. kNone: in the prologue.
+  // The index in Program::step of the allocation or free; kNone in the prologue. For a deferred
+  // free: the allocation at which the allocator noticed that the block is free.
   program::Index instruction = program::kNone;
   program::Index buffer = program::kNone;
   bool allocates = false;
@@ -117,12 +118,12 @@ struct Account {
   std::size_t peak_changes = 0;  // number of changes up to the peak
 };
 
-// A step in which the allocated bytes reach the peak: the first such step in [first, last] or, if
-// there is none, the first of all. The prologue belongs to step 0.
+// Returns a step in which the allocated bytes reach the peak: the first such step in [first, last]
+// or, if there is none, the first of all. The prologue belongs to step 0.
 std::uint32_t StepOfPeak(const program::Program& program, const Account& account,
                          std::uint32_t first, std::uint32_t last);
 
-// Allocated bytes after a sequence of changes.
+// Computes allocated bytes after a sequence of changes.
 class Balance {
  public:
   void Apply(const program::Program& program, const Change& change) {
@@ -144,15 +145,15 @@ class Balance {
   Bytes total_;
 };
 
-// The buffers allocated at the peak, ascending. A buffer appears twice if its earlier block still
-// waits for a deferred free.
+// Returns the buffers allocated at the peak, ascending. A buffer appears twice if its earlier block
+// still waits for a deferred free.
 std::vector<program::Index> BuffersAtPeak(const program::Program& program, const Account& account);
 
 // Assumptions of a replay (replay.h) about the steps of a run.
 struct Steps {
   std::uint32_t described = 0;  // the step whose driver calls are listed in Usage::step_calls
   // If set, every step, including earlier ones, is assumed to equal this step. The replay then
-  // reads only this step's records, and the total number of steps.
+  // reads only this step's records and the total number of steps.
   std::optional<std::uint32_t> repeated{};
   // If set, steps have more micro-batches than the program. If the program has deferred frees,
   // replaying it then also requires `repeated`.

@@ -25,7 +25,7 @@ constexpr std::int64_t RoundUp(std::int64_t size, std::int64_t granule) {
   return (size + granule - 1) / granule * granule;
 }
 
-// Requests are rounded up to this size.
+// Returns the size of a block for a request, in bytes. Requests are rounded up to this size.
 constexpr std::int64_t BlockSize(std::int64_t size) {
   return std::max(kMinBlockSize, RoundUp(size, kMinBlockSize));
 }
@@ -33,7 +33,7 @@ constexpr std::int64_t BlockSize(std::int64_t size) {
 // Whether a rounded request is allocated in the small pool.
 constexpr bool IsSmall(std::int64_t block) { return block <= kSmallSize; }
 
-// Size of a new, non-expandable segment for a rounded request.
+// Returns the size of a new, non-expandable segment for a rounded request, in bytes.
 constexpr std::int64_t SegmentSize(std::int64_t block) {
   if (IsSmall(block)) return kSmallBuffer;
   return block < kMinLargeAlloc ? kLargeBuffer : RoundUp(block, kRoundLarge);
@@ -78,17 +78,17 @@ class CachingAllocator {
   // Allocates a block for `stream` from a free block or a new segment. Returns kNoBlock if the
   // segment does not fit on the device.
   Block TryAllocate(int stream, Bytes size);
-  // Call after TryAllocate failed. Returns all segments without a live block to the device and
-  // takes a new segment. Like PyTorch, it does not search free blocks again (issue 189504), so
-  // memory freed in the meantime helps only if a whole segment became free. Returns kNoBlock if out
-  // of memory.
+  // Call this after TryAllocate failed. Returns all segments without a live block to the device and
+  // takes a new segment. Like PyTorch, this function does not search free blocks again (issue
+  // 189504), so memory freed in the meantime helps only if a whole segment became free. Returns
+  // kNoBlock if out of memory.
   Block FlushAndAllocate(int stream, Bytes size);
-  // TryAllocate, then FlushAndAllocate if needed.
+  // Calls TryAllocate, then FlushAndAllocate if needed.
   Block Allocate(int stream, Bytes size) {
     const Block block = TryAllocate(stream, size);
     return block != kNoBlock ? block : FlushAndAllocate(stream, size);
   }
-  // Requires a live block.
+  // Frees a block, which must be live.
   void Free(Block block);
 
   // The block's address. Two live blocks never overlap.
@@ -99,21 +99,21 @@ class CachingAllocator {
   Bytes peak_reserved() const { return peak_reserved_; }
   std::int64_t SizeOf(Block block) const { return blocks_[block].size; }
 
-  // Driver calls so far. While `flushes` is unchanged, segments are only added, so equal calls mean
-  // equal segments. Free neighbors are always merged, so segments and live blocks determine the
-  // free blocks. Two states with equal calls and equal addresses and sizes of live blocks are
+  // The driver calls so far. While `flushes` is unchanged, segments are only added, so equal calls
+  // mean equal segments. Free neighbors are always merged, so segments and live blocks determine
+  // the free blocks. Two states with equal calls and equal addresses and sizes of live blocks are
   // therefore equivalent: the same requests have the same results.
   const DriverCalls& calls() const { return calls_; }
 
  private:
-  // Size classes: four for each power of two, from 512 B on.
+  // The number of size classes: four for each power of two, from 512 B on.
   static constexpr std::size_t kClasses = 192;
 
   struct State {
     std::int64_t address = 0;
     std::int64_t size = 0;
     Block before = kNoBlock, after = kNoBlock;  // neighbors in the segment
-    // For a free block: the next better and the next worse fit in its size class. The best fit is
+    // The next better and the next worse fit in the size class, for a free block. The best fit is
     // the smallest block; on a tie, the block at the lowest address.
     Block better = kNoBlock, worse = kNoBlock;
     std::uint32_t pool = 0;
@@ -123,7 +123,7 @@ class CachingAllocator {
     bool small = false;
     std::array<Block, kClasses> best{};              // best free block by size class
     std::array<std::uint64_t, kClasses / 64> has{};  // bit set of classes with free blocks
-    // Expandable segments: the mapped range [begin, end), and its last block.
+    // The mapped range [begin, end) and its last block, for expandable segments.
     std::int64_t begin = 0, end = 0;
     Block last = kNoBlock;
   };

@@ -10,8 +10,8 @@
 
 namespace stepcast::memory {
 
-// A program's allocated bytes in host order, if every free takes effect immediately. No run has a
-// lower peak: deferred frees, caching and fragmentation only increase it.
+// Computes a program's allocated bytes in host order, if every free takes effect immediately. No
+// run has a lower peak: deferred frees, caching and fragmentation only increase it.
 class HostOrder {
  public:
   void Run(const program::Program& program, std::span<const program::Instruction> instructions);
@@ -23,7 +23,7 @@ class HostOrder {
   Bytes allocated_, peak_;
 };
 
-// The peak of the whole program in host order.
+// Returns the peak of the whole program in host order, in bytes.
 Bytes PeakInHostOrder(const program::Program& program);
 
 // The same program with the driver calls that its host makes in each step, each call before its
@@ -38,27 +38,30 @@ Bytes PeakInHostOrder(const program::Program& program);
 program::Program StoppedProgram(const program::Program& program,
                                 std::span<const DriverCallsAt> calls, bool waits = true);
 
-// The frees of a step that the caching allocator defers: those of buffers on which another stream
-// was recorded (kRecordStream). The block of such a buffer becomes free when, on each recorded
-// stream, the last use issued before the free has ended on the device. The allocator detects this
-// at the next allocation. Source: pytorch/pytorch 2.6.0, c10/cuda/CUDACachingAllocator.cpp,
-// insert_events and process_events. Computed from the program's instructions and their buffer uses.
+// The frees of a step that the caching allocator defers, computed from the program's instructions
+// and their buffer uses. They are the frees of buffers on which another stream was recorded
+// (kRecordStream). The block of such a buffer becomes free when, on each recorded stream, the last
+// use issued before the free has ended on the device. The allocator detects this at the next
+// allocation. Source: pytorch/pytorch 2.6.0, c10/cuda/CUDACachingAllocator.cpp, insert_events and
+// process_events.
 class DeferredFrees {
  public:
   explicit DeferredFrees(const program::Program& program);
 
   bool any() const { return !operations_.empty(); }
-  // The operations for whose ends this free waits, as numbers from 0 over all frees of the step.
+  // Returns the operations for whose ends this free waits, as numbers from 0 over all frees of the
+  // step.
   std::span<const std::uint32_t> Of(program::Index free) const {
     const std::uint32_t own = any() ? free_[free] : 0;
     if (own == 0) return {};
     return {uses_.data() + first_[own - 1], first_[own] - first_[own - 1]};
   }
-  // The number of an operation for which frees wait; kNone for other operations.
+  // Returns the number of an operation for which frees wait; kNone for other operations.
   std::uint32_t NumberOf(program::Index instruction) const {
     return any() ? number_[instruction] - 1 : program::kNone;
   }
-  // [number]: the operation. A replay needs the end times of only these operations.
+  // The operations for which frees wait, by number. A replay needs the end times of only these
+  // operations.
   std::span<const program::Index> operations() const { return operations_; }
 
  private:

@@ -21,7 +21,7 @@
 // needs the times of memory changes.
 namespace stepcast::memory {
 
-// Replays runs one after another, reusing memory and cached results: without deferred frees, a
+// Replays runs one after another, and reuses memory and cached results. Without deferred frees, a
 // program's figures depend only on its requests, not on times. Not thread-safe.
 class Replayer {
  public:
@@ -30,9 +30,9 @@ class Replayer {
   Replayer(Replayer&&) noexcept;
   Replayer& operator=(Replayer&&) noexcept;
 
-  // Skips steps and micro-batches that provably repeat: if the allocator's state has occurred
-  // before and was left unchanged, it is left unchanged again. `deferred`: the deferred frees of
-  // `program`.
+  // Returns the figures of a run. Skips steps and micro-batches that provably repeat: if the
+  // allocator's state has occurred before and was left unchanged, it is left unchanged again.
+  // `deferred`: the deferred frees of `program`.
   Usage Figures(const program::Program& program, const program::Timeline& timeline,
                 const DeferredFrees& deferred, const Device& device, const Steps& steps);
 
@@ -41,7 +41,7 @@ class Replayer {
   std::unique_ptr<Workspace> workspace_;
 };
 
-// The same figures, together with a list of all changes.
+// Returns the figures that Replayer::Figures returns, and a list of all changes.
 Account Record(const program::Program& program, const program::Timeline& timeline,
                const Device& device, const Steps& steps = {});
 

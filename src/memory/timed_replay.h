@@ -25,7 +25,7 @@ class LongerPeriods {
   explicit LongerPeriods(const program::LongerStep& longer)
       : left_(longer.more), micro_batches_(longer.micro_batches) {}
 
-  // Advances to the next period. Returns false if none is left.
+  // Advances to the next period. Returns false if no period is left.
   bool Next() {
     if (left_ == 0) return false;
     --left_;
@@ -41,8 +41,9 @@ class LongerPeriods {
   // Whether to call Look after the present period. Only the first 64 periods are compared, because
   // examining a state takes about as long as replaying a period.
   bool looks() const { return left_ > 0 && number_ <= kLooks && !repeats_; }
-  // `left_behind`: all state on which further periods depend. Times and micro-batches in it must be
-  // relative to the end of the present period, so that states of two periods can be equal.
+  // Compares the state after the present period with earlier states. `left_behind`: all state on
+  // which further periods depend. Times and micro-batches in this state must be relative to the end
+  // of the present period, so that states of two periods can be equal.
   void Look(std::vector<std::int64_t> left_behind) {
     const auto as_before = std::find(seen_.begin(), seen_.end(), left_behind);
     repeats_ = as_before != seen_.end();
@@ -75,22 +76,23 @@ struct Owner {
   bool is_of_all() const { return micro_batch == kBeforeStep || micro_batch == 0; }
 };
 
-// The owner for each allocation and free of the program's step, in order.
+// Returns the owner for each allocation and free of the program's step, in order.
 std::vector<Owner> OwnersOf(const program::Program& program);
 
-// Blocks by owner. `later`: number of micro-batches by which the requested one follows the owner's.
+// Stores blocks by owner. `later`: the number of micro-batches by which the requested micro-batch
+// follows the owner's.
 class MicroBatchBlocks {
  public:
   using Block = CachingAllocator::Block;
 
   void Clear() { micro_batches_.clear(); }
   void Add(const Owner& owner, std::int64_t later, Block block);
-  // Removes and returns the block. kNoBlock: there is none.
+  // Removes and returns a block; kNoBlock if there is none.
   Block Take(const Owner& owner, std::int64_t later);
-  // The allocator's driver calls so far, and the address and size in bytes of every block of
-  // micro-batches from `later` on, ordered by micro-batch and purpose. Micro-batches are relative
-  // to `later`, so two states are equal if each block is where the corresponding earlier
-  // micro-batch's block was.
+  // Returns the allocator's driver calls so far, and the address and size in bytes of every block
+  // of micro-batches from `later` on, ordered by micro-batch and purpose. Micro-batches are
+  // relative to `later`. Two states are therefore equal if each block is where the block of the
+  // corresponding earlier micro-batch was.
   std::vector<std::int64_t> StateFrom(std::int64_t later, const CachingAllocator& allocator) const;
 
  private:

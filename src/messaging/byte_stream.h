@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-// Encodes values as bytes for messages between ranks. Integers are LEB128 (signed ones with the
+// Encodes values as bytes for messages between ranks. Integers are LEB128 (signed integers have the
 // sign in the lowest bit), so small numbers are short.
 namespace stepcast::messaging {
 
@@ -62,7 +62,7 @@ class ByteReader {
     left_.remove_prefix(size);
     return text;
   }
-  // Reads a count of elements, each of which takes at least one byte. If the count exceeds the
+  // Reads a count of elements, each of which has at least one byte. If the count exceeds the
   // remaining bytes, sets `bad`.
   std::size_t Count() {
     const std::uint64_t count = Number();

@@ -11,12 +11,13 @@
 
 namespace stepcast::messaging {
 
-// Why ranks cannot continue: one sentence, which names the operation if there is one.
+// The reason why ranks cannot continue. `message` is one sentence, which names the failed operation
+// if there is one.
 struct Failure {
   std::string message;
   bool out_of_memory = false;
-  // Set by a device if the operation that failed is a queued one, not the one that was called.
-  // `message` does not name that operation.
+  // A device sets this if the operation that failed is a queued one, not the one that was called.
+  // `message` does not name the queued operation.
   std::optional<program::OperationId> operation{};
 };
 
@@ -36,12 +37,13 @@ struct Launch {
   int ranks = 1;
 };
 
-// Returns the value of an environment variable; null if it is not set.
+// Returns the value of an environment variable, or null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
-// MPI's variables take priority, because mpirun may pass on RANK from a shell. torchrun (RANK and
-// WORLD_SIZE) starts a process for each rank without MPI. Ranks in separate processes need MPI to
-// communicate, so torchrun with more than one rank is an error, launch.needs-mpi.
+// Returns the launch that the environment describes. MPI's variables take priority, because mpirun
+// may pass on RANK from a shell. torchrun (RANK and WORLD_SIZE) starts a process for each rank
+// without MPI. Ranks in separate processes need MPI to communicate, so torchrun with more than one
+// rank is an error, launch.needs-mpi.
 Result<Launch> FindLaunch(const Environment& environment);
 
 }  // namespace stepcast::messaging

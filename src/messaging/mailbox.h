@@ -7,8 +7,8 @@
 #include "src/messaging/launch.h"
 
 // Point-to-point messages between ranks in any order. For example, a worker that has finished its
-// items asks for more at any time. Operations that all ranks call in the same order are in
-// runtime/job.h.
+// work may ask for more at any time. runtime/job.h has the operations that all ranks call in the
+// same order.
 namespace stepcast::messaging {
 
 struct Message {
@@ -25,11 +25,11 @@ class Mailbox {
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
 
-  // Never blocks. Unsent bytes are sent during later calls.
+  // Sends a message without blocking. Bytes that cannot be sent yet are sent during later calls.
   virtual Attempt<void> Send(int rank, std::string bytes) = 0;
-  // Returns the next message from any rank, or nothing if none arrives before the timeout.
+  // Returns the next message from any rank, or none if no message arrives before the timeout.
   virtual Attempt<std::optional<Message>> Receive(std::chrono::microseconds timeout) = 0;
-  // Waits until all messages have left.
+  // Waits until all messages have been sent.
   virtual Attempt<void> Flush() = 0;
 };
 

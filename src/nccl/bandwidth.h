@@ -6,14 +6,14 @@
 
 namespace stepcast::nccl {
 
-// The algorithm bandwidth that NCCL's tuner expects, GB/s: bytes over time, without latency. 0 if
-// the algorithm does not exist for the function or on this communicator (NVIDIA/nccl,
+// Returns the algorithm bandwidth that NCCL's tuner expects, in GB/s: bytes over time, without
+// latency. 0 if the algorithm does not exist for the function or on this communicator (NVIDIA/nccl,
 // src/graph/tuning.cc). User settings and the rules about LL128 are not applied yet.
 double AlgorithmBandwidth(const Communicator& communicator, Function function, Algorithm algorithm,
                           Protocol protocol);
 
-// Upper limits of a communicator's bandwidth, GB/s, as measured by NCCL's authors (NVIDIA/nccl,
-// src/graph/tuning.cc).
+// The upper limits of a communicator's bandwidth, in GB/s, as measured by NCCL's authors
+// (NVIDIA/nccl, src/graph/tuning.cc).
 struct BandwidthCeilings {
   double ll = 0;  // bus bandwidth of all channels together
   // Per channel of the graph search:
@@ -25,13 +25,14 @@ struct BandwidthCeilings {
   double nvls_efficiency = 0;
 };
 
-// `oldest`: generation of the oldest GPU. In one node, `ll` depends on it; across nodes, on `cpu`.
+// Returns the limits for a communicator. `oldest`: the generation of the oldest GPU. In one node,
+// `ll` depends on `oldest`; across nodes, on `cpu`.
 BandwidthCeilings CeilingsOf(Version version, Generation oldest, Cpu cpu, int nodes);
 
 // The link bandwidths that NCCL assumes, GB/s in one direction, without protocol overhead
 // (NVIDIA/nccl, src/graph/topo.h and topo.cc).
 
-// One NVLink of a GPU. H100: 18 links x 20.6 GB/s = 370.8 GB/s.
+// Returns the bandwidth of one NVLink of a GPU. H100: 18 links x 20.6 GB/s = 370.8 GB/s.
 constexpr double NvlinkBandwidth(int compute_capability) {
   if (compute_capability >= 100) return 40.1;
   if (compute_capability >= 90) return 20.6;
@@ -41,9 +42,9 @@ constexpr double NvlinkBandwidth(int compute_capability) {
   return 20.0;
 }
 
-// The hardware rate of one NVLink in one direction: NVLink 1 20 GB/s, 2 to 4 25 GB/s, 5 50 GB/s,
-// and on GA10x 14.0625 GB/s (the architectures' white papers). NCCL's assumed bandwidth corresponds
-// to this rate, even if the links of a machine are slower.
+// Returns the hardware rate of one NVLink in one direction, in GB/s: 20 for NVLink 1, 25 for NVLink
+// 2 to 4, 50 for NVLink 5, and 14.0625 on GA10x (the architectures' white papers). NCCL's assumed
+// bandwidth corresponds to this rate, even if the links of a machine are slower.
 constexpr double NvlinkRate(int compute_capability) {
   if (compute_capability >= 100) return 50;
   if (compute_capability == 86) return 14.0625;
@@ -51,14 +52,15 @@ constexpr double NvlinkRate(int compute_capability) {
   return 20;
 }
 
-// `transfers`: speed of a lane in GT/s: 8 (generation 3), 16 or 32. NCCL counts 7.5 units per GT/s
-// and 80 units per GB/s, so 16 lanes of generation 3 give 12 GB/s, and of generation 5 48 GB/s.
+// Returns the bandwidth of PCIe in GB/s. `transfers`: speed of a lane in GT/s: 8 (generation 3), 16
+// or 32. NCCL counts 7.5 units per GT/s and 80 units per GB/s, so 16 lanes of generation 3 give 12
+// GB/s, and of generation 5 48 GB/s.
 constexpr double PcieBandwidth(int lanes, double transfers) { return lanes * transfers * 7.5 / 80; }
 
-// GB/s of a network port of `megabits` Mbit/s: 400,000 gives 50.
+// Returns the bandwidth, in GB/s, of a network port of `megabits` Mbit/s: 400,000 gives 50.
 constexpr double PortBandwidth(double megabits) { return megabits / 8000; }
 
-// The bandwidth between the sockets of a machine.
+// Returns the bandwidth between the sockets of a machine, in GB/s.
 constexpr double SocketBandwidth(Cpu cpu) {
   switch (cpu) {
     case Cpu::kIntelBroadwell:

@@ -34,23 +34,24 @@ struct Communicator {
   double ranks_per_node() const { return static_cast<double>(ranks) / nodes; }
 };
 
-// The communicator of all GPUs of `nodes` identical nodes. Reduction in the network is enabled if
-// there are several nodes and all network cards can reduce (NCCL_COLLNET_ENABLE=1 and a plug-in for
-// it). NVLS is enabled if the graph search finds it (NVSwitch, Hopper or later, at least two GPUs).
+// Makes the communicator of all GPUs of `nodes` identical nodes. Reduction in the network is
+// enabled if there are several nodes and all network cards can reduce (NCCL_COLLNET_ENABLE=1 and a
+// plug-in for it). NVLS is enabled if the graph search finds it (NVSwitch, Hopper or later, at
+// least two GPUs).
 Communicator MakeCommunicator(const Node& node, int nodes, Version version);
 
 // The properties of a collective that the tuner uses.
 struct Collective {
   Function function = Function::kAllReduce;
-  // The larger of the bytes that a rank sends and receives. For all-gather and reduce-scatter:
-  // ranks x the part of one rank.
+  // The larger of the bytes that a rank sends and receives. For all-gather and reduce-scatter, this
+  // is the number of ranks times the part of one rank.
   Bytes bytes;
   bool fp8 = false;     // 8-bit floating-point elements
   bool scaled = false;  // reduces to an average, or multiplies before the reduction
   int operations = 1;   // number of collectives launched as one (ncclGroupStart)
 };
 
-// How NCCL runs a collective.
+// The way in which NCCL runs a collective.
 struct Choice {
   Algorithm algorithm = Algorithm::kRing;
   Protocol protocol = Protocol::kSimple;
@@ -79,8 +80,9 @@ class CommunicatorModel {
  public:
   explicit CommunicatorModel(const Communicator& communicator, const Overrides& overrides = {});
 
-  // us and GB/s, before corrections. 0 GB/s: the combination is not used, because it does not
-  // exist, NCCL considers it unsafe or untested there, or the user excludes it.
+  // Return the latency in us and the bandwidth in GB/s, before corrections. A bandwidth of 0 means
+  // that the combination is not used, because it does not exist, NCCL considers it unsafe or
+  // untested there, or the user excludes it.
   double latency(Function function, Algorithm algorithm, Protocol protocol) const {
     return tables_[static_cast<std::size_t>(function)].latency.at(algorithm, protocol);
   }
@@ -88,14 +90,16 @@ class CommunicatorModel {
     return tables_[static_cast<std::size_t>(function)].bandwidth.at(algorithm, protocol);
   }
 
-  // us. Empty if the bandwidth is 0 or the algorithm does not support the collective.
+  // Returns the predicted time in us. None if the bandwidth is 0 or the algorithm does not support
+  // the collective.
   std::optional<double> PredictedTime(const Collective& collective, Algorithm algorithm,
                                       Protocol protocol) const;
 
-  // Empty if the user excludes all combinations; NCCL then fails with an invalid-usage error.
+  // Returns NCCL's choice. None if the user excludes all combinations; NCCL then fails with an
+  // invalid-usage error.
   std::optional<Choice> Choose(const Collective& collective) const;
 
-  // Channels and threads for a given algorithm, for predicted or measured times.
+  // Returns the channels and threads for a given algorithm, for predicted or measured times.
   Choice WithResources(const Collective& collective, Algorithm algorithm, Protocol protocol) const;
 
  private:
@@ -120,11 +124,11 @@ class CommunicatorModel {
   bool corrects_nvls_tree_ = false;
 };
 
-// The number of channels that a single collective uses, at most `most`. Each occupies a
-// multiprocessor (NVIDIA/nccl, src/enqueue.cc). NCCL divides the traffic into cells of 32 KiB (16
-// KiB before NCCL 2.30). Each byte of an all-reduce counts twice. Each byte of a rank's part in an
-// all-gather or reduce-scatter counts once per rank. For LL, all traffic counts four times. CollNet
-// always uses all channels.
+// Returns the number of channels that a single collective uses, at most `most`. Each channel
+// occupies a multiprocessor (NVIDIA/nccl, src/enqueue.cc). NCCL divides the traffic into cells of
+// 32 KiB (16 KiB before NCCL 2.30). Each byte of an all-reduce counts twice. Each byte of a rank's
+// part in an all-gather or reduce-scatter counts once per rank. For LL, all traffic counts four
+// times. CollNet always uses all channels.
 int ChannelsUsed(const Collective& collective, Algorithm algorithm, Protocol protocol, int ranks,
                  int most, Version version);
 

@@ -10,22 +10,23 @@
 #include "src/nccl/terms.h"
 #include "src/nccl/version.h"
 
-// Time of NCCL's operations that consist of sends and receives: all-to-all, scatter, gather, and
-// the shift of nccl-tests' sendrecv. NCCL's tuner does not predict them. Channels, protocols, parts
-// and paths follow NCCL (exchange.h, node.h); bandwidths and latencies are NCCL's values for rings.
+// Computes the time of NCCL's operations that consist of sends and receives: all-to-all, scatter,
+// gather, and the shift of nccl-tests' sendrecv. NCCL's tuner does not predict them. Channels,
+// protocols, parts and paths follow NCCL (exchange.h, node.h); bandwidths and latencies are NCCL's
+// values for rings.
 namespace stepcast::nccl {
 
 // Sends and receives, and operations made of them: all-to-all, scatter, gather (NVIDIA/nccl,
 // src/graph/paths.cc, src/enqueue.cc, src/init.cc).
 
-// The network cards that a GPU sends through: the nearest ones, divided among GPUs at the same
-// distance. Indices in node.nics; empty if the fabric has no network cards.
+// Returns the network cards through which a GPU sends: the nearest ones, divided among GPUs at the
+// same distance. They are indices in node.nics; empty if the fabric has no network cards.
 std::vector<std::size_t> OwnCards(const Node& node, const Fabric& fabric, std::size_t gpu);
 
 struct PointToPointChannels {
   int channels = 1;           // a power of two
   int channels_per_peer = 1;  // a power of two, equal for all peers
-  // The number of channels for a short message, small enough that messages to all ranks can run at
+  // The number of channels for a short message, so small that messages to all ranks can run at
   // once. Longer messages use more channels, up to channels_per_peer. A power of two.
   int channels_at_first = 1;
   bool one_node = true;
@@ -33,12 +34,12 @@ struct PointToPointChannels {
   friend bool operator==(const PointToPointChannels&, const PointToPointChannels&) = default;
 };
 
-// For `nodes` identical nodes. A peer gets two channels for each NVLink on the path to it, or two
-// over PCIe. Over the network, it gets one for each network card or for each 14 GB/s of the cards'
-// bandwidth, whichever is more. The smallest number of any peer is used for all. Across nodes, it
-// is halved until all peers, at eight per channel, have a channel at once. Before NCCL 2.30, over
-// the network: two channels, halved while four peers per channel are not enough, but at least one
-// per network card.
+// Returns the channels for `nodes` identical nodes. A peer gets two channels for each NVLink on the
+// path to it, or two over PCIe. Over the network, a peer gets one channel for each network card or
+// for each 14 GB/s of the cards' bandwidth, whichever is more. The smallest number of any peer is
+// used for all. Across nodes, this number is halved until all peers, at eight per channel, have a
+// channel at once. Before NCCL 2.30, over the network: two channels, halved while four peers per
+// channel are not enough, but at least one per network card.
 PointToPointChannels MakePointToPointChannels(const Node& node, int nodes, int compute_channels,
                                               Version version);
 
@@ -54,16 +55,18 @@ struct MessageParts {
   friend bool operator==(const MessageParts&, const MessageParts&) = default;
 };
 
-// The minimum size of a part is an eighth of a step if the communicator has one node, and half a
-// step otherwise. The number of parts exceeds channels_at_first if parts would otherwise exceed 32
-// steps in one node, or one step across nodes. Over the network, small messages use smaller chunks:
-// a quarter below one step, half below eight steps.
+// Returns the parts of a message. The minimum size of a part is an eighth of a step if the
+// communicator has one node, and half a step otherwise. The number of parts exceeds
+// channels_at_first if parts would otherwise exceed 32 steps in one node, or one step across nodes.
+// Over the network, small messages use smaller chunks: a quarter below one step, half below eight
+// steps.
 MessageParts PartsOf(Bytes message, PeerKind kind, const PointToPointChannels& channels);
 
-// The peers of a rank in each round of an all-to-all exchange, starting with the rank itself.
-// Distances between nodes are triangular numbers modulo a power of two, which spreads the load; so
-// are those between local ranks of a pair of nodes. In each round every rank has one peer in each
-// direction. Eight operations share a channel at a time.
+// The peers of a rank in one round of an all-to-all exchange; in the first round the peer is the
+// rank itself. In each round every rank has one peer in each direction. Distances between nodes are
+// triangular numbers modulo a power of two, which spreads the load. The same applies to distances
+// between local ranks of a pair of nodes. At most eight operations share a channel at the same
+// time.
 struct Round {
   int send_to = 0;
   int receive_from = 0;
@@ -73,7 +76,8 @@ struct Round {
 inline constexpr int kOperationsPerChannel = 8;
 std::vector<Round> ExchangeRounds(int nodes, int ranks_per_node, int rank);
 
-// S is the size by the convention of nccl-tests, n the number of ranks. The root is rank 0.
+// The kind of an exchange. S is the size by the convention of nccl-tests, n the number of ranks.
+// The root is rank 0.
 enum class Exchange : std::uint8_t {
   kAllToAll,  // every rank sends S / n to every other one
   kScatter,   // the root sends S / n to every other rank
@@ -111,11 +115,11 @@ class ExchangeModel {
   ExchangeModel(const Node& node, int nodes, int compute_channels, Version version,
                 double nvlink_speed = 1, std::vector<std::size_t> members = {});
 
-  // Requires at least two ranks.
+  // Returns the time of an exchange of `size`. Requires at least two ranks.
   ExchangeTime Price(Exchange exchange, Bytes size) const {
     return Price(exchange, size, channels_);
   }
-  // The time with the channels of a larger communicator that contains the ranks.
+  // Returns the time with the channels of a larger communicator that contains the ranks.
   ExchangeTime Price(Exchange exchange, Bytes size, const PointToPointChannels& channels) const;
 
   const PointToPointChannels& channels() const { return channels_; }

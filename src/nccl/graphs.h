@@ -10,7 +10,7 @@
 
 namespace stepcast::nccl {
 
-// Maximum number of channels of any kind in a communicator.
+// The maximum number of channels of any kind in a communicator.
 inline constexpr int kMostChannels = 64;
 
 // A channel's path through a node (NVIDIA/nccl, src/include/graph.h).
@@ -64,28 +64,31 @@ struct Graphs {
   const Graph& Of(Algorithm algorithm) const;
 };
 
-// The graphs for `nodes` identical nodes. Rings and trees get the same number of channels. CollNet
-// is searched only if requested.
+// Returns the graphs for `nodes` identical nodes. Rings and trees get the same number of channels.
+// CollNet is searched only if requested.
 Graphs FindGraphs(const Node& node, int nodes, Version version, bool collnet = false);
 
 // Compute channels: the maximum number of channels that a collective occupies at once. Each is a
 // thread block on its own multiprocessor (NVIDIA/nccl, src/graph/connect.cc,
 // src/transport/nvls.cc).
 
-// Limits set by the user or the framework: NCCL_MIN_NCHANNELS and NCCL_MAX_NCHANNELS, or minCTAs
-// and maxCTAs of a communicator's configuration. For a split communicator: the parent's channels.
+// Limits of the number of channels, set by the user or the framework: NCCL_MIN_NCHANNELS and
+// NCCL_MAX_NCHANNELS, or minCTAs and maxCTAs of a communicator's configuration. `parent`: for a
+// split communicator, the number of channels of the parent.
 struct ChannelBounds {
   int at_least = 1;
   int at_most = kMostChannels;
   std::optional<int> parent = std::nullopt;
 };
 
-// For rings and trees: twice the channels of the search. Four times on Hopper and later, if there
-// are several nodes, fewer than 16 channels, and rings faster than 45 GB/s.
+// Returns the compute channels for rings and trees: twice the channels of the search. The number is
+// four times the search's channels on Hopper and later, if there are several nodes, fewer than 16
+// channels, and rings faster than 45 GB/s.
 int ComputeChannels(const Graphs& graphs, int nodes, int min_compute_capability,
                     const ChannelBounds& bounds = {});
 
-// For NVLS: 16; on Blackwell 24 in one node and 32 across nodes. 0 without an NVLS graph.
+// Returns the channels for NVLS: 16; on Blackwell 24 in one node and 32 across nodes; 0 without an
+// NVLS graph.
 int NvlsChannels(const Graphs& graphs, int nodes, int min_compute_capability,
                  const ChannelBounds& bounds = {});
 

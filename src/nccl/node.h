@@ -72,7 +72,7 @@ constexpr std::string_view Name(PathType type) {
   return kNames[static_cast<unsigned>(type)];
 }
 
-// The next farther kind of path.
+// Returns the next farther kind of path.
 constexpr PathType Farther(PathType type) {
   return static_cast<PathType>(static_cast<unsigned>(type) + 1);
 }
@@ -85,8 +85,8 @@ struct Link {
       0;  // MB/s; an integer, so that taking bandwidth and then returning it is exact
   bool pcie = false;
   bool nvlink = false;
-  // Link into a GPU before Ampere. Network writes to the GPU also take an eighth of their bandwidth
-  // in the other direction.
+  // Whether the link leads into a GPU before Ampere. Network writes to such a GPU also take an
+  // eighth of their bandwidth in the other direction.
   bool slow_receiver = false;
 };
 
@@ -113,9 +113,10 @@ struct Fabric {
   bool has_nvswitch() const { return !gpu_to_nvswitch.empty(); }
 };
 
-// `with_network` false: without network cards, which NCCL ignores if all ranks are in one node. If
-// GPUs reach the GPU nearest to a network card over NVLink, and that path is faster than their own
-// path to the card or avoids the processor, they send through that GPU (PXN).
+// Returns the links and paths of a node. `with_network`: false omits network cards, which NCCL
+// ignores if all ranks are in one node. If GPUs reach the GPU nearest to a network card over
+// NVLink, and that path is faster than their own path to the card or avoids the processor, they
+// send through that GPU (PXN).
 Fabric MakeFabric(const Node& node, bool with_network);
 
 }  // namespace stepcast::nccl

@@ -47,9 +47,9 @@ struct Overrides {
   AllowedProtocols protocols;
 };
 
-// `location`: the position of the start of `text`. All mistakes are reported, each at its own
-// column: nccl.unknown-algorithm, nccl.unknown-protocol, nccl.unknown-function,
-// nccl.list-without-function.
+// Parses the user's restrictions. `location`: the position of the start of `text`. All mistakes are
+// reported, each at its own column: nccl.unknown-algorithm, nccl.unknown-protocol,
+// nccl.unknown-function, nccl.list-without-function.
 Result<AllowedAlgorithms> ParseAlgorithms(std::string_view text, const Location& location);
 Result<AllowedProtocols> ParseProtocols(std::string_view text, const Location& location);
 

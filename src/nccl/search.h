@@ -36,8 +36,9 @@ struct SearchRequest {
 Graph SearchGraph(const Node& node, const Fabric& fabric, Version version,
                   const SearchRequest& request);
 
-// The bandwidths per channel that the search tries, in GB/s, highest first (NVIDIA/nccl,
-// src/graph/search.cc). `across_nodes`: those for graphs across nodes; otherwise for one node.
+// Returns the bandwidths per channel that the search tries, in GB/s, highest first (NVIDIA/nccl,
+// src/graph/search.cc). `across_nodes`: true selects those for graphs across nodes; false, those
+// for one node.
 std::span<const double> SearchSpeeds(Version version, Generation generation, bool across_nodes);
 
 }  // namespace stepcast::nccl

@@ -36,7 +36,7 @@ inline constexpr std::array kAlgorithms = {
     Algorithm::kPat};
 inline constexpr std::array kProtocols = {Protocol::kLl, Protocol::kLl128, Protocol::kSimple};
 
-// The spelling used in NCCL's environment variables and logs.
+// Returns the spelling used in NCCL's environment variables and logs.
 constexpr std::string_view Name(Function function) {
   constexpr std::string_view kNames[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter",
                                          "AllReduce"};
@@ -52,7 +52,7 @@ constexpr std::string_view Name(Protocol protocol) {
   return kNames[static_cast<std::size_t>(protocol)];
 }
 
-// All-gather and reduce-scatter, which NCCL's rules treat alike.
+// Whether the function is all-gather or reduce-scatter, which NCCL's rules treat alike.
 constexpr bool Gathers(Function function) {
   return function == Function::kAllGather || function == Function::kReduceScatter;
 }

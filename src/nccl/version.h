@@ -10,7 +10,7 @@ namespace stepcast::nccl {
 // The GPU generations that NCCL's tables distinguish. A communicator uses the oldest GPU's row.
 enum class Generation : std::uint8_t { kVolta, kAmpere, kHopper, kBlackwell };
 
-// Compute capability as NCCL counts it: 90 is 9.0.
+// Returns the generation of a compute capability as NCCL counts it: 90 is 9.0.
 constexpr Generation GenerationOf(int compute_capability) {
   if (compute_capability >= 100) return Generation::kBlackwell;
   if (compute_capability >= 90) return Generation::kHopper;
@@ -18,8 +18,8 @@ constexpr Generation GenerationOf(int compute_capability) {
   return Generation::kVolta;
 }
 
-// Releases whose tables are known. Each stands for the last patch release that was read: 2.21.5,
-// 2.23.4, 2.27.7, 2.28.9 and 2.30.7. They are ordered: kV223 < kV227.
+// The releases whose tables are known. Each stands for the last patch release that was read:
+// 2.21.5, 2.23.4, 2.27.7, 2.28.9 and 2.30.7. They are ordered: kV223 < kV227.
 enum class Version : std::uint8_t { kV221, kV223, kV227, kV228, kV230 };
 
 inline constexpr std::array kVersions = {Version::kV221, Version::kV223, Version::kV227,
@@ -28,8 +28,8 @@ inline constexpr std::array kVersions = {Version::kV221, Version::kV223, Version
 // "2.27"
 std::string_view Name(Version version);
 
-// The newest known release that is not newer than `text` ("2.27", "2.27.3"). 2.26 is treated as
-// 2.23. Empty if the text is not a version, or is older than all known releases.
+// Returns the newest known release that is not newer than `text` ("2.27", "2.27.3"). 2.26 is
+// treated as 2.23. None if the text is not a version, or is older than all known releases.
 std::optional<Version> VersionFromName(std::string_view text);
 
 // The processors that NCCL distinguishes. kMixed: the vendors of the nodes differ.

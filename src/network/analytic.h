@@ -63,7 +63,7 @@ struct FlowJob {
   Time start{};
 };
 
-// Returns the end of each job. All traffics must be on `network`.
+// Runs the jobs and returns the end of each. All traffics must be on `network`.
 std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs);
 
 }  // namespace stepcast::network

@@ -26,13 +26,13 @@ struct LinkChange {
   std::optional<Bandwidth> bandwidth;  // of all parallel links together; none: the links failed
 };
 
-// The network of a cluster. A flat cluster is one switch; the link from a rank to the switch has
-// the whole latency. Fails if ranks have no route to each other, the flat cluster has no link, or a
-// change names links that do not exist. The cluster must outlive the network.
+// Returns the network of a cluster. A flat cluster is one switch; the link from a rank to the
+// switch has the whole latency. Fails if ranks have no route to each other, the flat cluster has no
+// link, or a change names links that do not exist. The cluster must outlive the network.
 tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(
     const topology::Cluster& cluster, std::span<const LinkChange> changes = {});
-// The same for nodes of several types with equal numbers of ranks, connected by one fabric.
-// `fabric` null: a single node.
+// Like the function above, for nodes of several types with equal numbers of ranks, connected by one
+// fabric. `fabric`: null for a single node.
 tl::expected<ClusterNetwork, std::vector<Fault>> NetworkOf(
     std::vector<topology::NodesOfType> nodes, const topology::Fabric* fabric,
     std::span<const LinkChange> changes = {});

@@ -12,17 +12,18 @@
 #include "src/network/cluster_network.h"
 #include "src/network/traffic.h"
 
-// Traffic of the collectives and messages of step programs on a cluster's links, as the simulator
-// needs it. cost/collective_flows.h creates it.
+// The traffic of the collectives and messages of step programs on a cluster's links, as the
+// simulator needs it. cost/collective_flows.h creates it.
 namespace stepcast::network {
 
 struct CollectiveTraffic {
   static constexpr std::uint32_t kLocal = std::numeric_limits<std::uint32_t>::max();
 
   struct Collective {
-    // Flow mode: latency, work, and shares of links during the work.
+    // The latency, the work, and the shares of links during the work; used in flow mode.
     FlowDemand flow{};
-    // Message mode: sending begins `delay` after the start. `traffic` refers to `list`.
+    // The steps and their traffic; used in message mode. Sending begins `delay` after the start.
+    // `traffic` refers to `list`.
     std::unique_ptr<const collective::StepList> list{};
     std::unique_ptr<const Traffic> traffic{};
     Time delay{};
@@ -30,14 +31,16 @@ struct CollectiveTraffic {
 
   std::unique_ptr<const ClusterNetwork> cluster{};
   bool messages = false;  // message mode; false: flow mode
-  // Flow mode: number of links in use, or of link colors (sets of links with equal load).
+  // The number of links in use, or of link colors (sets of links with equal load); used in flow
+  // mode.
   std::uint32_t links = 0;
   std::vector<Collective> collectives{};
-  // [class of ranks][collective of its program]: index in `collectives`; kLocal: the collective
-  // crosses no link. The entry of a group's first member is used.
+  // [class of ranks][collective of its program]: the index in `collectives`, or kLocal if the
+  // collective crosses no link. The entry of a group's first member is used.
   std::vector<std::vector<std::uint32_t>> numbers{};
-  // [class of ranks][message of its program, numbered over all exchanges]: index in `collectives`;
-  // kLocal: no link, or a received message, whose entry is the sender's.
+  // [class of ranks][message of its program, numbered over all exchanges]: the index in
+  // `collectives`, or kLocal if the message crosses no link or is received. A received message uses
+  // the sender's entry.
   std::vector<std::vector<std::uint32_t>> message_numbers{};
 };
 

@@ -31,11 +31,12 @@
 // Other algorithms, and tables that do not state the algorithm, are simulated as a ring.
 namespace stepcast::network {
 
-// Chains over GPUs of a node in which direct NVLinks do not join every pair. On a DGX-1, a chain in
-// numerical order would leave NVLink. Each chain uses the links that earlier chains used least.
+// Finds chains over GPUs of a node in which direct NVLinks do not join every pair. On a DGX-1, a
+// chain in numerical order would leave NVLink. Each chain uses the links that earlier chains used
+// least.
 class DirectChains {
  public:
-  // `gpus`: distinct GPUs of the node.
+  // `gpus`: distinct GPUs of the node, as indices in the node.
   DirectChains(const topology::NodeRoutes& routes, std::span<const int> gpus);
 
   // Returns a chain as positions in `gpus`, each once, from one of `first` to one of `last`, with
@@ -71,8 +72,8 @@ class GroupSteps {
   // The network must outlive this object.
   explicit GroupSteps(const ClusterNetwork& network);
 
-  // The steps of a collective over `ranks`: at least two, distinct, with the root (if any) first.
-  // `algorithm`: the algorithm's name in prices.
+  // Returns the steps of a collective over `ranks`, which are at least two, distinct, with the root
+  // (if any) first. `algorithm`: the algorithm's name in prices.
   PlacedSteps Make(std::span<const int> ranks, std::string_view algorithm, CollectiveKind kind,
                    Bytes size) const;
 
@@ -90,10 +91,10 @@ class GroupSteps {
   Members MembersOf(std::span<const int> ranks) const;
   const topology::NodeRoutes* RoutesOf(int node) const;
   bool flat() const { return routes_.empty(); }
-  // Number of channels between nodes.
+  // Returns the number of channels between nodes.
   int RailsOf(const Members& members) const;
-  // The GPUs nearest to the NIC of rail number `rail` of `rails`, as positions among the group's
-  // members on node number `node`.
+  // Returns the GPUs nearest to the NIC of rail number `rail` of `rails`, as positions among the
+  // group's members on node number `node`.
   static std::vector<std::size_t> NearRail(const Members& members, std::size_t node,
                                            std::size_t rail, std::size_t rails);
   std::vector<std::vector<int>> RingOrders(const Members& members) const;

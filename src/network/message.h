@@ -30,9 +30,9 @@ namespace stepcast::network {
 // further call when all its workers are done and all its messages have left.
 struct MessageJob {
   std::vector<const Traffic*> calls{};
-  // [rank]: the calls that the rank makes, in order; empty: all calls, in order. A message of a
-  // call can only be received in the same call, so ranks that disagree on sizes or order wait
-  // forever. The switches take part in every call.
+  // [rank]: the calls that the rank makes, in order. Empty: every rank makes all calls, in order. A
+  // message of a call can only be received in the same call, so ranks that disagree on sizes or
+  // order wait forever. The switches take part in every call.
   std::vector<std::vector<int>> orders{};
   Time start{};
 };
@@ -45,7 +45,7 @@ struct MessageRun {
   Time queued{};
 };
 
-// Ranks that wait forever.
+// The ranks that wait forever, and their peers.
 struct Deadlock {
   struct Waiting {
     int job = 0;
@@ -66,8 +66,8 @@ tl::expected<MessageRun, Deadlock> RunMessages(const Network& network,
 // Runs one collective alone, from time zero. Never deadlocks.
 MessageRun RunMessages(const Traffic& traffic);
 
-// The same network, driven by its caller. A job's calls are started one at a time, in any order and
-// any number of times. next() and Advance process events.
+// A network in message mode that its caller drives. A job's calls are started one at a time, in any
+// order and any number of times. next() and Advance process events.
 class MessageNetwork {
  public:
   // [job]: the job's possible calls. All traffics must be on `network` and outlive this object.
@@ -80,10 +80,10 @@ class MessageNetwork {
   // The job's previous call must have ended.
   void Start(std::uint32_t job, std::uint32_t call, Time at) { engine_->Start(job, call, at); }
   bool idle() const { return engine_->idle(); }
-  // The time of the next event. Requires !idle().
+  // Returns the time of the next event. Requires !idle().
   Time next() const { return engine_->next(); }
-  // Processes all events at next(), and appends the jobs whose call ended then: every rank is done
-  // and every message has arrived. Requires !idle().
+  // Processes all events at next(), and appends to `ended` the jobs whose call ended then. A call
+  // ends when every rank is done and every message has arrived. Requires !idle().
   void Advance(std::vector<std::uint32_t>& ended) { engine_->Advance(ended); }
   // Number of messages sent so far.
   std::int64_t messages() const { return engine_->messages(); }

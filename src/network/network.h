@@ -12,7 +12,7 @@
 #include "src/base/time.h"
 #include "tl/expected.hpp"
 
-// Links between the places of a collective's participants, and the routes over them.
+// Describes links between the places of a collective's participants, and the routes over them.
 namespace stepcast::network {
 
 // A set of links of a network, numbered in order of insertion. Suited for few links of a large
@@ -49,7 +49,7 @@ struct Link {
   bool nvlink = false;
 };
 
-// The fraction of a transfer that crosses a link.
+// A link, and the fraction of a transfer that crosses it.
 struct Share {
   int link = 0;
   double part = 1;
@@ -91,18 +91,19 @@ class Network {
   // A network's devices, links and places.
   class Description {
    public:
-    // `forwards`: true for switches, CPUs and NICs. GPUs end routes, except when they relay
-    // (Router::Find). `node` is -1 for the fabric. Routes between two places use only their own
-    // nodes and the fabric. Names appear in faults and reports.
+    // Adds a device and returns its number. `forwards`: true for switches, CPUs and NICs. GPUs end
+    // routes, except when they relay (Router::Find). `node` is -1 for the fabric. Routes between
+    // two places use only their own nodes and the fabric. Names appear in faults and reports.
     int AddDevice(std::string name, bool forwards, int node = -1);
-    // One direction. Both devices must exist.
+    // Adds a link in one direction. Both devices must exist.
     void AddLink(const Link& link);
     void AddBothWays(const Link& link);
-    // Sets the total bandwidth, in each direction, of the links between two devices. No value:
-    // removes the links. Returns false if there is no such link.
+    // Sets the total bandwidth, in each direction, of the links between two devices. Without a
+    // bandwidth, removes the links. Returns false if there is no such link.
     bool Change(std::string_view from, std::string_view to, std::optional<Bandwidth> bandwidth);
     void Choose(const WayChoice& choice) { choice_ = choice; }
-    // A place on one device, or on several equivalent ones. Places are numbered from 0.
+    // Adds a place on one device, or on several equivalent devices, and returns its number. Places
+    // are numbered from 0.
     int AddPlace(std::vector<int> devices);
 
    private:
@@ -118,8 +119,8 @@ class Network {
     WayChoice choice_;
   };
 
-  // Fails with all errors: links without bandwidth or with a negative latency, places without a
-  // link, and a disconnected topology.
+  // Makes a network. Fails with all errors: links without bandwidth or with a negative latency,
+  // places without a link, and a disconnected topology.
   static tl::expected<Network, std::vector<Fault>> Make(Description description);
 
   int places() const { return static_cast<int>(description_.places_.size()); }
@@ -143,8 +144,8 @@ class Network {
   }
 
   Description description_;
-  // [device]: links. `onward_` omits links into devices that end routes, so that a search does not
-  // visit every GPU behind a switch.
+  // The links from and to each device, by device. `onward_` omits links into devices that end
+  // routes, so that a search does not visit every GPU behind a switch.
   std::vector<std::vector<int>> onward_;
   std::vector<std::vector<int>> in_;
 };
@@ -153,17 +154,17 @@ class Network::Router {
  public:
   explicit Router(const Network& network) : network_(network), crossed_(network.links()) {}
   // Finds the shortest route, by latency, then by links crossed. Between nodes, latency inside the
-  // nodes counts first: a message leaves by the sender's nearest cards and arrives by the
+  // nodes counts first. A message therefore leaves by the sender's nearest cards and arrives by the
   // receiver's (ncclTopoGetNetDev, src/graph/topo.cc of NVIDIA/nccl), even if the path through the
   // processors to the other's rail is shorter than the fabric. Two places joined by NVLink use only
   // NVLink, whatever its latency (NCCL ranks kinds of paths in the same way, src/graph/paths.cc).
-  // If NVLink joins neither them nor a switch between them, but joins both to another GPU, that GPU
-  // relays: the one with the widest NVLinks, then the first, and never two in a row (PATH_NVB
-  // there, P2P_INTERMEDIATE in src/transport/p2p.cc). NCCL uses only ranks of the communicator as
-  // relays; here any GPU of the node may relay. A route from a place to itself crosses nothing.
-  // Fails if there is no route.
+  // If NVLink joins neither the two places nor a switch between them, but joins both to another
+  // GPU, that GPU relays. The relay is the GPU with the widest NVLinks, then the first; a route has
+  // at most one relay (PATH_NVB there, P2P_INTERMEDIATE in src/transport/p2p.cc). NCCL uses only
+  // ranks of the communicator as relays; here any GPU of the node may relay. A route from a place
+  // to itself crosses nothing. Fails if there is no route.
   tl::expected<Path, Fault> Find(int from, int to);
-  // An empty set of links, for callers that process found routes.
+  // Returns an empty set of links, for callers that process found routes.
   LinkSet& NoLinks() {
     crossed_.Clear();
     return crossed_;
@@ -186,8 +187,8 @@ class Network::Router {
     std::vector<int> over;  // the links that reach the device at this distance
     int hop = kNoHop;       // index in Known, while the routes are traced back
     // A switch is an entry if a link joins it to the target's node. `entry_of`: the last search
-    // that found this device to be an entry. `from_entry`: the distance from the entry to the
-    // target.
+    // that found this device to be an entry. `from_entry`: the distance from this device to the
+    // target, if the device is an entry.
     std::uint32_t entry_of = 0;
     Distance from_entry;
   };
@@ -215,37 +216,38 @@ class Network::Router {
   // Replaces the links of the two nodes in `known` by indices that are valid in every copy of the
   // nodes.
   void Generalise(Known& known, int node_from, int node_to) const;
-  // The path between two places, from known routes of equivalent places.
+  // Returns the path between two places, from known routes of equivalent places.
   Path Between(const Known& known, int from, int to);
   int NodeOf(int place) const;
 
   tl::expected<Known, Fault> Look(int from, int to);
   std::optional<Known> Search(int from, int to, bool nvlink_only);
   struct Query;  // the ends of a search, and the links it may use
-  // The distance of the shortest route. Stores in `visits_` how each device on it is reached.
+  // Returns the distance of the shortest route; none if there is no route. Stores in `visits_` how
+  // each device on the route is reached.
   std::optional<Distance> FindNearest(Query& query);
   // Finds the entries of the target's node and their distances to the target. The search can then
   // skip switches from which no route is short enough. Does nothing within one node.
   void FindEntries(Query& query);
   void ReachNeighbours(Query& query, int device, const Distance& distance);
   Distance LengthOf(const Query& query, int link) const;
-  // All routes of length `nearest`.
+  // Returns all routes of length `nearest`.
   Known TraceBack(const Query& query, const Distance& nearest);
-  // The total bandwidth of the links by which the shortest routes reach the device.
+  // Returns the total bandwidth of the links by which the shortest routes reach the device.
   double BandwidthInto(int device) const;
-  // A route through a third GPU with NVLinks to both ends. Empty if there is no such GPU.
+  // Returns a route through a third GPU with NVLinks to both ends. None if there is no such GPU.
   std::optional<Known> Relay(int from, int to) const;
   // Starts a search from these devices.
   void Begin(const std::vector<int>& devices);
   void Reach(int device, const Distance& distance, int link);
-  // Removes and returns the nearest device that was reached but not visited. Empty if there is
-  // none.
+  // Removes and returns the nearest device that was reached but not visited. None if there is no
+  // such device.
   std::optional<std::pair<Distance, int>> TakeNearest();
   // Sets `parts_` to the fractions of a transfer on each of `links_` into a hop. `arriving`: the
   // total fraction that arrives at the hop.
   void Divide(int from, int to, bool chooses, double arriving);
 
-  // Beyond this number of entries, all are dropped.
+  // The maximum number of entries in `known_`; beyond it, all entries are dropped.
   static constexpr std::size_t kMostKnown = 65'536;
 
   const Network& network_;
@@ -259,8 +261,8 @@ class Network::Router {
   std::uint32_t search_ = 0;
   std::vector<std::pair<Distance, int>> open_;  // a heap, nearest first
   LinkSet crossed_;
-  // For the present path: the fraction that arrives at each hop, a hop's links, and their
-  // fractions.
+  // Scratch memory for the present path: the fraction that arrives at each hop, a hop's links, and
+  // their fractions.
   std::vector<double> arriving_, parts_;
   std::vector<int> links_;
   std::vector<std::size_t> ways_;  // in the order of their links

@@ -33,7 +33,7 @@ struct Connection {
   Bandwidth rate{};
   std::uint32_t first_use = 0;  // index in Traffic::shares()
   std::uint32_t uses = 0;
-  // Counts of the first loop, which is the largest loop.
+  // These counts are those of the first loop, which is the largest loop.
   std::int64_t messages = 0;
   std::int64_t bytes = 0;
   std::int64_t blocks = 0;  // in all messages; later loops have fewer bytes, by at most this number
@@ -41,11 +41,12 @@ struct Connection {
 
 class Traffic {
  public:
-  // `places`: [participant]. The list and the network must outlive the traffic. Fails if two
-  // participants that exchange messages have no route.
+  // Computes the traffic of a list of steps. `places`: the place of each participant. The list and
+  // the network must outlive the traffic. Fails if two participants that exchange messages have no
+  // route.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places);
-  // The same with a caching router of the network.
+  // Like the function above, with a caching router of the network.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places, Network::Router& router);
 
@@ -53,27 +54,27 @@ class Traffic {
   const Network& network() const { return *network_; }
   int PlaceOf(int participant) const { return places_[static_cast<std::size_t>(participant)]; }
 
-  // The same traffic with every connection at `part` of its rate, 0 < part <= 1. For senders that
-  // are slower than links.
+  // Returns the same traffic with every connection at `part` of its rate, 0 < part <= 1. For
+  // senders that are slower than links.
   Traffic Slowed(double part) const;
 
-  // Ordered by sending worker, then by receiving worker.
+  // All connections, ordered by sending worker, then by receiving worker.
   std::span<const Connection> connections() const { return connections_; }
   // The connections that start at a worker.
   std::span<const Connection> From(int worker) const {
     const auto begin = first_of_[static_cast<std::size_t>(worker)];
     return {connections_.data() + begin, first_of_[static_cast<std::size_t>(worker) + 1] - begin};
   }
-  // The index of a connection in connections(). The connection must exist.
+  // Returns the index of a connection in connections(). The connection must exist.
   std::uint32_t Find(int from, int to) const;
   std::span<const Share> SharesOf(const Connection& connection) const {
     return {shares_.data() + connection.first_use, connection.uses};
   }
 
-  // Lower bound for every fidelity: the longest time that any link needs for the collective's
-  // bytes. Counts only bytes that are sent.
+  // A lower bound of the time for every fidelity: the longest time that any link needs for the
+  // collective's bytes. Counts only bytes that are sent.
   Time bandwidth_bound() const { return bandwidth_bound_; }
-  // The sum of this bound over all stages: the time that links are busy.
+  // The sum of bandwidth_bound over all stages: the time for which links are busy.
   Time transfer() const { return transfer_; }
 
   // The total load of a link.

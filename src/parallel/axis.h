@@ -3,28 +3,28 @@
 #include <cstdint>
 #include <string>
 
-// The axes along which training is divided among ranks.
+// The axes along which ranks divide the training.
 namespace stepcast::parallel {
 
-// In the default rank order, fastest axis first (Megatron-Core's `tp-cp-ep-dp-pp`).
+// The axes in the default rank order, fastest axis first (Megatron-Core's `tp-cp-ep-dp-pp`).
 enum class Axis : std::uint8_t {
   kTensor,
-  // Context parallelism: ranks have parts of each sequence. With hierarchical exchange, ranks along
-  // kContextInner divide heads, and rings run along kContextOuter. Otherwise kContextInner has
-  // degree 1.
+  // Context parallelism: each rank holds a part of each sequence. With hierarchical exchange, ranks
+  // along kContextInner divide heads, and rings run along kContextOuter. Otherwise kContextInner
+  // has degree 1.
   kContextInner,
   kContextOuter,
-  // Data parallelism is the product of two axes. Ranks along kShard have different shards of the
-  // model states; ranks along kReplica have the same shard of another copy.
+  // Data parallelism is the product of two axes. Ranks along kShard hold different shards of the
+  // model states; ranks along kReplica hold the same shard of another copy.
   kShard,
   kReplica,
   kPipeline,
   // The expert grid: the same ranks of a pipeline stage, arranged differently for the experts of a
-  // mixture. Ranks along kExpertTensor have parts of each expert; ranks along kExpertInner and
-  // kExpertOuter have different experts. If tokens are sent once to each node, ranks along
+  // mixture. Ranks along kExpertTensor hold parts of each expert; ranks along kExpertInner and
+  // kExpertOuter hold different experts. If tokens are sent once to each node, ranks along
   // kExpertInner are on one node; otherwise kExpertInner has degree 1. Ranks along kExpertShard and
-  // kExpertReplica have the same experts, and different shards (or another copy) of their states,
-  // like ranks along the shard and replica axes for all other tensors.
+  // kExpertReplica hold the same experts, and different shards (or another copy) of their states.
+  // These axes correspond to the shard and replica axes of all other tensors.
   kExpertTensor,
   kExpertInner,
   kExpertOuter,
@@ -47,7 +47,7 @@ class AxisSet {
     a.bits_ |= b.bits_;
     return a;
   }
-  // Whether the sets have an axis in common.
+  // Returns whether the sets have an axis in common.
   friend constexpr bool Meet(AxisSet a, AxisSet b) { return (a.bits_ & b.bits_) != 0; }
   friend constexpr bool operator==(AxisSet, AxisSet) = default;
 
@@ -57,21 +57,22 @@ class AxisSet {
 
 constexpr AxisSet operator|(Axis a, Axis b) { return AxisSet(a) | AxisSet(b); }
 
-// Sets of the axes of one kind of parallelism.
+// The sets of axes that belong to one kind of parallelism.
 inline constexpr AxisSet kContext = Axis::kContextInner | Axis::kContextOuter;
 inline constexpr AxisSet kData = Axis::kShard | Axis::kReplica;
 
-// The ranks that share one copy of the states. Below: all ranks that sum gradients. Ranks with
-// parts of a sequence train the same parameters as ranks with other sequences.
+// The axes along which ranks share one copy of the states (kStates), and along which they sum
+// gradients (kGradients). Ranks with parts of a sequence train the same parameters as ranks with
+// other sequences.
 inline constexpr AxisSet kStates = kContext | Axis::kShard;
 inline constexpr AxisSet kGradients = kContext | kData;
 
-// The axes of the expert grid that the dense grid does not have.
+// The axes that only the expert grid has.
 inline constexpr AxisSet kExpert = Axis::kExpertInner | Axis::kExpertOuter;
 inline constexpr AxisSet kExpertData = Axis::kExpertShard | Axis::kExpertReplica;
 inline constexpr AxisSet kExpertAxes = Axis::kExpertTensor | kExpert | kExpertData;
 
-// "tensor", "context", "tensor and pipeline".
+// Returns the axes in words: "tensor", "context", "tensor and pipeline".
 std::string NameOf(AxisSet axes);
 
 }  // namespace stepcast::parallel

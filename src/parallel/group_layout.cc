@@ -14,7 +14,7 @@ GroupLayout::GroupLayout(int ranks, const std::vector<Dimension>& dimensions) : 
   for (const Dimension& dimension : dimensions) {
     if (dimension.degree == 1) continue;
     STEPCAST_CHECK(dimension.stride >= 1 && dimension.degree >= 1 && dimension.stride % extent == 0,
-                   "a dimension begins where the one before it ends, or further out");
+                   "a dimension's stride must be a multiple of the previous dimension's extent");
     size_ *= dimension.degree;
     if (!dimensions_.empty() && dimension.stride == extent) {
       dimensions_.back().degree *= dimension.degree;
@@ -23,7 +23,7 @@ GroupLayout::GroupLayout(int ranks, const std::vector<Dimension>& dimensions) : 
     }
     extent = dimension.stride * dimension.degree;
   }
-  STEPCAST_CHECK(ranks % extent == 0, "groups of one layout hold all ranks");
+  STEPCAST_CHECK(ranks % extent == 0, "the groups of a layout must contain all ranks");
 }
 
 GroupLayout GroupLayout::Only(std::vector<int> positions) const {
@@ -40,12 +40,14 @@ std::pair<GroupLayout, GroupLayout> GroupLayout::Split(int count) const {
   std::vector<Dimension> inside, across;
   for (const Dimension& dimension : dimensions_) {
     const int own = std::min(count, dimension.degree);
-    STEPCAST_CHECK(count % own == 0 && dimension.degree % own == 0, "runs divide a group evenly");
+    STEPCAST_CHECK(count % own == 0 && dimension.degree % own == 0,
+                   "runs must divide a group "
+                   "evenly");
     inside.push_back({dimension.stride, own});
     across.push_back({dimension.stride * own, dimension.degree / own});
     count /= own;
   }
-  STEPCAST_CHECK(count == 1 && positions_.empty(), "a run lies in one whole group");
+  STEPCAST_CHECK(count == 1 && positions_.empty(), "a run must be within one group");
   return {GroupLayout(ranks_, inside), GroupLayout(ranks_, across)};
 }
 

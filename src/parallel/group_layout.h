@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-// The groups of all ranks of a grid.
+// The groups into which all ranks of a grid are divided.
 namespace stepcast::parallel {
 
 // Groups given by strides and degrees, like layouts of tensors. Rank r's group contains the ranks
@@ -22,42 +22,46 @@ class GroupLayout {
     friend bool operator==(const Dimension&, const Dimension&) = default;
   };
 
-  // The empty layout: other groups are unknown.
+  // Creates the empty layout, which means that the groups are unknown.
   GroupLayout() = default;
-  // `dimensions`: fastest first. The constructor drops those of degree 1 and merges adjacent ones
-  // that form one dimension. A stride must be a multiple of the extent (stride times degree) of the
-  // previous dimension, and `ranks` must be a multiple of the last extent.
+  // Creates the groups of `ranks` ranks along `dimensions`, fastest first. Dimensions of degree 1
+  // are dropped, and adjacent ones that form one dimension are merged. A stride must be a multiple
+  // of the extent (stride times degree) of the previous dimension, and `ranks` must be a multiple
+  // of the last extent.
   GroupLayout(int ranks, const std::vector<Dimension>& dimensions);
 
-  // The same groups restricted to the ranks at these positions (Index), which must be ascending;
-  // for example the first and last stage of each pipeline. The other ranks are then in no group.
+  // Returns the same groups, restricted to the ranks at these positions (Index), which must be
+  // ascending; for example the first and last stage of each pipeline. The other ranks are then in
+  // no group.
   GroupLayout Only(std::vector<int> positions) const;
 
-  // Each group divided into groups of `count` consecutive positions, and the ranks with the same
-  // position in each of those. `count` must divide the size of a group, and dimensions evenly.
+  // Runs divides each group into groups of `count` consecutive positions. AcrossRuns returns the
+  // groups of ranks that have the same position in each of these. `count` must divide the size of a
+  // group, and must divide dimensions evenly.
   GroupLayout Runs(int count) const { return Split(count).first; }
   GroupLayout AcrossRuns(int count) const { return Split(count).second; }
 
-  // Number of ranks in the grid; 0 for the empty layout.
+  // Returns the number of ranks in the grid; 0 for the empty layout.
   int ranks() const { return ranks_; }
   bool empty() const { return ranks_ == 0; }
-  // Number of ranks in a group.
+  // Returns the number of ranks in each group.
   int size() const { return positions_.empty() ? size_ : static_cast<int>(positions_.size()); }
-  // Number of groups.
+  // Returns the number of groups.
   int groups() const { return empty() ? 0 : ranks_ / size_; }
 
-  // Dimensions of the unrestricted groups.
+  // Returns the dimensions of the unrestricted groups.
   const std::vector<Dimension>& dimensions() const { return dimensions_; }
 
-  // Whether the rank is in a group. Always true, except after Only.
+  // Returns whether the rank is in a group. Always true, except after Only.
   bool Holds(int rank) const;
-  // The lowest rank in the group of `rank`, which identifies the group. `rank` must be in a group.
+  // Returns the lowest rank in the group of `rank`, which identifies the group. `rank` must be in a
+  // group.
   int First(int rank) const;
-  // The rank's position in its group.
+  // Returns the position of the rank in its group.
   int Index(int rank) const;
-  // All ranks of the rank's group, ascending.
+  // Returns all ranks of the rank's group, in ascending order.
   std::vector<int> Ranks(int rank) const;
-  // All groups, ordered by lowest rank.
+  // Returns all groups, ordered by lowest rank.
   std::vector<std::vector<int>> Groups() const;
 
   friend bool operator==(const GroupLayout&, const GroupLayout&) = default;
@@ -67,7 +71,7 @@ class GroupLayout {
 
   int ranks_ = 0;
   int size_ = 1;
-  // First() for the unrestricted groups, ignoring `positions_`.
+  // These functions do the same for the unrestricted groups, ignoring `positions_`.
   int FirstOfWhole(int rank) const;
   int IndexInWhole(int rank) const;
   std::vector<int> Whole(int rank) const;

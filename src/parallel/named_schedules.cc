@@ -119,7 +119,8 @@ void RunDualPipe(Stage& stage, int place, int places, int count) {
 // Alternates one forward and the input part of one backward. From stage to stage, the forwards
 // before the first backward decrease by `step`, and the waiting weight parts increase by it.
 PipelineSchedule SplitOneForwardOneBackward(int stages, int micro_batches, int step) {
-  STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
+  STEPCAST_CHECK(stages >= 1 && micro_batches >= 1,
+                 "a schedule must have stages and micro-batches");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   for (int s = 0; s < stages; ++s) {
     Stage stage({s}, {s});
@@ -147,7 +148,8 @@ PipelineSchedule ZeroBubbleH2(int stages, int micro_batches) {
 }
 
 PipelineSchedule ZeroBubbleV(int stages, int micro_batches) {
-  STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
+  STEPCAST_CHECK(stages >= 1 && micro_batches >= 1,
+                 "a schedule must have stages and micro-batches");
   // Fewer micro-batches than fill the pipeline run like its first ones.
   const int count = std::max(2 * stages - 1, micro_batches);
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
@@ -189,7 +191,7 @@ PipelineSchedule ZeroBubbleV(int stages, int micro_batches) {
 
 PipelineSchedule DualPipe(int stages, int micro_batches) {
   STEPCAST_CHECK(stages % 2 == 0 && micro_batches % 2 == 0 && micro_batches >= 2 * stages,
-                 "stages and micro-batches are even, and enough to fill the pipeline");
+                 "stages and micro-batches must be even numbers that fill the pipeline");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   const int half = micro_batches / 2;
   for (int s = 0; s < stages; ++s) {
@@ -245,7 +247,8 @@ std::optional<ShapeMistake> Groups(const ScheduleShape& shape) {
   return ShapeMistake{
       Number::kMicroBatches,
       fmt::format(
-          "runs micro-batches in groups of {}, but of {} micro-batches the last group has only {}",
+          "runs micro-batches in groups of {}, but with {} micro-batches, the last group has only "
+          "{}",
           group, shape.micro_batches, rest),
       fmt::format("choose a multiple of {}, or a number that leaves {} or more", group,
                   shape.stages)};
@@ -254,7 +257,8 @@ std::optional<ShapeMistake> Groups(const ScheduleShape& shape) {
 std::optional<ShapeMistake> FillsThePipeline(const ScheduleShape& shape) {
   if (shape.micro_batches >= 2 * shape.stages) return std::nullopt;
   return ShapeMistake{Number::kMicroBatches,
-                      fmt::format("needs {} micro-batches or more with {} stages, but there are {}",
+                      fmt::format("needs at least {} micro-batches with {} stages, but there are "
+                                  "{}",
                                   2 * shape.stages, shape.stages, shape.micro_batches),
                       "choose more micro-batches, or zb_v"};
 }
@@ -280,48 +284,50 @@ std::optional<ShapeMistake> TwoDirections(const ScheduleShape& shape) {
 constexpr NamedSchedule kNamedSchedules[] = {
     {.name = "gpipe", .summary = "all forwards, then all backwards", .build = Of<GPipe>},
     {.name = "1f1b",
-     .summary = "one forward and one backward by turns, after P-1-s forwards at stage s",
+     .summary = "forward and backward alternate, after P-1-s forwards at stage s",
      .build = Of<OneForwardOneBackward>},
     {.name = "interleaved_1f1b",
-     .summary = "1f1b with several chunks of layers a stage (virtual stages)",
+     .summary = "1f1b with several chunks of layers per stage (virtual stages)",
      .chunks = 0,
      .mistake = Groups,
      .build = Interleaved},
     {.name = "breadth_first",
-     .summary = "with several chunks a stage: all forwards chunk by chunk, then all backwards",
+     .summary = "with several chunks per stage: all forwards chunk by chunk, then all backwards",
      .chunks = 0,
      .build = OfVirtualStages<BreadthFirst>},
     {.name = "zb_h1",
-     .summary = "1f1b with backward in two parts; the weights' part fills the drain",
+     .summary = "1f1b with a two-part backward; weight gradients fill the drain",
      .splits_backward = true,
      .build = Of<ZeroBubbleH1>},
     {.name = "zb_h2",
-     .summary = "zb_h1 with twice the activations: equal passes leave no bubble between steps",
+     .summary = "zb_h1 with twice the activations; with equal passes, there is no bubble between "
+                "steps",
      .splits_backward = true,
      .build = Of<ZeroBubbleH2>},
     {.name = "zb_v",
-     .summary = "zero bubble with two chunks a stage, the first and the last at stage 0",
+     .summary = "zero bubble with two chunks per stage; the first and the last are on stage 0",
      .chunks = 2,
      .splits_backward = true,
      .build = Of<ZeroBubbleV>},
     {.name = "v_half",
-     .summary = "zb_v's chunks, with half of 1f1b's activations and half of its bubble",
+     .summary = "the chunks of zb_v, with half of 1f1b's activations and half of its bubble",
      .chunks = 2,
      .splits_backward = true,
      .build = Of<VHalf>},
     {.name = "v_min",
-     .summary = "zb_v's chunks, with a third of 1f1b's activations and two thirds of its bubble",
+     .summary = "the chunks of zb_v, with a third of 1f1b's activations and two thirds of its "
+                "bubble",
      .chunks = 2,
      .splits_backward = true,
      .build = Of<VMin>},
     {.name = "dualpipe",
-     .summary = "two copies of the model in opposite directions, forwards beside backwards",
+     .summary = "two copies of the model in opposite directions; forwards overlap backwards",
      .splits_backward = true,
      .two_copies = true,
      .mistake = TwoDirections,
      .build = Of<DualPipe>},
     {.name = "dualpipe_v",
-     .summary = "dualpipe with one copy, two chunks a stage as zb_v has them",
+     .summary = "dualpipe with one copy, and two chunks per stage as in zb_v",
      .chunks = 2,
      .splits_backward = true,
      .mistake = FillsThePipeline,

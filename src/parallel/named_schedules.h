@@ -12,21 +12,21 @@ namespace stepcast::parallel {
 
 // Pipelines with controllable memory (arXiv 2405.15362; sail-sg/zero-bubble-pipeline-parallelism,
 // scheduler/zbv_greedy.py): two chunks per stage, s and 2P-1-s, and a two-part backward. A building
-// block gives the time slots of a micro-batch's four passes at each stage, all of equal length:
+// block states the time slots of a micro-batch's four passes at each stage, all of equal length:
 // forward of the first chunk, forward of the second, input gradients of the second, input gradients
-// of the first. The block is repeated every six slots, of which two are left for weight gradients.
-// The distances between its passes determine the memory of a micro-batch. Passes before the first
-// micro-batch returns, and after the last forward, then move to earlier slots if that needs no more
-// memory.
+// of the first. The block is repeated every six slots, of which two are reserved for weight
+// gradients. The distances between the passes of a block determine the memory of a micro-batch.
+// Passes before the first micro-batch returns, and after the last forward, then move to earlier
+// slots if that needs no more memory.
 
-// About half of 1F1B's activations: P/2 micro-batches per stage plus a constant.
+// Needs about half of 1F1B's activations: P/2 micro-batches per stage plus a constant.
 PipelineSchedule VHalf(int stages, int micro_batches);
 
-// About a third of 1F1B's activations, but more idle time: passes follow each other as closely as
-// dependencies allow.
+// Needs about a third of 1F1B's activations, but has more idle time: passes follow each other as
+// closely as dependencies allow.
 PipelineSchedule VMin(int stages, int micro_batches);
 
-// Schedules with names, for scenario files and command lines.
+// The schedules that scenario files and command lines refer to by name.
 
 // Schedules that split backward. Input gradients (I) run immediately, because the previous chunk
 // waits for them. Weight gradients (W) are needed only for the update and fill a stage's waits.
@@ -35,13 +35,14 @@ PipelineSchedule VMin(int stages, int micro_batches);
 // part of backward s micro-batches after the input part.
 PipelineSchedule ZeroBubbleH1(int stages, int micro_batches);
 
-// ZB-H2 (arXiv 2401.10241, section 2.2): with equal passes, a stage never waits from its first pass
-// to its last. It needs nearly twice 1F1B's activations, 2P-1 micro-batches at every stage. Stage s
-// begins with 2(P-s)-1 forwards and runs the weight part 2s micro-batches after the input part.
+// ZB-H2 (arXiv 2401.10241, section 2.2): with equal passes, a stage never waits between its first
+// pass and its last. Each stage needs the activations of 2P-1 micro-batches, nearly twice as many
+// as with 1F1B. Stage s begins with 2(P-s)-1 forwards and runs the weight part 2s micro-batches
+// after the input part.
 PipelineSchedule ZeroBubbleH2(int stages, int micro_batches);
 
 // ZB-V (arXiv 2401.10241, section 6; torch.distributed.pipelining's ScheduleZBVZeroBubble): stage s
-// has the chunks s and 2P-1-s, so the first stage also has the loss.
+// has the chunks s and 2P-1-s, so the first stage also computes the loss.
 PipelineSchedule ZeroBubbleV(int stages, int micro_batches);
 
 // DualPipe (arXiv 2412.19437; deepseek-ai/DualPipe, dualpipe.py): two copies of the model run
@@ -77,11 +78,12 @@ struct NamedSchedule {
   // Chunks per stage; 0: the number of virtual stages.
   int chunks = 1;
   bool splits_backward = false;  // input and weight gradients have separate passes
-  // Two copies of the model, in opposite directions.
+  // The schedule runs two copies of the model, in opposite directions.
   bool two_copies = false;
-  // Checks a shape; nullptr: every shape is valid.
+  // Returns why a shape is invalid, or none if it is valid. A null function means that every shape
+  // is valid.
   std::optional<ShapeMistake> (*mistake)(const ScheduleShape& shape) = nullptr;
-  // The shape must be valid.
+  // Builds the schedule. The shape must be valid.
   PipelineSchedule (*build)(const ScheduleShape& shape) = nullptr;
 
   std::optional<ShapeMistake> MistakeOf(const ScheduleShape& shape) const {
@@ -90,9 +92,9 @@ struct NamedSchedule {
 };
 
 std::span<const NamedSchedule> NamedSchedules();
-// Returns nullptr if no schedule has this name.
+// Returns the schedule of this name, or nullptr if there is none.
 const NamedSchedule* FindSchedule(std::string_view name);
-// "gpipe, 1f1b, ...": schedules with one copy of the model.
+// Returns the names of schedules with one copy of the model: "gpipe, 1f1b, ...".
 std::string NamesOfSchedules();
 
 }  // namespace stepcast::parallel

@@ -115,7 +115,7 @@ TEST(NamedSchedulesTest, SayWhyAShapeWillNotDo) {
   EXPECT_EQ(mistake("interleaved_1f1b", {4, 6, 2}),
             "needs a multiple of 4 micro-batches, but there are 6");
   EXPECT_EQ(mistake("dualpipe_v", {4, 7, 2}),
-            "needs 8 micro-batches or more with 4 stages, but there are 7");
+            "needs at least 8 micro-batches with 4 stages, but there are 7");
   EXPECT_EQ(mistake("dualpipe", {3, 8, 1}), "needs an even number of stages, but there are 3");
   EXPECT_EQ(mistake("dualpipe", {4, 9, 1}),
             "needs an even number of micro-batches, half for each direction, but there are 9");

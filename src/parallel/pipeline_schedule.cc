@@ -15,7 +15,8 @@ namespace {
 
 // A schedule without entries in which stage s has chunk s.
 PipelineSchedule OneChunkEach(int stages, int micro_batches) {
-  STEPCAST_CHECK(stages >= 1 && micro_batches >= 1, "a schedule has stages and micro-batches");
+  STEPCAST_CHECK(stages >= 1 && micro_batches >= 1,
+                 "a schedule must have stages and micro-batches");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   for (int stage = 0; stage < stages; ++stage) {
     schedule.stages.push_back({.chunks = {stage}, .entries = {}});
@@ -26,7 +27,7 @@ PipelineSchedule OneChunkEach(int stages, int micro_batches) {
 // A schedule without entries in which stage s has chunks s, s + P, s + 2P, ... in layer order.
 PipelineSchedule LoopedChunks(int stages, int micro_batches, int virtual_stages) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1 && virtual_stages >= 1,
-                 "a schedule has stages, chunks and micro-batches");
+                 "a schedule must have stages, chunks and micro-batches");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   for (int s = 0; s < stages; ++s) {
     PipelineSchedule::Stage& stage = schedule.stages.emplace_back();
@@ -94,7 +95,9 @@ PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
   PipelineSchedule schedule = LoopedChunks(stages, micro_batches, virtual_stages);
   if (group == 0) group = stages;
   const int rest = micro_batches % group;
-  STEPCAST_CHECK(rest == 0 || rest >= stages, "the last group of micro-batches fills the pipeline");
+  STEPCAST_CHECK(rest == 0 || rest >= stages,
+                 "the last group of micro-batches must fill the "
+                 "pipeline");
   // The order in which a stage runs the passes of one direction: a micro-batch, and the number of
   // chunks before it.
   std::vector<std::pair<int, int>> order;

@@ -21,7 +21,7 @@ enum class Task : std::uint8_t {
   kBackwardWeight,  // weight gradients, after the input gradients
 };
 
-// Whether the task is a micro-batch's last one in a chunk.
+// Returns whether the task is a micro-batch's last one in a chunk.
 constexpr bool EndsBackward(Task task) {
   return task == Task::kBackward || task == Task::kBackwardWeight;
 }
@@ -34,9 +34,9 @@ struct Action {
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-// Two passes of two micro-batches, a forward and a backward (whole, or for inputs), issued in turns
-// operation by operation, so that one computes while the other communicates (Megatron-Core's
-// combined 1F1B, DualPipe).
+// Two passes of two micro-batches: a forward and a backward (whole, or for inputs). The stage
+// issues their operations alternately, so that one pass computes while the other communicates
+// (Megatron-Core's combined 1F1B, DualPipe).
 struct OverlappedPair {
   Action forward;
   Action backward{Task::kBackward, 0, 0};
@@ -57,7 +57,8 @@ struct ParameterPass {
 
 using ScheduleEntry = std::variant<Action, OverlappedPair, ParameterPass>;
 
-// The passes of an entry, in issue order: one, two (for a pair, the forward first), or none.
+// Returns the passes of an entry in issue order: one pass, two for a pair (the forward first), or
+// none.
 std::vector<Action> ActionsOf(const ScheduleEntry& entry);
 
 struct PipelineSchedule {
@@ -71,13 +72,14 @@ struct PipelineSchedule {
   friend bool operator==(const PipelineSchedule&, const PipelineSchedule&) = default;
 };
 
-// The number of chunks in the model: one more than the highest chunk number on any stage.
+// Returns the number of chunks in the model: one more than the highest chunk number on any stage.
 int Chunks(const PipelineSchedule& schedule);
 
-// Whether some backward has two passes, one for inputs and one for weights.
+// Returns whether any backward has two passes, one for inputs and one for weights.
 bool SplitsBackward(const PipelineSchedule& schedule);
 
-// One stage. Each micro-batch runs forward and backward before the next one: gradient accumulation.
+// One stage that runs forward and backward of each micro-batch before the next micro-batch:
+// gradient accumulation.
 PipelineSchedule Sequential(int micro_batches);
 
 // All forwards, then all backwards, both starting with the first micro-batch (arXiv 1811.06965;
@@ -104,30 +106,30 @@ PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
 // of its second, and so on; backwards start with the last chunk.
 PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages);
 
-// Combines each backward and the forward after it into an overlapping pair: Megatron-Core's
-// combined 1F1B (core/pipeline_parallel/combined_1f1b.py). As in Megatron-Core, a stage has one
-// more micro-batch in flight before its first pair. Only for Sequential and
-// InterleavedOneForwardOneBackward, in which the two passes are independent; stages with one chunk
-// each would wait for each other.
+// Combines each backward and the forward after it into an overlapping pair, as Megatron-Core's
+// combined 1F1B does (core/pipeline_parallel/combined_1f1b.py). As in Megatron-Core, a stage has
+// one more micro-batch in flight before its first pair. Only for Sequential and
+// InterleavedOneForwardOneBackward, in which the two passes are independent. With one chunk on each
+// of several stages, stages would wait for each other.
 PipelineSchedule Combined(PipelineSchedule schedule);
 
-// Operations between a schedule's passes: gathers and frees of sharded parameters, and reductions
-// of gradients, like torch.distributed.pipelining (torch/distributed/pipelining/schedules.py,
-// _add_unshard_reshard and _add_reduce_grad). Only for schedules that do not contain such
-// operations.
+// These functions insert operations between the passes of a schedule: gathers and frees of sharded
+// parameters, and reductions of gradients, like torch.distributed.pipelining
+// (torch/distributed/pipelining/schedules.py, _add_unshard_reshard and _add_reduce_grad). The
+// schedule must not contain such operations.
 
-// Reduces a chunk's gradients after its last micro-batch's backward.
+// Reduces the gradients of a chunk after the last micro-batch's backward.
 PipelineSchedule WithReductions(PipelineSchedule schedule);
 
 // Before each pass, frees the parameters of other chunks and gathers those of the next `active`
-// chunks that the stage uses, in the order of use. All are freed at the end. By default three
-// chunks: one in forward, one in backward, and one being gathered.
+// chunks that the stage uses, in the order of use. All parameters are freed at the end. The default
+// of three chunks means one in forward, one in backward, and one being gathered.
 PipelineSchedule WithUnshards(PipelineSchedule schedule, int active = 3);
 
-// The periodic part of a schedule: between the micro-batches that fill a pipeline and those that
-// drain it, every stage repeats the same passes, each time for later micro-batches.
+// Finds the periodic part of a schedule. Between the micro-batches that fill a pipeline and those
+// that drain it, every stage repeats the same passes, each time for later micro-batches.
 
-// Micro-batches [first, end) of a stage.
+// The micro-batches [first, end) of a stage.
 struct MicroBatchRange {
   int first = 0, end = 0;
 
@@ -135,11 +137,11 @@ struct MicroBatchRange {
   friend bool operator==(const MicroBatchRange&, const MicroBatchRange&) = default;
 };
 
-// [stage]: the micro-batches whose last pass is in the periodic part of the stage's passes. In that
-// part, each pass equals the pass one period earlier, but for a micro-batch `period` later. The
-// part excludes passes of the schedule's first and last micro-batch, which frameworks treat
-// specially. The ranges consist of whole periods and end as late as possible; a stage without
-// repetition has an empty range.
+// Returns, indexed by [stage], the micro-batches whose last pass is in the periodic part of the
+// stage's passes. In that part, each pass equals the pass one period earlier, but for a micro-batch
+// that is `period` later. The part excludes passes of the schedule's first and last micro-batch,
+// which frameworks treat specially. The ranges consist of whole periods and end as late as
+// possible. If a stage has no repetition, its range is empty.
 std::vector<MicroBatchRange> RepeatedMicroBatches(const PipelineSchedule& schedule, int period);
 
 }  // namespace stepcast::parallel

@@ -71,7 +71,7 @@ std::vector<int> StableColours(const LabelledGraph& graph) {
   std::vector<std::uint64_t> label;  // [edge], mixed
   label.reserve(graph.edges.size());
   for (const LabelledGraph::Edge& edge : graph.edges) {
-    STEPCAST_CHECK(is_node(edge.a) && is_node(edge.b), "an edge joins two nodes");
+    STEPCAST_CHECK(is_node(edge.a) && is_node(edge.b), "an edge must connect two nodes");
     label.push_back(Mixed(static_cast<std::uint64_t>(edge.label)));
   }
   std::vector<int> colours;
@@ -138,11 +138,11 @@ Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Mee
   for (const Meeting& meeting : meetings) {
     const int node = add_node(NodeKind::kMeeting, meeting.label);
     for (const Meeting::Edge& rank : meeting.ranks) {
-      STEPCAST_CHECK(rank.to >= 0 && rank.to < ranks, "those who meet are ranks");
+      STEPCAST_CHECK(rank.to >= 0 && rank.to < ranks, "the members of a meeting must be ranks");
       graph.edges.push_back({rank.to, node, rank.label});
     }
     for (const Meeting::Edge& link : meeting.links) {
-      STEPCAST_CHECK(link.to >= 0 && link.to < links, "what a meeting loads is a link");
+      STEPCAST_CHECK(link.to >= 0 && link.to < links, "a meeting must put its load on links");
       graph.edges.push_back({ranks + link.to, node, link.label});
     }
   }

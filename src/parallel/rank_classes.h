@@ -6,7 +6,7 @@
 
 #include "src/parallel/group_layout.h"
 
-// Classes of ranks, each of which one of its ranks can represent.
+// Classes of ranks that behave alike, so that one rank can represent its class.
 namespace stepcast::parallel {
 
 // A joint activity of ranks, with the load that it puts on shared links: the collectives of a
@@ -22,12 +22,13 @@ struct Meeting {
   std::vector<Edge> links{};
 };
 
-// One meeting for each group, layout after layout, each in the order of GroupLayout::Groups. The
-// label is the layout's index.
+// Returns one meeting for each group. Layouts are in order, and the groups of each are in the order
+// of GroupLayout::Groups. The label is the index of the layout.
 std::vector<Meeting> GroupMeetings(std::span<const GroupLayout> layouts);
 
 struct Classes {
-  // [class]: its ranks, ascending. The lowest rank represents the class; classes are sorted by it.
+  // [class]: the ranks of a class in ascending order. The lowest rank represents the class; classes
+  // are ordered by it.
   std::vector<std::vector<int>> ranks;
   std::vector<int> class_of;  // [rank]
   // Meetings of one color have ranks of the same classes, and put equal loads on links of the same
@@ -36,12 +37,13 @@ struct Classes {
   std::vector<int> link_colours;     // [link]
 };
 
-// The coarsest stable coloring of ranks, meetings and shared links: all ranks of a class are in
-// meetings of the same colors, which put equal loads on links of the same colors. With max-min fair
-// sharing, all ranks of a class therefore behave alike. One rank of each class can be simulated,
-// with multiplicities: links of one color carry equal traffic from meetings of each color.
-// `rank_labels`: [rank] known differences between ranks: the plan's label, the kind of device.
-// `link_labels`: [link] known differences between links, such as bandwidth.
+// Returns the coarsest stable coloring of ranks, meetings and shared links. All ranks of a class
+// are in meetings of the same colors, which put equal loads on links of the same colors. With
+// max-min fair sharing, all ranks of a class therefore behave alike. One rank of each class can
+// then be simulated, with multiplicities: links of one color carry equal traffic from meetings of
+// each color. `rank_labels` ([rank]) are known differences between ranks, such as the plan's label
+// or the kind of device. `link_labels` ([link]) are known differences between links, such as
+// bandwidth.
 Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Meeting> meetings,
                   std::span<const std::int64_t> link_labels);
 

@@ -33,7 +33,7 @@ int RankGrid::Degree(AxisSet axes) const {
 }
 
 RankGrid::Coordinates RankGrid::At(int rank) const {
-  STEPCAST_CHECK(rank >= 0 && rank < ranks_, "a rank lies in the grid");
+  STEPCAST_CHECK(rank >= 0 && rank < ranks_, "a rank must be in the grid");
   Coordinates at{};
   for (const Dimension& dimension : dimensions_) {
     at[Place(dimension.axis)] = rank % dimension.degree;
@@ -47,7 +47,9 @@ int RankGrid::Rank(const Coordinates& at) const {
   int stride = 1;
   for (const Dimension& dimension : dimensions_) {
     const int coordinate = at[Place(dimension.axis)];
-    STEPCAST_CHECK(coordinate >= 0 && coordinate < dimension.degree, "coordinates lie in the grid");
+    STEPCAST_CHECK(coordinate >= 0 && coordinate < dimension.degree,
+                   "coordinates must be in the "
+                   "grid");
     rank += coordinate * stride;
     stride *= dimension.degree;
   }
@@ -56,9 +58,9 @@ int RankGrid::Rank(const Coordinates& at) const {
 
 Grids::Grids(RankGrid dense, RankGrid expert)
     : dense_(std::move(dense)), expert_(std::move(expert)) {
-  STEPCAST_CHECK(dense_.ranks() == expert_.ranks(), "both grids have the same ranks");
+  STEPCAST_CHECK(dense_.ranks() == expert_.ranks(), "both grids must have the same ranks");
   STEPCAST_CHECK(dense_.Layout(Axis::kPipeline) == expert_.Layout(Axis::kPipeline),
-                 "pipeline groups are the same ranks in both grids");
+                 "pipeline groups must have the same ranks in both grids");
 }
 
 const RankGrid& Grids::Of(AxisSet axes) const { return Meet(axes, kExpertAxes) ? expert_ : dense_; }

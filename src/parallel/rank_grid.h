@@ -8,9 +8,9 @@
 
 namespace stepcast::parallel {
 
-// The number of ranks along each axis, and each rank's coordinates. A rank is a mixed-radix number
-// whose lowest digit is the coordinate along the fastest axis. Neighboring ranks are on one node,
-// so the axis with the most communication comes first.
+// The number of ranks along each axis, and the coordinates of each rank. A rank is a mixed-radix
+// number whose lowest digit is the coordinate along the fastest axis. Neighboring ranks are on one
+// node, so the axis with the most communication should be first.
 class RankGrid {
  public:
   struct Dimension {
@@ -20,8 +20,8 @@ class RankGrid {
   // [axis]; 0 along axes that the grid does not have
   using Coordinates = std::array<int, kAxes>;
 
-  // Dimensions with the fastest axis first, each axis at most once, degrees of at least 1. The
-  // number of ranks is the product of the degrees.
+  // Creates a grid. The fastest axis is first; each axis occurs at most once; degrees are at least
+  // 1. The number of ranks is the product of the degrees.
   explicit RankGrid(std::vector<Dimension> dimensions);
 
   int ranks() const { return ranks_; }
@@ -31,7 +31,8 @@ class RankGrid {
   Coordinates At(int rank) const;
   int Rank(const Coordinates& at) const;
 
-  // The groups along some axes. The ranks of a group have equal coordinates along all other axes.
+  // Returns the groups along some axes. The ranks of a group have equal coordinates along all other
+  // axes.
   GroupLayout Layout(AxisSet axes) const;
   std::vector<int> Group(int rank, AxisSet axes) const { return Layout(axes).Ranks(rank); }
 
@@ -51,11 +52,12 @@ class Grids {
   const RankGrid& dense() const { return dense_; }
   const RankGrid& expert() const { return expert_; }
   int ranks() const { return dense_.ranks(); }
-  // The grid that contains these axes, which must all be in one grid. For no axes, the dense grid.
+  // Returns the grid that contains these axes, which must all be in one grid. If `axes` is empty,
+  // this is the dense grid.
   const RankGrid& Of(AxisSet axes) const;
   int Degree(AxisSet axes) const { return Of(axes).Degree(axes); }
   GroupLayout Layout(AxisSet axes) const { return Of(axes).Layout(axes); }
-  // The rank's coordinates along all axes of both grids.
+  // Returns the coordinates of the rank along all axes of both grids.
   RankGrid::Coordinates At(int rank) const;
 
  private:

@@ -11,7 +11,7 @@
 
 namespace stepcast::parallel {
 
-// Dependencies between passes.
+// The dependencies between the passes of a schedule.
 
 // The position of an entry in a schedule.
 struct EntryAt {
@@ -21,7 +21,8 @@ struct EntryAt {
 };
 
 // The entries on which an entry depends, in addition to the earlier entries of its stage
-// (CheckSchedule states the rules). Missing entries are omitted.
+// (CheckSchedule states the rules). Entries that are missing in the schedule are omitted. The
+// schedule must outlive this object.
 class ScheduleDependencies {
  public:
   explicit ScheduleDependencies(const PipelineSchedule& schedule);
@@ -41,8 +42,8 @@ class ScheduleDependencies {
   std::vector<Passes> passes_;  // [chunk * micro-batches + micro-batch]
 };
 
-// All entries in an order that respects dependencies and the order of each stage. If there is a
-// cycle, only the entries that can run.
+// Returns all entries in an order that respects dependencies and the order of each stage. If there
+// is a cycle, the result has only the entries that can run.
 std::vector<EntryAt> RunOrder(const PipelineSchedule& schedule,
                               const ScheduleDependencies& dependencies);
 
@@ -70,33 +71,34 @@ std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule);
 // on one stage.
 std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedule);
 
-// [stage]: the maximum number of passes in flight. A micro-batch's pass through a chunk is in
-// flight from the start of its forward to the end of its backward (if split, of the weight part).
-// The schedule must have no mistakes.
+// Returns, indexed by [stage], the maximum number of passes in flight. A micro-batch's pass through
+// a chunk is in flight from the start of its forward to the end of its backward (or of the weight
+// part, if backward is split). The schedule must have no mistakes.
 std::vector<int> MostInFlight(const PipelineSchedule& schedule);
 
 // The waiting micro-batches at the time when a stage begins the backward of a micro-batch through
 // `chunk`: the stage has run their forward but has not begun their backward.
 struct WaitingPasses {
   int chunk = 0;
-  // Number of waiting micro-batches by chunk of the model, without the one whose backward begins.
+  // The number of waiting micro-batches, indexed by chunk of the model. The micro-batch whose
+  // backward begins is not counted.
   std::vector<int> forwards;
   friend bool operator==(const WaitingPasses&, const WaitingPasses&) = default;
 };
-// For each stage, the first time at which the number of waiting micro-batches is largest. The
-// schedule must have no mistakes.
+// Returns, for each stage, the first time at which the number of waiting micro-batches is largest.
+// The schedule must have no mistakes.
 std::vector<WaitingPasses> MostWaiting(const PipelineSchedule& schedule);
 
-// The times of a schedule's passes if communication is free. Used for drawings, for closed forms of
-// papers (which assume equal stages), and for bounds of other schedules.
+// The times of a schedule's passes if communication is free. They are used for drawings, for the
+// closed forms of papers (which assume equal stages), and for bounds on other schedules.
 
-// Durations in slots, for one chunk.
+// The durations of the passes through one chunk, in slots.
 struct PassDurations {
   std::int64_t forward = 1;
   std::int64_t backward_input = 1;
   std::int64_t backward_weight = 1;
   std::optional<std::int64_t> backward{};  // whole backward; default: the sum of both parts
-  // Duration of an overlapping pair; default: the sum of both passes.
+  // The duration of an overlapping pair; the default is the sum of both passes.
   std::optional<std::int64_t> pair{};
 
   std::int64_t Of(const Action& action) const;
@@ -114,11 +116,11 @@ struct ScheduleTiming {
   std::vector<std::int64_t> idle;        // [stage]: slots without computation (its bubble)
 };
 
-// Each stage runs its list in order, and each entry starts when its dependencies are done. The
-// schedule must have no mistakes (CheckSchedule).
+// Computes the times. Each stage runs its list in order, and each entry starts when its
+// dependencies are done. The schedule must have no mistakes (CheckSchedule).
 ScheduleTiming Time(const PipelineSchedule& schedule, const PassDurations& durations);
 
-// The same with durations per chunk. The passes of a pair run one after the other.
+// Does the same with durations per chunk. The passes of a pair run sequentially.
 ScheduleTiming Time(const PipelineSchedule& schedule, std::span<const PassDurations> chunks);
 
 }  // namespace stepcast::parallel

@@ -24,14 +24,15 @@ namespace stepcast::parallel {
 char Letter(Task task);
 std::optional<Task> TaskOf(char letter);
 
-// "F3"; or "F3.1" if `stage_chunk` is another chunk or -1.
+// Returns an entry as text: "F3", or "F3.1" if `stage_chunk` is another chunk or -1.
 std::string Print(const ScheduleEntry& entry, int stage_chunk);
 std::string Print(const PipelineSchedule& schedule);
 
-// Parses such a text. The highest micro-batch number determines how many there are. Blank lines are
-// ignored. `file` names the text in positions. Errors, all at once: schedule.stage (a line does not
-// start with "stage N:" where N counts from 0, or lists chunks incorrectly), schedule.action (an
-// invalid entry). Use CheckSchedule to check the lists together (schedule_check.h).
+// Parses the text of a schedule. The highest micro-batch number determines how many micro-batches
+// there are. Blank lines are ignored. `file` names the text in positions. All errors are reported
+// together: schedule.stage (a line does not start with "stage N:" where N counts from 0, or lists
+// chunks incorrectly), schedule.action (an invalid entry). CheckSchedule checks the lists of all
+// stages against each other (schedule_check.h).
 Result<PipelineSchedule> ParseSchedule(std::string_view text, const std::string& file);
 
 }  // namespace stepcast::parallel

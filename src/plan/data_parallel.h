@@ -9,14 +9,15 @@
 #include "src/plan/deepspeed.h"
 #include "src/plan/framework.h"
 
-// The section `data_parallel`: the request as given, and the complete settings. settings.h has the
-// frameworks, values and documentation of each setting.
+// The section `data_parallel` of a scenario: the request as given, and the complete settings.
+// settings.h lists the frameworks, values and documentation of each setting.
 namespace stepcast::plan {
 
-// PyTorch's communication hooks for DDP (torch/distributed/algorithms/ddp_comm_hooks @ v1.13.1),
-// which replace a bucket's all-reduce.
+// PyTorch's communication hooks for DDP (torch/distributed/algorithms/ddp_comm_hooks @ v1.13.1). A
+// hook replaces the all-reduce of a bucket.
 
-// Casts to 16 bits and back (default_hooks.py), or low-rank factors (powerSGD_hook.py).
+// The compress hooks cast to 16 bits and back (default_hooks.py); PowerSGD sends low-rank factors
+// (powerSGD_hook.py).
 enum class CommHook : std::uint8_t { kNone, kFp16Compress, kBf16Compress, kPowerSgd };
 inline constexpr const char* kCommHookNames[] = {"none", "fp16_compress", "bf16_compress",
                                                  "powerSGD"};
@@ -26,9 +27,9 @@ constexpr const char* Name(CommHook hook) { return kCommHookNames[static_cast<st
 // `data_parallel.powersgd`, with the names and defaults of PowerSGDState.
 struct PowerSgd {
   std::int64_t rank = 1;  // of the factors
-  // Plain all-reduces run before this step; forecasts are for a later step.
+  // Steps before this one use plain all-reduces. The forecast is for a step after it.
   std::int64_t start_iteration = 1000;
-  // A matrix is compressed only if its factors are more than this many times smaller.
+  // A matrix is compressed only if its factors are smaller by more than this ratio.
   double min_compression_rate = 2;
   bool error_feedback = true;  // the compression error is added to the next step's gradients
   bool warm_start = true;      // a step starts from the previous step's factors
@@ -44,15 +45,15 @@ struct PowerSgdRequest {
 
 PowerSgd Complete(const PowerSgdRequest& request);
 
-// Whether a matrix of this shape is compressed.
+// Returns whether a matrix of this shape is compressed.
 bool Compresses(const PowerSgd& settings, std::int64_t rows, std::int64_t columns);
 
-// Handling of a unit's full parameters after its forward. true: freed, and gathered again for
-// backward. false: kept. k: resharded over groups of k ranks.
+// What happens to a unit's full parameters after its forward. true: they are freed and gathered
+// again for backward. false: they are kept. k: they are resharded over groups of k ranks.
 using ReshardAfterForward = std::variant<bool, std::int64_t>;
 
-// When FSDP1 gathers the next unit of backward: before the present unit's gradients are computed,
-// after that, or only when the unit is needed.
+// When FSDP1 gathers the unit that backward needs next: before the current unit's gradients are
+// computed, after that, or only when the unit is needed.
 enum class BackwardPrefetch : std::uint8_t { kPre, kPost, kNone };
 inline constexpr const char* kBackwardPrefetchNames[] = {"pre", "post", "none"};
 constexpr const char* Name(BackwardPrefetch prefetch) {
@@ -68,47 +69,50 @@ constexpr const char* Name(MixedPrecision mixed_precision) {
   return kMixedPrecisionNames[static_cast<std::size_t>(mixed_precision)];
 }
 
-// The units that FSDP wraps: every block, with the rest in the root; also the embedding and the
-// head, each separately unless they share a tensor; or only the model.
+// The units that FSDP wraps: every block, with the rest in the root unit; also the embedding and
+// the head, as separate units unless they share a tensor; or only the whole model.
 enum class WrappedUnits : std::uint8_t { kBlock, kLayer, kModel };
 inline constexpr const char* kWrappedUnitsNames[] = {"block", "layer", "model"};
 constexpr const char* Name(WrappedUnits units) {
   return kWrappedUnitsNames[static_cast<std::size_t>(units)];
 }
 
-// `bucket_size: unit`: one bucket per unit (reference, stage 3).
+// The value `bucket_size: unit`: one bucket per unit (only for reference at stage 3).
 struct PerUnit {};
 
-// The defaults here hold for all frameworks.
+// The complete settings. The defaults here hold for all frameworks.
 struct DataParallel {
   int zero_stage = 0;
   Framework framework = Framework::kReference;
   bool overlap = true;
-  // One collective per bucket. 0 B: one per tensor. Not set: the framework has no buckets or, for
-  // `reference`, one bucket per unit at stage 3 and one for everything without overlap.
+  // The size of a bucket; each bucket has one collective. 0 B: one collective per tensor. Not set:
+  // the framework has no buckets or, for `reference`, there is one bucket per unit at stage 3 and
+  // one bucket for everything without overlap.
   std::optional<Bytes> bucket_size;
   std::optional<Bytes> first_bucket_size;
   std::int64_t prefetch = 1;
   ReshardAfterForward reshard_after_forward = true;
   bool accumulate_unsharded = false;
-  // ddp, megatron, reference at stages 0 and 1: gradients are reduced once a step; if false, in
-  // every micro-batch
+  // ddp, megatron, and reference at stages 0 and 1: gradients are reduced once a step; if false,
+  // they are reduced in every micro-batch
   bool no_sync = true;
-  // ranks that share one copy of the states; equal to `data`: no hybrid sharding
+  // the number of ranks that share one copy of the states; if equal to `data`, there is no hybrid
+  // sharding
   std::int64_t shard_group_size = 0;
   bool overlap_param_gather = false;  // megatron, stage 1: gather during the next forward
-  // megatron in a pipeline: all stages launch reductions, or gathers, at the same moment
+  // megatron with a pipeline: all stages launch their reductions (or gathers) at the same time
   bool align_grad_reduce = true, align_param_gather = false;
-  // megatron with virtual stages: the first one's parameters are gathered during the others' update
+  // megatron with virtual stages: the parameters of the first virtual stage are gathered while the
+  // others are updated
   bool overlap_param_gather_with_optimizer_step = false;
-  // megatron: products add their gradients to the main gradients directly; if false, autograd makes
-  // them and a hook adds them
+  // megatron: the kernels of matrix products add to the main gradients directly; if false, autograd
+  // creates gradients and a hook adds them
   bool gradient_accumulation_fusion = true;
   // megatron: 16-bit main gradients are copied to FP32 for the update
   bool copy_main_gradients = true;
-  // megatron in a pipeline: messages overlap passes (with virtual stages); if false, one exchange
-  // at a time, after which the host waits (batch_p2p_sync). scatter_gather: each tensor-parallel
-  // rank sends its part.
+  // megatron with a pipeline: messages overlap passes (with virtual stages). If false, stages
+  // exchange one message at a time, and the host waits after each exchange (batch_p2p_sync). With
+  // scatter_gather, each tensor-parallel rank sends its part of the tensor.
   bool overlap_p2p_comm = false, batch_p2p_sync = true;
   bool scatter_gather_tensors_in_pipeline = false;
   bool gradient_as_bucket_view = false;        // ddp

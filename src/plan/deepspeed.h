@@ -4,35 +4,36 @@
 #include <optional>
 
 // DeepSpeed's ZeRO settings: the mapping `data_parallel.deepspeed`, with the names and defaults of
-// its configuration (deepspeed/runtime/zero/config.py @ 1b88ac36). Sizes are numbers of elements,
-// as there.
+// DeepSpeed's configuration (deepspeed/runtime/zero/config.py @ 1b88ac36). As in DeepSpeed, sizes
+// are numbers of elements.
 namespace stepcast::plan {
 
-// Destination of states that are not kept on the device.
+// The place where states are kept that are not on the device.
 enum class OffloadDevice : std::uint8_t { kNone, kCpu, kNvme };
 const char* Name(OffloadDevice device);  // "none", "cpu", "nvme"
 
 struct DeepSpeed {
-  // Stages 1 to 3: number of gradient elements reduced together.
+  // Stages 1 to 3: the number of gradient elements that are reduced together.
   std::int64_t reduce_bucket_size = 500'000'000;
-  // Stages 1 and 2: false reduces each bucket as a whole in place. (True is also an all-reduce, of
-  // a copy, from which each rank takes the elements that it owns.) Stage 3: false all-reduces.
+  // Stages 1 and 2: if false, each bucket is all-reduced as a whole, in place. If true, a copy is
+  // all-reduced, and each rank takes the elements that it owns from the copy. Stage 3: if false,
+  // gradients are all-reduced.
   bool reduce_scatter = true;
-  // Stages 1 and 2: consecutive tensors go to different owners.
+  // Stages 1 and 2: consecutive tensors are assigned to different owners.
   bool round_robin_gradients = false;
-  // Stage 3.
+  // Settings of stage 3.
   std::int64_t prefetch_bucket_size = 50'000'000;      // largest number of elements requested ahead
   std::int64_t param_persistence_threshold = 100'000;  // tensors up to this size stay gathered
   std::int64_t max_live_parameters = 1'000'000'000;    // nothing is prefetched beyond this
-  // parameters used again within this distance stay gathered
+  // parameters that are used again within this distance (in elements) stay gathered
   std::int64_t max_reuse_distance = 1'000'000'000;
   std::int64_t sub_group_size = 1'000'000'000;  // elements of a rank that are updated at a time
-  // ZeRO++ (Wang et al. 2023, arXiv 2306.10209).
+  // Settings of ZeRO++ (Wang et al. 2023, arXiv 2306.10209).
   std::int64_t hpz_partition_size = 1;  // ranks that share a second copy; 1: no second copy
   bool quantized_weights = false;
   bool quantized_gradients = false;
-  // ZeRO-Offload and ZeRO-Infinity. The first moves the optimizer's states and its update, the
-  // second the parameters (stage 3).
+  // Settings of ZeRO-Offload and ZeRO-Infinity. offload_optimizer moves the optimizer's states and
+  // update; offload_param moves the parameters (stage 3).
   OffloadDevice offload_optimizer = OffloadDevice::kNone;
   OffloadDevice offload_param = OffloadDevice::kNone;
 
@@ -51,7 +52,7 @@ struct DeepSpeedRequest {
   std::optional<OffloadDevice> offload_optimizer, offload_param;
 };
 
-// One setting: its key in the file, its members, and the stages at which it has an effect.
+// A setting: its key in the file, its members, and the stages at which it has an effect.
 template <typename T>
 struct DeepSpeedSetting {
   const char* key;
@@ -91,7 +92,7 @@ inline constexpr DeepSpeedSetting<OffloadDevice> kDeepSpeedOffload[] = {
     {"offload_param", &DeepSpeedRequest::offload_param, &DeepSpeed::offload_param, 3, 3},
 };
 
-// The request with every default filled in.
+// Returns the request with every default filled in.
 DeepSpeed Complete(const DeepSpeedRequest& request);
 
 }  // namespace stepcast::plan

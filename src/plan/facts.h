@@ -9,16 +9,17 @@
 #include "src/base/data_type.h"
 #include "src/base/version.h"
 
-// Input and output of the rules about plans.
+// The input and the output of the rules that decide whether a plan can exist.
 namespace stepcast::plan {
 
-// The oldest versions whose rules are known. plan.h has the newest, which are the defaults.
+// The oldest versions whose rules are known. plan.h has the newest known versions, which are the
+// defaults.
 inline constexpr Version kOldestTorch{1, 10};
 inline constexpr Version kOldestNccl{2, 10};
 inline constexpr Version kOldestDriver{450, 0};
 
-// Facts that the rules need besides the request. Unknown facts are left empty, and rules that need
-// them are skipped, so that mistakes in other files do not hide a plan's.
+// The facts that the rules need in addition to the request. Unknown facts are left empty, and rules
+// that need them are skipped, so that mistakes in other files do not hide mistakes in the plan.
 struct Facts {
   std::optional<std::int64_t> devices;  // of the cluster
   bool one_machine = false;             // the cluster is given as a number of GPUs
@@ -33,27 +34,27 @@ struct Facts {
   bool norms_behind = false;          // its blocks begin with products, not with a norm
   std::int64_t attention_window = 0;  // tokens that a token attends to; 0: all previous ones
   bool attention_sinks = false;       // in the softmax of scores
-  // The dimensions that tensor parallelism divides, by name ("num_attention_heads"); empty:
-  // unknown.
+  // A dimension that tensor parallelism divides, such as "num_attention_heads". `divided` is empty
+  // if the dimensions are unknown.
   struct Divided {
     std::string name;
     std::int64_t extent;
     std::int64_t columns = 1;  // columns per item; more than 1: several ranks can share an item
   };
   std::vector<Divided> divided{};
-  // Description of the recurrent layers ("gated delta rule"), and their numbers of heads, which
-  // tensor- and context-parallel ranks divide; empty: there are none.
+  // The type of the recurrent layers ("gated delta rule"), and their numbers of heads, which
+  // tensor- and context-parallel ranks divide. Empty if the model has no recurrent layers.
   std::string recurrent{};
   std::vector<std::int64_t> recurrent_heads{};
   bool recurrent_by_channel = false;  // Kimi delta attention
   // A part that most models lack: "cross-attention", "attention without a causal mask", "an input
-  // of numbers", "a head that predicts no words". Empty: the model has no such part.
+  // of numbers", "a head that predicts no words". Empty if the model has no such part.
   std::string unusual_part{};
   bool reads_context = false;   // blocks have cross-attention to an encoder's rows
   std::int64_t other_rows = 0;  // rows of a sample beside `sequence_length`: an encoder's, a text's
   bool distances = false;       // trained numbers by distance are added to scores
   bool predicts_words = true;
-  // For a mixture; 0: the model is dense.
+  // The number and width of a mixture's experts; 0 for a dense model.
   std::int64_t experts = 0, expert_width = 0;
   bool expert_biases = false;                // experts' products have biases
   std::optional<std::int64_t> tensors;       // of the model
@@ -61,14 +62,16 @@ struct Facts {
   std::optional<std::int64_t> node_devices;  // of the smallest node; none: there are no nodes
   std::string device = "the device";         // the GPU type's name
   int compute_capability = 0;                // of the GPU, 90 for an H100; 0: unknown
-  // Whether the nodes' memory and NVMe drives, the targets of offload, are described.
+  // Whether the topology describes the nodes' memory and NVMe drives, the targets of offload. None
+  // if unknown.
   std::optional<bool> host_memory, nvme;
-  // By DataType: whether the GPU's data sheet states no peak for it.
+  // Indexed by DataType: true if the GPU's data sheet states no peak rate for the type.
   std::array<bool, kDataTypeCount> without_peak{};
 };
 
 struct Violation {
-  // dotted key of the scenario file: "parallelism.data"; for a pair of keys, the later one
+  // dotted key of the scenario file, such as "parallelism.data"; for a rule about two keys, the
+  // later key
   std::string key;
   std::string code;  // "plan.device-count"
   std::string message;

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// The frameworks that run data parallelism, and their general properties. settings.h has their
+// The frameworks that run data parallelism, and their general properties. settings.h lists their
 // settings.
 namespace stepcast::plan {
 
@@ -21,7 +21,7 @@ inline constexpr Framework kFrameworks[] = {
     Framework::kReference, Framework::kDdp,      Framework::kFsdp1,   Framework::kFsdp2,
     Framework::kDeepSpeed, Framework::kMegatron, Framework::kNanotron};
 
-// How gradients are clipped (training.gradient_clipping; lowering/gradient_clipping.h).
+// The kernels that clip gradients (training.gradient_clipping; lowering/gradient_clipping.h).
 enum class ClippingKernels : std::uint8_t {
   kMultiTensor,     // one kernel for the norms of all tensors
   kTorch,           // torch.nn.utils.clip_grad_norm_: the same; before torch 2.0, tensor by tensor
@@ -35,35 +35,36 @@ struct FrameworkTraits {
   int first_stage, last_stage;   // the ZeRO stages that it supports
   const char* stages = "";       // its behavior as a stage: "keeps full copies, which is stage 0"
   const char* other_stage = "";  // hint for an unsupported stage: "zero_stage: 0, or ..."
-  // Part of PyTorch: uses its checkpoints without reentrant autograd and its optimizers, which can
-  // update tensor by tensor.
+  // The framework is part of PyTorch. It uses PyTorch's checkpoints without reentrant autograd, and
+  // PyTorch's optimizers, which can update tensor by tensor.
   bool of_pytorch = false;
-  // Updates all tensors in one kernel by default (optimizer_implementation).
+  // By default, one kernel updates all tensors (optimizer_implementation).
   bool fused_update = false;
-  // Costs as in papers: no host, no allocator, no context.
+  // Costs are those of papers: no host time, no allocator, no context.
   bool textbook = false;
-  // `plan --frameworks all` includes it.
+  // `plan --frameworks all` includes the framework.
   bool searched_by_default = true;
   bool pipelines = false;  // modeled pipelines
-  // Supports tensor parallelism.
+  // The framework supports tensor parallelism.
   bool tensor_parallel = false;
-  // Supports context parallelism.
+  // The framework supports context parallelism.
   bool context_parallel = false;
-  // Supports expert parallelism.
+  // The framework supports expert parallelism.
   bool expert_parallel = false;
   // With sequence parallelism, a rank keeps its part of a divided layer's input and gathers the
-  // whole again in backward. Gradients of parameters applied to parts of the tokens are summed once
-  // a step (Megatron-LM; nanotron's tp_recompute_allgather).
+  // whole input again in backward. Gradients of parameters that are applied to parts of the tokens
+  // are summed once a step (Megatron-LM; nanotron's tp_recompute_allgather).
   bool gathers_again = false;
-  // Megatron-LM's layers: weights are stored in the products' type, the vocabulary is padded,
-  // dropout and residual sum are one kernel.
+  // The layers are those of Megatron-LM: weights are stored in the type of matrix products, the
+  // vocabulary is padded, and one kernel does dropout and residual sum.
   bool megatron_layers = false;
-  // Queries, keys and values are one product, and so are SwiGLU's two (Megatron-LM's linear_qkv and
-  // linear_fc1, nanotron's qkv_proj and gate_up_proj).
+  // One matrix product computes queries, keys and values, and one computes both inputs of SwiGLU
+  // (Megatron-LM's linear_qkv and linear_fc1, nanotron's qkv_proj and gate_up_proj).
   bool fuses_products = false;
-  // Pipeline stages block on receives, and send when the data is ready.
+  // Pipeline stages block on receives, and send as soon as the data is ready.
   bool blocking_messages = false;
-  // Uses the layer norm of Apex or Transformer Engine, and a loss that overwrites its logits.
+  // The framework uses the layer norm of Apex or Transformer Engine, and a loss that overwrites its
+  // logits.
   bool apex_kernels = false;
   ClippingKernels clipping = ClippingKernels::kMultiTensor;
 };
@@ -104,7 +105,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .tensor_parallel = true,
      .context_parallel = true,
      .expert_parallel = true},
-    // Divided layers are the model's own: Megatron-DeepSpeed's.
+    // The model provides divided layers itself, as in Megatron-DeepSpeed.
     {.name = "deepspeed",
      .first_stage = 0,
      .last_stage = 3,
@@ -149,8 +150,8 @@ constexpr const FrameworkTraits& TraitsOf(Framework framework) {
 }
 constexpr const char* Name(Framework framework) { return TraitsOf(framework).name; }
 
-// Whether the framework is one of PyTorch's FSDPs: it has units, and gradients in the parameters'
-// type.
+// Returns whether the framework is one of PyTorch's FSDPs, which have units and keep gradients in
+// the type of the parameters.
 constexpr bool IsFsdp(Framework framework) {
   return framework == Framework::kFsdp1 || framework == Framework::kFsdp2;
 }

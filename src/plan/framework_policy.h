@@ -10,21 +10,21 @@
 #include "src/plan/request.h"
 
 // Framework-specific decisions that depend on a plan's settings: defaults, and plans that the
-// framework does not support. Each framework's policy is in a file of src/plan/frameworks. Values
-// independent of the plan are in framework_style.h.
+// framework does not support. Each framework's policy is in a file of src/plan/frameworks.
+// framework_style.h has the values that do not depend on the plan.
 namespace stepcast::plan {
 
 class FrameworkPolicy {
  public:
   virtual ~FrameworkPolicy() = default;
 
-  // Sets the defaults of gradient_dtype and reduce_dtype. The parameters' type is already set. Base
-  // class: the parameters' type.
+  // Sets the defaults of gradient_dtype and reduce_dtype; the type of parameters is already set.
+  // The base class uses the type of parameters.
   virtual void SetGradientTypes(const Request& request, Training& training) const;
 
-  // Sets defaults of data_parallel that are specific to the framework or depend on other settings.
-  // The given values and the defaults of all frameworks are already set. `data`: the data-parallel
-  // degree.
+  // Sets the defaults of data_parallel that are specific to the framework or depend on other
+  // settings. Given values and the defaults of all frameworks are already set. `data` is the
+  // data-parallel degree.
   virtual void SetDefaults(const Request& request, const Training& training, std::int64_t data,
                            DataParallel& data_parallel) const;
 
@@ -36,9 +36,10 @@ class FrameworkPolicy {
 
 const FrameworkPolicy& PolicyOf(Framework framework);
 
-// The requested bucket size, if it is in bytes; otherwise null.
+// Returns the requested bucket size if it is in bytes, otherwise null. The request owns the value.
 const Bytes* RequestedBucketSize(const Request& request);
-// torch.nn.parallel.DistributedDataParallel: bucket_cap_mb = 25; c10d's kDefaultFirstBucketBytes.
+// The defaults of torch.nn.parallel.DistributedDataParallel: bucket_cap_mb = 25, and c10d's
+// kDefaultFirstBucketBytes.
 inline constexpr Bytes kDefaultBucket = MiB(25);
 inline constexpr Bytes kDdpFirstBucket = MiB(1);
 

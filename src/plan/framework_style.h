@@ -9,12 +9,12 @@
 #include "src/model/recomputation.h"
 #include "src/plan/framework.h"
 
-// How a framework does things that frameworks do differently. Other code reads these values instead
-// of the framework's name. Each framework's values are in src/plan/frameworks/frameworks.h.
-// Decisions that depend on a plan are in framework_policy.h; name, stages and axes in framework.h.
+// Values for behavior that differs among frameworks. Other code reads these values instead of the
+// framework's name. Each framework's values are in src/plan/frameworks/frameworks.h. Decisions that
+// depend on a plan are in framework_policy.h; name, stages and axes are in framework.h.
 namespace stepcast::plan {
 
-// How a pipeline's passes and messages are run (lowering/stage_messages.h).
+// How a pipeline's passes and messages are executed (lowering/stage_messages.h).
 enum class PipelineEngine : std::uint8_t {
   kBatches,    // batches of sends and receives between passes, or overlapped with them
   kTorch,      // torch.distributed.pipelining: actions, with overlapped sends and no host waits
@@ -36,7 +36,7 @@ enum class MuonKernels : std::uint8_t {
   kDion,      // the package dion, which assembles sharded matrices by all-to-alls
 };
 
-// Storage of gradients between backward and the update.
+// How gradients are stored between backward and the update.
 enum class GradientStore : std::uint8_t {
   kTensors,         // autograd's tensors, to which later micro-batches add
   kMainBuffers,     // permanent buffers in training.gradient_dtype
@@ -60,35 +60,37 @@ enum class HostOptimizer : std::uint8_t {
   kDeepSpeed  // deepspeed.ops.adam.DeepSpeedCPUAdam
 };
 
-// How the framework's recipes implement layers, if the plan's settings do not say.
+// How the framework's recipes implement layers, unless the plan's settings say otherwise.
 struct LayerStyle {
-  // Linear layers are torch.nn.Linear, although the layers are Megatron-LM's.
+  // Linear layers are torch.nn.Linear, although all other layers are Megatron-LM's.
   bool torch_linear = false;
-  // Transformer Engine chooses the attention kernel; on Blackwell, cuDNN's.
+  // Transformer Engine chooses the attention kernel; on Blackwell it chooses cuDNN's.
   bool transformer_engine_attention = false;
-  // Sequence parallelism is PyTorch's, which divides the tokens of each sequence instead of those
-  // of a micro-batch.
+  // Sequence parallelism is PyTorch's, which divides the tokens of each sequence instead of the
+  // tokens of a micro-batch.
   bool divides_sequences = false;
-  // If there are more tensor-parallel ranks than key-value heads, ranks share heads.
+  // If there are more tensor-parallel ranks than key-value heads, several ranks share a head.
   bool shares_heads = false;
-  // Default implementation of norms and rotary positions without `compile`. kEager: PyTorch's own,
-  // whose norm is one kernel since 2.9.
+  // The default implementation of norms and rotary positions without `compile`. kEager is PyTorch's
+  // own implementation, whose norm is one kernel since 2.9.
   model::Implementation norm = model::Implementation::kEager;
   model::Implementation rotary = model::Implementation::kEager;
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
-  // The supported overlap with tensor-parallel collectives; kNone: there is no such setting.
+  // The supported overlap with tensor-parallel collectives. kNone means that there is no such
+  // setting.
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::ContextMethod context_method = model::ContextMethod::kRing;
-  // Context parallelism is torch.distributed.tensor.experimental's: a ring, or gathered keys and
-  // values.
+  // Context parallelism is that of torch.distributed.tensor.experimental: a ring, or gathered keys
+  // and values.
   bool torch_context = false;
-  // Mixtures: whether experts are divided among tensor-parallel ranks unless expert_tensor is
+  // Defaults for mixtures: whether tensor-parallel ranks divide experts if expert_tensor is not
   // given; the products of experts; whether router and permutation are one kernel each; whether the
   // router computes in FP32.
   bool divides_experts = false;
   model::ExpertProducts expert_products = model::ExpertProducts::kGrouped;
   bool fused_router = false, fused_permutation = false, fp32_router = false;
-  // Default of experts.implementation, and the default if ranks divide the experts; none: the same.
+  // The default of experts.implementation, and the default if ranks divide the experts. If the
+  // latter is none, the same default applies.
   model::ExpertImplementation experts = model::ExpertImplementation::kMegatron;
   std::optional<model::ExpertImplementation> shared_out_experts{};
 };
@@ -97,41 +99,45 @@ struct FrameworkStyle {
   Version first_torch{};  // the first PyTorch release that has the framework
   PipelineEngine engine = PipelineEngine::kBatches;
   StageSplit stage_split = StageSplit::kEqual;
-  // Has an optimizer that supports 16-bit states and remainders of master weights.
+  // The framework has an optimizer that supports 16-bit states and stores master weights as
+  // remainders.
   bool precision_aware_optimizer = false;
-  // Why master weights and moments must be FP32; null: they need not be.
+  // The reason why master weights and moments must be FP32; null if other types are allowed.
   const char* fp32_states = nullptr;
   bool lamb = false;  // supports LAMB
-  // Supports optimizers of other libraries: 8-bit AdamW; Lion and Adafactor.
+  // Whether the framework supports optimizers of other libraries: 8-bit AdamW; Lion and Adafactor.
   bool adamw_8bit = false, lion_and_adafactor = false;
   MuonKernels muon = MuonKernels::kNone;
-  // Can update each parameter, and free its gradient, as soon as the gradient is reduced.
+  // The framework can update each parameter, and free its gradient, as soon as the gradient is
+  // reduced.
   bool optimizer_in_backward = false;
-  // Its optimizer sees parameters as vectors: a flat parameter or part of one, or part of a flat
-  // partition (FSDP1, DeepSpeed's ZeRO).
+  // The framework's optimizer sees parameters as vectors: a flat parameter or part of one, or part
+  // of a flat partition (FSDP1, DeepSpeed's ZeRO).
   bool flattens = false;
-  // Parameters are DTensors, which kernels of other libraries cannot read (fully_shard).
+  // Parameters are DTensors (fully_shard), which kernels of other libraries cannot read.
   bool distributed_tensors = false;
   LossScaler loss_scaler = LossScaler::kNone;
   HostOptimizer host_optimizer = HostOptimizer::kTorch;
   GradientStore gradients = GradientStore::kTensors;
   // Gradients are already FP32 when they are clipped.
   bool clips_in_fp32 = false;
-  // Casts FP32 weights to the compute type at each use (torch.autocast).
+  // The framework casts FP32 weights to the compute type at each use (torch.autocast).
   bool autocast = false;
-  // `compile` makes one graph of the whole model instead of one per block.
+  // `compile` makes one graph of the whole model instead of one graph per block.
   bool compiles_whole_model = false;
-  // Also divides layers of mixtures among ranks.
+  // Tensor parallelism also divides the layers of mixtures.
   bool divides_mixtures = false;
-  // Supports adapters of divided layers; supports sharding of frozen parameters at stage 3.
+  // Whether the framework supports adapters of divided layers, and sharding of frozen parameters at
+  // stage 3.
   bool divides_adapters = false;
   bool shards_frozen = false;
-  // CUDA_DEVICE_MAX_CONNECTIONS in its recipes, which affects the order of kernels; 0: not set.
+  // The value of CUDA_DEVICE_MAX_CONNECTIONS in the framework's recipes, which affects the order of
+  // kernels. 0: the recipes do not set it.
   std::int64_t connections = 0;
 
   LayerStyle layers{};
-  // Whose layers the model has if tensor parallelism divides it or a pipeline splits it into
-  // stages; none: the framework's own.
+  // The framework whose layers a model uses if tensor parallelism divides the model or a pipeline
+  // splits it into stages. None: the framework's own.
   std::optional<Framework> divided_layers{};
 };
 

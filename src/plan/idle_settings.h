@@ -10,14 +10,14 @@
 
 namespace stepcast::plan {
 
-// Whether the loss is scaled and gradients are checked for overflow (LossScaler). PyTorch's
+// Returns whether the loss is scaled and gradients are checked for overflow (LossScaler). PyTorch's
 // GradScaler requires FP32 gradients (torch/amp/grad_scaler.py, _unscale_grads_).
 bool ScalesLoss(const Plan& plan);
 
-// Warnings about settings that differ from their defaults but have no effect in the complete plan.
-// The reason comes from the setting's row (Setting::idle), or the model's layers run the same
-// kernels as by default. The request must be legal on `devices`, and `plan` its completion. Builds
-// the model's layers once for each given setting of layers.
+// Returns warnings about settings that differ from their defaults but have no effect in the
+// complete plan. Either the setting's row states why (Setting::idle), or the model's layers run the
+// same kernels as by default. The request must be legal on `devices`, and `plan` must be the
+// completed request. The function builds the model's layers once for each given setting of layers.
 std::vector<std::string> IdleSettings(const Request& request, const Plan& plan,
                                       const model::Model& model, std::int64_t devices,
                                       const ModelBlocks& blocks);

@@ -9,10 +9,10 @@
 #include "gtest/gtest.h"
 #include "src/plan/legality.h"
 
-// Helpers for tests of rules.
+// Helpers for tests of the legality rules.
 namespace stepcast::plan {
 
-// A legal request. Each case changes it.
+// Returns a legal request. Each test case changes one thing in the request.
 inline Request Legal() {
   Request request;
   request.sequence_length = 1024;
@@ -37,7 +37,7 @@ inline Facts EightDevices() {
   return facts;
 }
 
-// A change that makes the request break one rule.
+// A change that makes the request break exactly one rule.
 struct Case {
   std::function<void(Request&)> change;
   std::string key;

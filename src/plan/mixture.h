@@ -16,22 +16,22 @@ struct Mixture {
   model::ExpertProducts products = model::ExpertProducts::kGrouped;
   DataType dispatch_dtype = DataType::kBf16;  // of rows on their way to experts
   DataType router_dtype = DataType::kBf16;
-  // The largest number of nodes that a token's experts may be on; 0: no limit.
+  // The largest number of nodes that may hold one token's experts; 0: no limit.
   std::int64_t node_limit = 0;
   bool fused_router = true;
   bool fused_permutation = true;
   bool fused_rows = false;
-  // Rows of the rank with the most rows, relative to the mean over all ranks.
+  // The number of rows of the rank with the most rows, relative to the mean over all ranks.
   double imbalance = 1;
-  // The largest number of rows of an expert, relative to the mean; further rows are dropped. With
-  // pad_to_capacity every expert always computes this many rows, including empty ones.
+  // The largest number of rows of an expert, relative to the mean. Further rows are dropped. With
+  // pad_to_capacity, every expert always computes this many rows, including empty ones.
   std::optional<double> capacity_factor{};
   bool pad_to_capacity = false;
-  // DeepSpeed's layer: the smallest number of rows per expert for each rank's tokens.
+  // DeepSpeed's layer: the smallest number of rows of an expert for the tokens of one rank.
   std::int64_t min_capacity = 4;
-  // Forward and backward of two micro-batches run in turns, so that one's exchanges overlap the
-  // other's kernels (parallel::Combined). delay_weight_gradients moves weight-gradient products
-  // after exchanges that do not need them.
+  // Forward of one micro-batch and backward of another alternate, so that the exchanges of one
+  // overlap the kernels of the other (parallel::Combined). delay_weight_gradients moves the
+  // products for weight gradients after exchanges that do not need them.
   bool overlap_communication = false;
   bool delay_weight_gradients = false;
   // Shared experts run on a separate stream during the exchanges.

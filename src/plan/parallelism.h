@@ -12,30 +12,32 @@ namespace stepcast::parallel {
 struct PipelineSchedule;
 }  // namespace stepcast::parallel
 
-// The section `parallelism`: the request as given, and the complete settings. settings.h has keys,
-// values and documentation.
+// The section `parallelism` of a scenario: the request as given, and the complete settings.
+// settings.h lists keys, values and documentation.
 namespace stepcast::plan {
 
-// Ranks along each axis of the grid, and the pipeline's settings.
+// The number of ranks along each axis of the grid, and the pipeline's settings.
 struct Parallelism {
   std::int64_t data = 1;
   std::int64_t tensor = 1;
   std::int64_t pipeline = 1;
   std::int64_t context = 1;
-  // Ranks that have different experts of a mixture, and ranks that each have a part of every
-  // expert. Expert parallelism reuses the ranks of the other axes (parallel::Grids).
+  // The number of ranks that hold different experts of a mixture, and the number of ranks that each
+  // hold a part of every expert. Expert parallelism reuses the ranks of the other axes
+  // (parallel::Grids).
   std::int64_t expert = 1;
   std::int64_t expert_tensor = 1;
   std::int64_t expert_near = 1;  // model::ExpertParallel::near
   // Context parallelism: how a rank's queries reach all keys and, with `hierarchical`, how many
-  // neighboring ranks divide heads.
+  // neighboring ranks divide the heads.
   model::ContextMethod context_method = model::ContextMethod::kRing;
   std::int64_t context_inner = 1;
-  // Tensor parallelism: tokens are divided between the divided regions.
+  // Tensor parallelism: the ranks divide the tokens between the regions in which they divide
+  // layers.
   bool sequence_parallel = false;
   // Pipelines: the order of passes (ScheduleOf, pipeline.h), the number of model chunks per stage,
-  // and the number of blocks per chunk, in layer order. A schedule read from a file is `listed`,
-  // under the file's name.
+  // and the number of blocks per chunk, in layer order. A schedule that was read from a file is
+  // `listed`, and `schedule` is the file's name.
   std::string schedule = "sequential";
   std::shared_ptr<const parallel::PipelineSchedule> listed = nullptr;
   bool splits_backward = false;  // the schedule has separate passes for input gradients
@@ -56,17 +58,19 @@ struct ParallelismRequest {
   std::optional<std::int64_t> context_inner;
   std::optional<bool> sequence_parallel;
   std::optional<std::string> schedule;
-  // A schedule read from a file; `schedule` has its name.
+  // A schedule that was read from a file; `schedule` is the file's name. Null if the schedule is
+  // not from a file.
   std::shared_ptr<const parallel::PipelineSchedule> listed_schedule;
   std::optional<std::int64_t> virtual_stages;
   std::optional<std::int64_t> microbatch_group_size_per_vp_stage;
   std::optional<std::vector<std::int64_t>> stage_layers;
-  // Equal parts count the embedding, or the head with the loss, as a block.
+  // If true, the embedding, or the head with the loss, counts as a block when blocks are divided
+  // into equal parts.
   std::optional<bool> account_for_embedding_in_pipeline_split;
   std::optional<bool> account_for_loss_in_pipeline_split;
 
-  // Ranks that hold one replica: the product of all axes but data. Ranks of these axes and of data
-  // divide the experts.
+  // Returns the number of ranks that hold one replica: the product of all axes except data. Experts
+  // are divided among ranks of these axes and of data.
   std::int64_t ranks_per_replica() const {
     return tensor.value_or(1) * pipeline.value_or(1) * context.value_or(1);
   }

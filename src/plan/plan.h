@@ -15,7 +15,8 @@
 #include "src/plan/training.h"
 
 // How the model is trained: the scenario's `training`, `parallelism`, `experts`, `data_parallel`
-// and `software` sections with every default filled in. Keys and defaults: docs/formats.md.
+// and `software` sections with every default filled in. docs/formats.md documents keys and
+// defaults.
 namespace stepcast::plan {
 
 // The newest versions whose rules are known.
@@ -25,9 +26,10 @@ struct Software {
   Version torch = kNewestTorch;
   Version nccl = kNewestNccl;
   Version driver = kNewestDriver;  // NVIDIA's: 570.86 is {570, 86}
-  // PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (memory/caching_allocator.h).
+  // Whether PYTORCH_CUDA_ALLOC_CONF is expandable_segments:True (memory/caching_allocator.h).
   bool expandable_segments = false;
-  // CUDA_DEVICE_MAX_CONNECTIONS, the device's queues; 1 if Megatron-LM sets it, otherwise CUDA's 8.
+  // The number of the device's queues (CUDA_DEVICE_MAX_CONNECTIONS): 1 if Megatron-LM sets it,
+  // otherwise CUDA's default of 8.
   std::int64_t cuda_device_max_connections = 8;
   friend bool operator==(const Software&, const Software&) = default;
 };
@@ -41,24 +43,26 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// The type in which kernels read parameters and write gradients: 16 bits for 8- and 4-bit products,
-// 32 for those that round to TF32.
+// Returns the type in which kernels read parameters and write gradients: 16 bits for products with
+// 8 or 4 bits, and 32 bits for products in TF32.
 constexpr DataType ComputeType(DataType precision) {
   if (precision == DataType::kTf32) return DataType::kFp32;
   return IsQuantized(precision) ? DataType::kBf16 : precision;
 }
 
-// Number of ranks that sum their gradients (parallel::kGradients), and that shard one copy of the
-// states (parallel::kStates).
+// These functions return the number of ranks that sum their gradients (parallel::kGradients), and
+// the number that shard one copy of the states (parallel::kStates).
 std::int64_t GradientRanks(const Plan& plan);
 std::int64_t ShardRanks(const Plan& plan);
 
-// Whether the optimizer keeps master weights, whole or as remainders. Never with FP32 parameters.
+// Returns whether the optimizer keeps master weights, whole or as remainders. With FP32 parameters,
+// it keeps none.
 bool KeepsMasterWeights(const Training& training);
-// The type of the values that the optimizer updates: FP32 master weights, otherwise the parameters.
+// Returns the type of the values that the optimizer updates: FP32 if there are master weights,
+// otherwise the type of parameters.
 DataType UpdatedType(const Training& training);
 
-// Bytes of master weights per parameter; 0: there are none.
+// Returns the bytes of master weights per parameter; 0 if there are none.
 std::int64_t MasterBytesPerParameter(const Training& training);
 
 // Only for optimizers with equal moments (HasEqualMoments).
@@ -68,36 +72,38 @@ std::int64_t MasterBytesPerParameter(const Training& training);
 // Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1), 4 with PyTorch's own optimizer, 6 with
 // bf16 moments and remainders.
 std::int64_t OptimizerBytesPerParameter(const Training& training);
-// A lower bound of the same for any optimizer, including those with unequal moments.
+// Returns a lower bound of OptimizerBytesPerParameter for any optimizer, including those with
+// unequal moments.
 std::int64_t LeastOptimizerBytesPerParameter(const Training& training);
 
-// The same as arrays of one type with one number per parameter: master weights first, then moments.
-// If the types differ, as many 16-bit arrays as have the same size.
+// The persistent optimizer state as arrays of one type, each with one number per parameter: master
+// weights first, then moments. If the types differ, the state is represented by 16-bit arrays of
+// the same total size.
 struct OptimizerArrays {
   std::int64_t count = 0;
   DataType type = DataType::kFp32;
 };
 OptimizerArrays OptimizerArraysOf(const Training& training);
-// Whether all states have the type of the updated values, which execution requires.
+// Returns whether all states have the type of the updated values, which execution requires.
 bool HasStatesOfUpdatedType(const Training& training);
 
-// Megatron-LM's precision-aware optimizer, which supports 16-bit states and reads 16-bit main
-// gradients directly (megatron/core/optimizer/optimizer_config.py).
+// Returns whether the optimizer is Megatron-LM's precision-aware optimizer, which supports 16-bit
+// states and reads 16-bit main gradients directly (megatron/core/optimizer/optimizer_config.py).
 bool IsPrecisionAware(const Training& training);
 
-// The framework whose layers the model has. DeepSpeed has none: divided or pipelined layers under
-// it are Megatron-LM's (Megatron-DeepSpeed).
+// Returns the framework whose layers the model uses. DeepSpeed has no layers of its own: under
+// DeepSpeed, divided or pipelined layers are Megatron-LM's (Megatron-DeepSpeed).
 Framework LayersOf(const Plan& plan);
 
-// The options of the model's work for one micro-batch on one rank.
+// Returns the options that determine the model's work for one micro-batch on one rank.
 model::WorkOptions WorkOptionsOf(const Plan& plan);
 
-// The type in which backward writes gradients: the parameters', or gradient_dtype if that is
-// smaller.
+// Returns the type in which backward writes gradients: the type of parameters, or gradient_dtype if
+// that is smaller.
 DataType WrittenGradientType(const Training& training);
 
-// Whether gradients accumulate in a larger type than backward writes. The accumulators then exist
-// besides the gradients ("FP32 gradient accumulation": 4 more bytes per parameter).
+// Returns whether gradients accumulate in a larger type than backward writes. The accumulators then
+// exist in addition to the gradients ("FP32 gradient accumulation": 4 more bytes per parameter).
 bool AccumulatesApart(const Training& training);
 
 }  // namespace stepcast::plan

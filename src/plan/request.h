@@ -26,8 +26,8 @@ struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest, Mixtu
   std::optional<int> compute_capability;     // of the cluster's GPUs, 90 for an H100; none: unknown
 };
 
-// The requested pipeline schedule, with defaults. Without a pipeline, every stage is the whole
-// model: one chunk.
+// The requested pipeline schedule, with defaults. Without a pipeline, the whole model is one stage
+// with one chunk.
 struct RequestedSchedule {
   std::string name;
   const parallel::NamedSchedule* named = nullptr;  // nullptr: from a file
@@ -36,21 +36,24 @@ struct RequestedSchedule {
 };
 RequestedSchedule ScheduleOf(const Request& request);
 
-// The schedule whose stages run groups of micro-batches chunk by chunk.
+// The name of the schedule whose stages run groups of micro-batches chunk by chunk.
 inline constexpr const char* kInterleaved = "interleaved_1f1b";
-// The number of micro-batches per group (parallel/pipeline_schedule.h) in a step of
-// `micro_batches`: as requested, otherwise the number of stages. For torch.distributed.pipelining,
-// the smallest number from there on that makes max(1, floor(M / P)) equal groups.
+// Returns the number of micro-batches per group (parallel/pipeline_schedule.h) in a step of
+// `micro_batches`: the requested number, otherwise the number of stages. For
+// torch.distributed.pipelining, the result is the smallest number that is not below this and makes
+// max(1, floor(M / P)) equal groups.
 std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batches);
 
 // The parts of a model that a pipeline divides among its stages.
 struct ModelBlocks {
   std::int64_t count = 1;
   bool has_ends = true;  // there are an embedding and a head
-  // Weights in matrix products, if all blocks have the same number; 0: unknown.
+  // The number of weights in matrix products of one block and of the head, if all blocks have the
+  // same number; 0: unknown.
   std::int64_t of_block = 0, of_head = 0;
   bool mixture = false;  // blocks have experts
-  // For a mixture whose router chooses groups of experts first (model::Experts); 0: it does not.
+  // The numbers for a mixture whose router first chooses groups of experts (model::Experts); 0 if
+  // the router does not.
   std::int64_t expert_groups = 0, groups_per_token = 0;
   // Features that not every attention kernel supports: sinks; values of another size than keys;
   // chunks.
@@ -58,47 +61,48 @@ struct ModelBlocks {
   bool distances = false;  // trained numbers by distance are added to scores
 };
 
-// The number of the model's blocks in each of `chunks` chunks: as requested, or equal parts, in
-// which the embedding and the head count as blocks if the request says so. fsdp2: torchtitan's
-// parts, which differ by at most one. nanotron: parts with about equal weights. Empty: the blocks
-// do not divide.
+// Returns the number of the model's blocks in each of `chunks` chunks. The numbers are as
+// requested, or equal parts in which the embedding and the head count as blocks if the request says
+// so. fsdp2: torchtitan's parts, which differ by at most one. nanotron: parts with about equal
+// weights. Empty if the blocks cannot be divided.
 std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlocks& model,
                                         std::int64_t chunks);
 
-// The data-parallel degree: as requested, otherwise the devices over the other axes. Nothing if
-// they do not divide, or neither is known.
+// Returns the data-parallel degree: as requested, otherwise the number of devices divided by the
+// other axes. Returns none if the devices cannot be divided, or if neither is known.
 std::optional<std::int64_t> DataDegree(const Request& request, std::optional<std::int64_t> devices);
 
-// Storage type of frozen parameters. The precision must be known.
+// Returns the storage type of frozen parameters. The precision must be known.
 DataType FrozenType(const Request& request);
-// Storage type of trained parameters on a rank.
+// Returns the storage type of trained parameters on a rank.
 DataType ParameterType(const Request& request);
 
-// Whether the forward runs under torch.autocast instead of the framework's own casts.
+// Returns whether the forward runs under torch.autocast instead of the framework's own casts.
 inline bool RunsAutocast(const Request& request) {
   return request.mixed_precision.value_or(MixedPrecision::kFsdp) == MixedPrecision::kAutocast;
 }
 
-// The optimizer's storage besides parameters, and the type of its moments.
+// The states that the optimizer stores in addition to parameters: its master weights, and the type
+// of its moments.
 struct OptimizerStates {
   MasterWeights master_weights = MasterWeights::kFp32;
   DataType type = DataType::kFp32;
 };
 OptimizerStates OptimizerStatesOf(const Request& request);
-// The implementation of its update. The framework must be known.
+// Returns the implementation of the optimizer's update. The framework must be known.
 OptimizerImplementation OptimizerImplementationOf(const Request& request);
 
-// The plan with every default filled in. The request must be legal (legality.h) on a cluster of
-// `devices`.
+// Returns the plan with every default filled in. The request must be legal (legality.h) on a
+// cluster of `devices`.
 Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& model = {});
 
-// parallelism.expert_tensor, or the framework's default for a mixture.
+// Returns parallelism.expert_tensor, or the framework's default for a mixture.
 std::int64_t ExpertTensorOf(const Request& request, bool mixture);
 
-// experts.implementation, or the framework's default. The framework must be known.
+// Returns experts.implementation, or the framework's default. The framework must be known.
 model::ExpertImplementation ImplementationOf(const Request& request);
 
-// parallelism.context_method, or the framework's default.
+// Returns parallelism.context_method, or the framework's default.
 model::ContextMethod ContextMethodOf(const Request& request);
 
 }  // namespace stepcast::plan

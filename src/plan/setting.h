@@ -24,10 +24,11 @@ namespace stepcast::plan {
 
 struct Plan;
 
-// How a framework supports a setting.
+// A framework that supports a setting, and where the setting has an effect.
 struct SettingUse {
   Framework framework = Framework::kReference;
-  // ZeRO stages at which it has an effect; first > last: accepted without effect.
+  // The ZeRO stages at which the setting has an effect. If first > last, the setting is accepted
+  // without effect.
   int first_stage = 0, last_stage = 3;
   const char* note = "";  // for documents: "with overlap"
 
@@ -36,12 +37,12 @@ struct SettingUse {
 
 // The framework has the setting at stages first to last.
 SettingUse At(Framework framework, int first, int last, const char* note = "");
-// The framework has it at every stage.
+// The framework has the setting at every stage.
 SettingUse Of(Framework framework, const char* note = "");
-// A setting specific to one framework: `reference` accepts it without effect.
+// The framework `reference` accepts a setting of another framework, without effect.
 SettingUse TakenByReference();
 
-// The frameworks that have a setting. Empty: every framework, at every stage.
+// The frameworks that have a setting. If empty, every framework has the setting at every stage.
 class SettingUses {
  public:
   SettingUses();
@@ -56,7 +57,7 @@ class SettingUses {
   std::vector<SettingUse> uses_;
 };
 
-// The notation of a value, and its members.
+// The types of settings: how a value is written in the file, and which members hold it.
 template <typename Given, typename Kept>
 struct SwitchSetting {
   std::optional<bool> Given::*given;
@@ -73,12 +74,13 @@ template <typename Given, typename Kept>
 struct WordSetting {
   std::vector<std::string_view> words;
   bool (*is_given)(const Given& given);
-  // its index in `words`; none: not given
+  // `word` is an index into `words`; none: the setting is not given
   void (*give)(Given& given, std::optional<std::size_t> word);
   void (*apply)(const Given& given, Kept& kept);  // requires that it is given
   std::string_view (*name)(const Kept& kept);
 };
-// A special notation. The reader and the resolved scenario handle it by key.
+// A setting with a special notation. The reader and the resolved scenario handle the notation by
+// key.
 template <typename Given>
 struct OwnSetting {
   bool (*is_given)(const Given& given);
@@ -94,26 +96,30 @@ struct Setting {
   const char* key;  // "bucket_size"
   SettingType<Given, Kept> type;
   bool required = false;
-  // The setting defines the job (what is trained or measured), not how it runs. Plans with
-  // different values answer different questions, so a search keeps the value. Required settings
-  // also define the job.
+  // Whether the setting defines the job (what is trained or measured), not how the job runs. Plans
+  // with different values answer different questions, so a search keeps the value. Required
+  // settings also define the job.
   bool of_task = false;
-  // No default: gcc 12 fails on one of this type in a template.
+  // This member has no default because gcc 12 fails on a default of this type in a template.
   SettingUses uses;
-  // No effect on layer lists, whose times and activations are given.
+  // Whether the setting has no effect on layer lists, whose times and activations are given.
   bool of_architectures = false;
-  // Predicate of the architectures that it affects (null: all), and the name of what the others
-  // lack.
+  // Returns whether the setting affects an architecture; null: it affects all. `needed` names what
+  // the other architectures lack.
   bool (*had_by)(const model::Architecture& architecture) = nullptr;
   std::string_view needed = "";
-  // The degree of `parallelism` that must exceed 1 for it to have an effect; empty: none.
+  // The degree of `parallelism` that must exceed 1 for the setting to have an effect; empty: there
+  // is none.
   std::string_view without = "";
-  // Reason why it has no effect in a complete plan, such as "with framework reference"; empty: it
-  // has one. Null: it has an effect in every plan of the frameworks that have it.
+  // Returns why the setting has no effect in a complete plan, such as "with framework reference";
+  // empty: it has an effect. A null function means that the setting has an effect in every plan of
+  // the frameworks that have it.
   std::string_view (*idle)(const Plan& plan) = nullptr;
-  // Whether the resolved scenario shows it; null: whenever it has an effect.
+  // Returns whether the resolved scenario shows the setting; null: it is shown whenever it has an
+  // effect.
   bool (*shown)(const Kept& kept) = nullptr;
-  // The setting of the same section that other frameworks have for this; empty: none.
+  // The setting of the same section that other frameworks have for the same purpose; empty: there
+  // is none.
   std::string_view elsewhere = "";
   const char* values;         // for documents, in Markdown
   const char* default_value;  // for documents, in Markdown
@@ -145,7 +151,7 @@ struct Setting {
         type);
   }
 
-  // Replaces the default by the given value: switches, counts and words.
+  // Replaces the default by the given value, for switches, counts and words.
   void ApplyGiven(const Given& request, Kept& plan) const {
     if (!IsGiven(request)) return;
     std::visit(
@@ -163,7 +169,8 @@ struct Setting {
 template <typename Owner, typename Value>
 Owner OwnerOf(Value Owner::*member);
 
-// The words of an enumeration, in the order in which messages list them.
+// Returns a setting whose values are the words of an enumeration, in the order in which messages
+// list them.
 template <auto given, auto kept, auto... values>
 auto Words() {
   using Given = decltype(OwnerOf(given));
@@ -189,7 +196,7 @@ auto OwnNotation() {
                            [](Given& request) { (request.*given).reset(); }};
 }
 
-// nullptr: there is no row with this key.
+// Returns the row with this key, or nullptr if there is none.
 template <typename Rows>
 auto FindSetting(const Rows& rows, std::string_view key) -> decltype(&rows[0]) {
   for (const auto& setting : rows) {

@@ -12,13 +12,13 @@
 #include "src/model/recomputation.h"
 #include "src/model/sample_lengths.h"
 
-// The section `training`: the request as given, and the complete settings. settings.h has keys,
-// values and documentation.
+// The section `training` of a scenario: the request as given, and the complete settings. settings.h
+// lists keys, values and documentation.
 namespace stepcast::plan {
 
-// The host's work in a training step besides launching kernels.
+// The work of the host in a training step, in addition to launching kernels.
 
-// `training.data_loading`: torch.utils.data.DataLoader.
+// The mapping `training.data_loading`, which describes a torch.utils.data.DataLoader.
 struct DataLoading {
   Time time;                   // time of one process to make a rank's micro-batch
   std::int64_t workers = 0;    // processes per rank; 0: the rank's own process
@@ -28,11 +28,13 @@ struct DataLoading {
   friend bool operator==(const DataLoading&, const DataLoading&) = default;
 };
 
-// When training continues: once the state is in storage, or once it is in host memory.
+// When training continues after a checkpoint starts: once the state is in storage (sync), or once
+// it is in host memory (async).
 enum class CheckpointMode : std::uint8_t { kSync, kAsync };
 const char* Name(CheckpointMode mode);  // "sync"
 
-// `training.checkpoint_saving`: a step's part of its cost, averaged over many steps.
+// The mapping `training.checkpoint_saving`. A forecast step includes its part of the cost, averaged
+// over many steps.
 struct CheckpointSaving {
   std::int64_t every = 1000;  // steps
   CheckpointMode mode = CheckpointMode::kSync;
@@ -43,51 +45,54 @@ struct CheckpointSaving {
 enum class Optimizer : std::uint8_t {
   kAdamW,
   kSgd,
-  // Layer-wise rates by the norms of whole tensors (You et al. 2019, arXiv 1904.00962), as Apex's
-  // FusedLAMB computes it.
+  // Layer-wise rates from the norms of whole tensors (You et al. 2019, arXiv 1904.00962), as Apex's
+  // FusedLAMB computes them.
   kLamb,
-  // AdamW with 8-bit moments (Dettmers et al. 2021, arXiv 2110.02861), from bitsandbytes or, for
-  // DTensors, from torchao.
+  // AdamW with 8-bit moments (Dettmers et al. 2021, arXiv 2110.02861), as implemented by
+  // bitsandbytes or, for DTensors, by torchao.
   kAdamW8bit,
-  // The sign of a momentum (Chen et al. 2023, arXiv 2302.06675), as bitsandbytes computes it.
+  // An update by the sign of a momentum (Chen et al. 2023, arXiv 2302.06675), as bitsandbytes
+  // computes it.
   kLion,
-  // Second moments of a matrix as sums of rows and columns (Shazeer and Stern 2018, arXiv
-  // 1804.04235), as computed by transformers.
+  // Second moments of a matrix, kept as sums of rows and columns (Shazeer and Stern 2018, arXiv
+  // 1804.04235), as transformers computes them.
   kAdafactor,
-  // Matrices of blocks move by an orthogonalized momentum (Jordan 2024; Liu et al. 2025, arXiv
-  // 2502.16982); AdamW updates everything else.
+  // The matrices of blocks are updated by an orthogonalized momentum (Jordan 2024; Liu et al. 2025,
+  // arXiv 2502.16982); AdamW updates everything else.
   kMuon,
 };
-// Whether every parameter has the same number of moments, of one type. For the other optimizers see
-// optimizer_states.h.
+// Returns whether every parameter has the same number of moments, all of one type. For the other
+// optimizers, see optimizer_states.h.
 constexpr bool HasEqualMoments(Optimizer optimizer) {
   return optimizer != Optimizer::kAdamW8bit && optimizer != Optimizer::kAdafactor &&
          optimizer != Optimizer::kMuon;
 }
-// Whether the update uses kernels of the optimizer's own library, tensor by tensor. There is then
-// no choice of OptimizerImplementation.
+// Returns whether the update uses kernels of the optimizer's own library, tensor by tensor. There
+// is then no choice of OptimizerImplementation.
 constexpr bool HasOwnKernels(Optimizer optimizer) {
   return optimizer == Optimizer::kAdamW8bit || optimizer == Optimizer::kLion ||
          optimizer == Optimizer::kAdafactor;
 }
-// Moments per parameter, read and written by an update. Only for optimizers with equal moments.
+// Returns the number of moments per parameter that an update reads and writes. Only for optimizers
+// with equal moments.
 constexpr std::int64_t MomentsOf(Optimizer optimizer) {
   return optimizer == Optimizer::kSgd || optimizer == Optimizer::kLion ? 1 : 2;
 }
-// Storage of an optimizer besides 16-bit parameters so that small changes are not lost: nothing; an
-// FP32 copy of each; or the 16 bits of FP32 that BF16 lacks, which with the parameter form that
-// copy (Transformer Engine's FusedAdam, store_param_remainders).
+// The data that an optimizer stores in addition to 16-bit parameters, so that small changes are not
+// lost. It is nothing, an FP32 copy of each parameter, or the 16 bits that BF16 lacks. With the
+// parameter, these bits form the FP32 value (Transformer Engine's FusedAdam,
+// store_param_remainders).
 enum class MasterWeights : std::uint8_t { kNone, kFp32, kFp16Remainder };
-// How the framework runs the update: one kernel over all tensors, the multi-tensor chain with a
-// temporary copy of all tensors, or that chain for one tensor after the other.
+// How the framework runs the update: one kernel over all tensors, a chain of multi-tensor kernels
+// with a temporary copy of all tensors, or the same chain for each tensor separately.
 enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
 
 // The points at which the training loop reads a value from the device (a loss, a norm, a step
 // counter), so that the host waits for all work issued on the compute stream. They are: nowhere, at
-// the end of each step, before each update, or after the backward of each micro-batch. kPhase:
-// waits for all streams after every forward, every backward and the update, like synchronizing
-// timers (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0). kLaunch: waits after every
-// kernel, copy and collective (CUDA_LAUNCH_BLOCKING=1).
+// the end of each step, before each update, or after the backward of each micro-batch. kPhase: the
+// host waits for all streams after every forward, every backward and the update, like synchronizing
+// timers (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0). kLaunch: the host waits after
+// every kernel, copy and collective (CUDA_LAUNCH_BLOCKING=1).
 enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch, kPhase, kLaunch };
 
 const char* Name(Optimizer optimizer);
@@ -95,9 +100,9 @@ const char* Name(OptimizerImplementation implementation);
 const char* Name(MasterWeights master_weights);
 const char* Name(HostWaits waits);
 
-// How sequences are made from samples of different lengths: several samples fill a sequence; each
-// is a sequence, padded to the longest of its micro-batch; or, in addition, samples of similar
-// length are trained together, so that none is padded.
+// How sequences are made from samples of different lengths. kPacked: several samples fill a
+// sequence. kPadded: each sample is a sequence, padded to the longest of its micro-batch.
+// kByLength: in addition, samples of similar length are trained together, so that none is padded.
 enum class Batching : std::uint8_t { kPacked, kPadded, kByLength };
 const char* Name(Batching batching);
 
@@ -107,10 +112,10 @@ struct Lengths {
   friend bool operator==(const Lengths&, const Lengths&) = default;
 };
 
-// cuBLAS's workspace with `deterministic`: CUBLAS_WORKSPACE_CONFIG=:4096:8.
+// The size of cuBLAS's workspace with `deterministic`: CUBLAS_WORKSPACE_CONFIG=:4096:8.
 inline constexpr Bytes kDeterministicWorkspace = Bytes(8 * (4 << 20));
 
-// The defaults here hold for all frameworks.
+// The complete settings. The defaults here hold for all frameworks.
 struct Training {
   std::int64_t sequence_length = 0;
   std::int64_t micro_batch_size = 0;
@@ -142,7 +147,7 @@ struct Training {
   bool repeat_kv = false;          // model::WorkOptions
   bool sinks_fallback = false;     // see plan.cc
   std::int64_t masked_tokens = 0;  // model::WorkOptions
-  // Sample lengths, if they differ from the sequence length. `document_length` is shorthand for
+  // The sample lengths, if they differ from the sequence length. `document_length` is shorthand for
   // packed samples of one length.
   std::optional<Lengths> lengths{};
   std::int64_t document_length = 0;
@@ -152,10 +157,11 @@ struct Training {
   bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
   std::int64_t make_vocab_size_divisible_by = 128;    // megatron: multiple for a rank's vocabulary
   model::Lora lora{};                                 // adapters, if its rank is not 0
-  // Derived: kernels compute in fewer bits than parameters have, and the framework does not cast
-  // them (ddp; fsdp1 if mixed_precision says so).
+  // Derived: true if kernels compute in fewer bits than parameters have and the framework does not
+  // cast the parameters (ddp; fsdp1 if mixed_precision says so).
   bool autocast = false;
-  // Largest norm of all gradients together; larger gradients are scaled down before the update.
+  // The largest norm of all gradients together; larger gradients are scaled down before the update.
+  // None: no clipping.
   std::optional<double> gradient_clipping;
   bool deterministic = false;  // lowering/step_parts.h
   std::optional<DataLoading> data_loading;
@@ -165,15 +171,16 @@ struct Training {
   bool dispatch_known = true;  // false: no source states it, and forecasts omit it
   friend bool operator==(const Training&, const Training&) = default;
 
-  // Whether sequences have the samples' lengths, so that micro-batches differ, up to
-  // `sequence_length`.
+  // Returns whether sequences have the lengths of samples, so that micro-batches differ in length,
+  // up to `sequence_length`.
   bool has_padded_lengths() const { return lengths && lengths->batching != Batching::kPacked; }
-  // Lengths of the documents that fill sequences; empty: a sequence is one document.
+  // Returns the lengths of the documents that fill sequences; empty if each sequence is one
+  // document.
   model::SampleLengths documents() const;
 };
 
-// Whether Transformer Engine's layers are used: for their norms, for casts to 8 or 4 bits, or for
-// user buffers.
+// Returns whether Transformer Engine's layers are used: for their norms, for casts to 8 or 4 bits,
+// or for user buffers.
 bool HasTransformerEngine(const Training& training);
 
 struct TrainingRequest {

@@ -2,7 +2,8 @@
 
 #include <string_view>
 
-// Features of earlier releases that were removed. A file that uses one gets an error that names it.
+// Features of earlier releases that were removed. A file that uses such a feature gets an error
+// that names the feature.
 namespace stepcast::plan {
 
 struct Withdrawn {

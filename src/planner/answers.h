@@ -27,11 +27,13 @@ Settings ToSettings(const std::string& text);
 struct EvaluationList {
   std::int64_t count = 0;
   std::function<std::string(std::int64_t index)> item;  // called from several threads at once
-  // The store's key for an item's result; null: the item itself.
+  // Returns the store's key for an item's result. Null: the item itself is the key.
   std::function<std::string(std::int64_t index)> key{};
-  // Called once per item, in any order, never from two threads at once. Return false to stop.
+  // Receives an item's result. Called once per item, in any order, never from two threads at once.
+  // Returns false to stop.
   std::function<bool(std::int64_t index, const std::string& result)> done;
-  // Called when the results found in the store are done, with their number; may be empty.
+  // Called with the number of results found in the store, after `done` has received them; may be
+  // empty.
   std::function<void(std::int64_t known)> begun;
 };
 
@@ -41,17 +43,17 @@ struct EvaluationList {
 tl::expected<void, std::string> Evaluate(const EvaluationList& list, WorkerPool& pool,
                                          ResultStore* store);
 
-// Bounds and forecasts of plans, many at a time. They are computed on a worker pool, and results
-// that are expensive to compute are kept in a store.
+// Computes bounds and forecasts of many plans on a worker pool. Results that are expensive to
+// compute are kept in a store.
 
-// The work that answers queries of Answers. `problem` must outlive it.
+// Returns the work that answers queries of Answers. `problem` must outlive the work.
 Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
   // The pool must run the result of WorkOf(problem). `store` may be null; it contains bounds from
   // programs, and forecasts, by `key`. In addition to the store's facts, `key` must include
-  // everything on which these results depend. All arguments must outlive this object. All functions
+  // everything on which these results depend. All arguments must outlive this object. Functions
   // return an error as a sentence: the store cannot be written, or ranks cannot be reached.
   Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* store = nullptr,
           std::function<std::string(std::int64_t plan)> key = {});

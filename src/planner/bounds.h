@@ -26,14 +26,14 @@ namespace stepcast::planner {
 
 // Bounds for a pipeline, from the work of its chunks and the order in which stages run passes.
 
-// Lower bound of the step time. The stage of the first chunk begins each step after its previous
-// step. Other stages get their micro-batches from it, and its last backward waits for theirs.
-// Messages, collectives, hosts and contention only add time.
+// Returns a lower bound of the step time. The stage of the first chunk begins each step after its
+// previous step. Other stages get their micro-batches from this stage, whose last backward waits
+// for theirs. Messages, collectives, hosts and contention only add time.
 Time PipelineStepTime(const parallel::PipelineSchedule& schedule,
                       std::span<const ChunkWork> chunks);
 
-// Lower bounds of live activations, one for each stage. When a pass begins, the earlier passes of
-// the stage have been issued, and the values saved by micro-batches in flight are alive.
+// Returns a lower bound of the live activations of each stage. When a pass begins, the earlier
+// passes of the stage have been issued, and the values saved by micro-batches in flight are alive.
 std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedule,
                                        std::span<const ChunkWork> chunks);
 
@@ -44,12 +44,12 @@ struct Bound {
   bool fits = true;  // false: proves that the plan does not fit
   bool fits_host = true;       // the same for host memory
   double fit_probability = 1;  // at least the forecast's
-  // At least this much memory is needed beyond the capacity; if negative, at most this much stays
-  // free.
+  // A lower bound of the memory needed beyond the capacity. If negative, at most this much memory
+  // stays free.
   Bytes over{};
 };
 
-// Caches data that plans share. Not thread-safe.
+// Computes bounds, and caches the data that plans share. Not thread-safe.
 class Bounds {
  public:
   Bounds();
@@ -103,8 +103,8 @@ class Bounds {
   struct Passes {
     Time forward, backward;
   };
-  // The passes of all chunks, in layer order. Empty if passes do not run one after the other,
-  // because backward has two parts or two passes run in turns. Errors: those of First.
+  // Returns the passes of all chunks, in layer order. Empty if passes do not run one after the
+  // other, because the backward pass has two parts or two passes alternate. Errors: those of First.
   Result<std::vector<Passes>> PassesOf(const scenario::Scenario& scenario);
   cost::PriceCache& prices();
 
@@ -115,15 +115,15 @@ class Bounds {
 // Step programs of many micro-batches, without writing all of them.
 
 // Instructions [first, last) of the step represent `more` additional repetitions of themselves,
-// which follow them; another repetition precedes them. In each repetition, a wait refers to the
+// which follow them. Another repetition precedes `first`. In each repetition, a wait refers to the
 // record at the same distance before the wait; the events may differ.
 struct Repeated {
   std::size_t first = 0, last = 0;
   std::int64_t more = 0;
 };
 
-// For each instruction of the step: the event record for which it waits, if that is in the same
-// step; else kNoSource.
+// Returns, for each instruction of the step, the event record for which it waits, if the record is
+// in the same step; otherwise kNoSource.
 inline constexpr std::size_t kNoSource = static_cast<std::size_t>(-1);
 std::vector<std::size_t> SourcesOfWaits(const program::Program& program);
 
@@ -142,33 +142,33 @@ ShortProgram LowerShort(const scenario::Scenario& scenario);
 // Bounds of a step program's simulation, in one pass over its instructions. A repeated part is
 // processed until an iteration equals the previous one, which then represents the remaining ones.
 
-// Lower bound of the step time: every operation takes its uncontended duration, which is the
-// shortest possible. Streams, communicators, events and the host are sums and maxima of such times,
-// so a longer operation makes no other start earlier. `counts_collectives`: false if the network is
-// simulated; prices of collectives are then no bound, and collectives take no time.
+// Returns a lower bound of the step time: every operation takes its uncontended duration, which is
+// the shortest possible. Streams, communicators, events and the host are sums and maxima of such
+// times, so a longer operation never makes another start earlier. `counts_collectives`: false if
+// the network is simulated; prices of collectives are then no bound, and collectives take no time.
 Time UncontendedStepTime(const program::Program& program, const cost::Prices& prices, bool barrier,
                          bool counts_collectives, const Repeated& repeated = {});
 
-// Lower bound of the time from the end of a step's last backward kernel to the start of the next
-// step's first forward kernel. It is the longest chain of dependent operations, issued between the
-// two kernels, that starts after the backward kernel and for which the forward kernel waits.
-// `counts_collectives`: as above.
+// Returns a lower bound of the time from the end of a step's last backward kernel to the start of
+// the next step's first forward kernel. The bound is the longest chain of dependent operations,
+// issued between the two kernels, that starts after the backward kernel and for which the forward
+// kernel waits. `counts_collectives`: as for UncontendedStepTime.
 Time TimeBetweenSteps(const program::Program& program, const cost::Prices& prices,
                       bool counts_collectives);
 
-// Lower bound of the compute stream's time, one operation after the other, with the least
+// Returns a lower bound of the compute stream's time, one operation after the other, with the least
 // contention. An operation that needs all of a resource (its share is 1) is slowed by the shares of
 // concurrent operations on that resource. A communicator or another stream runs one operation at a
-// time. It avoids slowing such operations only while the compute stream runs other operations or is
-// idle, and that time is limited.
+// time. It can run without slowing such operations only while the compute stream is idle or runs
+// other operations, and that time is limited.
 Time ContendedComputeTime(const program::Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated = {});
 
-// The peak of allocated memory if every free takes effect when issued (memory/deferred_frees.h). No
-// run has a lower peak.
+// Returns the peak of allocated memory, in bytes, if every free takes effect when issued
+// (memory/deferred_frees.h). No run has a lower peak.
 Bytes PeakInHostOrder(const program::Program& program, const Repeated& repeated = {});
 
-// Sets in `bound` whether its memory fits, given the number of communicators.
+// Sets whether the bound's memory fits, given the number of communicators.
 void SayWhetherItFits(const scenario::Scenario& scenario, int communicators, Bound& bound);
 
 }  // namespace stepcast::planner

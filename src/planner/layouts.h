@@ -18,9 +18,9 @@
 #include "src/plan/request.h"
 #include "src/scenario/scenario.h"
 
-// Layouts: how a job's ranks divide model, sequences and batch, and which layouts are legal. The
-// rules are those of plan::Check. A layout is legal if, for some micro-batch, no rule about the
-// layout alone rejects it.
+// Finds legal layouts: ways in which a job's ranks divide model, sequences and batch. The rules are
+// those of plan::Check. A layout is legal if, for some micro-batch, no rule about the layout alone
+// rejects it.
 namespace stepcast::planner {
 
 // The kinds of parallelism other than data parallelism.
@@ -67,22 +67,22 @@ inline constexpr std::int64_t kLeastContextTokens = 1024;
 // The scenario's own layout.
 Layout LayoutOf(const plan::Plan& plan);
 
-// Selects layouts for plans of one framework at one ZeRO stage on `devices` devices.
+// The framework, ZeRO stage and number of devices for which layouts are requested.
 struct LayoutQuestion {
   const scenario::Scenario& scenario;
   const plan::Facts& facts;  // of the scenario
   plan::Framework framework{};
   int stage = 0;
   std::int64_t devices = 1;
-  // The plans use all devices as ranks; if false, `parallelism.data` varies separately.
+  // Whether the plans use all devices as ranks; if false, `parallelism.data` varies separately.
   bool fills = true;
   std::span<const ParallelKind> kinds{};  // kinds of parallelism that may have other degrees than 1
-  // The blocks per stage are set by another setting.
+  // Whether another setting determines the blocks per stage.
   bool stage_layers_vary = false;
   bool own_stage_layers = false;  // the scenario sets stage_layers, for its own number of stages
   bool compiles = false;          // plans have training.compile
-  // By LayoutKey::key: requested values. For other keys, all legal values and the scenario's own
-  // value are tried.
+  // The requested values, by LayoutKey::key; null: none. For other keys, all legal values and the
+  // scenario's own value are tried.
   const std::map<std::string, std::vector<std::string>, std::less<>>* given = nullptr;
 };
 
@@ -93,9 +93,9 @@ class LayoutRules {
   // Returns all legal layouts, in the order of the values of LayoutKeys; the last key varies
   // fastest.
   std::vector<Layout> Legal() const;
-  // The first rule that a layout breaks. Empty: the layout is legal.
+  // Returns the first rule that a layout breaks; none if the layout is legal.
   std::optional<plan::Violation> WhyNot(const Layout& layout) const;
-  // The sizes among `sizes` that some plan with the layout can have.
+  // Returns those of `sizes`, in sequences, that some plan with the layout can have.
   std::vector<std::int64_t> MicroBatches(const Layout& layout,
                                          const std::vector<std::int64_t>& sizes) const;
   // Whether the framework can overlap layers' collectives with products in this layout.

@@ -28,11 +28,11 @@ struct SpaceOptions {
   std::vector<ParallelKind> kinds{std::begin(kParallelKinds), std::end(kParallelKinds)};
   std::vector<SweepAxis> vary;   // replace the values of a key, or add a key
   std::vector<std::string> fix;  // keys that keep the scenario's value
-  // Plan 0 is the scenario itself, without overrides.
+  // Whether plan 0 is the scenario itself, without overrides.
   bool own = false;
   WrittenValueOf value_of;  // values written in the scenario
-  // Written keys whose values a framework rejects at a stage, although the scenario's framework
-  // accepts them. Plans with that framework and stage use the defaults.
+  // Returns the written keys whose values a framework rejects at a stage, although the scenario's
+  // framework accepts them. Plans with that framework and stage use the defaults.
   std::function<std::vector<std::string>(plan::Framework, int stage)> refused_by;
 };
 
@@ -70,7 +70,7 @@ struct PlanChoices {
   // Settings of the scenario that plans omit if an axis has another value.
   std::vector<Belonging> belongings;
   // The data-parallel degree that uses all GPUs. Plans with a lower degree leave GPUs idle and set
-  // cluster.devices. 0: degrees do not vary, or the part sets the number of GPUs.
+  // cluster.devices. Zero if degrees do not vary, or if the part sets the number of GPUs.
   std::int64_t data = 0;
 };
 
@@ -98,7 +98,7 @@ class PlanSpace {
  public:
   static constexpr std::int64_t kMostFamilies = 2'000'000;
 
-  // The space around a scenario. All plans have the scenario's global batch, unless
+  // Builds the space around a scenario. All plans have the scenario's global batch, unless
   // training.gradient_accumulation varies. Errors: planner.fix (no such axis), planner.vary (a key
   // is given twice or cannot vary, or no framework of the space supports the key or a ZeRO stage),
   // planner.framework (given twice), planner.space (more than kMostFamilies families, or none).
@@ -120,15 +120,15 @@ class PlanSpace {
   const std::vector<std::string>& notes() const { return notes_; }
   // Settings with distinct keys, in the order of the settings tables.
   const std::vector<HeldSetting>& held() const { return held_; }
-  // Overrides of the scenario, in the order in which they are applied. The value `null` removes a
-  // key, so that its default applies.
+  // Returns a plan's overrides of the scenario, in the order in which they are applied. The value
+  // `null` removes a key, so that its default applies.
   std::vector<std::pair<std::string, std::string>> Settings(std::int64_t plan) const;
-  // The same for a plan's family: inner settings have their defaults.
+  // Returns the overrides of a plan's family, in which inner settings have their defaults.
   std::vector<std::pair<std::string, std::string>> FamilySettings(std::int64_t plan) const;
   // Whether there is a plan with a lower number that differs only in `key`, which has the value
   // `value` in that plan.
   bool HasBefore(std::int64_t plan, const std::string& key, const std::string& value) const;
-  // A text that is equal for plans that differ only in settings of data parallelism, except
+  // Returns a text that is equal for plans that differ only in settings of data parallelism, except
   // framework and stage.
   std::string KindOf(std::int64_t plan) const;
   // A plan that differs by one step along one axis.
@@ -147,8 +147,8 @@ class PlanSpace {
                     std::vector<std::pair<std::string, std::string>>& settings) const;
   // Appends neighbors with other layouts, which belong to other parts.
   void AppendOtherLayouts(std::int64_t plan, std::vector<Neighbour>& neighbours) const;
-  // The plan of a part with these settings, and with the first value of each setting not named.
-  // Empty if the part does not have one of the values.
+  // Returns the plan of a part with these settings, and with the first value of each setting not
+  // named. None if the part lacks one of the values.
   static std::optional<std::int64_t> NumberIn(
       const PlanPart& part, const std::vector<std::pair<std::string, std::string>>& settings);
 

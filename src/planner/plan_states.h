@@ -42,7 +42,8 @@ class PlanStates {
   };
 
   PlanStates() = default;
-  // Families begin at `firsts`, and each ends before the next. Empty: each plan is a family.
+  // `firsts`: the first plan of each family; a family ends before the next one. Empty: each plan is
+  // a family.
   PlanStates(std::int64_t plans, const std::vector<std::int64_t>& firsts);
 
   std::int64_t plans() const { return plans_; }

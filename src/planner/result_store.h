@@ -17,10 +17,10 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-// Results by key in a file (SQLite; docs/formats.md) that is written as results arrive, so that an
-// interrupted search can continue. Each result is completely in the file within milliseconds of
-// Put. The file survives the end of the process; if the machine crashes, only the results of the
-// last moments are lost.
+// Stores results by key in a file (SQLite; docs/formats.md). Results are written as they arrive, so
+// that an interrupted search can continue. Each result is completely in the file within
+// milliseconds of Put. The file survives the end of the process. If the machine crashes, only the
+// results of the last moments are lost.
 namespace stepcast::planner {
 
 // A fact on which a store's results depend in addition to their keys: the program, an input file, a

@@ -13,7 +13,8 @@ namespace stepcast::planner {
 
 // Compares steps with different numbers of tokens.
 
-// An exact fraction. For equal numbers of tokens, the order is that of the step times.
+// The time per token as an exact fraction. For equal numbers of tokens, the order is that of the
+// step times.
 struct TimePerToken {
   std::int64_t time = 0;  // of a step, in picoseconds
   std::int64_t tokens = 1;
@@ -45,7 +46,7 @@ struct Score {
   friend bool operator>(const Score& a, const Score& b) { return b < a; }
 };
 
-// The compared quantity, as one number.
+// Returns the quantity that the goal compares, as one number.
 double MeasureOf(const Score& score);
 
 struct Point {

@@ -28,7 +28,7 @@ enum class Target : std::uint8_t {
   kDays,        // the shortest training, with its failures
 };
 inline constexpr Target kTargets[] = {Target::kStepTime, Target::kThroughput, Target::kGpus,
-                                      Target::kCost, Target::kMemory, Target::kDays};
+                                      Target::kCost,     Target::kMemory,     Target::kDays};
 const char* Name(Target target);  // "step_time", "throughput", "gpus", "cost", "memory", "days"
 
 struct Goal {
@@ -62,16 +62,16 @@ struct SearchOptions {
   // group. All plans of a family are in the same group.
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
-  // simulated first, so that no answer is worse; -1: none
+  // The scenario's own plan, which is simulated first so that no answer is worse; -1: none.
   std::int64_t own = -1;
   // Restricts the search to these plans; null: all. Includes either all plans of a family or none.
   std::function<bool(std::int64_t plan)> among{};
-  // Called from time to time: whether to end with the results so far.
+  // Called from time to time. Returns true to end the search with the results so far.
   std::function<bool()> enough{};
-  // The search will be ended early, so it must find good plans first.
+  // Whether the search will be ended early, so that it must find good plans first.
   bool anytime = false;
-  // Called from time to time: whether to continue with only the families that have bounds, and
-  // leave the others open. Null: use `enough`.
+  // Called from time to time. Returns true to continue with only the families that have bounds, and
+  // to leave the others open. Null: use `enough`.
   std::function<bool()> bounded_enough{};
   // Called from time to time; never from two threads at once.
   std::function<void(const SearchProgress&)> progress{};
@@ -80,7 +80,7 @@ struct SearchOptions {
 // Illegal plans with the same error code.
 struct IllegalReason {
   std::int64_t count = 0;
-  // By message of the first mistake: the number of plans, and a hint.
+  // The plans whose first mistake has the same message: their number, and a hint.
   struct Refused {
     std::int64_t count = 0;
     std::string hint;
@@ -102,17 +102,19 @@ struct GroupBest {
   // Lower bound of the time (per token) of every plan in the group, relative to the time of `best`.
   // 1: `best` is optimal.
   double least = 0;
-  // if there is no best plan: the one that lacks the least memory, by bounds
+  // The plan that lacks the least memory according to bounds, if there is no best plan; otherwise
+  // -1.
   std::int64_t nearest = -1;
 };
 
 struct SearchResult {
-  // Ranked by the goal; ties in the ranking go to the lower number. Up to SearchOptions::exact, the
-  // ranking equals that of an exhaustive search. With SearchOptions::kind, plans that tie with an
-  // earlier one are left out; at most kMostRanked plans are considered, so fewer plans than
-  // requested may be ranked. If the search was ended early: the best plans found.
+  // The plans ranked by the goal; ties in the ranking go to the lower number. Up to
+  // SearchOptions::exact, the ranking equals that of an exhaustive search. With
+  // SearchOptions::kind, plans that tie with an earlier one are omitted. At most kMostRanked plans
+  // are considered, so fewer plans than requested may be ranked. If the search was ended early: the
+  // best plans found.
   std::vector<std::int64_t> best;
-  // For each ranked plan: the simulated plans that tie with it and were left out, ascending.
+  // The simulated plans that tie with a ranked plan and were omitted, ascending, by ranked plan.
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
   // The front, ordered by GPUs, then step time (per token). No eligible plan is at least as good as
   // these in step time (per token), memory and GPUs; among equal plans the first is kept. Plans
@@ -129,7 +131,7 @@ struct SearchResult {
   double least = 1;
   PlanStates states;
   std::map<std::int64_t, Outcome> outcomes;  // for simulated plans
-  // Screened::program, if known, for plans whose bounds come from their programs.
+  // Screened::program, if known, for each plan whose bound comes from its program.
   std::map<std::int64_t, std::string> programs;
   std::int64_t shared = 0;  // number of simulated plans that share another plan's outcome
   std::map<std::string, IllegalReason> illegal;  // by code
@@ -149,9 +151,9 @@ inline constexpr int kMostRanked = 64;
 // 1 %.
 bool Tied(const Outcome& plan, const Outcome& other);
 
-// The result does not depend on the number of threads and ranks. `known`: the result of an earlier
-// search of the same plans, possibly with another goal; null: no earlier search. Errors: those of
-// Answers.
+// Searches the plans of `answers`. The result does not depend on the number of threads and ranks.
+// `known`: the result of an earlier search of the same plans, possibly with another goal; null: no
+// earlier search. Errors: those of Answers.
 tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
                                                const SearchOptions& options,
                                                const SearchResult* known = nullptr);
@@ -159,9 +161,9 @@ tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goa
 SearchResult Search(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
                     const SearchResult* known = nullptr);
 
-// The plans closest to the best, by bounds or forecasts, taken in turn for each rejection reason,
-// and only the first of each kind. Plans that do not fit are ranked by the memory they lack (only
-// plans with better bounds than the best, if there are any), others by the goal.
+// Returns the plans closest to the best, by bounds or forecasts. Rejection reasons alternate, and
+// only the first plan of each kind is returned. Plans that do not fit are ranked by the memory they
+// lack (only plans with better bounds than the best, if there are any), others by the goal.
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
 
@@ -174,11 +176,11 @@ inline bool IsSafe(const Outcome& outcome) {
   return outcome.flushes == 0 && outcome.fit_probability >= kSafeFit;
 }
 
-// Whether a plan with this forecast may be ranked and may be on the front: it is legal, fits with
-// the headroom, and meets the deadline.
+// Whether a plan with this forecast may be ranked and may be on the front. Such a plan is legal,
+// fits with the headroom, and meets the deadline.
 bool Eligible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome);
 
-// Memory that must stay free on a plan's devices.
+// Returns the memory that must stay free on each of a plan's devices.
 Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts);
 // The plan's step, as part of the whole training.
 inline forecast::TrainedStep StepOf(const PlanFacts& facts, Time step_time) {

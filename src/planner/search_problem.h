@@ -31,7 +31,7 @@ struct Screened {
   std::string illegal_message{};
   std::string illegal_hint{};  // what would make the plan legal
   PlanFacts facts{};
-  // A plan with a lower number behaves identically, so this plan is left out.
+  // Whether a plan with a lower number behaves identically, so that this plan is omitted.
   bool same_as_another = false;
   // For a plan whose program was bounded: a text that is equal for plans with equal forecasts, so
   // that one forecast serves all of them. Empty: no plan is known to be equal.
@@ -45,7 +45,8 @@ struct Outcome {
   Time step_time{};
   double tokens_per_second_per_gpu = 0;
   Bytes memory{};  // the allocator's peak of allocated bytes
-  // The memory that decides whether the plan fits: reserved by the allocator, and outside it.
+  // The memory that decides whether the plan fits: bytes reserved by the allocator, and bytes
+  // outside the allocator.
   Bytes reserved{}, outside{};
   bool fits = false;
   bool fits_host = true;
@@ -61,11 +62,11 @@ struct SearchProblem {
   std::int64_t plans = 0;
   // The first plan of each family, ascending, starting with plan 0; empty: each plan is a family.
   std::vector<std::int64_t> families{};
-  // For a family of several plans, by index: properties that hold for every plan in the family. The
-  // family is illegal if all its plans are.
+  // Screens a family of several plans, given its index. The result describes properties that hold
+  // for every plan in the family. The family is illegal if all its plans are.
   std::function<Screened(std::size_t)> screen_family{};
-  // For single plans. All functions must be thread-safe. A bound never exceeds the bounds of later
-  // functions.
+  // These functions evaluate single plans. All functions must be thread-safe. A bound never exceeds
+  // the bounds of later functions.
   std::function<Screened(std::int64_t)> screen;
   std::function<Screened(std::int64_t)> sharpen;
   std::function<Outcome(std::int64_t)> simulate;
@@ -76,9 +77,9 @@ struct SearchProblem {
 // A plan's scenario, or the reason why the plan is illegal.
 struct LoadedPlan {
   const scenario::Scenario* scenario = nullptr;  // valid until the thread loads another plan
-  // These describe the first mistake; empty if there is a scenario.
+  // The first mistake; empty if there is a scenario.
   std::string code{}, message{}, hint{};
-  // Only rules about settings that vary within a family are broken.
+  // Whether only rules about settings that vary within a family are broken.
   bool by_inner = false;
 };
 
@@ -93,10 +94,11 @@ struct PlanSource {
   // Whether there is a plan with a lower number that differs only in
   // data_parallel.accumulate_unsharded, which is false in that plan.
   std::function<bool(std::int64_t)> has_twin;
-  // A text that is equal for plans that differ only in settings of data parallelism, except
+  // Returns a text that is equal for plans that differ only in settings of data parallelism, except
   // framework and stage. Null: forecasts are not shared between plans.
   std::function<std::string(std::int64_t)> kind{};
-  // If plan 0 is the scenario's own: its forecast, if known, and whether another plan equals it.
+  // If plan 0 is the scenario's own: its forecast, if known, and a function that tells whether
+  // another plan equals it.
   std::optional<Outcome> own{};
   std::function<bool(const scenario::Scenario&)> same_as_own{};
 };

@@ -17,13 +17,14 @@
 
 namespace stepcast::planner {
 
-// Settings given in the scenario. A search keeps them unless it varies them.
+// Finds settings that are given in the scenario. A search keeps them unless it varies them.
 
-// The value of a key as written in the scenario. Empty: the key is not given.
+// Returns the value of a key as written in the scenario; empty if the key is not given.
 using WrittenValueOf = std::function<std::optional<std::string>(const std::string& key)>;
 
-// Given keys that define how the job runs, in table order. Keys that define the job itself
-// (plan::Setting::of_task) are excluded. So are keys without effect on the model, unless `idle`.
+// Returns the given keys that define how the job runs, in table order. Keys that define the job
+// itself (plan::Setting::of_task) are excluded. Keys without effect on the model are also excluded,
+// unless `idle` is set.
 std::vector<std::string> GivenSettings(const scenario::Scenario& scenario,
                                        const WrittenValueOf& value_of, bool idle = false);
 
@@ -35,8 +36,8 @@ struct Belonging {
   std::vector<std::string> without;  // values of `of` at which the setting is removed: "none", ...
 };
 
-// The given settings of training that are not axes, apply to some values of an axis, and have no
-// meaning at the axis's other values.
+// Returns the given settings of training that are not axes, apply to some values of an axis, and
+// have no meaning at the axis's other values.
 std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes,
                                     const scenario::Scenario& scenario,
                                     const WrittenValueOf& value_of);
@@ -73,23 +74,24 @@ struct SearchRow {
   // Frameworks and stages whose plans vary the setting. A key may have several rows, for different
   // frameworks.
   plan::SettingUses uses;
-  // In order of preference in ties. Empty: the setting has no effect there.
+  // Returns the values in order of preference in ties; empty if the setting has no effect at the
+  // point.
   std::vector<std::string> (*values)(const SearchPoint& point);
   const char* tried;  // for documents, in Markdown: the values
   const char* where;  // for documents: where the values apply, in addition to `uses`
 };
-// In the order in which settings are chosen; within a level, the last row varies fastest.
+// The rows, in the order in which settings are chosen. Within a level, the last row varies fastest.
 std::span<const SearchRow> SearchTable();
 
-// The key's row for the framework and stage; nullptr: the setting is not varied.
+// Returns the key's row for the framework and stage; nullptr if the setting is not varied.
 const SearchRow* FindSearchRow(std::string_view key, plan::Framework framework, int stage);
 
-// The micro-batch sizes to try: divisors of a rank's part of the global batch. Only the scenario's
-// own size if there is no global batch, or for a layer list, whose times and activations are given
-// for one micro-batch.
+// Returns the micro-batch sizes to try: divisors of a rank's part of the global batch. Only the
+// scenario's own size is tried if there is no global batch, or for a layer list, whose times and
+// activations are given for one micro-batch.
 std::vector<std::int64_t> MicroBatchesOf(const scenario::Scenario& scenario, std::int64_t data);
 
-// The frameworks and stages of a row: "fsdp2, reference (stages 1 to 3)"; or "all".
+// Returns the frameworks and stages of a row as text: "fsdp2, reference (stages 1 to 3)", or "all".
 std::string FrameworksText(const plan::SettingUses& uses);
 
 }  // namespace stepcast::planner

@@ -52,8 +52,8 @@ class Searcher {
     options_.progress({families, families, simulated, result_.sharpened + simulated, open});
   }
 
-  // Initialises all states; plans that are not screened are open. Screens and simulates the
-  // scenario's own plan.
+  // Initializes all states, in which plans that are not screened are open. Screens and simulates
+  // the scenario's own plan.
   Finding Begin();
 
   Finding Screen();
@@ -61,8 +61,7 @@ class Searcher {
   // Records the first evaluation of one plan, or of `plans` plans at once.
   void Take(const Screened& screened, std::int64_t plans, PlanState& state);
 
-  // From here on, each plan of these families has a state of its own. A family is given by its
-  // first plan.
+  // Gives each plan of these families a state of its own. A family is given by its first plan.
   Finding Expand(const std::vector<std::int64_t>& firsts);
 
   // Sets the plan's verdict as far as its bound determines it.
@@ -100,7 +99,7 @@ class Searcher {
     return Eligible(goal_, FactsOf(plan), outcome);
   }
 
-  // Gives a plan's outcome to the plans that have the same program.
+  // Makes a plan's outcome available to the plans that have the same program.
   void Share(std::int64_t plan, const Outcome& outcome) {
     const auto program = result_.programs.find(plan);
     if (program != result_.programs.end()) by_program_.emplace(program->second, outcome);
@@ -112,7 +111,7 @@ class Searcher {
     return outcome == by_program_.end() ? nullptr : &outcome->second;
   }
 
-  // Results of the next stage for the plans of a round: sharper bounds, or after that forecasts.
+  // Results of the next stage for the plans of a round: sharper bounds, then forecasts.
   struct Stage {
     std::vector<Screened> sharper;
     std::vector<Outcome> outcomes;
@@ -135,21 +134,21 @@ class Searcher {
   // The best plans among those simulated so far.
   struct Ranking {
     std::vector<std::int64_t> best;
-    // The last of the best; a plan that is not better changes nothing. Null: any plan may change
-    // the ranking.
+    // The score of the last of the best; a plan that is not better changes nothing. Null: any plan
+    // may change the ranking.
     const Score* last = nullptr;
   };
   Ranking Rank() const;
 
-  // The first of these plans that is of the same kind and has a tied outcome; -1 if no plan is.
-  // `plan` is ranked after them.
+  // Returns the first of the plans `best` that is of the same kind as `plan` and has a tied
+  // outcome; -1 if there is none. `plan` is ranked after them.
   std::int64_t Leader(const std::vector<std::int64_t>& best, std::int64_t plan) const;
 
   std::map<std::int64_t, std::vector<std::int64_t>> TiesOf(
       const std::vector<std::int64_t>& best) const;
 
-  // Takes the plans of a round one stage further, those of families one by one. `again` receives
-  // the plans that are then pending.
+  // Takes the plans of a round one stage further; families in the round are split into single
+  // plans. `again` receives the plans that are then pending.
   template <typename Again>
   Finding WorkOn(const std::vector<std::int64_t>& round, const Again& again) {
     std::vector<std::int64_t> families, plans;
@@ -184,9 +183,9 @@ class Searcher {
   }
   Finding FindBestIn(Queue queue, int rounds);
 
-  // Finds a first answer and what comes nearest to the best. A search that may end at any time
-  // looks for good answers first. A search that goes on to a proof does not, since it would take
-  // more forecasts.
+  // Finds a first answer and the plans nearest to the best. A search that may end at any time looks
+  // for good answers first. A search that goes on to a proof does not, because that would take more
+  // forecasts.
   Finding FindGoodOnes();
 
   // Finds some plan that fits, using forecasts only. It first tries plans whose forecasts take
@@ -205,29 +204,29 @@ class Searcher {
   // passes. Returns false if the queue has no such plan, or if the search was stopped.
   tl::expected<bool, std::string> Forecast(Queue& queue, int most, std::int64_t most_passes);
 
-  // Looks at one plan of each kind until it has its forecast, and only then at another of the kind,
-  // since plans of one kind take about as long. The bounds of some groups are further below their
-  // forecasts than those of others. So the next plan is the one that would be the best if its bound
-  // were as far below its forecast as the closest bound of its group has been. The search ends
-  // after `rounds` rounds, or when no bound is better than the best.
+  // Looks at one plan of each kind until the plan has its forecast, and only then at another plan
+  // of that kind, since plans of one kind take about as long. The bounds of some groups are further
+  // below their forecasts than those of others. The search therefore continues with the plan that
+  // would be the best if its bound were as far below its forecast as the closest bound of its group
+  // has been. The search ends after `rounds` rounds, or when no bound is better than the best.
   Finding FindBestOfKinds(int rounds);
 
-  // The group outside `but` whose next plan may be the best. A forecast is expected to exceed its
-  // bound by as much as the closest one of its group did. Returns the number of groups if no group
-  // has such a plan.
+  // Returns the group outside `but` whose next plan may be the best. A forecast is expected to
+  // exceed its bound by as much as the closest forecast of the group did. Returns the number of
+  // groups if no group has such a plan.
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
 
-  // Looks at the other plans of the plan's family, which differ little from it. The best bound
+  // Looks at the other plans of the plan's family, which differ little from `of`. The best bound
   // comes first; the search ends after `rounds` rounds.
   Finding FindBestOfFamily(std::int64_t of, int rounds);
 
-  // The order within a group. Plans whose bounds leave less than `room` of the device free come
-  // last, because they often turn out not to fit. With `room` zero, plans are in the order of their
-  // bounds.
+  // Returns the score that orders plans within a group. Plans whose bounds leave less than `room`
+  // of the device free come last, because they often turn out not to fit. With `room` zero, plans
+  // are in the order of their bounds.
   Score InGroup(std::int64_t plan, double room) const;
 
-  // [group] its pending plans.
+  // Returns the pending plans of each group, by group.
   std::vector<Queue> PendingOfGroups(double room);
 
   // The number of plans of a group that are evaluated at once.
@@ -249,24 +248,25 @@ class Searcher {
   // Sets the nearest plan for groups without an acceptable one.
   void SayWhatComesNearest();
 
-  // Examines further each plan that no simulated plan dominates by its bound, starting with those
-  // that promise to dominate most. The front holds plans of the same safety as the best: unsafe
-  // plans come after all others, and if the best is unsafe, no safe plan is left.
+  // Examines further each plan whose bound is not dominated by a simulated plan, starting with
+  // those that promise to dominate most. The front contains plans of the same safety as the best:
+  // unsafe plans come after all others, and if the best is unsafe, no safe plan is left.
   Finding FindFront();
 
   // Finds the plan with the best bound among those that may be faster than the best but, by their
-  // bounds, may not fit. The answer names it.
+  // bounds, may not fit. The answer names this plan.
   Finding FindRisky();
 
-  // Sets, for a search that was stopped early, the number of open plans and how much better than
-  // the best one of them may be.
+  // Sets, for a search that was stopped early, the number of open plans and by how much the best of
+  // them may beat the best plan found.
   void SayWhatIsOpen();
 
-  // For plans whose bounds are not good enough: whether the winner or another plan excludes them.
+  // Sets the verdict of plans whose bounds are not good enough: whether the winner or another plan
+  // excludes them.
   void NameTheRest();
 
-  // For a problem in which nothing fits, or nothing that fits is fast enough. The latter plans
-  // count as nearer.
+  // Finds the plans nearest to the goal if nothing fits, or if nothing that fits is fast enough.
+  // Plans that fit count as nearer.
   Finding FindNearest();
 
   Finding NearestToFit();

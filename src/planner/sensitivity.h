@@ -15,8 +15,8 @@
 #include "src/scenario/scenario.h"
 #include "tl/expected.hpp"
 
-// Sensitivity of the best plan: the effect of more of each resource, and of the neighboring values
-// of each setting.
+// Computes the sensitivity of the best plan: the effect of more of each resource, and of the
+// neighboring values of each setting.
 namespace stepcast::planner {
 
 // The best plan with one setting changed to the next value of its axis.
@@ -38,8 +38,9 @@ struct Sensitivity {
 
 inline constexpr double kResourceIncrease = 0.1;
 
-// `screen` and `load` return a plan's first bound and its scenario. Errors: those of
-// forecast::Simulate, and those of Answers (`failure`).
+// Why the sensitivity cannot be computed. `wrong_input`: errors of forecast::Simulate. `failure`:
+// an error of Answers. The functions `screen` and `load` of SensitivityOf return a plan's first
+// bound and its scenario.
 struct SensitivityFault {
   Diagnostics wrong_input;  // empty: a failure
   std::string failure;

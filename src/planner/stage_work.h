@@ -18,9 +18,9 @@ namespace stepcast::planner {
 
 // Time and memory of one layer's work.
 struct LayerFigures {
-  // `kernels`: the sum of its kernels' uncontended times. `span`: at least that, with the
-  // collectives that kernels wait for. `trailing`: time from the last kernel until the next layer's
-  // inputs are complete.
+  // `kernels`: the sum of the uncontended times of the pass's kernels. `span`: at least `kernels`,
+  // with the collectives that kernels wait for. `trailing`: time from the last kernel until the
+  // next layer's inputs are complete.
   struct Pass {
     Time kernels, span, trailing;
   };
@@ -30,13 +30,13 @@ struct LayerFigures {
   bool continues_checkpoint = false;
 };
 
-// The figures of each of `works`, which is model::BuildWork of the scenario. Errors: those of
-// cost::Price.
+// Returns the figures of each layer work. `works` is the result of model::BuildWork for the
+// scenario. Errors: those of cost::Price.
 Result<std::vector<LayerFigures>> LayerFiguresOf(const scenario::Scenario& scenario,
                                                  const std::vector<model::LayerWork>& works,
                                                  cost::PriceCache& prices);
 
-// One micro-batch through one chunk of a pipeline's layers.
+// The work of one micro-batch in one chunk of a pipeline's layers.
 struct ChunkWork {
   Time forward, backward;
   Time backward_input, backward_weight;  // the two parts of a split backward
@@ -47,14 +47,15 @@ struct ChunkWork {
   friend bool operator==(const ChunkWork&, const ChunkWork&) = default;
 };
 
-// The times of a chunk's passes that count.
+// The times of a chunk's passes that WorkOfChunk counts.
 enum class PassTimes : std::uint8_t {
   kKernels,  // uncontended kernels, one after the other
   kSpans,    // and the collectives that kernels wait for
 };
 
-// The work of a chunk of consecutive layers. `of_layers`: the index in `figures` of each layer.
-// `offloads`: blocks keep their saved values on the host (plan::Training::activation_offload).
+// Returns the work of a chunk of consecutive layers. `of_layers`: the index in `figures` of each
+// layer. `offloads`: blocks keep their saved values on the host
+// (plan::Training::activation_offload).
 ChunkWork WorkOfChunk(std::span<const LayerFigures> figures, std::span<const model::Layer> layers,
                       std::span<const int> of_layers, PassTimes counted, bool offloads);
 
@@ -73,7 +74,8 @@ struct StageParameters {
 // alternates forwards and backwards, which requires enough micro-batches (named_schedules_test).
 bool KeepsGatheredGradients(const scenario::Scenario& scenario);
 
-// States plus the larger of gradients and activations; with `keeps_gradients`, plus both.
+// Returns the states plus the larger of gradients and activations, in bytes; with
+// `keeps_gradients`, the states plus both.
 Bytes MemoryBeside(const scenario::Scenario& scenario, const StageParameters& stage,
                    Bytes activations, bool keeps_gradients);
 

@@ -27,14 +27,15 @@ const char* Name(RowStatus status);  // "ok", "illegal", "does_not_fit"
 struct SweepRow {
   RowStatus status = RowStatus::kIllegal;
   Diagnostics faults;  // why the combination is illegal; empty if it is legal
-  // The forecast of a legal combination, as given by `simulate`.
+  // The figures below are the forecast of a legal combination, as returned by `simulate`.
   Time step_time;
   std::int64_t tokens = 0;  // tokens trained in a step
   std::int64_t gpus = 0;    // number used for training
   double tokens_per_second_per_gpu = 0;
   std::int64_t global_batch_size = 0, gradient_accumulation = 0;
   double wire_bytes_per_rank = 0;
-  // None for a layer list, and for a sweep with more than SweepRun::kMostWithTimes rows.
+  // These values are none for a layer list, and for a sweep with more than SweepRun::kMostWithTimes
+  // rows.
   std::optional<double> mfu{};
   std::optional<Time> exposed_communication{};
   Bytes peak;      // bytes allocated by the allocator
@@ -44,7 +45,8 @@ struct SweepRow {
   Bytes capacity;  // per device
   // Settings that the combination needs in addition to its values: cluster.devices.
   Settings added{};
-  // excess of reserved and outside memory over the device, or of offloaded states over the node
+  // The amount by which reserved and outside memory exceed the device, or offloaded states exceed
+  // the node.
   Bytes over;
 
   forecast::MemoryVerdict verdict = forecast::MemoryVerdict::kDoesNotFit;
@@ -59,7 +61,7 @@ bool UnequalTokens(const std::vector<SweepRow>& rows);
 
 // Converts a forecast to a row. `has_times`: include the time breakdown.
 SweepRow RowOf(const forecast::Forecast& forecast, const plan::Training& training, bool has_times);
-// The row for an illegal combination.
+// Returns the row for an illegal combination.
 SweepRow RowOf(Diagnostics faults);
 
 // Converts rows to bytes, for other ranks and stores. Reading returns nothing if the bytes are
@@ -67,16 +69,16 @@ SweepRow RowOf(Diagnostics faults);
 std::string ToBytes(const SweepRow& row);
 std::optional<SweepRow> ToSweepRow(std::string_view bytes);
 
-// All settings of a row: its values and `added`.
+// Returns all settings of a row: its values and `added`.
 Settings SettingsOf(const SweepGrid& grid, std::int64_t index, const SweepRow& row);
 
 // Computes the row of one combination. Must be thread-safe.
 using RowMaker = std::function<SweepRow(const Settings&)>;
-// The same as work for a pool: items are settings (ToText), results are rows (ToBytes).
+// Wraps `make_row` as work for a pool. Items are settings (ToText), results are rows (ToBytes).
 Work WorkOf(RowMaker make_row);
 
-// Called with the number of finished rows and the number of those that came from the store. Called
-// from different threads, but never from two at once.
+// Called with the number of finished rows, and the number of these rows that came from the store.
+// Called from different threads, but never from two at once.
 using Progress = std::function<void(std::int64_t done, std::int64_t known)>;
 
 struct SweepResult {
@@ -85,13 +87,13 @@ struct SweepResult {
   std::int64_t known = 0;  // number of rows that came from the store
 };
 
-// The pool must run the result of WorkOf. `store` may be null. An error is a sentence: the store
-// cannot be written or read, or ranks cannot be reached.
+// Forecasts all rows of the grid. The pool must run the result of WorkOf. `store` may be null. An
+// error is a sentence: the store cannot be written or read, or ranks cannot be reached.
 tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, WorkerPool& pool,
                                              ResultStore* store = nullptr,
                                              const Progress& progress = {});
 
-// The mistakes that every row has, in the order of the first row.
+// Returns the mistakes that every row has, in the order of the first row.
 Diagnostics CommonFaults(const std::vector<SweepRow>& rows);
 
 }  // namespace stepcast::planner

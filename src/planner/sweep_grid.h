@@ -58,13 +58,13 @@ class SweepGrid {
 
   const std::vector<SweepAxis>& axes() const { return axes_; }
   std::int64_t rows() const { return rows_; }
-  // The value of an axis in a row.
+  // Returns the value of an axis in a row.
   const std::string& Value(std::int64_t row, std::size_t axis) const;
-  // The row at a position in an order that keeps similar rows together. Micro-batch sizes and
-  // numbers of nodes do not change a program's instructions, so they vary fastest, whatever the
+  // Returns the row at a position in an order that keeps similar rows together. Micro-batch sizes
+  // and numbers of nodes do not change a program's instructions, so they vary fastest, whatever the
   // order of axes.
   std::int64_t RowAt(std::int64_t place) const;
-  // Key and value of every axis in a row.
+  // Returns the key and the value of every axis in a row.
   std::vector<std::pair<std::string, std::string>> Row(std::int64_t row) const;
 
  private:

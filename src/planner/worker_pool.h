@@ -16,34 +16,37 @@ namespace stepcast::planner {
 // every rank.
 using Work = std::function<std::string(const std::string& item)>;
 
-// The items of one run. Each is created when its work starts.
+// The items of one run. Each item is created when its work starts.
 struct WorkList {
   std::int64_t count = 0;
   std::function<std::string(std::int64_t index)> item;  // called from several threads at once
-  // Called once per finished item, in any order, never from two threads at once. If it returns
-  // false, the run ends: no further item is started, and results in flight may be dropped.
+  // Receives a finished item's result. Called once per item, in any order, never from two threads
+  // at once. If it returns false, the run ends: no further item is started, and results in flight
+  // may be dropped.
   std::function<bool(std::int64_t index, std::string result)> done;
 };
 
 class WorkerPool {
  public:
   virtual ~WorkerPool() = default;
-  // Returns when all items are done, or when `done` has returned false. May be called repeatedly,
-  // by one thread. Errors: failed messages between ranks.
+  // Runs the items. Returns when all items are done, or when `done` has returned false. May be
+  // called repeatedly, by one thread. Errors: failed messages between ranks.
   virtual messaging::Attempt<void> Run(const WorkList& list) = 0;
 };
 
-// A pool on `threads` threads of this process; 0: one per available core.
+// Makes a pool on `threads` threads of this process; 0: one per available core.
 std::unique_ptr<WorkerPool> MakeThreadPool(Work work, int threads);
 
-// A pool on the threads of all ranks. It is created at rank 0, which also works, sends items in
+// Makes a pool on the threads of all ranks. Create it at rank 0, which also works, sends items in
 // small batches to the ranks that ask for them, and receives their results. The destructor makes
 // RunWorker return on the other ranks. `mailbox` must outlive the pool and have no other user.
 std::unique_ptr<WorkerPool> MakeMpiPool(messaging::Mailbox& mailbox, Work work, int threads);
-// The part of the other ranks: receives items and returns results until rank 0's pool is destroyed.
+// Runs the part of a rank other than 0: receives items and returns results until rank 0's pool is
+// destroyed.
 messaging::Attempt<void> RunWorker(messaging::Mailbox& mailbox, const Work& work, int threads);
 
-// The number of threads for a rank, at least one: the machine's cores divided by its local ranks.
+// Returns the number of threads for a rank, at least one: the machine's cores divided by the number
+// of ranks on the machine.
 int ThreadsOfRank(int local_ranks);
 
 }  // namespace stepcast::planner

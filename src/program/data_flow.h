@@ -19,7 +19,8 @@ struct CollectiveParts {
   friend bool operator==(const CollectiveParts&, const CollectiveParts&) = default;
 };
 
-// `elements`: in the whole collective. `kind`: one of kProgramCollectiveKinds.
+// Returns the numbers of elements for one rank. `elements`: the number in the whole collective.
+// `kind`: one of kProgramCollectiveKinds.
 inline CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t ranks) {
   switch (kind) {
     case CollectiveKind::kAllReduce:
@@ -32,13 +33,13 @@ inline CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::
     case CollectiveKind::kAllToAll:
       return {elements / ranks * (ranks - 1), elements / ranks * (ranks - 1)};
     default:
-      STEPCAST_CHECK(false, "step programs hold no other collective");
+      STEPCAST_CHECK(false, "step programs contain no other collective");
   }
   return {};
 }
 
-// Whether the whole consists of one equal part per rank, so that the number of ranks must divide
-// its number of elements.
+// Whether the whole consists of one equal part per rank. The number of ranks must then divide the
+// number of elements.
 constexpr bool HasPartForEachRank(CollectiveKind kind) {
   return kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllGather ||
          kind == CollectiveKind::kAllToAll;
@@ -67,7 +68,7 @@ constexpr int AllToAllSender(int position, int part, int ranks) {
 using Index = std::uint32_t;
 inline constexpr Index kNone = std::numeric_limits<Index>::max();
 
-// Consecutive elements of one type in a buffer.
+// A position in a buffer from which consecutive elements of one type are stored.
 struct Elements {
   Index buffer = kNone;
   Bytes offset{};
@@ -143,8 +144,8 @@ constexpr std::int64_t StateArrays(bool adamw, const Effect& update) {
 
 enum class StateRole : std::uint8_t { kParameter, kMaster, kMoment };
 
-// A part of the state that this rank keeps across steps, allocated in the prologue. Initially,
-// parameters and master copies have the model's initial values, and moments are zero.
+// A part of the state that this rank keeps across steps. It is allocated in the prologue.
+// Initially, parameters and master copies have the model's initial values, and moments are zero.
 struct StatePart {
   StateRole role = StateRole::kParameter;
   Elements place{};

@@ -44,8 +44,8 @@ class Check {
                       std::is_sorted(first.begin(), first.end());
     if (!fits) {
       sentences_.push_back(
-          fmt::format("the step has {} instructions and {} effects, which the table of {} first "
-                      "effects does not share out",
+          fmt::format("the step has {} instructions and {} effects, which do not match the table "
+                      "of {} first effects",
                       program_.step.size(), flow_.effects.size(), first.size()));
     }
     return fits;
@@ -68,12 +68,13 @@ class Check {
     std::vector<StatePart> parts;
     for (const StatePart& part : flow_.state) {
       if (part.elements <= 0 || part.first_element < 0 || !Inside(part.place, part.elements)) {
-        sentences_.push_back(fmt::format("{} elements of state from {} on lie outside of buffers",
-                                         part.elements, part.first_element));
+        sentences_.push_back(
+            fmt::format("{} elements of state, starting at {}, are outside of "
+                        "buffers",
+                        part.elements, part.first_element));
       } else if (!kept[part.place.buffer]) {
         sentences_.push_back(
-            fmt::format("state lies in buffer '{}', which is not allocated before "
-                        "the first step",
+            fmt::format("state is in buffer '{}', which is not allocated before the first step",
                         program_.NameOf(program_.buffers[part.place.buffer])));
       } else {
         parts.push_back(part);
@@ -116,7 +117,7 @@ class Check {
                       instruction_->opcode == Opcode::kCopy;
     if (!runs && !effects.empty()) {
       sentences_.push_back(
-          fmt::format("step[{}] {} has effects and is no kernel, copy or collective", position_,
+          fmt::format("step[{}] {} has effects, but is not a kernel, copy or collective", position_,
                       Describe(program_, *instruction_)));
     }
     for (const Effect& effect : effects) {
@@ -168,7 +169,7 @@ class Check {
     }
     switch (effect.kind) {
       case EffectKind::kGradient:
-        if (effect.first_element < 0) Report(effect, "is of elements before the first");
+        if (effect.first_element < 0) Report(effect, "refers to elements before the first one");
         CheckRange(effect, "writes", effect.target, effect.elements, true);
         CheckRange(effect, "reads", effect.source, effect.elements, false);
         if (effect.states.buffer != kNone) CheckRange(effect, "reads", effect.states, 1, false);
@@ -196,7 +197,7 @@ class Check {
         if ((effect.states.type != DataType::kFp32 && effect.states.type != effect.target.type) ||
             effect.state_stride < effect.elements) {
           Report(effect,
-                 "has states that are not arrays behind one another, of FP32 or the target's type");
+                 "has states that are not consecutive arrays in FP32 or in the target's type");
         }
         return;
       case EffectKind::kSquares:
@@ -249,10 +250,11 @@ class Check {
     const auto ranks = static_cast<std::int64_t>(
         program_.groups[program_.communicators[collective.communicator].group].ranks.size());
     if (BytesOf(effect.elements, collective.data_type) != collective.bytes) {
-      Report(effect, fmt::format("is not of the collective's {} bytes", collective.bytes.count()));
+      Report(effect,
+             fmt::format("does not have the collective's {} bytes", collective.bytes.count()));
     }
     if (HasPartForEachRank(collective.kind) && effect.elements % ranks != 0) {
-      Report(effect, fmt::format("does not divide by {} ranks", ranks));
+      Report(effect, fmt::format("cannot be divided by {} ranks", ranks));
       return;
     }
     const auto [source, target] = PartsOf(collective.kind, effect.elements, ranks);

@@ -17,8 +17,8 @@ namespace stepcast::program {
 // or there is no data flow. The program itself must be valid.
 std::vector<std::string> ValidateDataFlow(const Program& program);
 
-// Extent of a move in the target or in the source, in elements: from its first element to the end
-// of its last.
+// Return the extent of a move in the target or in the source, in elements: from its first element
+// to the end of its last.
 std::int64_t TargetExtent(const Effect& move);
 std::int64_t SourceExtent(const Effect& move);
 

@@ -10,8 +10,8 @@
 
 namespace stepcast::program {
 
-// Opcode, phase, stream and operand of an instruction as one number (they are adjacent in memory).
-// Used in cache keys of programs with some ten thousand instructions.
+// Returns opcode, phase, stream and operand of an instruction as one number (they are adjacent in
+// memory). Used in cache keys of programs with some ten thousand instructions.
 inline std::uint64_t HeadOf(const Instruction& instruction) {
   static_assert(offsetof(Instruction, stream) == 2 && offsetof(Instruction, operand) == 4 &&
                 sizeof(Index) == 4);
@@ -31,7 +31,8 @@ struct OperationId {
 // event in host order. The record is the same in every step except the first.
 struct WaitTarget {
   Index record = kNone;  // a kRecordEvent in the step; kNone: the step does not record the event
-  // `record` is later in host order, so the previous step's record counts
+  // Whether `record` is later in host order than the wait, so that the previous step's record
+  // counts.
   bool step_before = false;
   // A record in the prologue. It is used in the first step if `step_before`, and always if `record`
   // is kNone. kNone: nothing was recorded, and the wait is satisfied at once.
@@ -40,7 +41,8 @@ struct WaitTarget {
   friend bool operator==(const WaitTarget&, const WaitTarget&) = default;
 };
 
-// One entry per instruction. Entries of instructions that do not wait have no meaning.
+// The targets of all waits, with one entry per instruction. Entries of instructions that do not
+// wait have no meaning.
 struct WaitTargets {
   std::vector<WaitTarget> prologue;  // only `prologue_record` is used
   std::vector<WaitTarget> step;
@@ -49,8 +51,9 @@ struct WaitTargets {
 // Fills `targets`, reusing its memory. The program's indices must be valid.
 void FindWaitTargets(const Program& program, WaitTargets& targets);
 
-// A step longer than the program's. One period of the program's step, from the end of one
-// micro-batch to the end of another, is repeated `more` times, each time for later micro-batches.
+// A step that is longer than the program's step. One period of the program's step, from the end of
+// one micro-batch to the end of another, is repeated `more` times, each time for later
+// micro-batches.
 struct LongerStep {
   Index begin = 0, end = 0;  // the period: its first instruction, and the one after its last
   int micro_batches = 1;     // number of micro-batches in one period
@@ -59,7 +62,7 @@ struct LongerStep {
   // this instruction, the last one at `begin`.
   Index first_begin = 0;
 
-  // How many times the longer step contains an instruction of the program's step.
+  // Returns how many times the longer step contains an instruction of the program's step.
   std::int64_t Times(Index instruction) const {
     return instruction >= begin && instruction < end ? 1 + more : 1;
   }

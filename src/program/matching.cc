@@ -115,20 +115,21 @@ class Together {
       const MessageEnd& received = lane.received[k];
       if (sent.bytes == received.bytes && sent.type == received.type) continue;
       Report(ViolationKind::kMismatch, sent.place,
-             fmt::format("{}: message {} to rank {} has {} B {}, but {} takes {} B {} from it",
+             fmt::format("{}: message {} to rank {} has {} B {}, but {} receives {} B {} from "
+                         "this rank",
                          Who(sent.rank, sent.place), k, to, sent.bytes.count(), Name(sent.type),
                          Who(received.rank, received.place), received.bytes.count(),
                          Name(received.type)));
     }
     for (std::size_t k = common; k < lane.sent.size(); ++k) {
       Report(ViolationKind::kMismatch, lane.sent[k].place,
-             fmt::format("{}: rank {} does not receive message {} of {} B to it",
+             fmt::format("{}: rank {} does not receive message {}, which has {} B",
                          Who(lane.sent[k].rank, lane.sent[k].place), to, k,
                          lane.sent[k].bytes.count()));
     }
     for (std::size_t k = common; k < lane.received.size(); ++k) {
       Report(ViolationKind::kMismatch, lane.received[k].place,
-             fmt::format("{}: rank {} does not send message {} of {} B from it",
+             fmt::format("{}: rank {} does not send message {}, which has {} B",
                          Who(lane.received[k].rank, lane.received[k].place), from, k,
                          lane.received[k].bytes.count()));
     }
@@ -285,14 +286,14 @@ class Together {
     if (rank.awaited >= 0 && !rank.reached[static_cast<std::size_t>(rank.awaited)]) {
       const Place place = {rank.host.pass, rank.host.instruction - 1};
       Report(ViolationKind::kDeadlock, place,
-             fmt::format("{} waits for ever: {} is not reached", Who(r, place),
+             fmt::format("{} waits forever: {} is not reached", Who(r, place),
                          Who(r, rank.records[static_cast<std::size_t>(rank.awaited)])));
     }
     for (const std::deque<Queued>& stream : rank.streams) {
       if (stream.empty()) continue;
       const Queued& front = stream.front();
       Report(ViolationKind::kDeadlock, front.place,
-             fmt::format("{} waits for ever{}", Who(r, front.place), Reason(r, front)));
+             fmt::format("{} waits forever{}", Who(r, front.place), Reason(r, front)));
     }
   }
 
@@ -343,11 +344,11 @@ class Together {
     for (const std::deque<Queued>& stream : ranks_[r].streams) {
       if (stream.empty()) continue;
       const Place place = stream.front().place;
-      return fmt::format("which stands at {}[{}] {}", place.pass == 0 ? "prologue" : "step",
+      return fmt::format("which waits at {}[{}] {}", place.pass == 0 ? "prologue" : "step",
                          place.instruction,
                          Describe(*given_[r].program, Pass(r, place.pass)[place.instruction]));
     }
-    return "which has come to its end";
+    return "which has reached its end";
   }
 
   std::span<const RankProgram> given_;

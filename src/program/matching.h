@@ -11,7 +11,7 @@
 // program.
 namespace stepcast::program {
 
-// One rank, or the representative of a class of ranks with the same program.
+// The program of one rank, or of the representative of a class of ranks with the same program.
 struct RankProgram {
   int rank = 0;
   const Program* program = nullptr;
@@ -19,13 +19,13 @@ struct RankProgram {
   const std::vector<ProcessGroup>* groups = nullptr;
 };
 
-// `ranks`: all ranks that communicate with each other. First compares the messages of every pair of
-// ranks on every communicator, in the prologue and in a step: the messages that one rank sends in
-// host order must equal, in bytes and type, those that the other receives. Then executes prologue
-// and two steps without times: hosts and streams advance as far as waits, peers and members allow.
-// Programs have no branches, so a stall means a stall in every run. Returns one violation
-// (kMismatch) per unmatched message, and one (kDeadlock) per stream or host that waits forever.
-// Empty: the programs match. Each program must be valid by itself.
+// Checks `ranks`, which must be all ranks that communicate with each other. First compares the
+// messages of every pair of ranks on every communicator, in the prologue and in a step. The
+// messages that one rank sends in host order must equal, in bytes and type, those that the other
+// receives. Then executes prologue and two steps without times: hosts and streams advance as far as
+// waits, peers and members allow. Programs have no branches, so a stall means a stall in every run.
+// Returns one violation (kMismatch) per unmatched message, and one (kDeadlock) per stream or host
+// that waits forever. Empty: the programs match. Each program must be valid by itself.
 std::vector<Violation> ValidateTogether(std::span<const RankProgram> ranks);
 
 }  // namespace stepcast::program

@@ -62,8 +62,8 @@ TEST(MatchingTest, BytesDiffer) {
             (std::vector<std::string>{
                 "rank 0, step[1] send to position 1 on communicator 'pipeline' on stream "
                 "'compute': message 1 to rank 1 has 16 B bf16, but rank 1, step[1] receive from "
-                "position 0 on communicator 'pipeline' on stream 'compute' takes 32 B bf16 from "
-                "it"}));
+                "position 0 on communicator 'pipeline' on stream 'compute' receives 32 B bf16 "
+                "from this rank"}));
 }
 
 TEST(MatchingTest, AnEndIsMissing) {
@@ -74,9 +74,9 @@ TEST(MatchingTest, AnEndIsMissing) {
   EXPECT_EQ(Messages(stages, Kind::kMismatch),
             (std::vector<std::string>{
                 "rank 0, step[1] send to position 1 on communicator 'pipeline' on stream "
-                "'compute': rank 1 does not receive message 1 of 16 B to it",
+                "'compute': rank 1 does not receive message 1, which has 16 B",
                 "rank 0, step[2] receive from position 1 on communicator 'pipeline' on stream "
-                "'compute': rank 1 does not send message 0 of 8 B from it"}));
+                "'compute': rank 1 does not send message 0, which has 8 B"}));
 }
 
 TEST(MatchingTest, TwoSendsThatFaceEachOther) {
@@ -86,12 +86,12 @@ TEST(MatchingTest, TwoSendsThatFaceEachOther) {
   stages[1].Send(0).Receive(0);
   EXPECT_EQ(Messages(stages, Kind::kDeadlock),
             (std::vector<std::string>{
-                "rank 0, step[0] send to position 1 on communicator 'pipeline' on stream 'compute' "
-                "waits for ever for rank 1, which stands at step[0] send to position 0 on "
-                "communicator 'pipeline' on stream 'compute'",
-                "rank 1, step[0] send to position 0 on communicator 'pipeline' on stream 'compute' "
-                "waits for ever for rank 0, which stands at step[0] send to position 1 on "
-                "communicator 'pipeline' on stream 'compute'"}));
+                "rank 0, step[0] send to position 1 on communicator 'pipeline' on stream "
+                "'compute' waits forever for rank 1, which waits at step[0] send to position 0 "
+                "on communicator 'pipeline' on stream 'compute'",
+                "rank 1, step[0] send to position 0 on communicator 'pipeline' on stream "
+                "'compute' waits forever for rank 0, which waits at step[0] send to position 1 "
+                "on communicator 'pipeline' on stream 'compute'"}));
 }
 
 // One exchange with both is no deadlock; nor are two streams with a communicator each.
@@ -137,8 +137,8 @@ TEST(MatchingTest, CollectivesAndExchangesInADifferentOrder) {
   const auto messages = Messages(stages, Kind::kDeadlock);
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_EQ(messages[0],
-            "rank 0, step[0] all_reduce on communicator 'pipeline' on stream 'compute' waits for "
-            "ever for rank 1, which stands at step[0] receive from position 0 on communicator "
+            "rank 0, step[0] all_reduce on communicator 'pipeline' on stream 'compute' waits "
+            "forever for rank 1, which waits at step[0] receive from position 0 on communicator "
             "'pipeline' on stream 'compute'");
 }
 
@@ -155,7 +155,7 @@ TEST(MatchingTest, AHostThatWaits) {
   const auto messages = Messages(stages, Kind::kDeadlock);
   ASSERT_EQ(messages.size(), 4u);
   EXPECT_EQ(messages[0],
-            "rank 0, step[2] host-wait-event 'received' waits for ever: rank 0, step[1] "
+            "rank 0, step[2] host-wait-event 'received' waits forever: rank 0, step[1] "
             "record-event 'received' on stream 'compute' is not reached");
 }
 

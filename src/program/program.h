@@ -43,7 +43,7 @@
 //    other stream before the release (the allocator then delays the reuse).
 namespace stepcast::program {
 
-// Categories of memory, with the names of the JSON output. A gradient waiting in a bucket is a
+// The categories of memory, with the names of the JSON output. A gradient waiting in a bucket is a
 // gradient; a gathered unit's full parameters are communication.
 enum class Category : std::uint8_t {
   kParameter,
@@ -94,8 +94,8 @@ class Texts {
   std::vector<std::uint32_t> ends_;
 };
 
-// A name: one text of Program::texts, or two concatenated ones, such as the shared "model.layers.3"
-// and "/parameters". kNone: empty.
+// A name: one text of Program::texts, or two concatenated texts, such as the shared
+// "model.layers.3" and "/parameters". kNone: empty.
 struct NameParts {
   Index first = kNone;
   Index second = kNone;
@@ -105,7 +105,7 @@ struct Stream {
   std::string name{};  // "compute", "all-gather": a track of the trace
 };
 
-// Ranks that communicate with each other: global rank numbers in group order.
+// A group of ranks that communicate with each other, as global rank numbers in group order.
 struct ProcessGroup {
   std::string name{};  // "data", "shard", "replica"
   std::vector<int> ranks{};
@@ -113,7 +113,7 @@ struct ProcessGroup {
   // unknown.
   parallel::GroupLayout layout{};
 
-  // The position of a rank in the group; -1: the rank is not a member.
+  // Returns the position of a rank in the group; -1 if the rank is not a member.
   int PositionOf(int rank) const;
 };
 
@@ -132,14 +132,15 @@ struct Buffer {
 struct Collective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Index communicator = kNone;
-  // Size as in nccl-tests. All-reduce and broadcast: the buffer of each rank. All-gather and
-  // reduce-scatter: the whole (group size x the part of each rank). All-to-all: a rank's data for
-  // all ranks, including itself (group size x the part for each rank; with uneven loads, the data
-  // of the rank that sends or receives the most, because that rank determines the cost).
+  // The size in bytes, as in nccl-tests. All-reduce and broadcast: the buffer of each rank.
+  // All-gather and reduce-scatter: the whole (group size x the part of each rank). All-to-all: a
+  // rank's data for all ranks, including itself (group size x the part for each rank; with uneven
+  // loads, the data of the rank that sends or receives the most, because that rank determines the
+  // cost).
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
   bool average = false;  // the sum is divided by the number of ranks
-  // Number of multiprocessors used. 0: copy engines move the bytes. Not set: the communication
+  // The number of multiprocessors used. 0: copy engines move the bytes. Not set: the communication
   // library decides.
   std::optional<int> multiprocessors{};
   int root = 0;           // broadcast: position in the group of the rank that sends
@@ -157,13 +158,14 @@ struct Message {
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-// How an exchange names its peers: by position in the communicator's group (stage 3 of a pipeline),
-// or by distance from its own position, modulo the group's size (1: the next in a ring), so that
-// all ranks of a ring have the same program. All exchanges of a communicator use the same naming.
+// The way in which an exchange names its peers. kPosition: by position in the communicator's group
+// (stage 3 of a pipeline). kDistance: by distance from the rank's own position, modulo the group's
+// size (1: the next in a ring), so that all ranks of a ring have the same program. All exchanges of
+// a communicator use the same naming.
 enum class PeerNaming : std::uint8_t { kPosition, kDistance };
 
-// The instruction has one use per message, in order: a read of the bytes sent, or a write of the
-// bytes received.
+// A set of sends and receives that run as one operation. The instruction has one use per message,
+// in order: a read of the bytes sent, or a write of the bytes received.
 struct Exchange {
   Index communicator = kNone;
   DataType data_type = DataType::kBf16;
@@ -171,7 +173,7 @@ struct Exchange {
   std::vector<Message> messages{};
   std::optional<int> multiprocessors{};  // as in Collective
 
-  // The peer's position in a group of `group_size`, as seen from position `own_position`.
+  // Returns the peer's position in a group of `group_size`, as seen from position `own_position`.
   int PeerPosition(const Message& message, int own_position, int group_size) const {
     if (peers == PeerNaming::kPosition) return message.peer;
     const int position = (own_position + message.peer) % group_size;
@@ -232,7 +234,7 @@ struct Program {
   std::vector<Instruction> prologue{};
   std::vector<Instruction> step{};
 
-  // Effects of the operations on the training's values. Only if requested from lowering.
+  // The effects of the operations on the training's values. Empty unless requested from lowering.
   DataFlow data_flow{};
 
   // The stream of the training computation, which determines phases. Always 0.
@@ -245,7 +247,7 @@ struct Program {
   std::string Text(const NameParts& name) const;
 };
 
-// Names in the dump, the trace and the JSON output.
+// Return names in the dump, the trace and the JSON output.
 const char* Name(Category category);           // "parameters", "gradients", "optimizer", ...
 const char* Name(Phase phase);                 // "forward", "backward", "optimizer"
 const char* Name(Opcode opcode);               // "kernel", "wait-event", ...

@@ -152,7 +152,7 @@ class RaceCheck {
         case Opcode::kRecordStream:
           if (!buffers_[instruction.operand].allocated) {
             Report(ViolationKind::kRecordUnallocated, position, instruction.operand,
-                   "which is not allocated then");
+                   "which is not allocated at that point");
           } else {
             recorded_streams_[instruction.operand].push_back(instruction.stream);
           }
@@ -195,7 +195,9 @@ class RaceCheck {
       if (use.size == Bytes(0)) continue;
       BufferState& buffer = buffers_[use.buffer];
       if (!buffer.allocated) {
-        Report(ViolationKind::kUseUnallocated, position, use.buffer, "which is not allocated then");
+        Report(ViolationKind::kUseUnallocated, position, use.buffer,
+               "which is not allocated at "
+               "that point");
         continue;
       }
       if (buffer.reuses && actor != buffer.owner) CheckAllocated(buffer, use, position, clock);
@@ -218,7 +220,7 @@ class RaceCheck {
     const std::uint32_t* const needed = allocations_[use.buffer];
     if (std::equal(needed, needed + host_ + 1, clock, std::less_equal<>())) return;
     Report(ViolationKind::kUsedBeforeAllocation, position, use.buffer,
-           fmt::format("whose memory stream '{}' may still be using as something else",
+           fmt::format("whose memory stream '{}' may still be using for another buffer",
                        program_.streams[buffer.owner].name));
   }
 
@@ -341,7 +343,7 @@ class RaceCheck {
     BufferState& buffer = buffers_[instruction.operand];
     if (buffer.allocated) {
       Report(ViolationKind::kAllocatedTwice, position, instruction.operand,
-             fmt::format("which {} has allocated already", Where(buffer.allocated_at)));
+             fmt::format("which {} has already allocated", Where(buffer.allocated_at)));
     }
     for (Segment& part : buffer.parts) DropReaders(part);
     buffer.parts.clear();
@@ -364,7 +366,7 @@ class RaceCheck {
     BufferState& buffer = buffers_[instruction.operand];
     if (!buffer.allocated) {
       Report(ViolationKind::kReleaseUnallocated, position, instruction.operand,
-             "which is not allocated then");
+             "which is not allocated at that point");
       return;
     }
     buffer.allocated = false;
@@ -387,8 +389,8 @@ class RaceCheck {
     const Position used_at = PositionOf(access);
     if (!First(ViolationKind::kReleasedInUse, release, index, used_at)) return;
     Add(ViolationKind::kReleasedInUse, release,
-        fmt::format("{} gives the memory of buffer '{}' back to stream '{}' while {} may still use "
-                    "it",
+        fmt::format("{} returns the memory of buffer '{}' to stream '{}' while {} may still be "
+                    "using it",
                     Who(release), program_.NameOf(program_.buffers[index]),
                     program_.streams[buffer.owner].name, Who(used_at, release)));
   }
@@ -421,7 +423,7 @@ class RaceCheck {
   // The operation as seen from a later instruction.
   std::string Who(Position position, Position seen_from) const {
     const bool earlier_step = position.pass == 1 && seen_from.pass == 2;
-    return Who(position) + (earlier_step ? ", issued in the step before," : "");
+    return Who(position) + (earlier_step ? ", issued in the previous step," : "");
   }
 
   // Whether the violation is new: the second step repeats those of the first.
@@ -453,7 +455,7 @@ class RaceCheck {
   void ReportLeak(Position position, Index buffer) {
     if (!First(ViolationKind::kLeak, position, buffer)) return;
     Add(ViolationKind::kLeak, position,
-        fmt::format("{} is never released: the step would allocate it again", Who(position)));
+        fmt::format("{} is never released, but the next step allocates it again", Who(position)));
   }
 
   void ReportUnwritten(Position position, Index buffer, const Segment& segment) {

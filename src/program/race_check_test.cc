@@ -59,7 +59,7 @@ TEST(RaceCheckTest, StreamsAreNotOrderedByThemselves) {
   EXPECT_EQ(violations[1].message,
             "step[0] kernel 'write' on stream 'compute' writes bytes [0, 64) of buffer 'x' but is "
             "not ordered after step[1] kernel 'read' of 'layer' on stream 'side1', issued in the "
-            "step before, which reads them");
+            "previous step, which reads them");
 }
 
 TEST(RaceCheckTest, TwoReadsDoNotConflict) {
@@ -225,7 +225,7 @@ TEST(RaceCheckTest, UseBeforeAllocation) {
   EXPECT_EQ(violation.kind, Kind::kUseUnallocated);
   EXPECT_EQ(violation.message,
             "step[0] kernel 'write' on stream 'compute' uses buffer 'x', which is not allocated "
-            "then");
+            "at that point");
 }
 
 TEST(RaceCheckTest, UseAfterRelease) {
@@ -324,8 +324,8 @@ TEST(RaceCheckTest, ReleasedWhileAnotherStreamUsesIt) {
   EXPECT_EQ(violation.kind, Kind::kReleasedInUse);
   EXPECT_EQ(violation.instruction, 5u);
   EXPECT_EQ(violation.message,
-            "step[5] release 'x' gives the memory of buffer 'x' back to stream 'compute' while "
-            "step[4] kernel 'read' on stream 'side1' may still use it");
+            "step[5] release 'x' returns the memory of buffer 'x' to stream 'compute' while "
+            "step[4] kernel 'read' on stream 'side1' may still be using it");
 }
 
 TEST(RaceCheckTest, TheOwnersStreamMayWaitForTheUse) {
@@ -383,7 +383,7 @@ TEST(RaceCheckTest, AnotherStreamsFirstUseMustFollowTheAllocation) {
   EXPECT_EQ(violation.instruction, 2u);
   EXPECT_EQ(violation.message,
             "step[2] kernel 'write' on stream 'side1' uses buffer 'x', whose memory stream "
-            "'compute' may still be using as something else");
+            "'compute' may still be using for another buffer");
 }
 
 TEST(RaceCheckTest, AnEventBehindTheAllocationIsEnough) {

@@ -18,7 +18,7 @@ class TestProgram {
     }
   }
 
-  // Later instructions belong to the step.
+  // Starts the step: later instructions belong to it.
   TestProgram& Step() {
     in_step_ = true;
     return *this;

@@ -11,14 +11,15 @@
 // streams are in the program.
 namespace stepcast::program {
 
-// A kernel, copy, collective, exchange or host task.
+// The run of a kernel, copy, collective, exchange or host task.
 struct OperationRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
   Time issued{};  // when the host submitted it
-  // When its stream and its waits allowed it to start. From then until `start`, a collective waits
-  // for its communicator and its partners. An exchange also waits: at `start`, the last of its
-  // peers has reached it; messages with other peers may have moved earlier.
+  // The time at which the operation's stream and its waits allowed it to start. From then until
+  // `start`, a collective waits for its communicator and its partners. An exchange also waits: at
+  // `start`, the last of its peers has reached it; messages with other peers may have moved
+  // earlier.
   Time ready{};
   Time start{};
   Time end{};
@@ -39,12 +40,13 @@ struct MemoryRecord {
   Time time{};
 };
 
-// One rank's run. Records of one stream are in time order; memory records are in host order.
+// The record of one rank's run. Records of one stream are in time order; memory records are in host
+// order.
 struct Timeline {
   std::vector<OperationRecord> operations{};  // in order of (end, issue)
   std::vector<WaitRecord> waits{};            // in order of (end, issue)
   std::vector<MemoryRecord> memory{};
-  // [s]: when all work issued in step s has finished. Not decreasing.
+  // The time at which all work issued in a step has finished, by step. Not decreasing.
   std::vector<Time> step_ends{};
 };
 

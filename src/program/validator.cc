@@ -114,8 +114,8 @@ class IndexCheck {
       if (communicator.group >= program_.groups.size()) continue;  // said already
       const ProcessGroup& group = program_.groups[communicator.group];
       if (group.PositionOf(program_.rank) < 0) {
-        Report(fmt::format("exchanges[{}] is on communicator '{}', of which rank {} is no member",
-                           i, communicator.name, program_.rank));
+        Report(fmt::format("exchanges[{}] is on communicator '{}', but rank {} is not a member", i,
+                           communicator.name, program_.rank));
       }
       Index& other = first[exchange.communicator];
       if (other == kNone) other = i;
@@ -135,7 +135,7 @@ class IndexCheck {
         }
         // A message of no bytes only signals that its sender has arrived there.
         if (message.bytes < Bytes(0)) {
-          Report(fmt::format("exchanges[{}] has a message of less than nothing: {} B", i,
+          Report(fmt::format("exchanges[{}] has a message of negative size: {} B", i,
                              message.bytes.count()));
         }
       }
@@ -190,7 +190,8 @@ class IndexCheck {
     }
     const std::size_t end = std::size_t{instruction.first_use} + instruction.use_count;
     if (end > program_.uses.size()) {
-      Report(in_prologue, index, fmt::format("({}) has no uses up to: {}", Name(opcode), end));
+      Report(in_prologue, index,
+             fmt::format("({}) has a range of uses with an invalid end: {}", Name(opcode), end));
       return;
     }
     if (opcode == Opcode::kExchange) CheckMessages(in_prologue, index, instruction);

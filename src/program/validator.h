@@ -21,7 +21,7 @@ enum class ViolationKind : std::uint8_t {
   kAllocatedTwice,
   kLeak,           // allocated in the step and not released when the step is issued again
   kReleasedInUse,  // another stream may still use the memory when the owner's stream reuses it
-  // another stream's use is not ordered after the allocation, so earlier uses may overlap it
+  // Another stream's use is not ordered after the allocation, so earlier uses may overlap it.
   kUsedBeforeAllocation,
   kReadUnwritten,  // read of bytes not written since the allocation
   // For the programs of several ranks (matching.h):
@@ -40,7 +40,7 @@ struct Violation {
 };
 std::ostream& operator<<(std::ostream& out, const Violation& violation);
 
-// An instruction's name in messages: "step[17]".
+// Returns an instruction's name in messages: "step[17]".
 std::string PlaceOf(bool in_prologue, Index instruction);
 
 // Checks that a step program is free of races and memory errors, for all possible durations of its

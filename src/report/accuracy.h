@@ -15,31 +15,32 @@ namespace stepcast::report {
 
 // Compares forecasts of collectives with published measurements (docs/formats.md).
 
-// Tables by source and size band, totals, and choices that differ from documented ones.
+// Returns tables by source and size band, totals, and the choices that differ from documented ones.
 std::string CollectiveAccuracyText(const validate::CollectiveAccuracy& accuracy);
 std::string CollectiveAccuracyJson(const validate::CollectiveAccuracy& accuracy);
 // One record per point.
 std::string CollectiveAccuracyCsv(const validate::CollectiveAccuracy& accuracy);
-// The section of docs/accuracy/collectives.md between its markers, without the markers.
+// Returns the text between the markers in docs/accuracy/collectives.md, without the markers.
 std::string CollectiveAccuracyMarkdown(const validate::CollectiveAccuracy& accuracy);
 
-// The accuracy of forecasts of published training steps, for people and for programs.
+// Reports on the accuracy of forecasts of published training steps, for people and for programs.
 
-// Tables by source, separate for fit and check rows and for quality A and B; the cases that were
-// not simulated, with reasons; and the targets.
+// Returns tables by source, separate for fit and check rows and for quality A and B. It also lists
+// the cases that were not simulated, with reasons, and the accuracy targets.
 std::string PublishedAccuracyText(const validate::PublishedAccuracy& accuracy);
 
-// The same as a section of a document.
+// Returns the content of PublishedAccuracyText as a Markdown section.
 std::string PublishedAccuracyMarkdown(const validate::PublishedAccuracy& accuracy);
 
-// All cases and all tables.
+// Both functions write all cases; the JSON document also has all tables.
 std::string PublishedAccuracyJson(const validate::PublishedAccuracy& accuracy);
 std::string PublishedAccuracyCsv(const validate::PublishedAccuracy& accuracy);
 
-// One self-contained page: tables, and plots of forecast against measured values.
+// Returns a self-contained page with tables and plots of forecast against measured values.
 std::string PublishedAccuracyHtml(const validate::PublishedAccuracy& accuracy);
 
-// Tables of published steps, for text, document and page. Internal to this package.
+// A table of published steps, used by the text, the document and the page. Internal to this
+// package.
 
 struct PublishedTable {
   std::string title;
@@ -50,13 +51,13 @@ struct PublishedTable {
   Table ToTable() const;
 };
 
-// The tables that have rows.
+// Returns only the tables that have rows.
 std::vector<PublishedTable> PublishedTables(const validate::PublishedAccuracy& accuracy);
 
-// How to read the tables.
+// Returns the text that explains how to read the tables.
 std::string PublishedPreface();
 
-// "1087 cases of 2 sources: 185 simulated, 902 not."
+// Returns a sentence such as "1087 cases of 2 sources: 185 simulated, 902 not."
 std::string PublishedCounts(const validate::PublishedAccuracy& accuracy);
 
 // The output of `calibrate runs`: what was learned from runs, and its precision.
@@ -71,27 +72,28 @@ struct RunsReport {
   std::string unwritten;  // why no profile was written, or how to write one
 };
 
-// Errors of step times: of the forecast, of the nearest run only, and learned from other runs. For
-// a run that was learned from, the other runs are those of other configurations. For a held-back
-// run, they are all runs.
+// Errors of the step time by three methods: the forecast, the nearest run alone, and the fit to
+// other runs. For a run that was learned from, the other runs are those of other configurations.
+// For a held-back run, they are all runs.
 struct RunErrors {
   validate::AccuracyFigures forecast, nearest, learned;
 };
 RunErrors ErrorsOfLearned(const RunsReport& report);
 RunErrors ErrorsOfHeldBack(const RunsReport& report);
 
-// Measured over forecast time that the only configuration teaches, with the range that holds 90 %
-// of its measurements. None if there are several configurations, or nothing was learned.
+// If the runs have only one configuration, the factor is measured time over forecast time. `low`
+// and `high` enclose 90 % of its measurements. Returns none if there are several configurations or
+// if nothing was learned.
 struct OneFactor {
   double factor = 1, low = 1, high = 1;
 };
 std::optional<OneFactor> OneFactorOf(const RunsReport& report);
 
 std::string RunsText(const RunsReport& report);
-// The document of `calibrate runs --json`, version 1.
+// Returns the document of `calibrate runs --json`, version 1.
 std::string RunsJson(const RunsReport& report);
 
-// The section `runs` of a calibration profile, as YAML.
+// Returns the section `runs` of a calibration profile, as YAML.
 std::string LearnedRunsYaml(const RunsReport& report);
 
 }  // namespace stepcast::report

@@ -24,7 +24,7 @@ Table AnswerTable::ToTable(std::size_t most) const {
   }
   Table table(std::move(shown));
   for (std::size_t row = 0; row < std::min(most, rows.size()); ++row) {
-    STEPCAST_CHECK(rows[row].size() == columns.size(), "a row has one cell for each column");
+    STEPCAST_CHECK(rows[row].size() == columns.size(), "a row must have one cell for each column");
     std::vector<std::string> cells;
     for (std::size_t i = 0; i < columns.size(); ++i) {
       if (columns[i].for_people()) cells.push_back(rows[row][i].text);

@@ -12,46 +12,46 @@
 #include "src/report/json.h"
 #include "src/report/table.h"
 
-// Parts of an answer as values. Text, JSON, CSV and pages are printed from the same value.
+// Parts of an answer as values. Text, JSON, CSV and pages are all printed from the same value.
 namespace stepcast::report {
 
-// A value in the form for people and in the form for programs.
+// A cell holds one value twice: as text for people and as JSON for programs.
 struct Cell {
   std::string text;
   Json value;
 
   Cell(std::string text, Json value) : text(std::move(text)), value(std::move(value)) {}
-  // The same in both forms.
+  // The word is both the text and the JSON value.
   Cell(std::string word) : Cell(word, Json(word)) {}
   Cell(std::string_view word) : Cell(std::string(word)) {}
   Cell(const char* word) : Cell(std::string(word)) {}
-  // "1,234" and 1234.
+  // The text is "1,234"; the JSON value is 1234.
   template <std::integral T>
   Cell(T count) : Cell(Grouped(static_cast<std::int64_t>(count)), Json(count)) {}
-  // Milliseconds and seconds.
+  // The text is in milliseconds; the JSON value is in seconds.
   Cell(Time time) : Cell(Milliseconds(time), Json(JsonSeconds(time))) {}
-  // Only for programs.
+  // The value is only for programs; the text is empty.
   Cell(Json value) : Cell("", std::move(value)) {}
   Cell(double value) : Cell("", Json(value)) {}
-  // "-" and null without a value.
+  // Without a value, the text is "-" and the JSON value is null.
   template <typename T>
   Cell(const std::optional<T>& value) : Cell(value ? Cell(*value) : Cell("-", Json())) {}
 };
 
-// "1234" and 1234.
+// The text is "1234", without separators; the JSON value is 1234.
 template <std::integral T>
 Cell Plain(T count) {
   return {std::to_string(count), Json(count)};
 }
-// An amount in a unit, and in bytes.
+// The text is in `unit`; the JSON value is in bytes.
 inline Cell Amount(ByteUnit unit, Bytes bytes) { return {In(unit, bytes), Json(bytes.count())}; }
-// With `digits` after the decimal point, and exactly.
+// The text has `digits` digits after the decimal point; the JSON value is exact.
 inline Cell Fixed(double number, int digits) { return {Decimal(number, digits), Json(number)}; }
-// A fraction in per cent, and as it is.
+// The text is the fraction in per cent; the JSON value is the fraction itself.
 inline Cell InPerCent(double part, int digits = 1) {
   return {Decimal(kHundred * part, digits), Json(part)};
 }
-// A word that may be empty: then `none`, and null.
+// If `word` is empty, the text is `none` and the JSON value is null.
 inline Cell WordOr(const std::string& word, const char* none = "-") {
   return word.empty() ? Cell(none, Json()) : Cell(word);
 }
@@ -62,11 +62,11 @@ struct AnswerColumn {
   Align align = Align::kRight;
   bool spare = false;  // Column::spare
 
-  // Without a heading but with a key, the column is only for programs.
+  // A column that has a key but no heading is only for programs.
   bool for_people() const { return !heading.empty() || key.empty(); }
 };
 
-// A value with its column.
+// A cell together with its column.
 struct Figure {
   AnswerColumn column;
   Cell cell;
@@ -77,19 +77,19 @@ struct AnswerTable {
   std::vector<std::vector<Cell>> rows{};  // one cell for each column
 
   void Add(std::vector<Cell> cells) { rows.push_back(std::move(cells)); }
-  // The first row determines the columns; all rows have the same ones.
+  // Adds a row. The first row determines the columns; all other rows must have the same columns.
   void AddFigures(std::vector<Figure> figures);
 
-  // The first `most` rows.
+  // Returns a table with at most the first `most` rows.
   Table ToTable(std::size_t most = static_cast<std::size_t>(-1)) const;
   std::string Text() const { return ToTable().ToString(); }
-  // [{KEY: VALUE, ...}, ...]
+  // Returns an array with one object per row: [{KEY: VALUE, ...}, ...].
   Json ToJson() const;
-  // A heading line with the keys, then the rows.
+  // Returns a heading line with the keys, followed by the rows.
   std::string Csv() const;
 };
 
-// The output of `stepcast list`: names with a few figures each.
+// The output of `stepcast list`: names, each with a few figures.
 struct Listing {
   std::string name;  // "models"
   std::vector<AnswerColumn> columns;
@@ -97,11 +97,11 @@ struct Listing {
   std::string footer{};  // a sentence below the text; may be empty
 
   std::string Text() const;
-  // {"models": [{"name": ..., "parameters": ...}, ...]}
+  // Returns a document such as {"models": [{"name": ..., "parameters": ...}, ...]}.
   std::string ToJson() const;
 };
 
-// A table as Markdown.
+// Returns the table as Markdown.
 std::string Markdown(const Table& table);
 
 }  // namespace stepcast::report

@@ -110,8 +110,8 @@ std::string MemorySentence(const forecast::MemoryForecast& memory) {
           "may not fit: {} of {} are left{}{}; it fits with a probability of {}",
           FormatBytes(memory.left()), FormatBytes(memory.capacity),
           memory.allocator_flushes > 0 ? " after the allocator has returned cached memory" : "",
-          memory.allocator_may_hang ? ", for which it waits for the device while stages wait for "
-                                      "each other: the step may hang"
+          memory.allocator_may_hang ? "; the allocator then waits for the device while stages "
+                                      "wait for each other, so the step may hang"
                                     : "",
           PartOfMemory(memory));
     case forecast::MemoryVerdict::kDoesNotFit:
@@ -130,7 +130,7 @@ std::string NetworkLine(const scenario::Scenario& scenario) {
                          ? "network    flow: collectives of all ranks share the links"
                          : "network    message: messages of all ranks queue at the links";
   if (!scenario.slow_links.empty()) {
-    line += fmt::format("; {} {} worse than described", scenario.slow_links.size(),
+    line += fmt::format("; {} {} degraded", scenario.slow_links.size(),
                         scenario.slow_links.size() == 1 ? "link is" : "links are");
   }
   return line + "\n";

@@ -27,7 +27,7 @@
 
 namespace stepcast::report {
 
-// Settings that make a step fit that otherwise does not.
+// A set of settings that makes a step fit which does not fit without them.
 struct FittingSettings {
   std::vector<std::string> set;  // "KEY=VALUE", in addition to the scenario's settings
   Time step_time;
@@ -35,7 +35,7 @@ struct FittingSettings {
   double fit_probability = 0;
 };
 
-// The settings that save memory, tried one at a time and together.
+// The memory-saving settings that were tried, each alone and several together.
 struct Fitting {
   std::vector<FittingSettings> settings;   // those that make it fit, fastest first
   std::optional<FittingSettings> nearest;  // without any: what lacks the least memory
@@ -45,16 +45,17 @@ struct Fitting {
   CommandWords command;                    // forecasts the step; without words: no command does
 };
 
-// A table of such settings for people, with the commands that forecast them. Empty if nothing was
-// tried.
+// Returns a table of these settings for people, with the commands that forecast them. The text is
+// empty if nothing was tried.
 std::string FittingText(const Fitting& fitting);
-// `would_fit` of answers.
+// Returns the value of `would_fit` in answers.
 Json FittingJson(const Fitting& fitting);
 
-// Why a measured step takes another time than its forecast, as `explain --measured` shows it: where
-// the difference lies, if the step was traced, and what could explain it by itself.
+// Explains why a measured step takes longer or shorter than its forecast, for `explain --measured`.
+// If the step was traced, the explanation locates the difference. It also lists the causes that
+// could each explain the difference alone.
 
-// The scenario with one thing set otherwise.
+// A change of settings that was tried as an explanation of a measured step time.
 struct TriedSetting {
   std::vector<std::string> set;  // "KEY=VALUE"
   Time step_time;
@@ -73,7 +74,7 @@ struct MeasuredStep {
 
 // The rates that `calibrate trace` learned from a traced step.
 
-// A kind of kernels, or the host's launches, in the traced ranks' steps.
+// The calls of one kind of kernel, or the host's launches, in the steps of the traced ranks.
 struct LearnedRate {
   const char* part = "";  // "products"
   std::int64_t forecast_calls = 0, traced_calls = 0;
@@ -100,20 +101,20 @@ struct LearnedRates {
 };
 
 std::string LearnedRatesText(const LearnedRates& learned);
-// The document of `calibrate trace --json`, version 1.
+// Returns the document of `calibrate trace --json`, version 1.
 std::string LearnedRatesJson(const LearnedRates& learned);
 
-// A profile as a YAML file, with one row per point. scenario::LoadCalibration reads it back to the
-// same values, apart from locations. Empty sections are left out. Control characters in text become
-// spaces.
+// Returns a profile as a YAML file with one row per point. scenario::LoadCalibration reads the file
+// back to the same values, apart from locations. Empty sections are omitted. Control characters in
+// text become spaces.
 std::string CalibrationYaml(const calibration::Calibration& profile);
 
-// The text of a profile with these sections: each replaces the one of its name, or is added at the
-// end. Comments before a section belong to it.
+// Returns the text of `profile` with `sections` added. Each section replaces the section of the
+// same name, or is appended at the end. Comments directly before a section belong to that section.
 std::string WithSections(const std::string& profile, const std::string& sections);
 
-// The content of a file that `kernels.rates` of a profile names: only products, attention and power
-// of `costs`.
+// The content of a file that `kernels.rates` of a profile names. `costs` has only products,
+// attention and power.
 struct Rates {
   std::string name;    // of the GPU type
   std::string source;  // of the measurements
@@ -122,21 +123,23 @@ struct Rates {
 };
 std::string RatesYaml(const Rates& rates);
 
-// Published collectives (calibration/collectives), in the format of scenario::LoadCurves.
+// Returns published collectives (calibration/collectives) in the format that scenario::LoadCurves
+// reads.
 std::string CurvesYaml(const calibration::CurveFile& file);
 
-// The output of `stepcast collective`: a table like that of nccl-tests, with algorithm and
-// provenance.
+// The output of `stepcast collective`: a table like that of nccl-tests, with each size's algorithm
+// and the source of its time.
 
-// `name` is the scenario's name.
+// `name` is the name of the scenario.
 std::string CollectiveText(const std::string& name, const forecast::CollectiveForecast& forecast);
-// A heading line with the keys of the JSON rows, then the rows. Protocol and channels are empty if
-// there are none.
+// Returns a heading line with the keys of the JSON rows, followed by the rows. Protocol and
+// channels are empty if a row has none.
 std::string CollectiveCsv(const forecast::CollectiveForecast& forecast);
-// The document of `collective --json`, version 1.
+// Returns the document of `collective --json`, version 1.
 std::string CollectiveJson(const std::string& name, const forecast::CollectiveForecast& forecast);
 
-// Two plans side by side: different settings, and differences in time and memory.
+// A plan to be compared with another: settings, time and memory. Does not own the scenario and the
+// forecast.
 
 struct ComparedPlan {
   std::string file;  // as the user named it
@@ -144,12 +147,12 @@ struct ComparedPlan {
   const forecast::Forecast* forecast = nullptr;
 };
 
-// Whether a limit of --fail-if holds for the two plans.
+// The result of checking one limit of --fail-if for two plans.
 struct GuardVerdict {
   std::string guard;    // as the user wrote it
   double a = 0, b = 0;  // the guarded figure, in seconds, bytes or tokens per second
   bool failed = false;
-  // "fails: step_time is 79.2 ms in B and 44.8 ms in A, +34.5 ms (+77.0 %)"
+  // An example is "fails: step_time is 79.2 ms in B and 44.8 ms in A, +34.5 ms (+77.0 %)".
   std::string sentence{};
 };
 
@@ -157,33 +160,35 @@ struct GuardVerdict {
 std::string CompareText(const ComparedPlan& a, const ComparedPlan& b,
                         const std::vector<GuardVerdict>& guards = {});
 
-// The document of `compare --json`, version 1. All keys depend only on the input, except the last
-// one, `run`. `seconds` is the wall-clock time of the run.
+// Returns the document of `compare --json`, version 1. All keys depend only on the input, except
+// the last one, `run`. `seconds` is the wall-clock time of the run.
 std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double seconds,
                         const std::vector<GuardVerdict>& guards = {});
 
 // The output of `explain`: the critical path, exposed communication, the effect of faster
 // resources, and the memory at the peak.
 
-// `measured`: what could explain a measured step time; null: nothing was measured.
+// `measured` lists what could explain a measured step time; null means that nothing was measured.
 std::string ExplainText(const scenario::Scenario& scenario,
                         const forecast::Explanation& explanation,
                         const MeasuredStep* measured = nullptr);
 
-// The document of `explain --json`, version 1.
+// Returns the document of `explain --json`, version 1. `seconds` is the wall-clock time of the run.
 std::string ExplainJson(const scenario::Scenario& scenario,
                         const forecast::Explanation& explanation, double seconds,
                         const MeasuredStep* measured = nullptr);
 
-// The output of `memory`: for each ZeRO stage, the textbook formula and the simulated peak.
+// The output of `memory`: for each ZeRO stage, the memory by the textbook formula and the simulated
+// peak.
 
 struct StageMemory {
   int stage = 0;
   forecast::BytesByCategory formula{};
-  // None if the framework does not have this stage, or if the combination is illegal.
+  // None if the framework does not support this stage, or if the combination is illegal.
   std::optional<forecast::MemoryForecast> simulated;
   std::string reason;  // why `simulated` is none
-  // The largest micro-batch that fits, if requested and if the stage can be simulated.
+  // The largest micro-batch that fits. None if it was not requested or the stage cannot be
+  // simulated.
   std::optional<forecast::MicroBatchLimit> limit{};
 };
 
@@ -194,13 +199,13 @@ struct MemoryReport {
 
 std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report);
 
-// The document of `memory --json`, version 1. `fitting`: what makes the scenario's stage fit; it is
-// in the document only if the stage does not fit.
+// Returns the document of `memory --json`, version 1. `fitting` lists settings that make the
+// scenario's stage fit. The document includes them only if the stage does not fit.
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
                        double seconds, const Fitting* fitting = nullptr);
 
-// A job's measured memory compared with its forecast. A measurement has fewer categories than a
-// forecast; categories that it does not separate share a row.
+// Compares a job's measured memory with its forecast. A measurement has fewer categories than a
+// forecast; categories that the measurement does not separate share a row.
 
 struct MeasuredComparison {
   std::string scenario;  // its name
@@ -209,47 +214,49 @@ struct MeasuredComparison {
   const forecast::MemoryForecast* forecast = nullptr;
 };
 
-// Differences are forecast minus measured, in per cent of the measurement.
+// Differences are forecast minus measured, in per cent of the measured value.
 std::string MeasuredMemoryText(const MeasuredComparison& comparison);
 
-// The document of `compare --memory --json`, version 1. All keys depend only on the input, except
-// the last one, `run`. `seconds` is the wall-clock time of the run.
+// Returns the document of `compare --memory --json`, version 1. All keys depend only on the input,
+// except the last one, `run`. `seconds` is the wall-clock time of the run.
 std::string MeasuredMemoryJson(const MeasuredComparison& comparison, double seconds);
 
-// The document of `simulate --json`, version 1. All keys depend only on the input, except the last
-// one, `run`. `seconds` is the wall-clock time of the run; `target` describes the training.
+// Returns the document of `simulate --json`, version 1. All keys depend only on the input, except
+// the last one, `run`. `seconds` is the wall-clock time of the run; `target` describes the
+// training.
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          double seconds, const forecast::TrainingTarget& target = {},
                          const Fitting& fitting = {});
 
-// The text output of `simulate`: the question, the step time and its breakdown, collectives, and
-// memory. It depends only on the input. `target` describes the training.
+// Returns the text output of `simulate`: the question, the step time and its breakdown,
+// collectives, and memory. The text depends only on the input. `target` describes the training.
 std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          const forecast::TrainingTarget& target = {});
 
-// The verdict on memory: "fits: 12.3 GiB of 80.0 GiB are left", "may not fit: ..." or "does not
-// fit: 12.3 GiB more than the device's 80.0 GiB".
+// Returns the verdict on memory: "fits: 12.3 GiB of 80.0 GiB are left", "may not fit: ..." or "does
+// not fit: 12.3 GiB more than the device's 80.0 GiB".
 std::string MemorySentence(const forecast::MemoryForecast& memory);
 
-// The output of `run-time`: how long a run takes with its failures, what it costs, and on what it
-// depends.
+// The output of `run-time`: the duration of a training run including failures, its cost, and the
+// factors that determine both.
 
 std::string RunTimeText(const scenario::Scenario& scenario, const forecast::WholeRun& run);
 
-// The document of `run-time --json`, version 1.
+// Returns the document of `run-time --json`, version 1.
 std::string RunTimeJson(const scenario::Scenario& scenario, const forecast::WholeRun& run,
                         double seconds);
 
-// The same as one HTML page.
+// Returns the content of RunTimeText as one HTML page.
 std::string RunTimePage(const scenario::Scenario& scenario, const forecast::WholeRun& run);
 
-// The output of `stepcast serve`: one line with a JSON object for each question (docs/library.md).
+// The output of `stepcast serve`: for each question, one line with a JSON object (docs/library.md).
 
-// `id`: the question's id, as JSON. `document`: the answer, as printed by a command with --json.
+// Returns the line with an answer. `id` is the question's id, as JSON. `document` is the answer as
+// a command with --json prints it.
 std::string AnswerLine(std::string_view id, std::string_view document);
-// Mistakes in the question or in its files.
+// Returns the line that reports mistakes in the question or in its files.
 std::string MistakesLine(std::string_view id, const Diagnostics& mistakes);
-// Why a valid question has no answer.
+// Returns the line that states why a valid question has no answer.
 std::string FailureLine(std::string_view id, const std::string& reason);
 
 }  // namespace stepcast::report

@@ -10,7 +10,8 @@
 
 namespace stepcast::report {
 
-// The categories' names in tables. With "_bytes" appended, they are keys of the JSON documents.
+// The names of memory categories in tables. With "_bytes" appended, they are keys of the JSON
+// documents.
 inline constexpr std::array<std::string_view, program::kCategories> kCategoryNames = {
     "parameters", "gradients", "optimizer", "activations", "communication", "workspace"};
 

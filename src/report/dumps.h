@@ -17,8 +17,8 @@
 
 namespace stepcast::report {
 
-// A traced step as a model file of `kind: layers`. Its comments state the step's time breakdown,
-// its collectives, and what is missing in the trace.
+// Returns a traced step as a model file of `kind: layers`. Comments in the file state the step's
+// time breakdown, its collectives, and what the trace does not contain.
 std::string LayerListYaml(const std::string& name, const formats::TracedStep& step);
 
 // `topology show --json`: {"stepcast": 1, "topology", "nodes", "gpus_per_node", "ranks", "gpu",
@@ -28,21 +28,22 @@ std::string LayerListYaml(const std::string& name, const formats::TracedStep& st
 // cluster has "link" instead of devices and links.
 std::string TopologyJson(const std::string& name, const topology::Cluster& cluster);
 
-// A topology as a file that scenario::LoadTopology reads back to the same values. `comment` becomes
-// its first lines; `sources` are those of its figures. The node type's GPU memory is not written,
-// since the GPU's data sheet has it.
+// Returns a topology as a file that scenario::LoadTopology reads back to the same values. `comment`
+// becomes the first lines; `sources` are the sources of the topology's figures. The GPU memory of
+// the node type is not written because the data sheet of the GPU states it.
 std::string TopologyYaml(const std::string& comment, const std::string& name,
                          const std::vector<std::string>& sources,
                          const topology::NodeType& node_type,
                          const std::optional<topology::Fabric>& fabric);
 
-// A JSON Schema (draft 7, which editors support) of the files that a schema describes. `name`: the
-// kind of file, such as "scenario"; `version`: the version of its format.
+// Returns a JSON Schema (draft 7, which editors support) for the files that `schema` describes.
+// `name` is the kind of file, such as "scenario"; `version` is the version of its format.
 std::string SchemaJson(const scenario::Schema& schema, const std::string& name, int version);
 
-// The output of `topology show --links`: the fraction of a collective that crosses each link.
+// The output of `topology show --links`: the fraction of a collective's traffic that crosses each
+// link.
 
-// Equal links with the same load share a line; the busiest come first.
+// Equal links with the same load share a line; the busiest links come first.
 std::string LinkLoadText(const std::string& name, const topology::Cluster& cluster,
                          CollectiveKind kind, Bytes size,
                          const std::vector<topology::LinkLoad>& loads);
@@ -56,14 +57,14 @@ std::string LinkLoadJson(const std::string& name, const topology::Cluster& clust
 
 // The output of `stepcast schedule`.
 
-// A row for each stage, a scale of slots below, and the meaning of the letters. If the width is too
-// small for numbers of micro-batches, a slot is one column. If it is still too small, slots are
-// left out in the middle, where steps repeat themselves. Lines state what is left out, and the
-// width that would suffice. Ends in a newline.
+// Draws a row for each stage, a scale of slots, and a legend of the letters. If the width is too
+// small for micro-batch numbers, each slot is one column wide. If the drawing is still too wide,
+// slots are omitted in the middle, where the pattern repeats. Lines below state which slots are
+// omitted and the width that would suffice. The text ends in a newline.
 std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
                             const parallel::ScheduleTiming& timing, const TerminalStyle& style);
 
-// A schedule, timed with equal stages and free communication.
+// A schedule with the times of its passes, assuming equal stages and free communication.
 struct TimedSchedule {
   std::string name;  // "1f1b", or the schedule's file
   parallel::PipelineSchedule schedule;
@@ -72,13 +73,13 @@ struct TimedSchedule {
   std::vector<int> in_flight;  // [stage]
 };
 
-// A row for each stage with slots from left to right, as papers draw schedules; then a table by
-// stage, and the bubble.
+// Draws a row for each stage with slots from left to right, as papers draw schedules. A table by
+// stage and the bubble follow.
 std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& style);
 
-// `schedule --json`: {"stepcast": 1, "schedule", "micro_batches", "durations": {...}, "slots",
-// "bubble", "stages": [{"stage", "chunks", "in_flight", "busy_slots", "idle_slots", "actions":
-// [{"action", "begin", "end"}]}]}.
+// Returns the document of `schedule --json`: {"stepcast": 1, "schedule", "micro_batches",
+// "durations": {...}, "slots", "bubble", "stages": [{"stage", "chunks", "in_flight", "busy_slots",
+// "idle_slots", "actions": [{"action", "begin", "end"}]}]}.
 std::string ScheduleJson(const TimedSchedule& schedule);
 
 }  // namespace stepcast::report

@@ -150,7 +150,7 @@ const char* NextOf(MachineResource resource) {
     case MachineResource::kScaleUp:
       return "all_reduce_perf on the GPUs of a node; nvidia-smi nvlink -s";
     case MachineResource::kNetwork:
-      return "all_reduce_perf on all nodes, beside stepcast collective";
+      return "all_reduce_perf on all nodes, compared with stepcast collective";
     case MachineResource::kHostLink:
       return "nvidia-smi -q: GPU Link Info";
     case MachineResource::kCollectiveLatency:
@@ -180,7 +180,7 @@ using validate::CauseKind;
 const char* NextOf(const Cause& cause) {
   switch (cause.kind) {
     case CauseKind::kProducts:
-      return "sizes that are no multiple of 8; TF32; the clock; software.torch";
+      return "sizes that are not multiples of 8; TF32; the clock; software.torch";
     case CauseKind::kAttention:
       return "the kernel's name: training.attention";
     case CauseKind::kOptimizer:
@@ -192,7 +192,7 @@ const char* NextOf(const Cause& cause) {
     case CauseKind::kCommunication:
       return cause.measured_calls > cause.forecast_calls
                  ? "data_parallel.bucket_size: more collectives than forecast"
-                 : "stepcast collective beside nccl-tests; NCCL_DEBUG=INFO; links";
+                 : "stepcast collective compared with nccl-tests; NCCL_DEBUG=INFO; links";
     case CauseKind::kCopies:
       return "offloading; pinned memory";
     case CauseKind::kImbalance:

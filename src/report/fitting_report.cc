@@ -74,8 +74,8 @@ AnswerTable Settings(const Fitting& fitting) {
 std::string FittingText(const Fitting& fitting) {
   if (fitting.forecasts == 0) {
     return fitting.stopped ? Wrapped(
-                                 "Settings that save memory were not tried: a forecast of this "
-                                 "step takes too long.\n")
+                                 "Memory-saving settings were not tried, because a forecast of "
+                                 "this step takes too long.\n")
                            : "";
   }
   if (fitting.settings.empty()) return NothingFits(fitting);

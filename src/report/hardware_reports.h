@@ -13,9 +13,10 @@
 
 namespace stepcast::report {
 
-// The output of `stepcast calibrate`; `path` is the profile that it wrote.
+// The output of `stepcast calibrate`. `path` is the profile that the command wrote.
 
-// The measured curves, their precision, and the start time and rate of a line fitted to each.
+// Returns the measured curves, their precision, and the start time and rate of the line fitted to
+// each curve.
 std::string CalibrationText(const std::string& path, const calibrate::Outcome& measured);
 
 // {"stepcast": 1, "profile": path, "name", "provenance": {}, "fits": [{"of", "points", "start_s",
@@ -24,45 +25,47 @@ std::string CalibrationText(const std::string& path, const calibrate::Outcome& m
 std::string CalibrationJson(const std::string& path, const calibrate::Outcome& measured,
                             double seconds);
 
-// An execution's figures, as text and as a JSON document (docs/formats.md).
+// Reports the figures of an execution as text and as a JSON document (docs/formats.md).
 
 std::string ExecutionText(const scenario::Scenario& scenario, const validate::Execution& execution);
 
-// `seconds`: wall-clock time of the command, the only value that always differs between runs.
+// `seconds` is the wall-clock time of the command, the only value that differs between runs in any
+// case.
 std::string ExecutionJson(const scenario::Scenario& scenario, const validate::Execution& execution,
                           double seconds);
 
-// How the execution was measured: "host: 4 ranks on 2 hosts, 5 steps". Ends in a newline.
+// Returns how the execution was measured, such as "run on host, 4 ranks on 2 hosts, 5 steps
+// measured". The line ends in a newline.
 std::string RunLine(const validate::Execution& execution);
 
-// One process for each measured rank, by rank. Times are those of rank 0, from the common start of
-// measuring.
+// Returns one process for each measured rank, ordered by rank. Times are on rank 0's clock, from
+// the common start of the measurement.
 std::vector<TraceProcess> MeasuredProcesses(const validate::Execution& execution);
 
-// The forecast first, then the measured ranks, shifted so that the forecast step and the typical
-// measured step start together.
+// Returns the forecast first, then the measured ranks. The measured times are shifted so that the
+// forecast step and the typical measured step start together.
 std::vector<TraceProcess> BothProcesses(const forecast::Run& forecast,
                                         const validate::Execution& execution);
 
-// Forecast against execution, as text and as a JSON document (docs/formats.md). Differences are
-// forecast minus measured; errors are relative to the measurement.
+// Compares a forecast with an execution, as text and as a JSON document (docs/formats.md).
+// Differences are forecast minus measured; errors are relative to the measurement.
 
-// `within`: the allowed error of the step time, such as 0.1 for ten per cent.
+// `within` is the allowed error of the step time, such as 0.1 for ten per cent.
 std::string ValidationText(const scenario::Scenario& scenario, const validate::Execution& execution,
                            const validate::Comparison& comparison, double within);
 
 std::string ValidationJson(const scenario::Scenario& scenario, const validate::Execution& execution,
                            const validate::Comparison& comparison, double within, double seconds);
 
-// Both time breakdowns, every kind of operation, and both timelines as one HTML page.
+// Returns one HTML page with both time breakdowns, every kind of operation, and both timelines.
 std::string ValidationPage(const scenario::Scenario& scenario, const forecast::Run& forecast,
                            const validate::Execution& execution,
                            const validate::Comparison& comparison, double within);
 
-// The beginning of the documents of an execution: versions, backend and machine. Internal to this
-// package.
+// Returns the first keys of the documents of an execution: versions, backend and machine. Internal
+// to this package.
 Json ExecutedJson(const scenario::Scenario& scenario, const validate::Execution& execution);
-// The times of the measured steps. Internal to this package.
+// Returns the times of the measured steps. Internal to this package.
 Json StepsJson(const validate::Execution& execution);
 
 }  // namespace stepcast::report

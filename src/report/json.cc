@@ -133,14 +133,14 @@ bool Json::operator==(const Json& other) const { return value_ == other.value_; 
 
 std::int64_t Json::Integer() const {
   const std::int64_t* number = std::get_if<std::int64_t>(&value_);
-  STEPCAST_CHECK(number != nullptr, "it is a whole number");
+  STEPCAST_CHECK(number != nullptr, "the value must be a whole number");
   return *number;
 }
 
 Json& Json::operator[](std::string_view key) {
   if (is_null()) value_ = Object();
   Object* members = std::get_if<Object>(&value_);
-  STEPCAST_CHECK(members != nullptr, "only an object has keys");
+  STEPCAST_CHECK(members != nullptr, "only an object can have keys");
   for (Member& member : *members) {
     if (member.key == key) return member.value;
   }
@@ -149,7 +149,7 @@ Json& Json::operator[](std::string_view key) {
 
 Json Json::value(std::string_view key, Json otherwise) const {
   const Object* members = std::get_if<Object>(&value_);
-  STEPCAST_CHECK(members != nullptr, "only an object has keys");
+  STEPCAST_CHECK(members != nullptr, "only an object can have keys");
   for (const Member& member : *members) {
     if (member.key == key) return member.value;
   }
@@ -158,20 +158,20 @@ Json Json::value(std::string_view key, Json otherwise) const {
 
 void Json::update(const Json& other) {
   const Object* members = std::get_if<Object>(&other.value_);
-  STEPCAST_CHECK(members != nullptr, "only an object has keys");
+  STEPCAST_CHECK(members != nullptr, "only an object can have keys");
   for (const Member& member : *members) (*this)[member.key] = member.value;
 }
 
 void Json::push_back(Json value) {
   if (is_null()) value_ = Array();
   Array* values = std::get_if<Array>(&value_);
-  STEPCAST_CHECK(values != nullptr, "only an array is added to");
+  STEPCAST_CHECK(values != nullptr, "only an array can be appended to");
   values->push_back(std::move(value));
 }
 
 Json& Json::operator[](std::size_t index) {
   Array* values = std::get_if<Array>(&value_);
-  STEPCAST_CHECK(values != nullptr && index < values->size(), "the array has such an element");
+  STEPCAST_CHECK(values != nullptr && index < values->size(), "the array must have this element");
   return (*values)[index];
 }
 

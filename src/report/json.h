@@ -15,9 +15,10 @@
 
 namespace stepcast::report {
 
-// A JSON document for writing; keys keep the order in which they were added. nlohmann-json reads
-// JSON and formats numbers and strings; this class has a part of its interface. That library takes
-// a second to include, so only json.cc includes it. Internal to this package.
+// A JSON document for writing. Keys keep the order in which they were added. The class has part of
+// the interface of nlohmann-json, which reads JSON and formats numbers and strings. Only json.cc
+// includes that library because including it takes a second of compile time. Internal to this
+// package.
 
 class Json {
  public:
@@ -36,7 +37,7 @@ class Json {
   Json(const std::vector<T>& values) : Json(array()) {
     for (const T& value : values) push_back(value);
   }
-  // An object if all parts are pairs that begin with a string, otherwise an array.
+  // Creates an object if all parts are pairs that begin with a string, and an array otherwise.
   Json(std::initializer_list<Part> parts);
   static Json array(std::initializer_list<Part> parts = {});
   static Json object();
@@ -48,29 +49,30 @@ class Json {
 
   bool is_null() const;
   bool operator==(const Json& other) const;
-  // Requires an integer that was signed.
+  // Returns the value, which must have been created from a signed integer.
   std::int64_t Integer() const;
 
-  // The value of a key, added if it is missing. Requires an object or null, which becomes an
-  // object.
+  // Returns the value of a key, which is added if it is missing. Requires an object or null; null
+  // becomes an object.
   Json& operator[](std::string_view key);
-  // The value of a key, or `otherwise` if it is missing. Requires an object.
+  // Returns the value of a key, or `otherwise` if the key is missing. Requires an object.
   Json value(std::string_view key, Json otherwise) const;
-  // Sets all keys of another object in this one.
+  // Sets all keys of `other` in this object.
   void update(const Json& other);
   // Appends to an array; null becomes an array.
   void push_back(Json value);
-  // An existing element of an array.
+  // Returns an existing element of an array.
   Json& operator[](std::size_t index);
   Json& back();
-  // The number of values of an array or object; 0 for null, otherwise 1.
+  // Returns the number of values of an array or object, 0 for null, and 1 for all other values.
   std::size_t size() const;
 
-  // On one line. Invalid UTF-8 is replaced.
+  // Returns the document on one line. Invalid UTF-8 is replaced.
   std::string dump() const;
-  // As a field of CSV: plain text, nothing for null, otherwise like dump.
+  // Returns the value as a CSV field: a string without quotes, nothing for null, otherwise like
+  // dump().
   std::string Field() const;
-  // In several lines, indented by two spaces per level.
+  // Returns the document on several lines, indented by two spaces per level.
   std::string Indented() const;
 
  private:
@@ -90,7 +92,7 @@ struct Json::Member {
   bool operator==(const Member& other) const = default;
 };
 
-// The constructor is defined here because clang needs the definition of Member for it.
+// This constructor is defined here because clang needs the definition of Member.
 template <std::integral T>
 Json::Json(T value) {
   if constexpr (std::same_as<T, bool>) {
@@ -115,18 +117,18 @@ class Json::Part {
 
 // Values in the form of the JSON documents. Internal to this package.
 
-// Seconds, correctly rounded: 12.5 ms is 0.0125, not 0.012500000000000001.
+// Returns seconds, correctly rounded: 12.5 ms is 0.0125, not 0.012500000000000001.
 double JsonSeconds(Time time);
 
-// A number that may be a mean over ranks: an integer if it has no fraction.
+// Returns a number that may be a mean over ranks, as an integer if it has no fraction.
 Json JsonNumber(double number);
 
 Json ToJson(const scenario::Resolved& resolved);
-// Keys with their values.
+// Returns an object with these keys and values.
 Json SetJson(const std::vector<std::pair<std::string, std::string>>& settings);
 
-// The text of a document, with a newline at its end. Invalid bytes of UTF-8 are replaced.
+// Returns the document as text that ends in a newline. Invalid UTF-8 is replaced.
 std::string Text(const Json& document);
-// The same on one line.
+// Returns the document on one line.
 std::string Line(const Json& document);
 }  // namespace stepcast::report

@@ -1,8 +1,7 @@
-#include "src/report/answers.h"
-
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/report/answer.h"
+#include "src/report/answers.h"
 
 namespace stepcast::report {
 
@@ -49,7 +48,7 @@ std::string LearnedRatesText(const LearnedRates& learned) {
                      FormatTime(learned.forecast));
   if (learned.learned) out += fmt::format(", with these rates {}", FormatTime(*learned.learned));
   return out + (learned.written.empty()
-                    ? "\nno profile is written: name a file with --output\n"
+                    ? "\nno profile was written: name a file with --output\n"
                     : fmt::format("\nwritten    {}: --set calibration={} uses it\n",
                                   learned.written, learned.written));
 }

@@ -32,7 +32,7 @@ TEST(MeasuredMemoryReport, PutsCategoriesTogetherThatAreNotToldApart) {
                                          .notes = {}};
   const forecast::MemoryForecast memory = Forecast();
   EXPECT_EQ(MeasuredMemoryText({"mine", "t.json", &measured, &memory}),
-            "mine beside a timeline of PyTorch's memory, t.json\n\n"
+            "mine compared with a timeline of PyTorch's memory, t.json\n\n"
             "                                                  forecast\n"
             "memory of a rank                    measured GiB       GiB  difference      %\n"
             "-----------------------------------------------------------------------------\n"

@@ -219,7 +219,7 @@ std::string MeasuredMemoryText(const MeasuredComparison& comparison) {
   }
   row("peak allocated", measured.allocated, forecast.peak);
   if (measured.reserved) row("reserved by the allocator", *measured.reserved, forecast.reserved);
-  return fmt::format("{} beside a {} of PyTorch's memory, {}\n\n{}", comparison.scenario,
+  return fmt::format("{} compared with a {} of PyTorch's memory, {}\n\n{}", comparison.scenario,
                      measured.form, comparison.file, table.ToString());
 }
 

@@ -16,7 +16,7 @@ struct RankTimeline {
   const program::Timeline* timeline = nullptr;
 };
 
-// From a send to its receive, as indices of Timeline::operations.
+// An arrow from a send to its receive. `send` and `receive` are indices of Timeline::operations.
 struct MessageArrow {
   std::size_t from_rank = 0, to_rank = 0;  // indices in the list of ranks
   program::Index send = program::kNone, receive = program::kNone;
@@ -24,8 +24,9 @@ struct MessageArrow {
 };
 
 // The k-th send of a step from one rank to another over a group matches the k-th receive of that
-// step (program/matching.h proves this for matching programs). Messages whose other end is in no
-// timeline have no arrow. Arrows are ordered by receiver and by its records.
+// step (program/matching.h proves this for matching programs). A message has no arrow if the other
+// rank's timeline is not in `ranks`. Arrows are ordered by receiving rank, then by the order of its
+// operations.
 std::vector<MessageArrow> MessageArrows(std::span<const RankTimeline> ranks);
 
 }  // namespace stepcast::report

@@ -48,7 +48,7 @@ class OutputFile {
   std::unique_ptr<Compressor> compressor_;  // null if not compressed
 };
 
-// Removes the temporary files of all uncommitted OutputFiles. Safe in a signal handler.
+// Removes the temporary files of all OutputFiles that are not committed. Safe in a signal handler.
 void RemoveUnfinishedFiles();
 
 }  // namespace stepcast::report

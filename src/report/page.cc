@@ -115,7 +115,7 @@ std::string ChartHtml(const Chart& chart, std::size_t number) {
   }
   Json json{{"spec", chart.spec}, {"data", chart.data.ToJson()}, {"tips", std::move(tips)}};
   std::string tools;
-  std::string keys = "Arrow keys move from value to value, Escape ends.";
+  std::string keys = "Arrow keys move between values; Escape leaves the chart.";
   if (chart.window) {
     json["window"] = {chart.window->first, chart.window->second};
     json["lanes"] = chart.lanes;
@@ -128,8 +128,8 @@ std::string ChartHtml(const Chart& chart, std::size_t number) {
         "<button type=\"button\" data-do=\"whole\">Whole step</button>"
         "<span class=\"hint\">Drag to move, Ctrl and wheel to zoom</span></div>\n";
     keys =
-        "Left and right move along a stream, up and down to another; plus and minus zoom, page up "
-        "and page down move the window, 0 shows the whole step, Escape ends.";
+        "Left and right move along a stream, up and down to another stream. Plus and minus zoom, "
+        "page up and page down move the window, 0 shows the whole step, Escape leaves the chart.";
   }
   return fmt::format(
       "<figure data-chart=\"{0}\">\n{1}<div class=\"chart\" id=\"chart-{0}\" tabindex=\"0\" "
@@ -254,7 +254,7 @@ Json ChartData::ToJson() const {
   Json columns = Json::object(), words = Json::object();
   for (const Column& column : columns_) {
     STEPCAST_CHECK(column.values.size() == columns_.front().values.size(),
-                   "a row has a value in every column");
+                   "a row must have a value in every column");
     columns[column.name] = column.values;
     if (!column.words.empty()) words[column.name] = column.words;
   }
@@ -288,9 +288,9 @@ std::string PageHtml(const Page& page) {
       "network.</p>\n";
   if (HasCharts(page)) {
     out += fmt::format(
-        "<noscript><p class=\"noscript\">The charts need JavaScript; the tables say the same."
-        "</p></noscript>\n<details><summary>Licences of the charting libraries in this page"
-        "</summary>\n<pre tabindex=\"0\" aria-label=\"Licences\">{}</pre></details>\n",
+        "<noscript><p class=\"noscript\">The charts need JavaScript; the tables have the same "
+        "content.</p></noscript>\n<details><summary>Licenses of the charting libraries in this "
+        "page</summary>\n<pre tabindex=\"0\" aria-label=\"Licenses\">{}</pre></details>\n",
         Escaped(ChartLicences()));
   }
   out += "</footer>\n";
@@ -298,7 +298,7 @@ std::string PageHtml(const Page& page) {
     for (const std::string_view script :
          {VegaScript(), VegaLiteScript(), VegaEmbedScript(), PageScript()}) {
       STEPCAST_CHECK(script.find("</script") == std::string_view::npos,
-                     "no script ends its element early");
+                     "no script may end its element early");
       out += "<script>";
       out += script;
       out += "</script>\n";

@@ -20,7 +20,7 @@ namespace stepcast::report {
 
 enum class Tone : std::uint8_t { kPlain, kGood, kBad };
 
-// One of the large figures at the top.
+// One of the large figures at the top of a page.
 struct PageFigure {
   std::string label;
   std::string value;
@@ -62,8 +62,8 @@ struct Chart {
   Json spec;          // Vega-Lite; its data are "rows", and "focus" is the focused row
   ChartData data;
   std::vector<ChartTip> tips;
-  // For a timeline with columns lane, start, end, kind, name, of, operations and busy: its start
-  // and end in ms, and its lanes from top to bottom.
+  // Set only for a timeline, whose columns are lane, start, end, kind, name, of, operations and
+  // busy. `window` is the start and end in ms; `lanes` are its lanes from top to bottom.
   std::optional<std::pair<double, double>> window{};
   std::vector<std::string> lanes{};
 };
@@ -72,7 +72,7 @@ struct PageTable {
   std::string caption;
   Table table;
   bool folded = false;  // collapsed behind a summary line
-  // Highlighted cells, by row (without rules) and column.
+  // The highlighted cells, each as (row, column). Rules are not counted as rows.
   std::set<std::pair<std::size_t, std::size_t>> stressed{};
 };
 
@@ -82,7 +82,7 @@ struct PageSection {
   std::optional<Chart> chart{};
   std::vector<std::string> notes{};  // below the chart, in small print
   std::vector<PageTable> tables{};
-  // Collapsed texts below the tables: a heading and preformatted text.
+  // Collapsed texts below the tables. Each is a heading and preformatted text.
   std::vector<std::pair<std::string, std::string>> texts{};
 };
 
@@ -93,13 +93,14 @@ struct Page {
   std::vector<PageFigure> answer{};
   std::vector<std::string> warnings{};
   std::vector<PageSection> sections{};
-  // Further collapsed figures: a heading and preformatted text.
+  // Further collapsed figures at the end of the page. Each is a heading and preformatted text.
   std::vector<std::pair<std::string, std::string>> appendices{};
 };
 
 std::string PageHtml(const Page& page);
 
-// Numbers for charts: rounded to a millionth, so milliseconds to a nanosecond.
+// Returns a number for charts, rounded to a millionth; a number of milliseconds is rounded to a
+// nanosecond.
 double Rounded(double value);
 double InMilliseconds(Time time);
 

@@ -2,20 +2,20 @@
 
 #include <string_view>
 
-// The contents of every report page, embedded at build time: the charting libraries and the page's
-// own style and script.
+// Files that are embedded into every report page at build time: the charting libraries, and the
+// page's own style and script.
 namespace stepcast::report {
 
 std::string_view VegaScript();
 std::string_view VegaLiteScript();
 std::string_view VegaEmbedScript();
-// The licenses of the three libraries and of their contents.
+// Returns the licenses of the three libraries and of the code that they contain.
 std::string_view ChartLicences();
 
 std::string_view PageStyle();   // page.css
 std::string_view PageScript();  // page.js
 
-// "sha256-..." of each script, for a page's Content-Security-Policy.
+// Each function returns "sha256-..." of a script, for a page's Content-Security-Policy.
 std::string_view VegaScriptHash();
 std::string_view VegaLiteScriptHash();
 std::string_view VegaEmbedScriptHash();

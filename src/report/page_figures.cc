@@ -33,7 +33,7 @@ const char* ColourOf(std::string_view key) {
   for (const auto& [part, colour] : kPartColours) {
     if (part == key) return colour;
   }
-  STEPCAST_CHECK(false, "each part of a breakdown has a colour");
+  STEPCAST_CHECK(false, "each part of a breakdown must have a color");
   return "";
 }
 
@@ -80,8 +80,8 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
   const auto& range = forecast.step_time_range;
   figures.push_back({.label = "Step time",
                      .value = FormatTime(forecast.step_time),
-                     .more = range ? fmt::format("nine of ten within {} to {}",
-                                                 FormatTime(range->low), FormatTime(range->high))
+                     .more = range ? fmt::format("90 % range: {} to {}", FormatTime(range->low),
+                                                 FormatTime(range->high))
                                    : ""});
   for (const StepFigure& figure : StepFigures(forecast)) {
     if (figure.value) {
@@ -114,7 +114,7 @@ std::vector<Lane> LanesOfClasses(const forecast::Run& run) {
 
 StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own) {
   const std::vector<Time>& ends = own.timeline.step_ends;
-  STEPCAST_CHECK(run.first_step < ends.size(), "the forecast's step was run");
+  STEPCAST_CHECK(run.first_step < ends.size(), "the step of the forecast must have been simulated");
   return {.program = &own.program,
           .timeline = &own.timeline,
           .prices = &own.prices,

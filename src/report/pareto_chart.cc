@@ -18,7 +18,7 @@
 
 namespace stepcast::report {
 std::vector<bool> ParetoFront(const std::vector<double>& x, const std::vector<double>& y) {
-  STEPCAST_CHECK(x.size() == y.size(), "a point has two figures");
+  STEPCAST_CHECK(x.size() == y.size(), "a point must have two values");
   std::vector<std::size_t> order(x.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),

@@ -227,13 +227,13 @@ std::string LayoutAnswerText(const PlanReport& report) {
     const PlanRow& best = report.best.front();
     const double longer = Longer(*answer.best, best);
     const std::string why = WhyLonger(*answer.best, best);
-    out += longer > 0 ? fmt::format("  {} % longer than the best{}{}\n",
+    out += longer > 0 ? fmt::format("  {} % slower than the best{}{}\n",
                                     Decimal(kHundred * longer, 1), why.empty() ? "" : ": ", why)
                       : "  it is the best\n";
   }
-  return out + fmt::format("  of the other layouts {} are better, {} are not, {}\n\n",
+  return out + fmt::format("  other layouts: {} are better, {} are not, {}\n\n",
                            Grouped(answer.better), Grouped(answer.worse),
-                           answer.unknown == 0 ? "and there are no more"
+                           answer.unknown == 0 ? "and none is undecided"
                                                : fmt::format("{} may be", Grouped(answer.unknown)));
 }
 

@@ -205,7 +205,7 @@ PageSection FrontSection(const PlanReport& report, const PlanNames& name) {
 }
 
 PageSection SensitivitySection(const PlanReport& report) {
-  PageSection section{.heading = "What would change the best plan"};
+  PageSection section{.heading = "Changes that would lead to another best plan"};
   const Time now = report.best.front().outcome.step_time;
   Table table({{"with", Align::kLeft}, {"step ms"}, {"%"}});
   const auto add = [&](std::string what, Time then) {
@@ -224,7 +224,7 @@ PageSection SensitivitySection(const PlanReport& report) {
         neighbour.outcome.step_time);
   }
   section.tables.push_back(
-      {.caption = "Step time of the best plan if one thing changes", .table = std::move(table)});
+      {.caption = "Step time of the best plan after one change", .table = std::move(table)});
   return section;
 }
 

@@ -176,8 +176,9 @@ std::string OwnText(const PlanReport& report) {
   if (report.risky) {
     const PlanRow& risky = *report.risky;
     out += fmt::format(
-        "risky  {}: {} % faster than the best, but fits with {} %\n", PlanInShort(risky),
-        Decimal(kHundred * Longer(report.best.front(), risky), 1), FitText(risky.outcome));
+        "risky  {}: {} % faster than the best, but the probability that it fits is {} %\n",
+        PlanInShort(risky), Decimal(kHundred * Longer(report.best.front(), risky), 1),
+        FitText(risky.outcome));
   }
   return out.empty() ? out : out + "\n";
 }
@@ -268,7 +269,7 @@ std::string SensitivityText(const PlanReport& report) {
   Table neighbours({{"the best, with", Align::kLeft},
                     {"instead of", Align::kLeft},
                     {"step ms"},
-                    {unequal_tokens ? "change % for a token" : "change %"},
+                    {unequal_tokens ? "change per token, %" : "change %"},
                     {fmt::format("peak {}", unit.name)},
                     {fmt::format("needs {}", unit.name)},
                     {"", Align::kLeft}});
@@ -386,8 +387,10 @@ std::string ProofText(const PlanReport& report) {
                      report.interrupted ? "interrupted" : "ended", Grouped(result.open),
                      result.open == 1 ? "plan" : "plans", Decimal(100 * (1 - result.least), 1));
   }
-  return out +
-         fmt::format("no other is better{}\n\n", report.held.empty() ? "" : ", with what is held");
+  return out + fmt::format("no other is better{}\n\n", report.held.empty() ? ""
+                                                                           : ", with the settings "
+                                                                             "that the scenario "
+                                                                             "fixes");
 }
 
 std::string CountsText(const PlanReport& report) {
@@ -405,8 +408,10 @@ std::string CountsText(const PlanReport& report) {
                        Grouped(further), further == 1 ? "was" : "were");
   }
   if (result.shared > 0) {
-    out += fmt::format("{} of the simulated {} the program, and so the forecast, of another\n",
-                       Grouped(result.shared), result.shared == 1 ? "has" : "have");
+    out += fmt::format(
+        "{} of the simulated {} the same program as another plan, and therefore "
+        "the same forecast\n",
+        Grouped(result.shared), result.shared == 1 ? "has" : "have");
   }
   if (result.illegal.empty()) return out;
   return out + "\n" + IllegalTable(result);
@@ -577,10 +582,9 @@ std::string PlanText(const PlanReport& report) {
          NotesOn(report.best) + NearText(report) + HeadroomText(report.best.front()) + "\n" +
          ExecutionText(report);
   if (!report.pareto.empty()) {
-    out +=
-        fmt::format("no plan has {}, less memory and fewer GPUs than one of these\n",
-                    report.result->UnequalTokens() ? "less time for a token" : "a shorter step") +
-        PlansTable(report, report.pareto, false) + NotesOn(report.pareto) + "\n";
+    out += fmt::format("no plan beats one of these in all three: {}, less memory, fewer GPUs\n",
+                       report.result->UnequalTokens() ? "less time per token" : "a shorter step") +
+           PlansTable(report, report.pareto, false) + NotesOn(report.pareto) + "\n";
   }
   out += SizesText(report);
   if (report.sensitivity) out += SensitivityText(report) + "\n";

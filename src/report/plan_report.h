@@ -11,20 +11,20 @@
 #include "src/planner/plan_space.h"
 #include "src/planner/search.h"
 #include "src/planner/sensitivity.h"
-#include "src/report/command_text.h"
 #include "src/report/answers.h"
+#include "src/report/command_text.h"
 #include "src/scenario/scenario.h"
 
 // The output of `plan`.
 namespace stepcast::report {
 
-// The breakdown of a step's time from forecast::TimeBreakdown: training phases, exposed
-// communication, and pipeline bubble. The rest is host time and the correction by measured runs.
+// The parts of a step's time, from forecast::TimeBreakdown: training phases, exposed communication,
+// and pipeline bubble. The remainder of `step` is host time and the correction by measured runs.
 struct TimeSpent {
   Time step, computing, communicating, bubble;
 };
 
-// A plan in a table, with its settings.
+// One plan of a table, with its settings.
 struct PlanRow {
   std::int64_t plan = 0;
   std::vector<std::pair<std::string, std::string>> settings;  // overrides of the scenario
@@ -36,13 +36,14 @@ struct PlanRow {
   planner::Bound bound;
   std::optional<TimeSpent> spent;            // if requested
   std::optional<forecast::TimeRange> range;  // range of 90 % of measurements
-  // For a ranked plan: the number of other plans that tie with it (planner::Tied), and the settings
-  // that differ among them, with all their values, its own first.
+  // Only for a ranked plan: the number of other plans that tie with this plan (planner::Tied).
+  // `no_difference` lists the settings that differ among the tied plans, with all their values;
+  // this plan's value is first.
   std::int64_t ties = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> no_difference;
 };
 
-// The best plan of a framework with one combination of parallel axes.
+// The best plan of one framework with one combination of parallel axes.
 struct KindRow {
   planner::PlanGroup kind;
   std::int64_t plans = 0;  // plans that may exist
@@ -51,28 +52,28 @@ struct KindRow {
   double least = 1;  // GroupBest::least
 };
 
-// The rank of a named layout (`--why LAYOUT`).
+// The answer to `--why LAYOUT`: the rank of a named layout among all layouts.
 struct LayoutAnswer {
   std::string layout;              // as requested
   std::optional<PlanRow> best;     // of its acceptable plans
   std::optional<PlanRow> nearest;  // if none is acceptable
-  // The numbers of other layouts with a better plan, of those without one, and of those for which
-  // this is not proved.
+  // The numbers of other layouts that have a better plan, that have none, and for which neither is
+  // proved.
   std::int64_t better = 0, worse = 0, unknown = 0;
 };
 
-// The tokens per second of all GPUs of the plan.
+// Returns the tokens per second of all GPUs of the plan together.
 inline double TokensPerSecond(const PlanRow& row) {
   return row.outcome.tokens_per_second_per_gpu * static_cast<double>(row.facts.gpus);
 }
 
-// The best plan on a number of GPUs; none if no plan is acceptable.
+// The best plan on a given number of GPUs. `best` is none if no plan is acceptable.
 struct SizeAnswer {
   std::int64_t gpus = 0;
   std::optional<PlanRow> best;
 };
 
-// A plan ported to another cluster (`--port`), on one of the two clusters.
+// A plan that is ported to another cluster (`--port`), on one of the two clusters.
 struct PortSide {
   std::string cluster;  // in words
   forecast::Forecast forecast;
@@ -122,38 +123,41 @@ struct PlanReport {
   double seconds = 0;
 };
 
-// "the shortest step"; "the least time for a token" if the tokens of steps differ
+// "the shortest step"; "the least time per token" if the tokens of steps differ
 std::string TargetText(const planner::Goal& goal, bool unequal_tokens);
-// The number of plans by verdict ("cannot exist", ...); the sum is the whole space.
+// Returns the number of plans for each verdict ("cannot exist", ...). The sum is the size of the
+// space.
 std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport& report);
 
-// The settings given by the scenario and not searched: "parallelism.tensor,
-// training.blocks_per_checkpoint (where activation_checkpointing is full)"; may be empty.
+// Returns the settings that the scenario fixes, so that they are not searched: "parallelism.tensor,
+// training.blocks_per_checkpoint (where activation_checkpointing is full)". May be empty.
 std::string HeldText(const PlanReport& report);
 
-// The command that executes the best plan and compares it with its forecast. Requires `execution`.
+// Returns the command that executes the best plan and compares the execution with its forecast.
+// Requires `execution`.
 CommandWords ExecutionCommand(const PlanReport& report);
 
-// "the best is 12.3 % faster than yours"; "it is the best". Requires `own`.
+// Compares the best plan with the scenario's own plan: "the best is 12.3 % faster than yours", or
+// "it is the best". Requires `own`.
 std::string GainText(const PlanReport& report);
 
-// Why a simulated plan is rejected; empty if it is acceptable.
+// Returns why a simulated plan is rejected. The text is empty if the plan is acceptable.
 std::string Reason(const planner::Goal& goal, const PlanRow& row);
 
 std::string PlanText(const PlanReport& report);
-// The best plans, the front and the plans nearest to fitting, one record each; the first field
-// names the list.
+// Returns one record for each of the best plans, of the front, and of the plans nearest to fitting.
+// The first field names the list.
 std::string PlanCsv(const PlanReport& report);
-// The name of a plan: the settings that distinguish it from others.
+// Returns the name of a plan: the settings that distinguish it from other plans.
 using PlanNames = std::function<std::string(std::int64_t plan)>;
-// One HTML page: the best plans, step time against memory of all simulated plans, the verdicts on
-// the others, and the best plan's sensitivity. `about`: label and text of the scenario ("model",
-// ...).
+// Returns one HTML page: the best plans, step time against memory of all simulated plans, the
+// verdicts on the others, and the best plan's sensitivity. `about` has a label and a text for each
+// part of the scenario ("model", ...).
 std::string PlanPage(const PlanReport& report,
                      std::vector<std::pair<std::string, std::string>> about, const PlanNames& name);
 
-// The document of `plan --json`, version 1. All keys depend only on the input, except the last one,
-// `run`.
+// Returns the document of `plan --json`, version 1. All keys depend only on the input, except the
+// last one, `run`.
 std::string PlanJson(const PlanReport& report);
 
 }  // namespace stepcast::report

@@ -84,7 +84,7 @@ const std::vector<Column> kFigureColumns = {{"source", Align::kLeft},
 PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "Step time", .columns = kFigureColumns};
   table.columns.push_back({"rival %"});
-  table.columns.push_back({"beside it %"});
+  table.columns.push_back({"same cases %"});
   table.columns.push_back({"in range"});
   for (const Group& group : GroupsOf(accuracy)) {
     const AccuracyFigures figures = accuracy.StepTime(group.selection);
@@ -98,9 +98,9 @@ PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
     table.rows.push_back(std::move(cells));
   }
   table.note =
-      "rival: mean error of the MFU of the nearest fit row; beside it: of the forecast, over the "
-      "cases that have such a row. in range: measurements within the range of the forecast; 90 % "
-      "are expected.";
+      "rival: mean error of the MFU of the nearest fit row. same cases: mean error of the "
+      "forecast, over the cases that have such a row. in range: measurements within the range of "
+      "the forecast; 90 % are expected.";
   return table;
 }
 
@@ -131,9 +131,9 @@ PublishedTable Choices(const PublishedAccuracy& accuracy) {
                   {"mean regret %"},
                   {"worst %"}},
       .note =
-          "A group: plans for one model at one sequence length on as many GPUs of one type. "
-          "Regret: how much longer a token takes with the plan that is forecast to be the "
-          "fastest than with the best that was measured."};
+          "A group: plans for one model at one sequence length on the same number of GPUs of one "
+          "type. Regret: how much longer a token takes with the plan that is forecast to be the "
+          "fastest, compared with the best measured plan."};
   struct Sum {
     std::size_t groups = 0, cases = 0, good = 0;
     double regret = 0, worst = 0;
@@ -227,7 +227,7 @@ PublishedTable Counted(std::string title, std::string heading, const PublishedAc
 
 PublishedTable Transfer(const PublishedAccuracy& accuracy) {
   PublishedTable table{
-      .title = "Ranges of a source that is not known yet",
+      .title = "Ranges for a source without own measurements",
       .columns = {{"check rows", Align::kLeft},
                   {"sources"},
                   {"half-width %"},
@@ -265,7 +265,7 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
 
 PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
   PublishedTable table{
-      .title = "How probable it is that a peak fits",
+      .title = "Probability that a peak fits",
       .columns = {{"forecast %", Align::kLeft},
                   {"peaks"},
                   {"cases"},

@@ -40,7 +40,7 @@ std::vector<TimePart> PartsOf(const forecast::TimeShares& shares) {
   return {{"training that is kept", "work", shares.work},
           {"saving checkpoints", "saving", shares.saving},
           {"recovering from failures", "recovery", shares.recovery},
-          {"work that is done again", "rework", shares.rework},
+          {"work that is repeated", "rework", shares.rework},
           {"waiting for repairs", "waiting", shares.waiting}};
 }
 
@@ -92,7 +92,7 @@ AnswerTable InputTable(const forecast::RunInputs& inputs) {
 
 Table TimeTable(const WholeRun& run) {
   const double seconds = TrainingSeconds(run.target, TrainedStepOf(run.step));
-  Table table({{"where the time of the run goes", Align::kLeft}, {"time"}, {"%"}});
+  Table table({{"time breakdown of the run", Align::kLeft}, {"time"}, {"%"}});
   for (const TimePart& part : PartsOf(run.time.shares)) {
     table.AddRow({part.name, TimeText(part.share * seconds), Decimal(kHundred * part.share, 2)});
   }
@@ -116,17 +116,18 @@ std::string FailuresLine(const WholeRun& run) {
   const forecast::Failures& failures = run.time.failures;
   if (failures.rate == 0) return "failures   none\n";
   return fmt::format(
-      "failures   one every {} on average, {} in the run; each costs {} until work goes on\n",
+      "failures   one every {} on average, {} in the run; recovery from each takes {}\n",
       TimeText(1 / failures.rate), Grouped(std::llround(run.time.expected_failures)),
       TimeText(failures.recovery));
 }
 
 std::string CheckpointLines(const WholeRun& run) {
   const forecast::RunTime& time = run.time;
-  std::string text = fmt::format("saves      {}, {}: work stands still for {}{}\n",
+  std::string text = fmt::format("saves      {}, {}: training pauses for {}{}\n",
                                  FormatBytes(Bytes(std::llround(run.run.state))),
                                  run.run.async ? "async" : "sync", TimeText(time.cost.blocking),
-                                 run.run.async ? fmt::format(", and a restart can use it {} later",
+                                 run.run.async ? fmt::format(", and a restart can use the "
+                                                             "checkpoint {} later",
                                                              TimeText(time.cost.background))
                                                : "");
   text += fmt::format("interval   {}", TimeText(time.interval));
@@ -140,7 +141,7 @@ std::string CheckpointLines(const WholeRun& run) {
 }
 
 std::string EnergyLine(const WholeRun& run) {
-  if (run.GpuWatts() == 0) return "energy     not known: the GPU's data sheet states no power\n";
+  if (run.GpuWatts() == 0) return "energy     unknown: the GPU's data sheet states no power\n";
   const auto energy = [](double joules) {
     constexpr double kGigawattHour = 1e6;
     const double hours = joules / kJoulesPerKilowattHour;
@@ -218,7 +219,7 @@ std::string RunTimeJson(const scenario::Scenario& scenario, const WholeRun& run,
 namespace {
 
 PageSection TimeSection(const WholeRun& run) {
-  PageSection section{.heading = "Where the time of the run goes"};
+  PageSection section{.heading = "Time breakdown of the run"};
   section.paragraphs = {
       "A failure costs the recovery and the repetition of all work since the last checkpoint. The "
       "parts are exact for failures at a constant rate, and add up to the run."};
@@ -232,9 +233,9 @@ PageSection TimeSection(const WholeRun& run) {
     data.Number("value", Rounded(part.share * days));
     data.Number("share", Rounded(kHundred * part.share));
   }
-  section.chart = StackedBars(
-      "Where the time of the run goes, as one stacked bar; the table below has its parts", "days",
-      std::move(data), PaletteOf(names), 1);
+  section.chart =
+      StackedBars("Time breakdown of the run, as one stacked bar; the table below lists its parts",
+                  "days", std::move(data), PaletteOf(names), 1);
   section.tables.push_back({.caption = "Parts of the run", .table = TimeTable(run)});
   return section;
 }

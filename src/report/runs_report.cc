@@ -223,7 +223,7 @@ std::string RunsText(const RunsReport& report) {
   if (const std::optional<OneFactor> one = OneFactorOf(report)) {
     constexpr int kDigits = 3;
     out += fmt::format(
-        "a step of this configuration takes {} times the forecast ({} to {} in nine of ten "
+        "a step of this configuration takes {} times the forecast ({} to {} in 90 % of "
         "measurements); no other configuration checks this\n",
         Decimal(one->factor, kDigits), Decimal(one->low, kDigits), Decimal(one->high, kDigits));
   }
@@ -290,9 +290,8 @@ std::string RunsJson(const RunsReport& report) {
 
 std::string LearnedRunsYaml(const RunsReport& report) {
   std::string out = fmt::format(
-      "# Written by `stepcast calibrate runs {}`: forecasts near these runs are corrected by "
-      "them.\n"
-      "runs:\n  cases:\n",
+      "# Written by `stepcast calibrate runs {}`: these runs correct forecasts of similar "
+      "runs.\nruns:\n  cases:\n",
       report.path);
   for (const calibration::LearnedRun& run : report.fit.learned->runs()) {
     out += fmt::format("    - {{measured_over_forecast: {:.5f}, repeats: {}",

@@ -171,7 +171,7 @@ std::string Legend(const parallel::PipelineSchedule& schedule, const ScheduleTim
   }
   if (numbers)
     return legend + (chunks ? "   with micro-batch.chunk\n" : "   with the micro-batch\n");
-  return legend + (chunks ? "   small: not of the stage's first chunk\n" : "\n");
+  return legend + (chunks ? "   lowercase: not of the stage's first chunk\n" : "\n");
 }
 
 // The number of columns per slot at which all labels fit.
@@ -290,8 +290,8 @@ std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& sty
   const std::int64_t idle = Idle(timing);
   const std::int64_t all = timing.slots * static_cast<std::int64_t>(stages);
   text += fmt::format(
-      "\n{}\nstep of {}; bubble {} % of it, {} % of what is computed\n"
-      "in flight: the most micro-batches whose activations a stage holds at once\n",
+      "\n{}\nstep of {}; bubble {} % of the step, {} % of the computing time\nin flight: the "
+      "maximum number of micro-batches whose activations a stage stores at once\n",
       Stages(schedule).Text(), Slots(timing.slots), Share(idle, all), Share(idle, all - idle));
   return text;
 }

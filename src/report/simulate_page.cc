@@ -205,9 +205,9 @@ PageSection BreakdownSection(const forecast::Forecast& forecast) {
       "The device is idle for the rest. The parts add up to the step."};
   ChartData data;
   AddBreakdown(data, "step", forecast.time, forecast.step_time);
-  section.chart = StackedBars(
-      "Where the time of one step goes, as one stacked bar; the table below has its parts", "ms",
-      std::move(data), BreakdownPalette(forecast.time), 1);
+  section.chart =
+      StackedBars("Time breakdown of one step, as one stacked bar; the table below lists its parts",
+                  "ms", std::move(data), BreakdownPalette(forecast.time), 1);
   section.tables.push_back(
       {.caption = "Parts of the step", .table = TimeRows(forecast), .folded = false});
   if (!forecast.classes.empty()) {
@@ -224,19 +224,20 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
   const int rank = run.critical_class().first_rank;
   TimelineFigure figure = TimelineChart(
       LanesOf(window), window.end - window.start,
-      fmt::format("Timeline of one step on rank {}: what its streams and its host do when", rank));
+      fmt::format("Timeline of one step on rank {}: the operations of its streams and its host",
+                  rank));
   PageSection section{.heading = "Timeline of one step"};
   if (ranks == 1) {
     section.paragraphs = {"One step in the steady state, stream by stream."};
   } else if (!run.forecast.classes.empty()) {
     section.paragraphs = {fmt::format(
-        "One step in the steady state, stream by stream, on rank {}, which ends it last. "
-        "The table of classes above has the others.",
+        "One step in the steady state, stream by stream, on rank {}, which is the last to end the "
+        "step. The table of classes above lists all other classes.",
         rank)};
   } else if (scenario.network == scenario::Fidelity::kAnalytic) {
     section.paragraphs = {
         fmt::format("One step in the steady state, stream by stream. All {} ranks run the same "
-                    "program under the same circumstances, so rank {} stands for all of them.",
+                    "program under the same conditions, so rank {} represents all of them.",
                     Grouped(ranks), rank)};
   } else {
     section.paragraphs = {
@@ -255,9 +256,8 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
 
 PageSection ClassesSection(const forecast::Run& run) {
   const StepWindow window = WindowOf(run, run.critical_class());
-  TimelineFigure figure =
-      TimelineChart(LanesOfClasses(run), window.end - window.start,
-                    "What the compute stream of each class of ranks does in one step");
+  TimelineFigure figure = TimelineChart(LanesOfClasses(run), window.end - window.start,
+                                        "The compute stream of each class of ranks in one step");
   PageSection section{.heading = "The same step in each class of ranks"};
   section.paragraphs = {
       "One row for the first rank of each class, with the operations of its compute stream. In "

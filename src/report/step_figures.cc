@@ -145,8 +145,7 @@ std::string Precision(const plan::Training& training) {
 
 std::string Range(const std::optional<forecast::TimeRange>& range) {
   if (!range) return "";
-  return fmt::format(" (nine of ten within {} to {})", FormatTime(range->low),
-                     FormatTime(range->high));
+  return fmt::format(" (90 % range: {} to {})", FormatTime(range->low), FormatTime(range->high));
 }
 
 }  // namespace
@@ -169,8 +168,8 @@ std::string MixtureText(const plan::Mixture& mixture) {
   }
   if (mixture.implementation == model::ExpertImplementation::kDeepSpeed) {
     return fmt::format(
-        "DeepSpeed's own layer, {}; experts have room for {} times the mean of their rows, {} of "
-        "each rank at least, and drop the others",
+        "DeepSpeed's own layer, {}; each expert accepts {} times the mean number of rows, at "
+        "least {} of each rank, and drops all others",
         text, *mixture.capacity_factor, mixture.min_capacity);
   }
   if (mixture.implementation == model::ExpertImplementation::kAutoEp) {
@@ -246,7 +245,8 @@ std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario&
   }
   if (const std::int64_t idle = scenario.idle_devices(); idle > 0) {
     facts.insert(facts.begin() + 2,
-                 {"idle", fmt::format("{} of the topology's {} GPUs; rates count the other {}",
+                 {"idle", fmt::format("{} of the topology's {} GPUs; rates refer to the remaining "
+                                      "{}",
                                       Grouped(idle), Grouped(idle + scenario.cluster->devices()),
                                       Grouped(scenario.cluster->devices()))});
   }
@@ -263,8 +263,8 @@ namespace {
 
 std::string LengthsText(const forecast::LengthsForecast& lengths) {
   constexpr const char* kNext = "\n           ";
-  std::string text =
-      fmt::format("lengths    {} tokens a sample on average, ", Decimal(lengths.sample_tokens, 0));
+  std::string text = fmt::format("lengths    {} tokens per sample on average, ",
+                                 Decimal(lengths.sample_tokens, 0));
   text += lengths.padding() == 0
               ? std::string("no padding")
               : fmt::format("padded to {}: {} % of the tokens that are computed are padding",
@@ -463,7 +463,7 @@ AnswerTable CollectiveRows(const forecast::Forecast& forecast) {
 std::string CollectiveTable(const forecast::Forecast& forecast) {
   if (forecast.collectives.empty()) return "no collectives\n";
   std::string out = CollectiveRows(forecast).Text();
-  out += fmt::format("in flight {} ms of the step, exposed {} ms\n",
+  out += fmt::format("in flight for {} ms of the step, exposed for {} ms\n",
                      Milliseconds(forecast.communication_total),
                      Milliseconds(forecast.time.exposed_communication));
   return out;
@@ -487,7 +487,7 @@ Table MemoryRows(const forecast::MemoryForecast& memory) {
 std::string MemoryTable(const forecast::MemoryForecast& memory) {
   std::string out = MemoryRows(memory).ToString();
   if (memory.offloads()) {
-    out += fmt::format("a node's ranks keep {} of {} in its memory", FormatBytes(memory.host),
+    out += fmt::format("the ranks of a node store {} of {} in its memory", FormatBytes(memory.host),
                        FormatBytes(memory.host_capacity));
     if (memory.drives > Bytes(0)) {
       out += fmt::format(", {} of {} on its drives", FormatBytes(memory.drives),

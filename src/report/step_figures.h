@@ -11,22 +11,24 @@
 #include "src/report/answer.h"
 #include "src/scenario/scenario.h"
 
-// The figures of a forecast or measured step, in the forms that answers share. Texts end in a
-// newline.
+// The figures of a forecast or measured step, in the forms that several answers share. Texts end in
+// a newline.
 namespace stepcast::report {
 
-// The name and the facts of a scenario, one per line.
+// Returns the name of a scenario, followed by the facts, one per line.
 std::string Header(const scenario::Scenario& scenario,
                    const std::vector<std::pair<std::string, std::string>>& facts);
-// "7 000 000 parameters"; with frozen parameters also the number that are trained.
+// Returns the number of parameters: "7 000 000 parameters". If some are frozen, the text also
+// states how many are trained.
 std::string ParametersText(const model::Model& model);
 
-// Model, cluster and plan, each with its label.
+// Returns the descriptions of model, cluster and plan, each with its label.
 std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario& scenario);
-// The same, and the software that the forecast assumes. An execution has its own software.
+// Returns Facts and the software that the forecast assumes. An execution reports its own software
+// instead.
 std::vector<std::pair<std::string, std::string>> ForecastFacts(const scenario::Scenario& scenario);
 
-// A figure of a whole step, as every answer with such figures shows it.
+// A figure of a whole step. All answers that show the figure print it in this form.
 struct StepFigure {
   const char* name = "";  // with its unit: "tokens/s", "MFU, %"
   const char* key = "";   // in JSON
@@ -40,7 +42,7 @@ struct StepFigure {
 };
 std::vector<StepFigure> StepFigures(const forecast::Forecast& forecast);
 
-// The totals of a rank's memory, likewise.
+// A total of a rank's memory. All answers that show the total print it in this form.
 struct MemoryFigure {
   const char* name = "";  // "peak allocated"
   const char* key = "";   // in JSON
@@ -48,13 +50,13 @@ struct MemoryFigure {
 };
 std::vector<MemoryFigure> MemoryFigures(const forecast::MemoryForecast& memory);
 
-// The lines of an answer in text.
+// The lines of a text answer.
 std::string ThroughputLine(const forecast::Forecast& forecast);
 std::string UtilizationLines(const forecast::Forecast& forecast);
-// Step time, throughput, utilization, and what limits the forecast.
+// Returns step time, throughput, utilization, and the limits of the forecast.
 std::string Throughput(const forecast::Forecast& forecast);
 std::string TimeTable(const forecast::Forecast& forecast);
-// One row per class of ranks; empty if all ranks are one class.
+// Returns one row per class of ranks. The table is empty if all ranks are in one class.
 Table ClassRows(const forecast::Forecast& forecast);
 std::string ClassTable(const forecast::Forecast& forecast);
 std::string CollectiveTable(const forecast::Forecast& forecast);
@@ -65,20 +67,20 @@ Table TimeRows(const forecast::Forecast& forecast);
 AnswerTable CollectiveRows(const forecast::Forecast& forecast);
 Table MemoryRows(const forecast::MemoryForecast& memory);
 
-// The same in JSON.
+// The same figures in JSON.
 
-// [low, high] in seconds, or in bytes; null without a range.
+// Returns [low, high] in seconds or in bytes, or null without a range.
 Json RangeJson(const std::optional<forecast::TimeRange>& range);
 Json RangeJson(const std::optional<forecast::BytesRange>& range);
-// "parameters_bytes": 0, ... in the order of program::Category.
+// Adds "parameters_bytes": 0, ... to `object`, in the order of program::Category.
 void AddCategories(Json& object, const forecast::BytesByCategory& bytes);
-// Step time and StepFigures, as keys of `object`.
+// Adds the step time and StepFigures as keys of `object`.
 void AddStep(const forecast::Forecast& forecast, Json& object);
 Json TimeJson(const std::vector<forecast::TimePart>& parts);  // "time_s"
 inline Json TimeJson(const forecast::TimeBreakdown& time) {
   return TimeJson(forecast::PartsOf(time));
 }
-// One object per class of ranks (docs/formats.md); none if all ranks are one class.
+// Returns one object per class of ranks (docs/formats.md), or none if all ranks are in one class.
 Json ClassesJson(const forecast::Forecast& forecast);
 Json CommunicationJson(const forecast::Forecast& forecast);  // "communication"
 Json LengthsJson(const forecast::LengthsForecast& lengths);  // "lengths"

@@ -31,7 +31,7 @@ constexpr std::size_t kMostTableRows = 1'000;
 
 // The selectable figures, except memory, whose unit depends on the rows.
 constexpr const char* kStep = "step time, ms";
-constexpr const char* kTokenTime = "time for a token, ns";
+constexpr const char* kTokenTime = "time per token, ns";
 constexpr const char* kRate = "tokens/s per GPU";
 
 constexpr const char* kFits = "fits";
@@ -138,7 +138,7 @@ class SweepCharts {
     chart.spec =
         Layered(Json::array({std::move(line), std::move(points)}), std::move(encoding), 2, kHeight);
     Reachable(chart.spec, {"datum.value !== null"});
-    chart.label = fmt::format("A figure of the step along {}{}", Key(along()),
+    chart.label = fmt::format("A value of the step along {}{}", Key(along()),
                               across() ? ", a line for each value of " + Key(*across()) : "");
     return chart;
   }
@@ -192,8 +192,8 @@ class SweepCharts {
             {{"condition", {{"test", strong}, {"value", "var(--on-strong)"}}},
              {"value", "var(--ink)"}}}}}});
     Reachable(chart.spec, {});
-    chart.label = fmt::format("Heat map of a figure of the step over {} and {}", Key(along()),
-                              Key(*across()));
+    chart.label =
+        fmt::format("Heat map of a value of the step over {} and {}", Key(along()), Key(*across()));
     return chart;
   }
 
@@ -394,7 +394,7 @@ std::vector<PageFigure> Answers(const SweepGrid& grid, const std::vector<SweepRo
   const bool unequal_tokens = planner::UnequalTokens(rows);
   const SweepRow& fastest = rows[static_cast<std::size_t>(*best)];
   answers.push_back(
-      {.label = unequal_tokens ? "Least time for a token" : "Shortest step",
+      {.label = unequal_tokens ? "Least time per token" : "Shortest step",
        .value = unequal_tokens ? TimeForAToken(fastest) : FormatTime(fastest.step_time),
        .more = Setting(grid, *best, fastest),
        .tone = Tone::kGood});
@@ -408,7 +408,7 @@ std::vector<PageFigure> Answers(const SweepGrid& grid, const std::vector<SweepRo
 
 PageSection ParetoSection(const SweepCharts& charts, bool unequal_tokens) {
   ParetoFigure pareto = charts.Pareto();
-  PageSection section{.heading = unequal_tokens ? "Time for a token against memory"
+  PageSection section{.heading = unequal_tokens ? "Time per token against memory"
                                                 : "Step time against memory"};
   section.paragraphs = {
       "Each point is a combination. No other combination is both faster and smaller than one on "
@@ -442,8 +442,8 @@ void AddChartSections(const SweepCharts& charts, const std::vector<SweepRow>& ro
     page.sections.push_back(
         {.heading =
              fmt::format("{} and {}", charts.Name(charts.along()), charts.Name(*charts.across())),
-         .paragraphs = {"Stronger colours are larger figures. Cells with × do not fit in memory, "
-                        "cells with – cannot exist."},
+         .paragraphs = {"Stronger colors are larger values. Combinations marked × do not fit in "
+                        "memory, and those marked – cannot exist."},
          .chart = charts.Map(),
          .notes = left_out});
   }

@@ -25,9 +25,9 @@ using planner::SweepRow;
 
 // Explanations of the columns.
 constexpr const char* kFigures =
-    "exposed: communication that no computation hides; sent: bytes that a rank sends per step; "
-    "left: free memory of a device, after reserved memory and memory outside of the allocator "
-    "(context, NCCL); peak: allocated memory; accumulated: micro-batches per rank\n";
+    "exposed: communication that does not overlap computation; sent: bytes that a rank sends per "
+    "step; left: free memory of a device, after reserved memory and memory outside of the "
+    "allocator (context, NCCL); peak: allocated memory; accumulated: micro-batches per rank\n";
 
 // Keys that rows may have in addition to their values (planner::SweepRow::added).
 constexpr const char* kDevices = "cluster.devices";

@@ -12,55 +12,57 @@
 #include "src/planner/sweep_grid.h"
 #include "src/report/answer.h"
 
-// The output of `sweep`: one row per combination in the grid's order. `rows` has the grid's length;
-// `target` describes the training.
+// The output of `sweep`: one row per combination, in the order of the grid. `rows` must have as
+// many elements as the grid; `target` describes the training.
 namespace stepcast::report {
 
-// A table for people, and below it the fastest combination that fits. Headings are the last parts
-// of keys.
+// Returns a table for people, followed by the fastest combination that fits. Headings are the last
+// parts of keys.
 std::string SweepText(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                       const forecast::TrainingTarget& target = {});
 
-// A heading line with the varied keys and the columns of the JSON rows. Missing values, such as
-// those of an illegal combination, are empty.
+// Returns a heading line with the varied keys and the columns of the JSON rows, followed by the
+// rows. Missing values, such as those of an illegal combination, are empty.
 std::string SweepCsv(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                      const forecast::TrainingTarget& target = {});
 
-// The document of `sweep --json`, version 1. All keys depend only on the input, except the last
-// one, `run`. `seconds` is the wall-clock time of the run; `known` is the number of rows from a
-// store.
+// Returns the document of `sweep --json`, version 1. All keys depend only on the input, except the
+// last one, `run`. `seconds` is the wall-clock time of the run; `known` is the number of rows that
+// were read from a store.
 std::string SweepJson(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                       double seconds, std::int64_t known = 0,
                       const forecast::TrainingTarget& target = {});
 
-// Only the rows of that document, one per line; they depend only on the input.
+// Returns only the rows of that document, one per line. They depend only on the input.
 std::string SweepJsonLines(const planner::SweepGrid& grid,
                            const std::vector<planner::SweepRow>& rows,
                            const forecast::TrainingTarget& target = {});
 
-// The number of rows with this status.
+// Returns the number of rows with this status.
 std::int64_t Count(const std::vector<planner::SweepRow>& rows, planner::RowStatus status);
 
-// Why a row has no figures, or how much memory it lacks; empty for `ok`.
+// Returns why a row has no figures, or how much memory it lacks. The text is empty if the status is
+// `ok`.
 std::string Reason(const planner::SweepRow& row);
 
-// The last part of an axis's dotted key, or the whole key if another key ends in the same part.
+// Returns the last part of an axis's dotted key, or the whole key if another key ends in the same
+// part.
 std::string ShortName(const planner::SweepGrid& grid, std::size_t axis);
 
-// Device memory that the row leaves free; negative if it lacks memory.
+// Returns the device memory that the row's plan leaves free; negative if the plan lacks memory.
 std::string Left(ByteUnit unit, const planner::SweepRow& row);
 
-// The unit for a table of the rows' memory.
+// Returns the unit for a table of the rows' memory.
 ByteUnit UnitFor(const std::vector<planner::SweepRow>& rows);
 
 // The figures of rows for people, as text or on a page: values of the axes, status, and the common
 // columns in a fixed order.
 class RowFigures {
  public:
-  // Keeps references to both.
+  // Keeps references to both arguments, which must outlive this object.
   RowFigures(const std::vector<planner::SweepRow>& rows, const forecast::TrainingTarget& target);
 
-  // An illegal row has dashes.
+  // Returns the figures of one row. Those of an illegal row are dashes.
   std::vector<Figure> Of(const planner::SweepGrid& grid, std::size_t index,
                          std::string status) const;
 
@@ -71,17 +73,19 @@ class RowFigures {
   const forecast::TrainingTarget& target_;
 };
 
-// The figure that compares rows. If all rows have the same tokens, its order is that of step times.
+// Returns the figure that compares rows. If all rows have the same tokens per step, this figure
+// orders them as step time does.
 planner::TimePerToken TimePerTokenOf(const planner::SweepRow& row);
-// The row's step, for the training.
+// Returns the row's step in the form that training time and cost are computed from.
 forecast::TrainedStep StepOf(const planner::SweepRow& row);
 double NanosecondsPerToken(const planner::SweepRow& row);
-// "12.3 ns (816 ms for 4,194,304 tokens)"
+// Returns a text such as "12.3 ns (816 ms for 4,194,304 tokens)".
 std::string TimeForAToken(const planner::SweepRow& row);
 
-// The first fitting row with the least time per token.
+// Returns the index of the fitting row with the least time per token, the first one if several are
+// equal; none if no row fits.
 std::optional<std::int64_t> Fastest(const std::vector<planner::SweepRow>& rows);
-// The same for each number of GPUs with such a row, fewest first.
+// Returns the fastest fitting row for each number of GPUs that has one, fewest GPUs first.
 std::vector<std::int64_t> FastestByGpus(const std::vector<planner::SweepRow>& rows);
 
 }  // namespace stepcast::report

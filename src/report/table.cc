@@ -327,7 +327,7 @@ Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {
 }
 
 void Table::AddRow(std::vector<std::string> cells) {
-  STEPCAST_CHECK(cells.size() == columns_.size(), "a row has one cell for each column");
+  STEPCAST_CHECK(cells.size() == columns_.size(), "a row must have one cell for each column");
   rows_.push_back(std::move(cells));
 }
 

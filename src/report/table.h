@@ -11,41 +11,42 @@
 
 namespace stepcast::report {
 
-// One record of a CSV file (RFC 4180). Fields with a comma, a quote or a line break are in double
-// quotes, with quotes doubled; the line ends in CR LF. Text that a spreadsheet would take for a
-// formula gets a single quote in front (OWASP, CSV injection). That is text that is no number and
-// begins with = + - @, tab or CR.
+// Returns one record of a CSV file (RFC 4180), which ends in CR LF. Fields with a comma, a quote or
+// a line break are enclosed in double quotes, with quotes inside doubled. Text that a spreadsheet
+// would read as a formula is prefixed with a single quote (OWASP, CSV injection): text that is no
+// number and begins with = + - @, tab or CR.
 std::string CsvRecord(const std::vector<std::string>& fields);
 
 // Wraps text for people to the terminal's width. Widths count characters (Unicode code points).
 
-// The width of text lines: 80, or the terminal's width if set. One value per process; set it before
-// commands run.
+// The width of text lines: 80, or the terminal's width if SetTextWidth was called. The process has
+// one width, which must be set before commands run.
 std::size_t TextWidth();
 void SetTextWidth(std::size_t width);
 
 std::size_t WidthOf(std::string_view text);
 std::size_t LongestWord(std::string_view text);
-// The longest piece into which WrapWords may break the text.
+// Returns the width of the longest piece that WrapWords does not break.
 std::size_t LongestPiece(std::string_view text);
 
-// What to do with a path wider than the line. A table's cell breaks it, like any long word. A
-// sentence puts it on its own line, which may be too wide, so that it can be copied.
+// How WrapWords treats a path that is wider than the line. A table's cell breaks the path like any
+// long word. A sentence puts the path on its own line, which may be too wide, so that it can be
+// copied.
 enum class LongPaths { kBroken, kWhole };
 
-// The words of a text in lines of at most `width`; at least one line. A longer word is broken, if
-// possible after one of "/_.,=".
+// Breaks a text into lines of at most `width` characters; there is at least one line. A word longer
+// than a line is broken, if possible after one of "/_.,=".
 std::vector<std::string> WrapWords(std::string_view text, std::size_t width,
                                    LongPaths paths = LongPaths::kBroken);
 
-// The text with long lines broken between words. Continuation lines are indented to the words after
-// a label ("plan       fsdp2, ..."), or like the line itself. Commands, which are indented lines
-// that begin with a program's name, are continued with a backslash before an option.
+// Breaks long lines of a text between words. Continuation lines are indented to the words after a
+// label ("plan fsdp2, ..."), or like the line itself. Commands (indented lines that begin with a
+// program's name) are continued with a backslash before an option.
 std::string Wrapped(std::string_view text, std::size_t width = TextWidth());
 
-// The same for text whose source is already broken into lines: the lines of a paragraph are joined
-// first. An indented line begins a new paragraph, unless it is indented like the words after the
-// label above it.
+// Does the same for text whose source is already broken into lines: the lines of a paragraph are
+// joined first. An indented line begins a new paragraph, unless it is indented to the words after
+// the label above it.
 std::string Reflowed(std::string_view text, std::size_t width = TextWidth());
 
 // Tables for people: aligned columns of plain text, a heading line, and units in the headings.
@@ -62,9 +63,9 @@ class Table {
  public:
   explicit Table(std::vector<Column> columns);
 
-  // One cell for each column.
+  // Adds a row, which must have one cell for each column.
   void AddRow(std::vector<std::string> cells);
-  // Adds a line across the table, above sums.
+  // Adds a horizontal line, usually above sums.
   void AddRule();
 
   // Heading, rule and rows. Columns are two spaces apart; lines have no trailing blanks and end in
@@ -78,7 +79,7 @@ class Table {
   std::string ToString(std::size_t width = TextWidth()) const;
 
   const std::vector<Column>& columns() const { return columns_; }
-  // A row without cells is a rule.
+  // The rows in order. A row without cells is a horizontal line.
   const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
  private:
@@ -86,57 +87,59 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Numbers as in the text output. FormatTime and FormatBytes (base/quantity.h) choose a unit for
+// Formats numbers for text output. FormatTime and FormatBytes (base/quantity.h) choose a unit for
 // each value; these functions use one unit for a whole column.
 
-// Factor from a fraction to per cent.
+// The factor that converts a fraction to per cent.
 constexpr double kHundred = 100;
 
-// "8,030,261,248"
+// Returns a text such as "8,030,261,248".
 std::string Grouped(std::int64_t number);
 
-// "1,234.57" with `digits` after the decimal point, rounded to nearest; never "-0".
+// Returns a text such as "1,234.57", rounded to the nearest value with `digits` digits after the
+// decimal point; never "-0".
 std::string Decimal(double number, int digits);
 
-// The same with its sign, "+1.50"; zero has no sign.
+// Does the same with a sign, such as "+1.50"; zero has no sign.
 std::string Signed(double number, int digits);
 
-// Milliseconds with three digits after the decimal point. A nonzero time that would print as zero
-// gets the digits up to its first significant one.
+// Returns milliseconds with three digits after the decimal point. If a nonzero time would print as
+// zero, more digits are printed, up to the first significant one.
 std::string Milliseconds(Time time);
 
-// A change in per cent of what changes, with one digit after the decimal point: "+12.3". "-" if
-// that is zero; ">1,000" for large changes.
+// Returns `change` in per cent of `of`, with one digit after the decimal point: "+12.3". Returns
+// "-" if `of` is zero, and ">1,000" for large changes.
 std::string ChangeText(double change, double of);
 
-// A binary unit of bytes in a column's heading.
+// A binary unit of bytes for a column's heading.
 struct ByteUnit {
   const char* name;  // "GiB"
   std::int64_t bytes;
 };
-// The largest of B, KiB, MiB and GiB in which a column's largest amount is at least 1.
+// Returns the largest of B, KiB, MiB and GiB in which the column's largest value is at least 1.
 ByteUnit UnitFor(double largest);
 inline ByteUnit UnitFor(Bytes largest) { return UnitFor(static_cast<double>(largest.count())); }
 
-// "14.96": in the given unit, two digits after the decimal point, none for bytes. "<0.01" for a
-// nonzero amount that would print as zero.
+// Returns the size in the given unit with two digits after the decimal point, or none for bytes:
+// "14.96". Returns "<0.01" if a nonzero size would print as zero.
 std::string In(ByteUnit unit, double bytes);
 inline std::string In(ByteUnit unit, Bytes bytes) {
   return In(unit, static_cast<double>(bytes.count()));
 }
 
-// The same with a minus before the amount: "-<0.01".
+// Does the same for a size that may be negative: "-<0.01".
 std::string SignedIn(ByteUnit unit, Bytes bytes);
 
-// A fraction in per cent with one digit after the decimal point: "12.3", or with its sign "+12.3".
-// For tables of accuracy.
+// Returns a fraction in per cent with one digit after the decimal point: "12.3", or with its sign
+// "+12.3". Used in tables of accuracy.
 std::string PerCent(double part);
 std::string SignedPerCent(double part);
 
-// `part` in per cent of `whole`, with one digit after the decimal point; "-" if `whole` is zero.
+// Returns `part` in per cent of `whole`, with one digit after the decimal point. Returns "-" if
+// `whole` is zero.
 std::string Percent(Time part, Time whole);
 
-// How to draw on a terminal.
+// The properties of the terminal to draw on.
 struct TerminalStyle {
   int width = 80;       // columns of the terminal
   bool colour = false;  // with escape sequences, in addition to letters

@@ -11,11 +11,11 @@
 #include "src/report/page.h"
 #include "src/report/table.h"
 
-// A chart of one step of a timeline: streams and host as lanes, operations as bars. Internal to
+// A chart of one step of a timeline: streams and host are lanes, operations are bars. Internal to
 // this package.
 namespace stepcast::report {
 
-// The purpose of an operation, which determines its bar's color.
+// The purpose of an operation. It determines the color of the bar.
 enum class BarKind : std::uint8_t {
   kForward,
   kBackward,
@@ -29,7 +29,7 @@ enum class BarKind : std::uint8_t {
 inline constexpr int kBarKinds = 8;
 const char* Name(BarKind kind);  // "forward", ..., "host", "host waits"
 
-// The interval [start, end) of a run of one program.
+// The interval [start, end) of one program's timeline. Does not own the pointers.
 struct StepWindow {
   const program::Program* program = nullptr;
   const program::Timeline* timeline = nullptr;
@@ -52,12 +52,12 @@ struct Lane {
   std::vector<Bar> bars{};  // in time order
 };
 
-// The host first if it has bars, then streams in the program's order, without empty ones.
-// Consecutive issues of the host are one bar.
+// Returns the host's lane first, if it has bars, then the streams in the program's order. Empty
+// streams are omitted. Consecutive issues of the host are joined into one bar.
 std::vector<Lane> LanesOf(const StepWindow& window);
 
-// Joins neighbors of one kind, short ones first, until all lanes together have at most `most` bars.
-// Returns the greatest length of a joined bar; zero if none was joined.
+// Joins neighboring bars of one kind, short ones first, until all lanes together have at most
+// `most` bars. Returns the length of the longest joined bar, or zero if none was joined.
 Time JoinShortBars(std::vector<Lane>& lanes, std::size_t most);
 
 struct TimelineFigure {
@@ -67,10 +67,10 @@ struct TimelineFigure {
   Table longest;     // the longest operations
 };
 
-// Moves the chart and its note into a section; the tables stay.
+// Moves the chart and its note into a section. The tables remain in `figure`.
 void Draw(TimelineFigure& figure, PageSection& section);
 
-// `length`: of the window.
+// `length` is the length of the window.
 TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::string& label);
 
 }  // namespace stepcast::report

@@ -38,7 +38,7 @@ std::string Quote(std::string_view text) { return Json(text).dump(); }
 
 std::string Microseconds(Time time) {
   constexpr std::int64_t kPicoseconds = 1'000'000;
-  STEPCAST_CHECK(time >= Time(), "a trace starts at zero");
+  STEPCAST_CHECK(time >= Time(), "a trace must start at zero");
   return fmt::format("{}.{:06}", time.picoseconds() / kPicoseconds,
                      time.picoseconds() % kPicoseconds);
 }
@@ -288,7 +288,9 @@ class TraceWriter {
   bool IsWritten(std::uint32_t step) const { return report::IsWritten(process_, step); }
 
   const Instruction& At(Index instruction) const {
-    STEPCAST_CHECK(instruction < program_.step.size(), "a record names an instruction of the step");
+    STEPCAST_CHECK(instruction < program_.step.size(),
+                   "a record must refer to an instruction of "
+                   "the step");
     return program_.step[instruction];
   }
 
@@ -465,7 +467,7 @@ class TraceWriter {
         EndArgs(record, instruction);
         return;
       default:
-        STEPCAST_CHECK(false, "only operations have operation records");
+        STEPCAST_CHECK(false, "only operations may have operation records");
     }
   }
 
@@ -702,7 +704,9 @@ tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> process
 
 TraceProcess ForecastProcess(const forecast::Run& run, const forecast::ClassRun& own, int id,
                              std::string name, int steps) {
-  STEPCAST_CHECK(run.first_step < own.timeline.step_ends.size(), "the forecast's step was run");
+  STEPCAST_CHECK(run.first_step < own.timeline.step_ends.size(),
+                 "the step of the forecast must "
+                 "have been simulated");
   const auto before = static_cast<std::uint32_t>(std::max(steps, 1) - 1);
   return {.id = id,
           .name = std::move(name),

@@ -16,11 +16,13 @@
 #include "src/program/timeline.h"
 #include "tl/expected.hpp"
 
-// A run as Chrome trace JSON (the "Trace Event Format"). It opens in Perfetto and chrome://tracing,
-// and contains the fields that Holistic Trace Analysis reads from a profiler's trace.
+// Writes a run as Chrome trace JSON (the "Trace Event Format"). The trace opens in Perfetto and
+// chrome://tracing, and contains the fields that Holistic Trace Analysis reads from a profiler's
+// trace.
 namespace stepcast::report {
 
-// Writes the next bytes of the trace; an error ends the writing.
+// A function that writes the next bytes of the trace. If it returns an error, no more bytes are
+// written.
 using TraceSink = std::function<tl::expected<void, std::string>(std::string_view)>;
 
 struct TraceSubject {
@@ -29,7 +31,7 @@ struct TraceSubject {
   int ranks = 1;  // of the whole job
 };
 
-// One rank's timeline, either forecast or measured (without prices).
+// The timeline of one rank: either forecast, or measured (`prices` is null).
 struct TraceProcess {
   int id = 0;        // unique in the trace
   std::string name;  // "rank 3", "measured: rank 3 on node-1"
@@ -63,15 +65,16 @@ struct TraceProcess {
 tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> processes,
                                            const TraceSubject& subject, const TraceSink& sink);
 
-// Only a forecast: a process for each class of ranks, named "rank R" by its first rank.
+// Writes only a forecast: one process for each class of ranks, named "rank R" by the first rank of
+// the class.
 tl::expected<void, std::string> WriteTrace(const forecast::Run& run, const TraceSubject& subject,
                                            const TraceSink& sink, int steps = 1);
 
-// A class of the forecast as a process of a trace: the described step, and up to `steps` - 1
-// earlier steps if they were run.
+// Returns a class of the forecast as a process of a trace. The process has the described step and
+// up to `steps` - 1 earlier steps, if these were simulated.
 TraceProcess ForecastProcess(const forecast::Run& run, const forecast::ClassRun& own, int id,
                              std::string name, int steps = 1);
-// All classes, named "rank R" by their first ranks.
+// Returns all classes of ranks, each named "rank R" by its first rank.
 std::vector<TraceProcess> ForecastProcesses(const forecast::Run& run, int steps = 1);
 
 }  // namespace stepcast::report

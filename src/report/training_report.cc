@@ -49,7 +49,7 @@ std::string TargetText(const TrainingTarget& target) {
   if (target.tokens > 0) text = fmt::format("{} tokens", CountText(target.tokens));
   if (target.deadline) text += fmt::format(" within {}", Duration(*target.deadline));
   if (target.gpu_hour_price > 0) {
-    text += fmt::format("{}{}{:g} for a GPU hour", text.empty() ? "" : ", ", target.currency,
+    text += fmt::format("{}{}{:g} per GPU hour", text.empty() ? "" : ", ", target.currency,
                         target.gpu_hour_price);
   }
   if (!target.availability && target.effective) {
@@ -76,7 +76,7 @@ std::string TrainingText(const TrainingTarget& target, const TrainedStep& step) 
   if (target.deadline) {
     const double over = TrainingSeconds(target, step) - *target.deadline;
     out += MeetsDeadline(target, step)
-               ? fmt::format("deadline   met, {} before it\n", Duration(-over))
+               ? fmt::format("deadline   met, with {} to spare\n", Duration(-over))
                : fmt::format("deadline   missed by {}\n", Duration(over));
   }
   return out;
@@ -138,7 +138,7 @@ std::string SizesText(const TrainingTarget& target, std::vector<SizeRow> rows) {
     figures.push_back({{"with", "", Align::kLeft}, row.settings});
     table.AddFigures(std::move(figures));
   }
-  return "best of each number of GPUs\n" + table.Text();
+  return "best for each number of GPUs\n" + table.Text();
 }
 
 }  // namespace stepcast::report

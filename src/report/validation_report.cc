@@ -150,8 +150,8 @@ PageSection BreakdownSection(const forecast::Run& forecast, const validate::Exec
   AddBreakdown(data, "forecast", forecast.forecast.time, forecast.forecast.step_time);
   AddBreakdown(data, "measured", execution.figures.time, execution.figures.step_time);
   section.chart =
-      StackedBars("The time breakdown of one step, forecast above measured, as two stacked bars",
-                  "ms", std::move(data), BreakdownPalette(forecast.forecast.time), 2);
+      StackedBars("Time breakdown of one step, forecast above measured, as two stacked bars", "ms",
+                  std::move(data), BreakdownPalette(forecast.forecast.time), 2);
   section.tables.push_back({.caption = "Parts of the step", .table = TimeTable(comparison)});
   return section;
 }

@@ -12,8 +12,8 @@
 #include "src/runtime/device.h"
 #include "src/runtime/job.h"
 
-// The hardware that runs step programs. There are two backends: host/ (CPU, MPI or threads) and
-// cuda/ (CUDA, cuBLASLt, NCCL).
+// The software and hardware that run step programs. There are two backends: host/ (CPU, MPI or
+// threads) and cuda/ (CUDA, cuBLASLt, NCCL).
 namespace stepcast::runtime {
 
 struct DeviceOptions {
@@ -28,23 +28,25 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const = 0;  // "host", "cuda"
 
-  // Machine, driver and library versions, for the provenance of profiles.
+  // Returns the versions of machine, driver and libraries, for the provenance of profiles.
   virtual std::vector<std::pair<std::string, std::string>> Describe() const = 0;
 
-  // The present state of this process's first device. Empty if the backend cannot tell.
+  // Returns the current state of this process's first device, or none if the backend cannot
+  // determine it.
   virtual std::optional<DeviceHealth> Health() const { return std::nullopt; }
 
-  // Size of the device's last-level cache; zero if times do not depend on it.
+  // Returns the size of the device's last-level cache, or zero if times do not depend on the cache.
   virtual Bytes CacheSize() const { return Bytes(); }
-  // Whether the time of a matrix product depends on the layout of its operands.
+  // Returns whether the time of a matrix product depends on the layout of its operands.
   virtual bool ProductsByLayout() const { return false; }
 
-  // The number of ranks that one process may run as threads. cuda: its GPUs; host: 1024.
+  // Returns the number of ranks that one process may run as threads. cuda: the number of its GPUs;
+  // host: 1024.
   virtual int MaxLocalRanks() const = 0;
 
   // Creates this rank's device for `program`: streams, events and communicators. Parameters get
   // their initial values once the prologue has allocated them. All ranks of the job call this
-  // together.
+  // function together. `program` must outlive the device.
   virtual Attempt<std::unique_ptr<Device>> MakeDevice(const program::Program& program, Job& job,
                                                       const DeviceOptions& options) = 0;
 };

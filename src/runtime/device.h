@@ -27,9 +27,9 @@ struct DeviceHealth {
   std::vector<std::string> slowed_by;  // "power limit", "temperature", "power brake"
 };
 
-// The position of a run, read by the watch's thread (watch.h). The device updates it while the
-// rank's thread waits or runs ahead. It names the operation that has run longest, such as a
-// collective whose partner does not arrive. Between operations, the last name stays.
+// The position of a run, which the watch's thread reads (watch.h). The device updates it while the
+// rank's thread waits or runs ahead. `instruction` is the operation that has run longest, such as a
+// collective that waits for another rank. Between operations, the last value stays.
 struct Progress {
   std::atomic<std::uint64_t> operations = 0;                 // number finished so far
   std::atomic<std::uint32_t> step = 0;                       // counted from 0, warm-up included
@@ -78,21 +78,21 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // Allocates the buffer, or fails because it does not fit.
+  // Allocates the buffer. Fails if the buffer does not fit.
   virtual Attempt<void> Allocate(program::Index buffer, std::uint16_t stream) = 0;
   virtual Attempt<void> Release(program::Index buffer) = 0;
   virtual void RecordStream(program::Index buffer, std::uint16_t stream) = 0;
 
-  // Enqueues an instruction on its stream, with its uses and effects. Waits if about 1024
-  // operations are outstanding, as CUDA does: the host cannot run further ahead.
+  // Enqueues an instruction on its stream, with its uses and effects. If about 1024 operations are
+  // outstanding, the call waits, as in CUDA: the host cannot run further ahead.
   virtual Attempt<void> Launch(OperationId operation, const program::Instruction& instruction) = 0;
 
   virtual Attempt<void> Record(program::Index event, std::uint16_t stream) = 0;
   virtual Attempt<void> Wait(program::Index event, std::uint16_t stream) = 0;
   virtual Attempt<void> HostWait(program::Index event) = 0;  // blocks the host
 
-  // Work between BeginCapture and EndCapture is recorded and not run; Replay runs it once. Fails if
-  // the device does not support this.
+  // Work between BeginCapture and EndCapture is recorded but not run; each Replay runs it once.
+  // These functions fail if the device does not support capture.
   virtual Attempt<void> BeginCapture() = 0;
   virtual Attempt<void> EndCapture() = 0;
   virtual Attempt<void> Replay(std::uint32_t step) = 0;
@@ -100,23 +100,23 @@ class Device {
   // Waits until all queued work is done.
   virtual Attempt<void> Synchronise() = 0;
 
-  // The times of all operations since the last call, ordered by (end, issue). Call Synchronise
-  // first.
-  virtual Attempt<std::vector<OperationTimes>> TakeTimes() = 0;
-  // The waits since the last call that were not satisfied at once, if the device records them. Call
+  // Returns the times of all operations since the last call, ordered by (end, issue). Call
   // Synchronise first.
+  virtual Attempt<std::vector<OperationTimes>> TakeTimes() = 0;
+  // Returns the waits since the last call that were not satisfied immediately, if the device
+  // records them. Call Synchronise first.
   virtual std::vector<WaitTimes> TakeWaits() { return {}; }
-  // The present time of the device's clock, which OperationTimes uses.
+  // Returns the current time of the device's clock, which OperationTimes uses.
   virtual Time Now() = 0;
 
-  // From now on the device stores in `progress` the number of finished operations of the step and
-  // the name of a running operation. Null stops this. `progress` must outlive the device or the
-  // next call. Returns false if the device cannot do this; the executor then reports the operations
-  // that it issues.
+  // Makes the device store in `progress` the number of finished operations of the step and the name
+  // of a running operation; null stops this. `progress` must outlive the device or the next call.
+  // Returns false if the device cannot do this; the executor then reports the operations that it
+  // issues.
   virtual bool ReportTo(Progress* /*progress*/) { return false; }
 
   virtual MemoryUse Memory() const = 0;
-  // Waits. Returns `count` elements converted to FP32.
+  // Waits for all queued work, and returns `count` elements converted to FP32.
   virtual Attempt<std::vector<float>> Read(const program::Elements& from, std::int64_t count) = 0;
 };
 

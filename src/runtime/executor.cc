@@ -150,10 +150,10 @@ void MergeLatest(std::string_view bytes, Starts& starts) {
   }
 }
 
-// Sets the start of each collective's record to the time at which its last member was ready, but at
-// most to the record's end. No member alone knows that time, so ranks exchange their ready times.
-// `records` are this rank's, in any order; all ranks share one clock. All ranks of the job call
-// this together, with the same steps.
+// Sets the start of each collective's record to the time at which its last member was ready, but
+// not after the record's end. No member alone knows that time, so ranks exchange their ready times.
+// `records` are the records of this rank, in any order; all ranks share one clock. All ranks of the
+// job call this function together, with the same steps.
 Attempt<void> AgreeOnCollectiveStarts(const program::Program& program, Job& job,
                                       std::span<program::OperationRecord> records) {
   if (job.place().ranks == 1) return {};
@@ -396,7 +396,7 @@ Attempt<void> Execution::Capture() {
   for (Index i = 0; i < program_.step.size(); ++i) {
     const Opcode opcode = program_.step[i].opcode;
     if (opcode == Opcode::kHostTask || opcode == Opcode::kHostWaitEvent) {
-      return Name(Failure{"a step in which the host takes part cannot be captured"},
+      return Name(Failure{"a step with host tasks or host waits cannot be captured"},
                   OperationId{i, 0}, &program_.step[i]);
     }
   }
@@ -504,7 +504,7 @@ Attempt<Measurement> Execution::Collect() {
     const auto issue =
         std::lower_bound(issues_.begin(), issues_.end(), Issue{one.operation, Time()}, earlier);
     STEPCAST_CHECK(issue != issues_.end() && issue->operation == one.operation,
-                   "a device reports what was launched");
+                   "a device must report only launched operations");
     add(one, issue->time);
   }
   for (const OperationTimes& one : host_tasks_) add(one, one.start);
@@ -549,7 +549,7 @@ Attempt<Measurement> Execution::Collect() {
 
 Attempt<Measurement> Execution::Run() {
   STEPCAST_CHECK(options_.warmup_steps >= 0 && options_.measured_steps >= 1,
-                 "at least one step is measured");
+                 "at least one step must be measured");
   const auto warmup = static_cast<std::uint32_t>(options_.warmup_steps);
   const auto measured = static_cast<std::uint32_t>(options_.measured_steps);
   const auto failed = [](Attempt<void>& attempt) {

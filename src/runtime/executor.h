@@ -27,44 +27,47 @@
 // their ready times afterward. The record's `start` is the latest of them.
 namespace stepcast::runtime {
 
-// CLOCK_MONOTONIC, in nanoseconds since the machine started.
+// Returns CLOCK_MONOTONIC, in nanoseconds since the machine started.
 std::int64_t MonotonicNanoseconds();
 
-// How far this rank's CLOCK_MONOTONIC was ahead of rank 0's at time `at` of this rank's clock.
+// The lead of this rank's CLOCK_MONOTONIC over that of rank 0, at time `at` of this rank's clock.
 struct ClockOffset {
   std::int64_t ahead = 0;      // ns
   std::int64_t uncertain = 0;  // ns; the maximum error of `ahead`
   std::int64_t at = 0;         // ns
 };
 
-// All ranks of the job call this together. The method is described above.
+// Compares this rank's clock with that of rank 0, by the method described above. All ranks of the
+// job call this function together.
 Attempt<ClockOffset> CompareClocks(Job& job);
 
-// The rate at which this rank's clock gains on rank 0's between two comparisons, in seconds per
-// second.
+// Returns the rate at which this rank's clock gains on rank 0's between two comparisons, in seconds
+// per second.
 double Drift(const ClockOffset& before, const ClockOffset& after);
 
 struct ExecuteOptions {
   int warmup_steps = 2;
   int measured_steps = 5;
-  // All ranks wait for one another between steps, so that each step is measured separately
+  // If true, all ranks wait for one another between steps, so that each step is measured separately
   // (training.step_barrier). Otherwise steps follow one another as in training.
   bool barrier = false;
-  // Captures the step once and replays it. Fails if the device cannot do so, or if the host takes
-  // part in the step (host tasks, host waits).
+  // If true, the step is captured once and replayed. Execution fails if the device cannot do so, or
+  // if the host takes part in the step (host tasks, host waits).
   bool graph = false;
 };
 
-// One rank's measured run.
+// The measured steps of one rank.
 struct Measurement {
-  // Steps are numbered from the first measured one. Time zero is the common start of measuring.
+  // The timeline of the measured steps, which are numbered from the first measured one. Time zero
+  // is the common start of the measurement.
   program::Timeline timeline;
   MemoryUse memory;
 };
 
-// All ranks call this together. `program` is this rank's program, for which the device was created.
-// A Failure names the rank, the operation and the step, counted from 1 with warm-up steps. After a
-// failure, partners in collectives may be stuck: end the run and the process.
+// Executes the steps. All ranks call this function together. `program` is this rank's program, for
+// which the device was created. A Failure names the rank, the operation and the step, counted from
+// 1 with warm-up steps. After a failure, other ranks may wait in collectives: end the run and the
+// process.
 Attempt<Measurement> Execute(const program::Program& program, Device& device, Job& job,
                              const ExecuteOptions& options, Progress& progress);
 

@@ -247,8 +247,8 @@ TEST(Executor, WhatCannotBeCapturedIsSaid) {
   const Outcome host = RunAlone(program.program(), options);
   ASSERT_FALSE(host.measurement.has_value());
   EXPECT_EQ(host.measurement.error().message,
-            "rank 0, step 1, host-task 'load data': a step in which the host takes part cannot be "
-            "captured");
+            "rank 0, step 1, host-task 'load data': a step with host tasks or host waits cannot "
+            "be captured");
 }
 
 TEST(Executor, AFailureNamesRankStepAndOperation) {

@@ -154,7 +154,7 @@ class ThreadJob final : public Job {
 }  // namespace
 
 std::vector<std::unique_ptr<Job>> MakeThreadJobs(int ranks) {
-  STEPCAST_CHECK(ranks >= 1, "a job has a rank");
+  STEPCAST_CHECK(ranks >= 1, "a job must have at least one rank");
   const auto meetings = std::make_shared<MeetingPlace>(ranks);
   const std::string host = HostName();
   std::vector<std::unique_ptr<Job>> jobs;

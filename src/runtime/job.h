@@ -15,7 +15,7 @@
 // started by mpirun or srun (MPI), or threads of one process.
 namespace stepcast::runtime {
 
-// A rank's placement.
+// The placement of a rank.
 struct Place {
   int rank = 0;
   int ranks = 1;
@@ -31,9 +31,10 @@ class Job {
   virtual ~Job() = default;
   virtual const Place& place() const = 0;
 
-  // All ranks call these methods in the same order. If a rank is gone, they fail and name it.
+  // All ranks call these methods in the same order. If a rank is gone, the methods fail and name
+  // that rank.
   virtual Attempt<void> Barrier() = 0;
-  // Returns at rank 0 the bytes of every rank, by rank; at other ranks nothing.
+  // At rank 0, returns the bytes of every rank, by rank. At other ranks, the result is empty.
   virtual Attempt<std::vector<std::string>> Gather(std::string bytes) = 0;
   // Returns the bytes of rank 0. The argument of other ranks is ignored.
   virtual Attempt<std::string> Broadcast(std::string bytes) = 0;
@@ -45,15 +46,16 @@ struct RankPlacement {
   int local_rank = -1;  // from its launcher; -1: unknown
 };
 
-// This machine's host name.
+// Returns the host name of this machine.
 std::string HostName();
 
-// The places of all ranks, by rank. Ranks on one host share a node. Local ranks given by the
-// launcher are kept. Two ranks on one host with the same local rank are assigned to two nodes,
+// Returns the places of all ranks, by rank. Ranks on one host share a node. Local ranks given by
+// the launcher are kept. Two ranks on one host with the same local rank are assigned to two nodes,
 // because containers may share a host name.
 std::vector<Place> PlacesOf(const std::vector<RankPlacement>& ranks);
 
-// A job whose ranks are threads of this process, used if no launcher started several processes.
+// A job whose ranks are threads of this process. It is used if no launcher started several
+// processes.
 
 // Creates one job for each rank, by rank; each is for one thread. Destroying a job announces that
 // its rank is gone: ranks that wait for this rank, then or later, get a Failure that names it.
@@ -61,7 +63,7 @@ std::vector<std::unique_ptr<Job>> MakeThreadJobs(int ranks);
 
 // Ends the process with status 1 and a sentence on stderr, unless the object is destroyed before
 // the limit. MPI waits forever for a missing rank, and no watch runs before ranks have joined
-// (watch.h). Rank 0 has the shortest limit, so usually only rank 0 prints.
+// (watch.h). Rank 0 has the shortest limit, so usually only rank 0 prints the sentence.
 class StartLimit {
  public:
   static constexpr std::chrono::milliseconds kDefault = std::chrono::seconds(120);

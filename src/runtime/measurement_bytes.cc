@@ -107,15 +107,15 @@ std::string ToBytes(const Measurement& measurement) {
 Attempt<Measurement> ToMeasurement(std::string_view bytes) {
   Reading reading(bytes);
   if (reading.reader().Text() != kWords) {
-    return tl::unexpected(Failure{"the bytes are no measurement"});
+    return tl::unexpected(Failure{"the bytes are not a measurement"});
   }
   if (const auto version = reading.reader().Number(); version != kVersion) {
-    return tl::unexpected(Failure{"the measurement is of another version of stepcast"});
+    return tl::unexpected(Failure{"the measurement was written by another version of stepcast"});
   }
   Measurement measurement;
   Pass(reading, measurement);
   if (reading.reader().bad() || !reading.reader().at_end()) {
-    return tl::unexpected(Failure{"the measurement is not whole"});
+    return tl::unexpected(Failure{"the measurement is incomplete"});
   }
   return measurement;
 }
@@ -131,7 +131,7 @@ Attempt<void> CheckMeasurement(const Measurement& measurement, std::size_t instr
                                  }) &&
                      std::all_of(timeline.waits.begin(), timeline.waits.end(), known) &&
                      std::all_of(timeline.memory.begin(), timeline.memory.end(), known);
-  if (!right) return tl::unexpected(Failure{"the measurement is of another program"});
+  if (!right) return tl::unexpected(Failure{"the measurement belongs to another program"});
   return {};
 }
 

@@ -7,15 +7,15 @@
 #include "src/runtime/device.h"
 #include "src/runtime/executor.h"
 
-// A measurement as bytes, which ranks send to rank 0. Version 1 contains the words "stepcast
-// measurement", the version, the lists of a timeline, and the memory use. Each list starts with its
-// length; numbers are encoded as in byte_stream.h. Instructions, steps and times are stored as
-// differences from the previous record. An operation's record takes about ten bytes.
+// Encodes a measurement as bytes, which ranks send to rank 0. Version 1 contains the words
+// "stepcast measurement", the version, the lists of a timeline, and the memory use. Each list
+// starts with its length; numbers are encoded as in byte_stream.h. Instructions, steps and times
+// are stored as differences from the previous record. An operation's record takes about ten bytes.
 namespace stepcast::runtime {
 
 std::string ToBytes(const Measurement& measurement);
 
-// Fails if the bytes are not a complete measurement of this version.
+// Decodes a measurement. Fails if the bytes are not a complete measurement of this version.
 Attempt<Measurement> ToMeasurement(std::string_view bytes);
 
 // Fails unless all records refer to a step below `steps` and to an instruction below

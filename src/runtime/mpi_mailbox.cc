@@ -33,7 +33,7 @@ class MpiMailbox final : public messaging::Mailbox {
   int ranks() const override { return ranks_; }
 
   Attempt<void> Send(int rank, std::string bytes) override {
-    STEPCAST_CHECK(bytes.size() <= INT_MAX, "a message is one MPI message");
+    STEPCAST_CHECK(bytes.size() <= INT_MAX, "a message must fit into one MPI message");
     // A deque, since the bytes must not move while they are sent.
     Sending& sending = sending_.emplace_back();
     sending.bytes = std::move(bytes);

@@ -22,20 +22,20 @@ class MpiSession {
   // environment says otherwise. MPI's errors are returned and do not end the process.
   static Attempt<MpiSession*> Start();
 
-  // The running session; null before Start and after Finish.
+  // Returns the running session; null before Start and after Finish.
   static MpiSession* Current();
 
-  // Whether MPI was compiled in.
+  // Returns whether MPI was compiled in.
   static bool Available();
 
   int rank() const { return rank_; }  // in MPI_COMM_WORLD
   int ranks() const { return ranks_; }
 
-  // The library's own description on one line: "Open MPI v4.1.4, ...".
+  // Returns the library's own description on one line: "Open MPI v4.1.4, ...".
   std::string LibraryVersion() const;
 
-  // Ends MPI. All ranks call this after freeing their communicators, when nothing is in flight.
-  // mpirun reports a rank that exits without this call as failed.
+  // Ends MPI. All ranks call this function after freeing their communicators, when nothing is in
+  // flight. mpirun reports a rank that exits without this call as failed.
   void Finish();
 
   // Ends all reachable ranks of the job with this exit status.
@@ -51,14 +51,14 @@ class MpiSession {
 // Converts an MPI return code to a failure: "MPI cannot <doing>: <MPI's message>".
 Attempt<void> CheckMpi(int code, std::string_view doing);
 
-// The job of the processes started by mpirun, or by srun with PMI. Starts MPI (mpi_session.h), and
-// creates its own communicator. All ranks call this, once per process. Fails if stepcast was built
-// without MPI.
+// Joins the job of the processes started by mpirun, or by srun with PMI. Starts MPI
+// (mpi_session.h), and creates a communicator for the job. All ranks call this function, once per
+// process. Fails if stepcast was built without MPI.
 Attempt<std::unique_ptr<Job>> JoinMpi();
 
-// The mailbox of the processes started by mpirun, or by srun with PMI. Creates its own
-// communicator. All ranks call this together, once each; MPI must be running (mpi_session.h). Fails
-// if stepcast was built without MPI.
+// Opens the mailbox of the processes started by mpirun, or by srun with PMI, and creates a
+// communicator for it. All ranks call this function together, once each; MPI must be running
+// (mpi_session.h). Fails if stepcast was built without MPI.
 Attempt<std::unique_ptr<messaging::Mailbox>> OpenMpiMailbox();
 
 }  // namespace stepcast::runtime

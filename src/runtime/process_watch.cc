@@ -18,7 +18,7 @@ namespace {
 // ranks 0 and 1. Rank 0 decides; if rank 0 is gone, rank 1 does.
 class ProcessWatch final : public WatchThread {
  public:
-  // `places`: the places of all ranks.
+  // `places` are the places of all ranks.
   ProcessWatch(const std::vector<Place>& places, int rank,
                std::unique_ptr<messaging::Mailbox> mailbox, const WatchOptions& options, End end);
   ~ProcessWatch() override { Stop(); }
@@ -34,7 +34,7 @@ class ProcessWatch final : public WatchThread {
   void ReceiveMessages() override;
   void SendHeartbeats() override;
   void Consider(Cause cause) override;
-  // Each rank waits for the others' goodbyes, because MPI must not end while messages are in
+  // Waits for the goodbyes of all other ranks, because MPI must not end while messages are in
   // flight.
   void Leave() override;
   void BeforeExit(int status) override;
@@ -46,7 +46,7 @@ class ProcessWatch final : public WatchThread {
   void Take(int rank, messaging::ByteReader& reader);
   void Send(int rank, std::string_view message);
   void SendToOthers(std::string_view message);
-  // How much later than rank 0 this rank decides by itself.
+  // Returns how much later than rank 0 this rank decides by itself.
   milliseconds Patience() const;
   // Reports ranks that have been silent since the first cause as dead.
   void NameTheDead();
@@ -130,7 +130,7 @@ void ProcessWatch::ReceiveMessages() {
     neighbour.gone = true;
     Consider({.kind = Kind::kSilent,
               .rank = rank,
-              .sentence = fmt::format("{} has not been heard of for {}; {}", RankOnHost(rank),
+              .sentence = fmt::format("{} has sent no heartbeat for {}; {}", RankOnHost(rank),
                                       Seconds(silence_), Doing(rank))});
   }
   // Messages that a rank sent before it died may have been read just now.

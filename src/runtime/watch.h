@@ -32,7 +32,7 @@
 // printable.
 namespace stepcast::runtime {
 
-// A rank's phase. Operations are named only in phase kRunning.
+// The phase of a rank. Operations are named only in phase kRunning.
 enum class Stage : std::uint8_t { kSettingUp, kRunning, kReporting, kForecasting };
 
 struct WatchOptions {
@@ -41,41 +41,42 @@ struct WatchOptions {
 
 class Watch {
  public:
-  // Called just before the process exits with `status`. Prints the sentence (if empty, another rank
-  // prints it) and removes unfinished files. A status above 128 is 128 + the signal that
-  // interrupted the run. Called once, from the watch's thread; no destructors run after it.
+  // A function that the watch's thread calls once, just before the process exits with `status`. It
+  // prints the sentence (if empty, another rank prints it) and removes unfinished files. A status
+  // above 128 is 128 + the signal that interrupted the run. No destructors run after it.
   using End = std::function<void(int status, const std::string& sentence)>;
 
-  // For one rank of several processes. All ranks of the job call this. `places`: those of all
-  // ranks. `mailbox` must have no other user.
+  // Creates the watch of one rank of several processes. All ranks of the job call this function.
+  // `places` are those of all ranks. `mailbox` must have no other user.
   static std::unique_ptr<Watch> OverProcesses(const std::vector<Place>& places, int rank,
                                               std::unique_ptr<messaging::Mailbox> mailbox,
                                               const WatchOptions& options, End end);
-  // For ranks that are all threads of this process.
+  // Creates the watch of ranks that are all threads of this process.
   static std::unique_ptr<Watch> OverThreads(const std::vector<Place>& places,
                                             const WatchOptions& options, End end);
 
-  // Destroying a watch without Finish means that the rank failed: the others end as if it had died.
+  // Destroying a watch without Finish means that the rank failed: all other ranks end as if the
+  // rank had died.
   virtual ~Watch() = default;
 
-  // Progress of a rank of this process. The device writes it.
+  // Returns the progress of a rank of this process. The device writes to it.
   virtual Progress& progress(int rank) = 0;
   virtual void SetStage(int rank, Stage stage) = 0;
-  // Sets the programs of ranks, by rank, which are used to name operations. They must outlive the
-  // watch, and indices in Progress must be valid for them. Call once.
+  // Sets the programs of ranks, by rank, which are used to name operations. The programs must
+  // outlive the watch, and indices in Progress must be valid for them. Call this function once.
   virtual void SetPrograms(std::vector<const program::Program*> programs) = 0;
 
   // Ends the run because this rank cannot continue. Thread-safe; does not return.
   [[noreturn]] void Fail(int rank, const Failure& failure);
 
-  // Call when the run succeeded on all ranks (after a barrier). From then on nothing counts as a
-  // failure.
+  // Call this function when the run has succeeded on all ranks (after a barrier). From then on
+  // nothing counts as a failure.
   virtual void Finish() = 0;
 
-  // For signal handlers: makes the process's watch end the run with status 128 + signal. The watch
-  // first waits a moment for the cause of the signal (mpirun terminates all ranks if one dies).
-  // Returns false if there is no watch, or if an earlier signal has not ended the process within
-  // seconds.
+  // For signal handlers: makes the watch of this process end the run with status 128 + signal. The
+  // watch first waits a moment for the cause of the signal (mpirun terminates all ranks if one
+  // dies). Returns false if there is no watch, or if an earlier signal has not ended the process
+  // within seconds.
   static bool TakeSignal(int signal);
 
  private:

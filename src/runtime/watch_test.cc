@@ -267,7 +267,7 @@ TEST(Watch, AStoppedRankIsNotHeardOf) {
     WaitForever();
   });
   ExpectSaid(Wait(processes[0]), 1,
-             Named(1) + " has not been heard of for 1600 ms; it was at " + kOperation);
+             Named(1) + " has sent no heartbeat for 1600 ms; it was at " + kOperation);
   ExpectSaid(Wait(processes[2]), 1, "");
   ::kill(processes[1].pid, SIGKILL);
   EXPECT_EQ(Wait(processes[1]).status, 128 + SIGKILL);
@@ -279,7 +279,7 @@ TEST(Watch, WhoDoesNotHearOfRank0Ends) {
     WaitForever();
   });
   ExpectSaid(Wait(processes[1]), 1,
-             Named(0) + " has not been heard of for 1600 ms; it was at " + kOperation);
+             Named(0) + " has sent no heartbeat for 1600 ms; it was at " + kOperation);
   ::kill(processes[0].pid, SIGKILL);
   Wait(processes[0]);
 }

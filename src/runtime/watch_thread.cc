@@ -123,7 +123,7 @@ WatchThread::WatchThread(std::vector<Place> places, const std::vector<int>& loca
       heartbeats_(places_.size()) {
   for (const int rank : local) local_.try_emplace(rank);
   std::array<int, 2> ends{};
-  STEPCAST_CHECK(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0, "a pipe can be made");
+  STEPCAST_CHECK(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0, "a pipe must be created");
   wake_read_ = ends[0];
   wake_write_ = ends[1];
 }

@@ -17,12 +17,12 @@
 
 namespace stepcast::runtime::watching {
 
-// Why a run ends: the causes reported by ranks, and the cause that decides.
+// The reason why a run ends: the causes that ranks report, and the cause that decides.
 
 using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline kNever = Deadline::max();
 
-// Causes, in order of priority: the first one in this list decides.
+// The kinds of causes, in order of priority: the first one in this list decides.
 enum class Kind : std::uint8_t { kOutOfMemory, kDied, kFailed, kSilent, kHangs, kInterrupted };
 
 struct Cause {
@@ -40,11 +40,12 @@ class Verdict {
   void Consider(Cause cause);
   bool open() const { return cause_.has_value(); }
   Deadline decided_at() const { return decided_at_; }
-  // Requires open().
+  // Returns the cause that decides. Requires open().
   const Cause& cause() const { return *cause_; }
 
  private:
-  // Open MPI ends a dead rank's neighbors at the same time, so it is unknown which rank died first.
+  // Records that another rank died, too. Open MPI ends a dead rank's neighbors at the same time, so
+  // it is unknown which rank died first.
   void AlsoDied(Cause cause);
 
   std::optional<Cause> cause_;
@@ -57,7 +58,7 @@ class Verdict {
 
 enum class MessageKind : std::uint8_t { kHeartbeat, kFailed, kInterrupted, kEnd, kBye };
 
-// A rank's progress.
+// The progress of a rank.
 struct Heartbeat {
   Stage stage = Stage::kSettingUp;
   std::uint64_t operations = 0;
@@ -65,13 +66,13 @@ struct Heartbeat {
   program::Index instruction = program::kNone;
 };
 
-// A message that consists only of its kind.
+// Returns a message that consists only of its kind.
 std::string ToBytes(MessageKind kind);
 std::string ToBytes(const Heartbeat& heartbeat);
 Heartbeat ReadHeartbeat(messaging::ByteReader& reader);
 std::string ToBytes(const Cause& cause);
-// The exit status for a run that another rank ended: always a failure, whatever status that rank
-// sends.
+// Returns the exit status for a run that another rank ended. The result is a failure, whatever
+// status that rank sends.
 int FailureStatus(std::uint64_t status);
 Cause ReadCause(messaging::ByteReader& reader, int rank);
 std::string ToBytesEnd(int status);
@@ -84,7 +85,7 @@ inline constexpr milliseconds kDecisionTimeout(2000);
 
 std::string Seconds(milliseconds time);  // "60 s", "250 ms"
 
-// A rank of this process.
+// The state of a rank of this process.
 struct LocalRank {
   Progress progress;
   std::atomic<Stage> stage = Stage::kSettingUp;
@@ -95,7 +96,7 @@ struct LocalRank {
   }
 };
 
-// The part shared by all watches: the thread, local ranks, causes, and ending the run.
+// The part that all watches share: the thread, local ranks, causes, and ending the run.
 class WatchThread : public Watch {
  public:
   WatchThread(std::vector<Place> places, const std::vector<int>& local, const WatchOptions& options,
@@ -115,7 +116,7 @@ class WatchThread : public Watch {
   void Begin();
   void Stop();
 
-  // Implemented by each kind of watch. All are called in the watch's thread.
+  // Each kind of watch implements these functions. The watch's thread calls them.
   virtual void ReceiveMessages() = 0;
   virtual void SendHeartbeats() = 0;  // once per interval
   virtual void Consider(Cause cause) = 0;
@@ -134,7 +135,8 @@ class WatchThread : public Watch {
 
   // Adds the rank's host to a failure of the executor, if there are several hosts.
   std::string Named(int rank, const std::string& message) const;
-  // Steps count from 1 here, warm-up included, as in the executor's failures.
+  // Describes what a rank does. Steps count from 1, including warm-up steps, as in the executor's
+  // failures.
   std::string Doing(int rank) const;
 
   void TakeLocalHeartbeats() {
@@ -144,10 +146,10 @@ class WatchThread : public Watch {
   void TakeHeartbeat(int rank, const Heartbeat& heartbeat);
   void CheckForHang();
 
-  // Whether this process was stopped (SIGSTOP) and has just continued. Missing heartbeats of other
-  // ranks are then caused by this process, and those ranks have reported it.
+  // Returns whether this process was stopped (SIGSTOP) and has just continued. Missing heartbeats
+  // of other ranks are then caused by this process, and those ranks have reported it.
   bool WasStopped() const { return steady_clock::now() < woken_ + kDecisionTimeout; }
-  // How long other ranks wait for this rank's heartbeat before they end.
+  // Returns how long other ranks wait for this rank's heartbeat before they end.
   virtual milliseconds Silence() const = 0;
 
   const std::map<int, LocalRank>& local() const { return local_; }
@@ -172,7 +174,7 @@ class WatchThread : public Watch {
   std::mutex mutex_;
   std::vector<Cause> failures_;  // guarded by mutex_
 
-  // Used only by the watch's thread.
+  // Only the watch's thread uses these members.
   std::vector<Heartbeat> heartbeats_;  // by rank
   Deadline progressed_;
   Deadline woken_;  // when this process continued after a stop

@@ -572,7 +572,7 @@ Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Fami
   if (!words && (base.vocabulary > 0 || prediction.target == model::Target::kWords)) {
     reader.Report(base.vocabulary > 0 ? "vocab_size" : "input", "model.impossible",
                   "a model that reads numbers has no vocabulary",
-                  "leave vocab_size out, and write 'output: {kind: classes, count: 1000}' or "
+                  "remove vocab_size, and write 'output: {kind: classes, count: 1000}' or "
                   "'output: {kind: values}'");
   }
   base.max_positions =

@@ -6,16 +6,16 @@
 #include "src/model/family.h"
 #include "src/scenario/document.h"
 
-// Reads a transformer with several kinds of blocks: `mixers`, `feed_forwards`, `blocks` that
-// combine one of each or have only one, and a `pattern` that gives each layer's block
-// (docs/formats/model.md).
+// Reads a transformer with several kinds of blocks. The file defines `mixers`, `feed_forwards`,
+// `blocks` that combine one of each or have only one, and a `pattern` that states each layer's
+// block (docs/formats/model.md).
 namespace stepcast::scenario {
 
-// Whether the file describes blocks in this form.
+// Returns whether the file describes blocks in this form.
 bool DescribesBlocks(const MappingReader& reader);
 
-// Reads everything but name, source and number of parameters. `family`: the family's module names;
-// null: general names. Mistakes go to the reader's diagnostics.
+// Reads everything except name, source and number of parameters. `family` has the family's module
+// names; null: general names. Mistakes are appended to the reader's diagnostics.
 model::Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Family> family);
 
 }  // namespace stepcast::scenario

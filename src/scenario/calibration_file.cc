@@ -202,7 +202,7 @@ std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
       if (section.failed() || known.insert(runs.back().settings).second) continue;
       diagnostics.push_back({"calibration.runs", node.location(),
                              "another run has the same settings",
-                             "write one entry with 'repeats' for both"});
+                             "combine both in one entry with 'repeats'"});
     }
     if (cases->empty() || cases->size() > LearnedRuns::kMostRuns) {
       section.Report("cases", "calibration.runs",
@@ -243,7 +243,7 @@ std::vector<std::string> ReadGpus(MappingReader& reader, Diagnostics& diagnostic
   }
   if (list && node->items().empty()) {
     reader.Report("gpu", "calibration.no-gpu", "'gpu' needs at least one GPU type",
-                  "write for example gpu: h100-sxm, or leave the key out if the type is unknown");
+                  "write for example gpu: h100-sxm, or remove the key if the type is unknown");
   }
   return gpus;
 }

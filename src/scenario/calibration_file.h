@@ -15,8 +15,8 @@
 
 namespace stepcast::scenario {
 
-// Required keys of a section. They return zero after a Diagnostic, and the section is then not
-// used.
+// Read required keys of a section. If a key is missing or wrong, they return zero and append a
+// Diagnostic, and the section is not used.
 
 inline double RequiredDecimal(MappingReader& section, std::string_view key) {
   return section.ReadDecimal(key, Need::kRequired, {}).value_or(0);
@@ -28,31 +28,31 @@ inline Bytes RequiredBytes(MappingReader& section, std::string_view key) {
   return section.ReadBytes(key, Need::kRequired, Zero::kAllowed).value_or(Bytes());
 }
 
-// Rows of measured figures, as in profiles: [1 MiB, 13.1 ms], [1024, 1024, 4096, 25 us]. Errors
-// besides those of documents: calibration.bad-point (a row of wrong length) and
+// Reads rows of measured figures in the format of profiles: [1 MiB, 13.1 ms], [1024, 1024, 4096, 25
+// us]. Errors in addition to those of documents: calibration.bad-point (a row of wrong length) and
 // calibration.no-points (an empty curve).
 
-// The items of one row, which must be `count`; empty after a Diagnostic. `needs`: a description of
-// the items.
+// Returns the items of one row, which must be `count` items. If there is a mistake, the result is
+// empty and a Diagnostic is appended. `needs` is a description of the items.
 std::vector<Node> ItemsOfRow(const Node& node, std::size_t count, std::string_view needs,
                              std::string_view example, Diagnostics& diagnostics);
 
-// The items of an optional sequence, which must not be empty.
+// Returns the items of an optional sequence. A sequence that is given must not be empty.
 std::vector<Node> ReadRows(MappingReader& section, std::string_view key);
 
-// Rows of a size and a time, appended to `points`.
+// Appends rows of a size and a time to `points`.
 void ReadPoints(const std::vector<Node>& nodes, calibration::Curve& points,
                 Diagnostics& diagnostics);
-// The same for an optional key.
+// Reads the same rows from an optional key.
 calibration::Curve ReadCurve(MappingReader& section, std::string_view key,
                              Diagnostics& diagnostics);
 
-// `over` merged into `base`: mappings are merged key by key, other values of `over` replace those
-// of `base`, and null removes them. Values keep their positions. Unchanged parts are shared.
-// Neither may be null.
+// Returns `base` with `over` merged into it. Mappings are merged key by key; other values of `over`
+// replace those of `base`; null removes them. Values keep their positions. Unchanged parts are
+// shared with the arguments. Neither tree may be null.
 YamlTree Merged(const YamlTree& base, const YamlTree& over);
 
-// The costs of a device's kernels, by releases of their libraries.
+// The costs of a device's kernels, and how they differ by library release.
 struct KernelCostsSection {
   calibration::KernelCosts costs;
   std::vector<calibration::KernelRelease> releases{};  // ascending
@@ -62,7 +62,8 @@ struct KernelCostsSection {
 // docs/formats.md.
 KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnostics);
 
-// The path of the file that a profile's value names; nothing after a Diagnostic.
+// Returns the path of the file that a profile's value names. Returns none after appending a
+// Diagnostic.
 std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics);
 
 // Calibration profiles as YAML.
@@ -130,7 +131,7 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 //
 // Times are at most 100 ms.
 
-// The key `dispatch` of `reader`.
+// Reads the key `dispatch` of `reader`.
 std::map<std::string, Dispatch, std::less<>> ReadDispatchCosts(MappingReader& reader);
 
 std::optional<calibration::FrameworkCosts> ReadFrameworkCosts(const Node& node,

@@ -77,7 +77,7 @@ class CrossChecks {
     if (scenario_.cluster->fabric() != nullptr && scenario_.cluster->fabric()->sharp) return;
     Report("nccl.no-sharp", LocationOf(root_, "communication.nccl_collnet"),
            "nccl_collnet is true, but the switches of this fabric cannot reduce",
-           "leave nccl_collnet out, or write 'sharp: true' under 'fabric' in the topology");
+           "remove nccl_collnet, or write 'sharp: true' under 'fabric' in the topology");
   }
 
   // Layer times are inputs. The sum over several steps must stay within the range of virtual time.
@@ -128,7 +128,7 @@ class CrossChecks {
       Report("calibration.another-gpu", named ? named->location() : profile.location,
              fmt::format("the profile {} is for {}, but this GPU is {}", Quoted(profile.name),
                          fmt::join(profile.gpus, ", "), gpu.name),
-             fmt::format("leave it out {} to use the profile of {}; or accept it, with a warning: "
+             fmt::format("remove it {} to use the profile of {}; or accept it, with a warning: "
                          "--set calibration_of_another_gpu=true",
                          without, gpu.name));
       return;
@@ -163,7 +163,7 @@ class CrossChecks {
         scenario_.calibration->collectives.empty()) {
       Report("scenario.no-link", LocationOf(root_, "cluster.topology"),
              "the flat cluster has no link, and the calibration has no table of collectives",
-             "add link: {latency: 5 us, bandwidth: 25 GB/s}, or a profile with tables");
+             "add link: {latency: 5 us, bandwidth: 25 GB/s}, or use a profile with tables");
     }
     const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
     CheckProfilesOfDevices();

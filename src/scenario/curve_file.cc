@@ -112,7 +112,7 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
   curve.held_back = ReadPoints(reader, "held_back", diagnostics);
   curve.uncertain = ReadPoints(reader, "uncertain", diagnostics);
   if (!reader.failed() && curve.fit.empty() && curve.held_back.empty() && curve.uncertain.empty()) {
-    reader.Report("fit", "calibration.no-points", "a curve needs at least one point: nothing",
+    reader.Report("fit", "calibration.no-points", "a curve needs at least one point",
                   "write fit: [[1 MiB, 46 us]]");
   }
   reader.Finish();

@@ -11,7 +11,7 @@
 
 namespace stepcast::scenario {
 
-// The key `transport` of a topology's fabric, or of a file of published collectives.
+// Reads the key `transport` of a topology's fabric, or of a file of published collectives.
 std::optional<Transport> ReadTransport(MappingReader& reader, Need need);
 
 // Published measurements of collectives as YAML, calibration/collectives/*.yaml:
@@ -40,7 +40,7 @@ std::optional<Transport> ReadTransport(MappingReader& reader, Need need);
 // Errors besides those of documents: calibration.bad-point, calibration.no-points,
 // calibration.no-network, calibration.implausible (sizes that do not ascend, times of zero).
 
-// The key `collective` of a curve, or of a profile's table.
+// Reads the key `collective` of a curve, or of a profile's table.
 std::optional<CollectiveKind> ReadCollectiveKind(MappingReader& reader);
 
 std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& diagnostics);

@@ -122,7 +122,7 @@ std::string PlacesTried(std::string_view path, std::string_view folder) {
   }
   // Users should not look into a build's data folder, nor add files to it.
   if (!root.empty()) {
-    return fmt::format("looked in {} and in the data that stepcast was built with", beside);
+    return fmt::format("looked in {} and in the data folder of the stepcast build", beside);
   }
   if (own) {
     return fmt::format("looked in {}; STEPCAST_DATA is not a directory: {}", beside, Whole(given));

@@ -4,25 +4,27 @@
 #include <string>
 #include <string_view>
 
-// The location of input files. The data root is the folder with models/, topologies/, calibration/
-// and scenarios/. It is $STEPCAST_DATA if that is set. Otherwise it is the data that the binary was
-// built or installed with: its Bazel runfiles, or the workspace that contains it; share/stepcast
-// next to its bin/; inside a Bazel test, the test's runfiles ($RUNFILES_DIR). No path is compiled
-// in, so a checkout or an unpacked archive can be moved.
+// Finds input files. The data root is the folder with models/, topologies/, calibration/ and
+// scenarios/. It is $STEPCAST_DATA if that variable is set. Otherwise it is the data that the
+// binary was built or installed with: the Bazel runfiles of the binary, or the workspace that
+// contains the binary; share/stepcast next to the binary's bin/; inside a Bazel test, the test's
+// runfiles ($RUNFILES_DIR). No path is compiled in, so a checkout or an unpacked archive can be
+// moved.
 namespace stepcast::scenario {
 
-// Empty if there is none, or if $STEPCAST_DATA is not a directory.
+// Returns the data root. The path is empty if there is none, or if $STEPCAST_DATA is not a
+// directory.
 std::string DataRoot();
 
-// Resolves `path`, as written in an input file in `folder`: as is if absolute, otherwise relative
-// to `folder` ("" = the working directory), then relative to the data root. Nothing if it exists in
-// none of these places.
+// Resolves `path`, as written in an input file in `folder`. An absolute path is used as is. A
+// relative path is looked up in `folder` ("" = the working directory), then in the data root.
+// Returns none if the file does not exist.
 std::optional<std::string> FindInput(std::string_view path, std::string_view folder);
 
-// For the hint of a Diagnostic: the places where FindInput looks for `path`.
+// Returns the places where FindInput looks for `path`, for the hint of a Diagnostic.
 std::string PlacesTried(std::string_view path, std::string_view folder);
 
-// "scenarios" of "scenarios/x.yaml"; "" of "x.yaml".
+// Returns the folder of a file: "scenarios" for "scenarios/x.yaml", "" for "x.yaml".
 std::string FolderOf(std::string_view file);
 
 }  // namespace stepcast::scenario

@@ -71,7 +71,7 @@ TEST_F(DataRootTest, IsTheDataTheBinaryWasBuiltWith) {
     EXPECT_TRUE(fs::is_regular_file(DataRoot() + "/models/gpt2.yaml")) << DataRoot();
     // A path inside a build would tell the user nothing.
     EXPECT_EQ(PlacesTried("x.yaml", "work"),
-              "looked in 'work' and in the data that stepcast was built with");
+              "looked in 'work' and in the data folder of the stepcast build");
   }
 }
 

@@ -44,7 +44,7 @@ void RefuseWithoutExperts(MappingReader& reader) {
     if (!reader.ReadNode(key, Need::kOptional, "a value")) continue;
     reader.Report(key, "model.impossible",
                   fmt::format("a model without experts has no '{}': num_experts is absent", key),
-                  "write num_experts, or leave it out");
+                  "write num_experts, or remove the key");
   }
 }
 
@@ -292,7 +292,7 @@ void CheckConstants(MappingReader& reader, const Architecture& architecture) {
     reader.Report(key, "model.impossible",
                   fmt::format("'{}' applies to rotary positions only: position is {}", key,
                               Name(architecture.position)),
-                  "leave it out, or write 'position: rotary'");
+                  "remove the key, or write 'position: rotary'");
   }
 }
 

@@ -4,21 +4,23 @@
 #include "src/model/numerical_constants.h"
 #include "src/scenario/document.h"
 
-// A transformer by its dimensions: the keys of a model file, with Hugging Face's names.
+// Reads a transformer that a model file describes by its dimensions. The keys have Hugging Face's
+// names.
 namespace stepcast::scenario {
 
-// The architecture of a model file. After mistakes some dimensions are 1, and the family may be
-// missing.
+// Returns the architecture of a model file. After mistakes, some dimensions are 1, and the family
+// may be missing.
 model::Architecture ReadDimensions(MappingReader& reader);
 
-// The features of a family's released models, under the same keys, and features that model files
-// leave to the family.
+// Reads the features of a family's released models, which have the same keys, and the features that
+// model files leave to the family.
 void ReadTypical(MappingReader& reader, model::Architecture& architecture);
 
-// The numerical constants of a model file, or of its family. LoadModelConstants returns them.
+// Returns the numerical constants of a model file, or of the file's family. LoadModelConstants
+// returns the same constants.
 model::NumericalConstants ReadConstants(MappingReader& reader,
                                         const model::Architecture& architecture);
-// Checks them with the rest of the model.
+// Reads the numerical constants and reports those that do not match the model.
 void CheckConstants(MappingReader& reader, const model::Architecture& architecture);
 
 }  // namespace stepcast::scenario

@@ -142,10 +142,8 @@ std::optional<Node> ParseDocument(std::string_view text, const std::string& file
   std::optional<YamlTree> tree = ParseYaml(text, file, diagnostics);
   if (!tree.has_value()) return std::nullopt;
   if ((*tree)->kind == NodeKind::kNull) {
-    diagnostics.push_back({"file.empty",
-                           {file, 1, 1},
-                           "the file holds no value",
-                           "docs/formats.md describes what belongs in it"});
+    diagnostics.push_back(
+        {"file.empty", {file, 1, 1}, "the file is empty", "docs/formats.md describes its content"});
     return std::nullopt;
   }
   return Node(*std::move(tree), "");
@@ -187,7 +185,7 @@ std::string IntegerHint(const Node& node, IntegerRange range) {
   }
   if (node.kind() == NodeKind::kScalar && IsRange(node.scalar())) {
     return fmt::format(
-        "only sweep and plan accept several values; write a range with dots: --vary {}=1..8",
+        "only sweep and plan accept several values; write a range with dots: --vary '{}=1..8 x2'",
         node.path());
   }
   if (range.example > 0) {
@@ -251,7 +249,7 @@ std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics) {
   if (!node.quoted() && node.scalar() == "false") return false;
   Append(node, "input.not-a-boolean",
          fmt::format("{} needs true or false: {}", Named(node), node.Described()),
-         node.quoted() ? "write it without quotes" : "write 'true' or 'false', in small letters",
+         node.quoted() ? "write it without quotes" : "write 'true' or 'false', in lowercase",
          diagnostics);
   return std::nullopt;
 }
@@ -276,7 +274,7 @@ std::optional<double> ReadDecimal(const Node& node, DecimalRange range, Diagnost
   }
   if (!(value >= range.least) || !(value <= range.most)) {
     Append(node, "input.out-of-range",
-           fmt::format("{} must lie between {} and {}: {}", Named(node), range.least, range.most,
+           fmt::format("{} must be between {} and {}: {}", Named(node), range.least, range.most,
                        node.Described()),
            fmt::format("write for example {}", Example(node, "0.5")), diagnostics);
     return std::nullopt;
@@ -289,7 +287,7 @@ std::optional<std::string> ReadText(const Node& node, Diagnostics& diagnostics) 
   if (!IsScalar(node, "text", "a-name", diagnostics)) return std::nullopt;
   if (node.scalar().empty()) {
     Append(node, "input.no-value", fmt::format("{} must not be empty", Named(node)),
-           "write some text, or leave the key out if it has a default", diagnostics);
+           "write some text, or remove the key if it has a default", diagnostics);
     return std::nullopt;
   }
   return node.scalar();
@@ -357,7 +355,7 @@ std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& dia
   }
   Append(node, node.kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
          fmt::format("{} needs a sequence, not {}", Named(node), node.Described()),
-         "write '[first, second]', or one '- item' a line", diagnostics);
+         "write '[first, second]', or one '- item' per line", diagnostics);
   return std::nullopt;
 }
 

@@ -45,27 +45,28 @@ namespace stepcast::scenario {
 // A place in an input file: a YAML node and its dotted path. Cheap to copy.
 class Node {
  public:
-  // `schema`: records what readers ask for; null: nothing is recorded.
+  // `schema` records the keys that readers ask for. If null, nothing is recorded.
   Node(YamlTree tree, std::string path, Schema* schema = nullptr)
       : tree_(std::move(tree)), path_(std::move(path)), schema_(schema) {}
 
   NodeKind kind() const { return tree_->kind; }
-  // "training.precision", "layers[2].name"; empty for the root.
+  // The dotted path, such as "training.precision" or "layers[2].name"; empty for the root.
   const std::string& path() const { return path_; }
   Location location() const { return tree_->position.location(); }
   const std::string& file() const { return *tree_->position.file; }
   const YamlTree& tree() const { return tree_; }
   Schema* schema() const { return schema_; }
 
-  // kScalar: the text with quotes resolved, and whether it was quoted.
+  // Only for kScalar: the text with quotes resolved, and whether it was quoted.
   const std::string& scalar() const { return tree_->scalar; }
   bool quoted() const { return tree_->quoted; }
-  // For kSequence; otherwise empty.
+  // The items of a kSequence; empty for other kinds.
   std::vector<Node> items() const;
-  // For kMapping, otherwise empty. For mappings with free keys (provenance).
+  // The entries of a kMapping; empty for other kinds. Used for mappings with free keys
+  // (provenance).
   std::vector<std::pair<std::string, Node>> entries() const;
 
-  // Description for messages: "'010'" for a scalar, "a mapping", "a sequence", "nothing".
+  // Describes the node for messages: "'010'" for a scalar, "a mapping", "a sequence", "nothing".
   std::string Described() const;
 
  private:
@@ -74,24 +75,25 @@ class Node {
   Schema* schema_;
 };
 
-// Reads and parses a file. Appends mistakes; returns nothing only if there is no tree.
+// Reads and parses a file. Mistakes are appended; the result is none only if there is no tree.
 std::optional<Node> ReadDocument(const std::string& path, Diagnostics& diagnostics);
-// The same for a text; `file` names it in positions.
+// Parses a text. `file` names the text in positions.
 std::optional<Node> ParseDocument(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics);
 
 enum class Zero : std::uint8_t { kAllowed, kRefused };
 
-// A word of the file and its value.
+// A word that a file may contain, and its value.
 template <typename T>
 struct Word {
   std::string_view text;
   T value;
 };
 
-// The value of one node, or nothing after appending what is wrong. Integers are plain decimal,
-// booleans true or false, text not empty; decimals may have an exponent and quotes. Limits: bytes 1
-// EiB, times 24 h, bandwidths 1000 PB/s.
+// These functions return the value of one node, or none after appending what is wrong. Integers are
+// plain decimal numbers. Booleans are true or false. Text must not be empty. Decimals may have an
+// exponent and quotes. Upper limits are 1 EiB for bytes, 24 h for times, and 1000 PB/s for
+// bandwidths.
 std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                                         Diagnostics& diagnostics);
 std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics);
@@ -101,15 +103,15 @@ std::optional<Bytes> ReadBytes(const Node& node, Zero zero, Diagnostics& diagnos
 std::optional<Bandwidth> ReadBandwidth(const Node& node, Diagnostics& diagnostics);  // not zero
 std::optional<Time> ReadTime(const Node& node, Zero zero, Diagnostics& diagnostics);
 std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& diagnostics);
-// "2.6" as {2, 6}. `example`: a version for hints.
+// Reads a version: "2.6" is {2, 6}. `example` is a version for hints.
 std::optional<Version> ReadVersion(const Node& node, std::string_view example,
                                    Diagnostics& diagnostics);
 std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics);
-// A text of words separated by spaces, or a sequence of words.
+// Reads words: either one text with spaces between the words, or a sequence of words.
 std::optional<std::vector<std::string>> ReadWords(const Node& node, Diagnostics& diagnostics);
-// Whether the node is this word, in a place that also allows values of another kind.
+// Returns whether the node is this word, in a place that also allows other kinds of values.
 bool IsWord(const Node& node, std::string_view word);
-// The index of the node's scalar in `words`.
+// Returns the index of the node's scalar in `words`.
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
                                          Diagnostics& diagnostics);
 
@@ -124,12 +126,13 @@ std::optional<T> ReadWord(const Node& node, std::initializer_list<Word<T>> words
   return words.begin()[*index].value;
 }
 
-// Reads a mapping key by key. Each Read function asks for one key. It returns the value, or nothing
-// if the key is absent (a Diagnostic if it is required) or its value is wrong (a Diagnostic).
+// Reads a mapping key by key. Each Read function asks for one key and returns the key's value. It
+// returns none if the key is absent or its value is wrong. A wrong value, and the absence of a
+// required key, append a Diagnostic.
 class MappingReader {
  public:
-  // `diagnostics` must outlive the reader. A node that is not a mapping is reported here once;
-  // every key then counts as absent without further reports.
+  // `diagnostics` must outlive the reader. If the node is not a mapping, the constructor reports
+  // this once; every key then counts as absent without further reports.
   MappingReader(Node node, Diagnostics& diagnostics);
 
   std::optional<std::int64_t> ReadInteger(std::string_view key, Need need, IntegerRange range);
@@ -144,35 +147,35 @@ class MappingReader {
   std::optional<std::vector<Node>> ReadSequence(std::string_view key, Need need);
   std::optional<std::vector<std::string>> ReadWords(std::string_view key, Need need);
   std::optional<MappingReader> ReadMapping(std::string_view key, Need need);
-  // The node itself, for values of several kinds. `what` describes it in the hint for a missing
-  // required key: "a path, or a mapping".
+  // Returns the node itself, for values that may be of several kinds. `what` describes the value in
+  // the hint for a missing required key: "a path, or a mapping".
   std::optional<Node> ReadNode(std::string_view key, Need need, std::string_view what);
   template <typename T>
   std::optional<T> ReadWord(std::string_view key, Need need, std::initializer_list<Word<T>> words);
 
-  // Whether the key exists, whatever its value.
+  // Returns whether the key exists, with any value.
   bool Has(std::string_view key) const { return Find(key) != nullptr; }
-  // The position of the key's value; of the mapping if the key is absent.
+  // Returns the position of the key's value, or the position of the mapping if the key is absent.
   Location LocationOf(std::string_view key) const;
-  // "training.precision" for key "precision".
+  // Returns the dotted path of a key: "training.precision" for key "precision".
   std::string PathOf(std::string_view key) const;
   const Node& node() const { return node_; }
-  // Receives mistakes; for readers of single values.
+  // The list to which functions that read single values append mistakes.
   Diagnostics& diagnostics() { return *diagnostics_; }
 
   // Appends a format-specific mistake at the value of `key`.
   void Report(std::string_view key, std::string code, std::string message, std::string hint = "");
 
-  // Reports every key that no Read function asked for, with the nearest known one.
+  // Reports every key that no Read function asked for, with the most similar known key.
   void Finish();
 
-  // Whether the diagnostics have grown since this reader was made.
+  // Returns whether mistakes were appended since this reader was created.
   bool failed() const { return diagnostics_->size() > diagnostics_before_; }
 
  private:
   const YamlNode::Entry* Find(std::string_view key) const;
-  // Marks the key as known and returns its node, or reports a missing required key. If a schema is
-  // recorded, a missing key has an empty node.
+  // Marks the key as known and returns its node. A missing required key is reported. If a schema is
+  // recorded, the node of a missing key is empty.
   std::optional<Node> Take(std::string_view key, Need need, std::string_view what);
 
   Node node_;
@@ -197,7 +200,8 @@ std::optional<T> MappingReader::ReadWord(std::string_view key, Need need,
   return scenario::ReadWord(*node, words, *diagnostics_);
 }
 
-// The node as an output tree: integers and booleans as such, everything else as text.
+// Returns the node as an output tree. Integers and booleans keep their types; everything else is
+// text.
 Resolved ToResolved(const YamlNode& node);
 
 }  // namespace stepcast::scenario

@@ -127,7 +127,7 @@ void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a)
     fields->Report("block", "model.impossible",
                    "a block of an encoder attends to the whole sequence, and cannot have "
                    "cross-attention",
-                   "write 'causal: false' in its mixer, and leave cross-attention out");
+                   "write 'causal: false' in its mixer, and remove cross-attention");
   }
   kind.own_length = a.encoder.tokens;
   a.pattern.insert(a.pattern.begin(), static_cast<std::size_t>(a.encoder.layers),

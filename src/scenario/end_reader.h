@@ -5,25 +5,28 @@
 #include "src/model/architecture.h"
 #include "src/scenario/document.h"
 
-// Keys of a model with described blocks that describe what comes before and after them. Mistakes
-// are model.impossible and those of documents.
+// Reads the keys of a model with described blocks that describe what precedes and follows the
+// blocks. Mistakes are model.impossible and those of documents.
 namespace stepcast::scenario {
 
-// The kinds of blocks by their letters.
+// Maps the letter of each kind of block to the index of the kind.
 using Letters = std::map<char, int>;
 
-// Rows of numbers instead of words; nothing if the key is absent.
+// Reads the description of an input that consists of rows of numbers instead of words. If the key
+// is absent, the result describes no such input.
 model::ValueInput ReadValueInput(MappingReader& reader);
-// `condition` of a diffusion model, and the vectors that it makes for blocks and head.
+// Reads `condition`: the condition of a diffusion model, and the vectors that it makes for blocks
+// and head.
 void ReadCondition(MappingReader& reader, model::Architecture& a);
-// `text`: rows that a frozen text encoder has made, before the other rows or for cross-attention.
+// Reads `text`: rows made by a frozen text encoder, which precede the other rows or are used by
+// cross-attention.
 void ReadText(MappingReader& reader, model::Architecture& a);
-// `output`: what the head predicts; words if the key is absent.
+// Reads `output`: what the head predicts. If the key is absent, the head predicts words.
 model::Prediction ReadPrediction(MappingReader& reader);
-// Reads an encoder before the decoder, and puts its blocks before the pattern's. Cross-attention
-// reads it.
+// Reads an encoder that precedes the decoder, and inserts the encoder's blocks before those of the
+// pattern. Cross-attention reads the encoder's output.
 void ReadEncoder(MappingReader& reader, const Letters& letters, model::Architecture& a);
-// `towers`: image encoders. A tower without layers is ignored.
+// Reads `towers`, the image encoders. A tower without layers is ignored.
 void ReadTowers(MappingReader& reader, model::Architecture& a);
 
 }  // namespace stepcast::scenario

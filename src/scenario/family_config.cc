@@ -24,8 +24,8 @@ constexpr const char* kTextType = "text_config.model_type";
 // Keys of a model file whose values are words or names, not expressions.
 bool IsVerbatim(std::string_view key) { return key == "kind" || key == "of" || key == "blocks"; }
 
-// The type of a config.json: its `model_type`, or in the diffusers library its `_class_name`
-// ("FluxTransformer2DModel"). Null: it states none.
+// Returns the type of a config.json: its `model_type` or, in the diffusers library, its
+// `_class_name` ("FluxTransformer2DModel"). Null if it states no type. `config` owns the value.
 const formats::JsonValue* TypeOf(const formats::JsonObject& config) {
   const formats::JsonValue* type = config.Find("model_type");
   return type != nullptr ? type : config.Find("_class_name");

@@ -20,15 +20,16 @@
 // input.missing-key (a required key of the config.json), model.not-modelled (an unsupported value).
 namespace stepcast::scenario {
 
-// The file of the shipped family that reads the model, with all sections of the families that it
-// extends. The config.json's type ("qwen3_next") decides, or the type of the text model in its
-// `text_config`.
+// Returns the file of the shipped family that reads the model, with all sections of the families
+// that this family extends. The family is chosen by the type of the config.json ("qwen3_next"), or
+// by the type of the text model in its `text_config`.
 Result<Node> FamilyOf(const formats::JsonObject& config);
 
-// Optional parts of a config.json's model, apart from its main layers.
+// Optional parts of a config.json's model, in addition to its main layers.
 struct ConfigParts {
   bool further_tokens = false;  // the multi-token-prediction module
-  // The tower, and its numbers of patches: of all images of a sequence, and of one.
+  // The number of image patches of a sequence, and of one image, which the tower encodes. None: the
+  // model has no tower.
   std::optional<std::int64_t> patches{}, image{};
   bool frozen = false;                           // the tower is not trained
   std::optional<std::int64_t> encoder_tokens{};  // of a sequence of an encoder before the decoder
@@ -39,14 +40,15 @@ struct FamilyModel {
   std::shared_ptr<const model::Family> family;  // null: the description names it
   std::string name;                             // "_name_or_path", or empty
   std::vector<std::string> warnings{};
-  // Only for a model file by its dimensions; other constants are not read.
+  // Set only for a model file by its dimensions; the constants of other models are not read.
   model::NumericalConstants constants{};
 };
 
-// The architecture that a model file by its dimensions describes.
+// Returns the architecture that a model file by its dimensions describes.
 using ArchitectureReader = std::function<model::Architecture(const Node& description)>;
 
-// The model file that the family makes from a config.json. Nothing after appending mistakes.
+// Returns the model file that the family makes from a config.json. Returns none after appending
+// mistakes.
 std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, const Node& family,
                                           const ConfigParts& parts,
                                           const ArchitectureReader& architecture_of,

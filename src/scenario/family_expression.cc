@@ -204,7 +204,7 @@ class Parser {
       if (!evaluates_) continue;
       const auto location = value.location;
       if (value.kind != Kind::kList || index.kind != Kind::kInteger) {
-        Fail("'[' needs a list before it and a whole number in it");
+        Fail("'[' needs a list before it and a whole number inside the brackets");
       }
       const auto size = static_cast<std::int64_t>(value.list.size());
       const std::int64_t place = index.integer < 0 ? size + index.integer : index.integer;

@@ -31,7 +31,7 @@ struct FamilyValue {
   double number = 0;         // kInteger and kNumber
   std::string text{};        // kText
   std::vector<FamilyValue> list{};
-  // Position of the first config.json key that it was computed from, if any.
+  // The position of the first config.json key that the value was computed from, if there is one.
   std::optional<Location> location{};
 
   static FamilyValue Of(bool value);
@@ -40,13 +40,13 @@ struct FamilyValue {
   static FamilyValue Of(std::string value);
 
   bool IsNull() const { return kind == Kind::kNull; }
-  // False for null, false, 0, an empty text, an empty list.
+  // Returns false for null, false, 0, an empty text and an empty list, otherwise true.
   bool IsTrue() const;
-  // The value as a scalar of a YAML file; for a list, its values separated by spaces.
+  // Returns the value as a scalar of a YAML file. The values of a list are separated by spaces.
   std::string Text() const;
 };
 
-// An expression that could not be parsed or evaluated; `what` is a sentence without full stop.
+// An expression that cannot be parsed or evaluated. `what` is a sentence without a period.
 struct FamilyMistake {
   std::string what;
 };

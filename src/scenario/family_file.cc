@@ -91,7 +91,7 @@ Names NamesWithLike(const YamlNode& family, std::string_view like_by_default,
           {"input.unknown-word",
            stated == nullptr ? family.position.location() : stated->position.location(),
            fmt::format("there is no family {}", Quoted(like)),
-           fmt::format("families whose names others can have: {}",
+           fmt::format("a family can use the module names of: {}",
                        fmt::join(FamiliesOfDimensions(), ", "))});
     }
   }

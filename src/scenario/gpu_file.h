@@ -26,10 +26,14 @@ namespace stepcast::scenario {
 std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics);
 Result<topology::Gpu> LoadGpu(const std::string& path);
 
-// The GPU that `name` refers to in a file in `folder`: topologies/gpus/<name>.yaml of the data
-// root; the SXM form of a type named without its form ("h100": h100-sxm); or a file if `name` ends
-// in .yaml. `location` is the position of the name.
+// Finds the GPU that `name` refers to in a file in `folder`. `name` may be the path of a .yaml
+// file, the name of a file in topologies/gpus of the data root ("h100-sxm"), or a type without its
+// form, which means the SXM form ("h100": h100-sxm). Names ignore capital letters. `location` is
+// the position of the name.
 std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view folder,
                                      const Location& location, Diagnostics& diagnostics);
+
+// Returns the data root's name of that GPU: "h100-sxm" for "H100". Empty: none.
+std::string GpuNamed(std::string_view name);
 
 }  // namespace stepcast::scenario

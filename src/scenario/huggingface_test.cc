@@ -140,15 +140,15 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
       {"\"kv_lora_rank\": 512",
        "models of this type have no latent attention: 'kv_lora_rank' is 512"},
       {"\"n_routed_experts\": 256",
-       "models of this type have no such experts: 'n_routed_experts' is 256"},
+       "models of this type have no experts of this kind: 'n_routed_experts' is 256"},
       {"\"num_local_experts\": 8",
-       "models of this type have no such experts: 'num_local_experts' is 8"},
+       "models of this type have no experts of this kind: 'num_local_experts' is 8"},
       {"\"moe_intermediate_size\": 2048",
-       "models of this type have no such experts: 'moe_intermediate_size' is 2048"},
+       "models of this type have no experts of this kind: 'moe_intermediate_size' is 2048"},
       {"\"attn_logit_softcapping\": 50.0",
-       "models of this type have no capped scores and logits: 'attn_logit_softcapping' is 50"},
+       "models of this type do not cap scores and logits: 'attn_logit_softcapping' is 50"},
       {"\"final_logit_softcapping\": 30.0",
-       "models of this type have no capped scores and logits: 'final_logit_softcapping' is 30"},
+       "models of this type do not cap scores and logits: 'final_logit_softcapping' is 30"},
       {"\"use_qk_norm\": true",
        "models of this type are not modelled with norms of queries and keys: 'use_qk_norm' is "
        "true"},
@@ -163,8 +163,10 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
        "layers of type 'linear_attention' are not modelled: 'layer_types' is an array"},
       {"\"attention_chunk_size\": 8192",
        "models of this type have no chunked attention: 'attention_chunk_size' is 8192"},
-      {"\"resid_pdrop\": 0.1", "models of this type have no such dropout: 'resid_pdrop' is 0.1"},
-      {"\"qkv_bias\": true", "models of this type have no such biases: 'qkv_bias' is true"},
+      {"\"resid_pdrop\": 0.1",
+       "models of this type have no dropout of this kind: 'resid_pdrop' "
+       "is 0.1"},
+      {"\"qkv_bias\": true", "models of this type have no biases of this kind: 'qkv_bias' is true"},
       {"\"add_cross_attention\": true",
        "decoders with cross attention are not modelled: 'add_cross_attention' is true"},
       {"\"pruned_heads\": {\"0\": [1]}",
@@ -473,7 +475,7 @@ TEST(HuggingFaceTest, ClassesWithoutExpertsRefuseThem) {
       With(TextOf("llama3.1-8b"), "\"hidden_act\"", "\"num_local_experts\": 8, \"hidden_act\""));
   ASSERT_EQ(mistakes.size(), 1U) << Format(mistakes);
   EXPECT_EQ(mistakes[0].message,
-            "models of this type have no such experts: 'num_local_experts' is 8");
+            "models of this type have no experts of this kind: 'num_local_experts' is 8");
 }
 
 TEST(HuggingFaceTest, Mixtral) {
@@ -951,7 +953,7 @@ TEST(HuggingFaceTest, MistakesOfAMixture) {
   const Diagnostics impossible =
       MistakesIn(With(text, "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 9"));
   ASSERT_EQ(impossible.size(), 1U) << Format(impossible);
-  EXPECT_EQ(impossible[0].message, "num_experts_per_tok must lie between 1 and 8: 9");
+  EXPECT_EQ(impossible[0].message, "num_experts_per_tok must be between 1 and 8: 9");
   EXPECT_EQ(impossible[0].location.line, 15);
   const HuggingFaceConfig loss =
       ConfigOf(With(text, "\"output_router_logits\": false", "\"output_router_logits\": true"));

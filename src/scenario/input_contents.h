@@ -20,8 +20,8 @@
 
 namespace stepcast::scenario {
 
-// Inputs shared by several scenarios, read and built once: documents, models, clusters, GPUs and
-// calibration profiles. After the first scenario of a file, another variant loads in a small
+// Inputs that several scenarios share, each read and built once: documents, models, clusters, GPUs
+// and calibration profiles. After the first scenario of a file, another variant loads in a small
 // fraction of a millisecond. Thread-safe.
 class InputCache {
  public:
@@ -37,15 +37,16 @@ class InputCache {
   std::unique_ptr<Contents> contents_;
 };
 
-// Values made from input files, each made once and shared, because thousands of scenarios of a
-// sweep name the same few files. Files must not change during the life of this object. Thread-safe:
-// while one thread makes a value, others that want it wait.
+// Values made from input files. Each value is made once and shared, because thousands of scenarios
+// of a sweep name the same few files. Files must not change during the life of this object.
+// Thread-safe: while one thread makes a value, other threads that need this value wait.
 template <typename T>
 class SharedInputs {
  public:
   using Value = Result<std::shared_ptr<const T>>;
 
-  // The value for `key`, made by `make() -> Result<T>` at the first call. Errors are cached too.
+  // Returns the value for `key`. The first call makes the value with `make() -> Result<T>`. Errors
+  // are cached too.
   template <typename Make>
   Value Get(const std::string& key, Make make) {
     const std::shared_ptr<Entry> entry = Find(key);
@@ -78,9 +79,9 @@ class SharedInputs {
   std::map<std::string, std::shared_ptr<Entry>> entries_;
 };
 
-// Contents of an InputCache, for the readers that fill it.
+// The contents of an InputCache, for the readers that fill the cache.
 
-// A file's tree, and its non-fatal mistakes.
+// The tree of a file, and the mistakes that did not prevent its parsing.
 struct Document {
   std::optional<Node> root;
   Diagnostics mistakes;
@@ -95,14 +96,15 @@ struct InputCache::Contents {
   SharedInputs<parallel::PipelineSchedule> schedules;
 };
 
-// Suggestions for an unknown name.
+// Suggests names for an unknown name.
 
-// Suggestions for a file that was not found. For a name without a folder ("h100"): the data root's
-// names in the key's folder that contain it. Otherwise: the path of the nearest file in its folder.
+// Suggests files for a path that was not found. If the path is a name without a folder ("h100"),
+// the suggestions are the data root's names in the key's folder that contain the name. Otherwise,
+// the suggestion is the path of the most similar file in its folder.
 std::vector<std::string> FilesMeant(std::string_view path, std::string_view key);
 
-// Suggestions among `known`: all that contain the word ("h100" is part of "h100-sxm"), otherwise
-// the nearest one, if any is near.
+// Suggests names among `known`: all names that contain the word ("h100" is part of "h100-sxm"),
+// otherwise the most similar name, if any is similar.
 std::vector<std::string> NamesMeant(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace stepcast::scenario

@@ -11,8 +11,8 @@ struct InputSchema {
   int version = 1;  // of the format
 };
 
-// The schema of a kind of file, recorded from its reader: "scenario", "plan" (plan.json), "model",
-// "topology", "gpu".
+// Returns the schema of a kind of file, recorded from the file's reader. Kinds are "scenario",
+// "plan" (plan.json), "model", "topology" and "gpu".
 InputSchema InputSchemaOf(std::string_view kind);
 
 }  // namespace stepcast::scenario

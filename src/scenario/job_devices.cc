@@ -117,7 +117,8 @@ std::vector<topology::NodesOfType> NodesOf(const Scenario& scenario) {
 }
 
 Scenario OfKind(const Scenario& scenario, int kind) {
-  STEPCAST_CHECK(kind >= 0 && kind < KindCount(scenario), "the cluster has this kind of node");
+  STEPCAST_CHECK(kind >= 0 && kind < KindCount(scenario),
+                 "the cluster must have this kind of node");
   Scenario own = scenario;
   own.other_nodes.clear();
   if (kind == 0) return own;
@@ -174,16 +175,17 @@ tl::expected<NodesOfGpus, NoPlace> PlaceJob(std::int64_t devices, const NodesOfG
                                             std::int64_t tensor) {
   const std::int64_t all = topology.nodes * topology.gpus;
   if (devices > all) {
-    return tl::unexpected(
-        NoPlace{"scenario.too-many-devices",
-                fmt::format("the topology has {} GPUs, but cluster.devices is {}", all, devices),
-                fmt::format("use at most {} devices, or more nodes", all)});
+    return tl::unexpected(NoPlace{
+        "scenario.too-many-devices",
+        fmt::format("the topology has only {} GPUs, but cluster.devices is {}", all, devices),
+        fmt::format("use at most {} devices, or more nodes", all)});
   }
   const std::int64_t nodes = FewestNodes(devices, topology.gpus);
   if (!Equal(devices, topology.gpus)) {
     return tl::unexpected(NoPlace{"scenario.unequal-nodes",
                                   fmt::format("a job must use the same number of GPUs on each "
-                                              "node, but {} do not divide among {} nodes of {}",
+                                              "node, but {} GPUs cannot be divided among {} "
+                                              "nodes of {}",
                                               devices, nodes, topology.gpus),
                                   fmt::format("take {} GPUs", Nearest(devices, topology, tensor))});
   }

@@ -15,39 +15,42 @@
 
 namespace stepcast::scenario {
 
-// The GPUs of a topology that a job uses (`cluster.devices`). The job gets the fewest nodes that
-// can hold its GPUs, starting with the first, and the same number of GPUs of each, starting with
-// the first. Four GPUs of a node of eight are gpu0 to gpu3. Twelve are the first six of two nodes,
-// as with `torchrun --nproc-per-node 6`. Nodes stay alike, because NCCL limits all nodes of a
-// communicator to the poorest one, and launchers start the same number of processes on each.
+// The GPUs of a topology that a job uses (`cluster.devices`). The job uses the fewest nodes that
+// can hold its GPUs, starting with the first node, and the same number of GPUs on each node,
+// starting with the first GPU. Four GPUs of an eight-GPU node are gpu0 to gpu3. Twelve GPUs are the
+// first six of two nodes, as with `torchrun --nproc-per-node 6`. All nodes use the same number of
+// GPUs because launchers start the same number of processes on each node, and NCCL limits all nodes
+// of a communicator to the node with the fewest resources.
 
-// A topology's nodes, or the part of them that a job uses.
+// The nodes of a topology, or the part of them that a job uses.
 struct NodesOfGpus {
   std::int64_t nodes = 1;
   std::int64_t gpus = 1;  // per node
   friend bool operator==(const NodesOfGpus&, const NodesOfGpus&) = default;
 };
 
-// The number of GPUs of the job, out of `all` of the topology. `plan`: the product of the axes; if
-// the data-parallel degree is not given, as many as possible. The result exceeds `all` only if a
-// number says so; a plan that needs more is an error of the plan (legality.h).
+// Returns the number of GPUs of the job, out of `all` GPUs of the topology. If the request is
+// `plan`, this is the product of the axes; if the data-parallel degree is not given, it is the
+// largest possible number. Only a number that is given explicitly can exceed `all`. If a plan needs
+// more GPUs, the plan has an error (legality.h).
 std::int64_t DevicesOfJob(const DevicesRequest& devices, const plan::Request& request,
                           std::int64_t all);
 
-// Why a job cannot have this number of GPUs.
+// The reason why a job cannot use this number of GPUs.
 struct NoPlace {
   std::string code, message, hint;
 };
 
-// The job's part of a topology. Errors: scenario.too-many-devices; scenario.unequal-nodes, if the
-// GPUs do not divide among the nodes; scenario.split-tensor-group, if ranks that share layers would
-// not be in one node although `tensor` of them fit into one.
+// Returns the part of a topology that the job uses. Errors: scenario.too-many-devices;
+// scenario.unequal-nodes, if the GPUs cannot be divided equally among the nodes;
+// scenario.split-tensor-group, if ranks that share layers would be on different nodes although
+// `tensor` of them fit on one node.
 tl::expected<NodesOfGpus, NoPlace> PlaceJob(std::int64_t devices, const NodesOfGpus& topology,
                                             std::int64_t tensor);
 
-// The scenario's slow devices (`cluster.slow_devices`) with their ranks, ordered by rank. A device
-// that the `nodes` nodes do not have, or that is named twice, is reported and omitted; an idle
-// device is omitted.
+// Returns the scenario's slow devices (`cluster.slow_devices`) with their ranks, ordered by rank. A
+// device that is not on one of the `nodes` nodes, or that is named twice, is reported and omitted.
+// An idle device is omitted.
 std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
                                         const topology::Cluster& cluster, int nodes,
                                         Diagnostics& diagnostics);
@@ -59,13 +62,14 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
 // finish together: rings and trees run at the rate of their slowest link.
 
 int KindCount(const Scenario& scenario);
-// The kind of the node that a rank is on.
+// Returns the kind of the node that a rank is on.
 int KindOfRank(const Scenario& scenario, int rank);
-// The distinct kinds of the ranks, ascending.
+// Returns the distinct kinds of the ranks' nodes, in ascending order.
 std::vector<int> KindsOf(const Scenario& scenario, std::span<const int> ranks);
-// All nodes, kind by kind. Requires a cluster that is not flat. Valid as long as the scenario.
+// Returns all nodes, kind by kind. Requires a cluster that is not flat. The result refers to the
+// scenario, which must outlive it.
 std::vector<topology::NodesOfType> NodesOf(const Scenario& scenario);
-// The scenario as if all nodes of its cluster were of that kind.
+// Returns the scenario as if all nodes of its cluster were of this kind.
 Scenario OfKind(const Scenario& scenario, int kind);
 
 }  // namespace stepcast::scenario

@@ -43,7 +43,7 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
     if (m && n && efficiency) tiling.tiles.push_back({*m, *n, *efficiency});
   }
   if (rows && rows->empty()) {
-    figures.Report("tiles", "calibration.no-points", "a data type needs at least one tile: nothing",
+    figures.Report("tiles", "calibration.no-points", "a data type needs at least one tile",
                    "write for example 'tiles: [[256, 128, 0.89], [128, 128, 0.85]]'");
   }
   tiling.fill = RequiredDecimal(figures, "fill");
@@ -176,7 +176,7 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
       // Both being zero would mean "unknown", and Check() would accept it.
       figures->Report("max_efficiency", "calibration.implausible",
                       "an efficiency must be above 0 and at most 1: 0",
-                      "leave the data type out if its efficiency is unknown");
+                      "remove the data type if its efficiency is unknown");
     }
     figures->Finish();
   }
@@ -215,7 +215,9 @@ calibration::AttentionSurface ReadCores(MappingReader& by_type, std::string_view
   std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::int64_t, Time>> curves;
   for (const Node& node : ReadRows(by_type, type)) {
     const std::vector<Node> row =
-        ItemsOfRow(node, 4, "the number of heads, a sequence's length, a head's size and a time",
+        ItemsOfRow(node, 4,
+                   "the number of heads, the length of a sequence, the size of a head "
+                   "and a time",
                    "[128, 2048, 64, 310 us]", diagnostics);
     if (row.empty()) continue;
     const auto heads = ReadCount(row[0], diagnostics);

@@ -492,7 +492,7 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
   EXPECT_EQ(hint("model=gtp2"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("calibration=h200.yaml"), "did you mean 'h200'?");
   EXPECT_EQ(hint("calibration=mine"),
-            "looked in the working directory and in the data that stepcast was built with");
+            "looked in the working directory and in the data folder of the stepcast build");
 }
 
 // A name is enough, and a GPU's form defaults to SXM.
@@ -508,9 +508,10 @@ TEST(Load, TakesNamesInThePlaceOfPaths) {
        "cluster.nodes=null"});
   ASSERT_TRUE(flat.has_value()) << Messages(flat);
   EXPECT_EQ(flat->gpu->name, "h100-sxm");
-  EXPECT_NE(std::find(flat->warnings.begin(), flat->warnings.end(),
-                      "gpu: h100 is taken as h100-sxm; write the full name for another form"),
-            flat->warnings.end());
+  EXPECT_NE(
+      std::find(flat->warnings.begin(), flat->warnings.end(),
+                "gpu: h100 is interpreted as h100-sxm; for another form, write the full name"),
+      flat->warnings.end());
 }
 
 TEST(Load, AppliesOverridesInOrder) {
@@ -669,8 +670,8 @@ TEST(Load, RefusesAProfileOfAnotherGpuUnlessAskedForIt) {
   const std::string pin = "calibration=calibration/h100-sxm.yaml";
   EXPECT_EQ(Messages(LoadString(a100, {pin})),
             "--set calibration=calibration/h100-sxm.yaml: error[calibration.another-gpu]: the "
-            "profile 'h100-sxm' is for h100-sxm, h100-96gb, but this GPU is a100-sxm-80gb\n"
-            "  hint: leave it out (--set calibration=null) to use the profile of a100-sxm-80gb; or "
+            "profile 'h100-sxm' is for h100-sxm, h100-96gb, but this GPU is a100-sxm-80gb\n  "
+            "hint: remove it (--set calibration=null) to use the profile of a100-sxm-80gb; or "
             "accept it, with a warning: --set calibration_of_another_gpu=true\n");
   const auto own = LoadString(a100, {pin, "calibration=null"});
   ASSERT_TRUE(own.has_value()) << Messages(own);

@@ -17,9 +17,10 @@ struct Machine {
   std::string taken;                    // a sentence that states the assumed machine
 };
 
-// Chooses a shipped topology whose nodes have this GPU, NVIDIA's first. If there is none, the
-// machine is a workstation with its GPUs on PCIe of one CPU. Mistakes: topology.unknown-gpu;
-// topology.too-many-gpus, if a workstation would have too many.
+// Chooses a shipped topology whose nodes have this GPU; topologies of NVIDIA are preferred. If
+// there is none, the machine is a workstation whose GPUs are on the PCIe lanes of one CPU.
+// Mistakes: topology.unknown-gpu; topology.too-many-gpus, if a workstation would have too many
+// GPUs.
 std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
                                  const Location& location, Diagnostics& diagnostics);
 

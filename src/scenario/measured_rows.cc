@@ -49,8 +49,8 @@ std::vector<Node> ReadRows(MappingReader& section, std::string_view key) {
   const auto nodes = section.ReadSequence(key, Need::kOptional);
   if (!nodes) return {};
   if (nodes->empty()) {
-    section.Report(key, "calibration.no-points", "a curve needs at least one point: nothing",
-                   "leave the key out if nothing was measured");
+    section.Report(key, "calibration.no-points", "a curve needs at least one point",
+                   "remove the key if nothing was measured");
   }
   return *nodes;
 }

@@ -4,12 +4,12 @@
 #include <string>
 
 // Scenarios without a file. A program that uses stepcast as a library passes text; every function
-// that takes the path of a scenario accepts the name of such a text.
+// that takes the path of a scenario also accepts the name of such a text.
 namespace stepcast::scenario {
 
 // A text that Load() finds by name() during the life of this object. Names are unique, so several
-// threads may have their own documents. Positions call the text `title`. Relative paths in it start
-// from the working directory.
+// threads may have their own documents. Positions refer to the text as `title`. Relative paths in
+// the text start from the working directory.
 class MemoryDocument {
  public:
   MemoryDocument(std::string title, std::string text);
@@ -22,7 +22,7 @@ class MemoryDocument {
   struct Content {
     std::string title, text;
   };
-  // Null if there is no such document.
+  // Returns the document of this name, or null if there is none.
   static std::shared_ptr<const Content> Find(const std::string& name);
 
  private:

@@ -88,7 +88,7 @@ std::optional<model::Model> ReadTransformer(MappingReader& reader, std::string n
     reader.Report("parameters", "model.parameter-count",
                   fmt::format("the dimensions give {} parameters, but the file states {}",
                               model.all_parameter_count(), *stated),
-                  "correct the dimensions, or leave 'parameters' out");
+                  "correct the dimensions, or remove 'parameters'");
     return std::nullopt;
   }
   return model;
@@ -109,7 +109,7 @@ std::vector<model::ListedCommunication> ReadCommunication(MappingReader& reader,
     if (fields->size() != 3) {
       diagnostics.push_back(
           {"model.communication", entry.location(),
-           fmt::format("a collective has 3 entries, this has {}", fields->size()),
+           fmt::format("a collective must have 3 entries, but this one has {}", fields->size()),
            "write [collective, axis, size], for example [all_reduce, tensor, 8 MiB]"});
       continue;
     }
@@ -201,7 +201,7 @@ void CheckSize(const LayerList& list, MappingReader& reader) {
         fmt::format("{} parameters", kMostListedParameters));
   limit(totals.picoseconds + static_cast<long double>(list.optimizer_step.picoseconds()) >
             static_cast<long double>(kMostListedTime.picoseconds()),
-        "15 min of time in one micro-batch and the optimizer's step");
+        "15 min of time for one micro-batch and the optimizer's step");
   limit(totals.activation > static_cast<long double>(kMostListedActivation.count()),
         "1 PiB of activations");
   if (totals.parameters == 0) {

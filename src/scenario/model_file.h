@@ -15,11 +15,11 @@
 
 namespace stepcast::scenario {
 
-// The blocks that a pipeline divides among its stages.
+// Returns the blocks that a pipeline divides among its stages.
 plan::ModelBlocks BlocksOf(const model::Model& model);
 
-// The numerical constants of the scenario's model, from the description it was loaded from.
-// `source` is the scenario's file. Errors: those of a file that has changed since.
+// Returns the numerical constants of the scenario's model, from the description that the model was
+// loaded from. `source` is the scenario's file. Errors occur only if a file has changed since.
 Result<model::NumericalConstants> ModelConstantsOf(const Scenario& scenario,
                                                    const std::string& source);
 
@@ -31,7 +31,7 @@ Result<model::NumericalConstants> ModelConstantsOf(const Scenario& scenario,
 // (a layer list beyond the limits), model.no-parameters, and for a config.json those of
 // formats/huggingface.h.
 
-// Limits of a layer list: layers and tensors including repeats, and time and activations per
+// The limits of a layer list: layers and tensors including repeats, and time and activations per
 // micro-batch. They keep every sum over a step within 64 bits.
 inline constexpr std::int64_t kMostListedLayers = 100'000;
 inline constexpr std::int64_t kMostListedTensors = 1'000'000;
@@ -39,33 +39,35 @@ inline constexpr std::int64_t kMostListedParameters = 1'000'000'000'000'000;
 inline constexpr Time kMostListedTime = Seconds(15 * 60);
 inline constexpr Bytes kMostListedActivation = GiB(std::int64_t{1} << 20);  // 1 PiB
 
-// A model as YAML, in a file or inside a scenario. A model without a name is named after its file,
-// without the extension, or after its place in the scenario.
+// Reads a model as YAML, in a file or inside a scenario. A model without a name is named after its
+// file, without the extension, or after its place in the scenario.
 std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics);
 
 struct LoadedModel {
   model::Model model;
-  // Parts of the description that the model omits, as sentences for the forecast's warnings. Empty
-  // for a YAML file, where every statement is followed or is a mistake.
+  // The parts of the description that the model omits, as sentences for the forecast's warnings.
+  // Empty for a YAML file, where every statement is either followed or reported as a mistake.
   std::vector<std::string> warnings{};
-  // Only for a config.json whose model is given by its dimensions.
+  // Set only for a config.json whose model is given by its dimensions.
   model::NumericalConstants constants{};
 };
 
-// `path` is a YAML file or a config.json. The latter ends in .json, or has a model_type and no
-// kind.
+// Loads a model. `path` is a YAML file or a config.json. A file is a config.json if its name ends
+// in .json, or if it has a model_type and no kind.
 Result<LoadedModel> LoadModel(const std::string& path);
-// The text of a config.json; `path` names it in positions, and a model without a name.
+// Parses the text of a config.json. `path` names the text in positions, and is the name of a model
+// without a name.
 Result<LoadedModel> ParseConfig(std::string_view text, const std::string& path);
 
-// A config.json with reading options, a mapping with the key `config`: `{config: PATH, family:
-// PATH, mtp: true, towers: {patches: 1024, image: 256}}`. Paths are relative to `folder`.
+// These functions read a config.json with reading options, which is a mapping with the key
+// `config`: `{config: PATH, family: PATH, mtp: true, towers: {patches: 1024, image: 256}}`. Paths
+// are relative to `folder`.
 bool NamesFamily(const Node& node);
 std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view folder,
                                               Diagnostics& diagnostics);
 
-// The numerical constants of the same descriptions, which forecasts do not use. Layer lists have no
-// meaningful ones. Only for descriptions without mistakes.
+// These functions read the numerical constants of the same descriptions, which forecasts do not
+// use. Those of layer lists have no meaning. Call them only for descriptions without mistakes.
 model::NumericalConstants ReadModelConstants(const Node& node);
 Result<model::NumericalConstants> LoadModelConstants(const std::string& path);
 

@@ -24,7 +24,8 @@ class Overriding {
   std::optional<YamlTree> Apply(const YamlTree& root, std::string_view option) {
     const std::size_t equals = option.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      return Fail("override.syntax", fmt::format("an override is KEY=VALUE: {}", Quoted(option)),
+      return Fail("override.syntax",
+                  fmt::format("an override must have the form KEY=VALUE: {}", Quoted(option)),
                   "write for example --set training.micro_batch_size=2");
     }
     if (!SplitKey(option.substr(0, equals))) return std::nullopt;

@@ -60,8 +60,8 @@ TEST(WithOverride, PositionsNameTheOption) {
 
 TEST(WithOverride, SaysWhatIsWrong) {
   EXPECT_EQ(After("a: 1", "a"),
-            "--set a: error[override.syntax]: an override is KEY=VALUE: 'a'\n"
-            "  hint: write for example --set training.micro_batch_size=2\n");
+            "--set a: error[override.syntax]: an override must have the form KEY=VALUE: 'a'\n  "
+            "hint: write for example --set training.micro_batch_size=2\n");
   EXPECT_EQ(After("a: 1", "a="),
             "--set a=: error[override.syntax]: the override has no value: 'a='\n"
             "  hint: write KEY=null for the key's default\n");

@@ -89,7 +89,7 @@ void ReadShare(MappingReader& reader, plan::Request& request) {
   }
   if (request.checkpointed_blocks) return;
   reader.Report("checkpointed_blocks", "input.not-a-part",
-                fmt::format("{} must be all or a part such as 1/2: '{}'",
+                fmt::format("{} must be all or a fraction such as 1/2: '{}'",
                             Quoted(reader.PathOf("checkpointed_blocks")), *text),
                 "write all, k/n with 1 <= k <= n <= 1000 (1/k is every k-th block), or first k");
 }
@@ -199,8 +199,8 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
     reader.Report("histogram", "input.lengths",
                   fmt::format("{} needs 1 to {} lengths: {}", Quoted(reader.PathOf("histogram")),
                               kMostLengths, rows.size()),
-                  "group the lengths, and write each group's longest length and its weight: [[512, "
-                  "70], [4096, 30]]");
+                  "group the lengths, and write the longest length and the weight of each group: "
+                  "[[512, 70], [4096, 30]]");
     return {};
   }
   model::SampleLengths histogram;
@@ -424,9 +424,10 @@ std::optional<std::int64_t> ReadElements(const char* key, MappingReader& reader)
   if (!node) return std::nullopt;
   if (node->kind() == NodeKind::kScalar && node->scalar() == "auto") {
     reader.Report(key, "input.auto",
-                  fmt::format("{} is 'auto', which Hugging Face replaces by a value for the model",
+                  fmt::format("{} is 'auto', which Hugging Face replaces by a value that depends "
+                              "on the model",
                               Quoted(reader.PathOf(key))),
-                  "leave the key out for DeepSpeed's own default, or let stepcast init FILE.json "
+                  "remove the key to use DeepSpeed's own default, or let stepcast init FILE.json "
                   "replace auto as Hugging Face does");
     return std::nullopt;
   }
@@ -572,7 +573,7 @@ void ReadSetting(const plan::Setting<Given, Kept>& setting, std::span<const Sect
     word->give(request, ReadOneOf(word->words, setting.key, need, reader));
   } else {
     const SectionKey* notation = FindKey(own, setting.key);
-    STEPCAST_CHECK(notation != nullptr, "a notation of its own has a reader");
+    STEPCAST_CHECK(notation != nullptr, "a special notation must have a reader");
     notation->read(reader, request);
   }
 }

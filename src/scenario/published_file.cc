@@ -131,7 +131,7 @@ PublishedCase ReadCase(const Node& node, const YamlTree& shared, const Parts& pa
   if (!reader.failed() && !row.step_time && row.memory.empty() && !row.mfu) {
     reader.Report(
         "name", "published.nothing-measured",
-        fmt::format("the case has neither a step time nor a peak of memory: {}", Quoted(row.name)),
+        fmt::format("the case has neither a step time nor a memory peak: {}", Quoted(row.name)),
         "add at least one of step_time, allocated, reserved, driver and mfu");
   }
   UseParts(reader, parts, row, diagnostics);

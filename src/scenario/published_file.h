@@ -18,16 +18,16 @@
 // published.nothing-measured.
 namespace stepcast::scenario {
 
-// Whether a profile may be fitted to a row, or the row is only used to report errors.
+// Whether a profile may be fitted to a row (fit), or the row is used only to report errors (check).
 enum class Split : std::uint8_t { kFit, kCheck };
 constexpr std::string_view Name(Split split) { return split == Split::kFit ? "fit" : "check"; }
 
-// A: dimensions, parallelism, batch, GPU type and count are stated. B: something important was
-// assumed or read off an image.
+// The quality of a source. A: dimensions, parallelism, batch, GPU type and count are stated. B:
+// something important was assumed or read off an image.
 enum class Quality : std::uint8_t { kA, kB };
 constexpr std::string_view Name(Quality quality) { return quality == Quality::kA ? "A" : "B"; }
 
-// The bytes that a memory peak counts.
+// The kind of memory that a peak counts.
 enum class MemoryKind : std::uint8_t {
   kAllocated,  // bytes that the framework's allocator handed out
   kReserved,   // bytes that it held from the device
@@ -38,7 +38,7 @@ constexpr std::string_view Name(MemoryKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-// Keys of a case, and the scenario keys that they set.
+// The keys of a case, and the scenario keys that they set.
 struct CaseKey {
   std::string_view key, section, name;
 };
@@ -74,21 +74,21 @@ struct PublishedCase {
   Split split = Split::kCheck;
   Quality quality = Quality::kB;
   std::optional<Time> step_time;
-  // Instead of a time, if a table of runs states this (runs_file.h).
+  // Set instead of a time if a table of runs states the throughput (runs_file.h).
   std::optional<double> tokens_per_second_per_gpu{};
   std::vector<MeasuredMemory> memory;
   MemoryOf memory_of = MemoryOf::kFullestRank;
-  // Fraction of the peak, if the source prints it instead of a time. Its formula is unknown, so it
-  // is kept but not compared.
+  // The MFU, as a fraction of the peak, if the source prints it instead of a time. Its formula is
+  // unknown, so it is kept but not compared.
   std::optional<double> mfu;
   // Differences between the simulation and the run, one sentence each.
   std::vector<std::string> stand_ins;
-  // Why no scenario can describe the run; empty: one can.
+  // The reason why no scenario can describe the run; empty if one can.
   std::string not_simulated;
   YamlTree scenario;  // parts merged; a complete scenario
 };
 
-// Target errors on check rows: mean absolute errors, 0.04 is 4 %.
+// The target errors on check rows, as mean absolute errors: 0.04 is 4 %.
 struct Aims {
   std::optional<double> step_time;
   std::optional<double> memory;
@@ -98,9 +98,11 @@ struct PublishedSource {
   std::string name;  // the file's, without .yaml
   std::string source, machine, rule;
   std::vector<std::string> notes;  // assumptions, and known errors
-  // Its times are predictions of another simulator; they are not combined with other sources.
+  // The times are predictions of another simulator. They are not combined with those of other
+  // sources.
   bool predicted = false;
-  // No profile was fitted to its fit rows: it counts among the sources that were never fitted.
+  // No profile was fitted to the fit rows of this source, so it counts among the sources that were
+  // never fitted.
   bool never_fitted = false;
   Aims aims;
   std::vector<PublishedCase> cases;

@@ -8,16 +8,17 @@
 
 namespace stepcast::scenario {
 
-// A scenario as understood, for output: an ordered tree of mappings, sequences and scalars.
-// Quantities are texts with units that parse back to the same value.
+// A scenario with all values that stepcast uses, for output. It is an ordered tree of mappings,
+// sequences and scalars. Quantities are texts with units that parse back to the same value.
 struct Resolved {
   using Mapping = std::vector<std::pair<std::string, Resolved>>;
   using Sequence = std::vector<Resolved>;
   std::variant<std::monostate, bool, std::int64_t, std::string, Sequence, Mapping> value;
 };
 
-// A key without a value: the default. (Constructing it here avoids a bug of clang 14, which cannot
-// complete this recursive type if it meets the pair of a Mapping before a Resolved.)
+// Returns the value of a key that has no value, which means the default. (Constructing it here
+// avoids a bug of clang 14, which cannot complete this recursive type if it encounters the pair of
+// a Mapping before a Resolved.)
 inline Resolved Nothing() { return {}; }
 
 }  // namespace stepcast::scenario

@@ -145,7 +145,7 @@ std::optional<Resolved> OwnValue(const plan::Training& training, std::string_vie
   if (key == "lora") return Lora(training.lora);
   if (key == "lengths") return Lengths(*training.lengths);
   if (key == "frozen_dtype") return Text(Name(training.lora.frozen_dtype));
-  STEPCAST_CHECK(key == "dispatch", "a notation of its own is known here");
+  STEPCAST_CHECK(key == "dispatch", "a special notation must be known here");
   if (training.dispatch == Dispatch()) return std::nullopt;
   return Resolved{Mapping{{"module", Text(ExactTime(training.dispatch.module))},
                           {"autograd", Text(ExactTime(training.dispatch.autograd))}}};
@@ -154,7 +154,7 @@ std::optional<Resolved> OwnValue(const plan::Training& training, std::string_vie
 std::optional<Resolved> OwnValue(const plan::Parallelism& axes, std::string_view key) {
   if (key == "schedule") return Text(axes.schedule);
   if (key.starts_with("account_for_")) return std::nullopt;  // stage_layers says it
-  STEPCAST_CHECK(key == "stage_layers", "a notation of its own is known here");
+  STEPCAST_CHECK(key == "stage_layers", "a special notation must be known here");
   Resolved::Sequence layers;
   for (const std::int64_t count : axes.stage_layers) layers.push_back(Integer(count));
   return Resolved{std::move(layers)};
@@ -220,7 +220,7 @@ std::optional<Resolved> OwnValue(const Scenario& scenario, std::string_view key)
     const bool used = data_parallel.comm_hook == plan::CommHook::kPowerSgd;
     return used ? std::optional(PowerSgd(data_parallel.powersgd)) : std::nullopt;
   }
-  STEPCAST_CHECK(key == "deepspeed", "a notation of its own is known here");
+  STEPCAST_CHECK(key == "deepspeed", "a special notation must be known here");
   return DeepSpeed(data_parallel);
 }
 

@@ -10,7 +10,7 @@
 
 namespace stepcast::scenario {
 
-// The origins of the scenario's inputs, as written: a path, or the mapping instead of it.
+// The sources of the scenario's inputs, as written: a path, or the mapping given instead of a path.
 struct Sources {
   Resolved model;
   Resolved topology;
@@ -22,12 +22,13 @@ struct Sources {
   std::vector<OtherNodes> other_nodes{};
 };
 
-// The scenario with every default filled in, as a tree that is itself a scenario file. Written as
-// YAML or JSON and loaded again (from the same folder, if it has relative paths), it gives the same
-// tree. Omits settings that the framework does not have or that have no effect at its stage.
+// Returns the scenario with every default filled in, as a tree that is itself a scenario file. If
+// the tree is written as YAML or JSON and loaded again (from the same folder, if it has relative
+// paths), the result is the same tree. Settings that the framework does not have, or that have no
+// effect at its stage, are omitted.
 Resolved Resolve(const Scenario& scenario, const Sources& sources);
 
-// The tree as YAML in flow style, which is also JSON.
+// Returns the tree as YAML in flow style, which is also JSON.
 std::string ToJson(const Resolved& resolved);
 
 }  // namespace stepcast::scenario

@@ -58,7 +58,7 @@ class Reader {
   RunsTable Run() {
     CheckColumns();
     if (table_.rows.empty()) {
-      Add("runs.none", {path_, 0, 0}, "the table has no runs", "write a line for each run");
+      Add("runs.none", {path_, 0, 0}, "the table has no runs", "add one line for each run");
     }
     if (table_.rows.size() > kMostRuns) {
       Add("runs.too-many", table_.rows[kMostRuns].front().location,
@@ -232,7 +232,7 @@ class Reader {
     } else if (std::none_of(table_.headings.begin(), table_.headings.end(),
                             [](const CsvCell& heading) { return heading.text == "model"; })) {
       Add("runs.no-scenario", run.location, "there is no scenario for this run",
-          "add a column 'scenario', or name one for all runs with --scenario PATH");
+          "add a column 'scenario', or name one scenario for all runs: --scenario PATH");
       return;
     } else {
       auto empty = std::make_shared<YamlNode>();

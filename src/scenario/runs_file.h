@@ -6,7 +6,8 @@
 #include "src/base/diagnostic.h"
 #include "src/scenario/published_file.h"
 
-// Measured training steps as a table, one run per line. Format: docs/formats.md, "Runs as a table".
+// Reads measured training steps from a table with one run per line. docs/formats.md, "Runs as a
+// table", documents the format.
 namespace stepcast::scenario {
 
 struct RunsTable {

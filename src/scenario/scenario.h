@@ -22,7 +22,7 @@
 #include "src/topology/node_type.h"
 
 // A scenario: model, cluster, calibration and plan, read from files and checked separately and
-// together. All later code works on these values and never sees text.
+// together. All later code works on these values and never on text.
 namespace stepcast::scenario {
 
 enum class CollectiveAlgorithm : std::uint8_t { kAuto, kRing, kTree };
@@ -31,7 +31,7 @@ constexpr const char* Name(CollectiveAlgorithm algorithm) {
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
-// How closely the simulation follows collectives on the cluster's links.
+// How precisely the simulation models collectives on the links of the cluster.
 enum class Fidelity : std::uint8_t {
   kAnalytic,  // each collective separately, in closed form; one rank per rank label is simulated
   kFlow,      // all ranks; collectives share links at varying rates
@@ -45,7 +45,8 @@ struct SlowLink {
   Location location;
 };
 
-// A device that is slower than described: its kernels run at `speed`.
+// A device that is slower than described. Its kernels run at the fraction `speed` of the described
+// rate.
 struct SlowDevice {
   std::string device;  // topology name: "node3/gpu5"; on a flat cluster "device4"
   double speed = 1;    // above 0, at most 1
@@ -53,8 +54,8 @@ struct SlowDevice {
   int rank = 0;  // the rank on the device
 };
 
-// Nodes of another kind than the cluster's first, with other devices or links. Scenario has the
-// properties common to all nodes.
+// Nodes that differ from the cluster's first nodes in devices or links. Scenario has the properties
+// that all nodes share.
 struct KindOfNode {
   int nodes = 1;
   // the whole cluster as if all nodes were of this kind
@@ -67,43 +68,45 @@ struct KindOfNode {
 
 struct Scenario {
   std::string name;
-  // Shared between a sweep's scenarios that use the same files.
+  // These objects are shared among the scenarios of a sweep that use the same files.
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
   bool one_machine = false;  // `cluster` is given as a number of GPUs, not as a topology
   std::shared_ptr<const calibration::Calibration> calibration;
   std::optional<topology::Gpu> gpu;  // none only on a flat cluster without a GPU
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
-  // communication.nccl_algo and nccl_proto, as written and as NCCL interprets them.
+  // The values of communication.nccl_algo and nccl_proto, as written and as NCCL interprets them.
   std::string nccl_algo, nccl_proto;
   nccl::Overrides nccl_overrides;
-  // The calibration may belong to another GPU type.
+  // Whether the calibration may belong to another GPU type.
   bool calibration_of_another_gpu = false;
   bool nccl_collnet = false;  // NCCL may use reduction in the fabric's switches; Fabric::sharp
   Location communication_location;
   Fidelity network = Fidelity::kAnalytic;
   std::vector<SlowLink> slow_links;      // only used by flow and message
   std::vector<SlowDevice> slow_devices;  // by rank
-  // Nodes of the topology, including idle ones; `cluster` has those that the job uses
-  // (cluster.devices).
+  // The number of nodes of the topology, including idle ones. `cluster` has only those that the job
+  // uses (cluster.devices).
   int nodes_described = 1;
-  // Nodes of other kinds, in this order after the first nodes; see job_devices.h. `cluster`,
+  // Nodes of other kinds, which follow the first nodes in this order; see job_devices.h. `cluster`,
   // `calibration` and `gpu` describe the first kind. `cluster` counts all nodes.
   std::vector<KindOfNode> other_nodes;
   plan::Plan plan;
-  // training.master_weights and optimizer_state_dtype are not given: the framework's defaults
-  // apply.
+  // Whether training.master_weights and optimizer_state_dtype are not given, so that the
+  // framework's defaults apply.
   bool optimizer_states_assumed = false;
-  // software.torch, software.nccl are not given: the newest modeled releases apply.
+  // Whether software.torch and software.nccl are not given, so that the newest modeled releases
+  // apply.
   bool torch_assumed = false, nccl_assumed = false;
   bool attention_assumed = false;  // training.attention is not given, for a model with attention
-  // Whether the release is unknown and older ones would keep attention scores in memory.
+  // Returns whether the release is unknown and older releases would keep attention scores in
+  // memory.
   bool KernelDependsOnAssumedRelease() const;
   Resolved resolved;                  // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and similar
   Location cluster_location;  // of cluster.topology, for errors that appear only during pricing
 
-  // GPUs of the topology that the job leaves idle.
+  // Returns the number of GPUs of the topology that the job leaves idle.
   std::int64_t idle_devices() const {
     const topology::NodeType* node = cluster->node_type();
     if (node == nullptr) return 0;

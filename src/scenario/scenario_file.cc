@@ -19,14 +19,6 @@
 namespace stepcast::scenario {
 // Names of scenario keys in other programs.
 
-// The known key that an unknown one (both dotted) probably means: "training.micro_batch_size" for
-// "mbs" (a term of the field or of another program) and for "micro_batch_size" (the last part, in
-// another section). Empty: none.
-std::string KeyMeant(std::string_view path);
-
-// The same for a value that the dotted key does not accept: "bf16" for "bfloat16". Empty: none.
-std::string ValueMeant(std::string_view path, std::string_view value);
-
 // Adds suggestions to the hints of unknown keys and values. `first`: the first diagnostic that
 // belongs to the scenario file `root`.
 void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnostics);
@@ -247,7 +239,7 @@ std::optional<Node> ReadSource(MappingReader& reader, std::string_view key, Need
   reader.Report(key, node->kind() == NodeKind::kNull ? "input.no-value" : "input.wrong-kind",
                 fmt::format("{} needs a path or a mapping, not {}", Quoted(reader.PathOf(key)),
                             node->Described()),
-                "write a path, or the mapping itself");
+                "write a path, or a mapping");
   return std::nullopt;
 }
 

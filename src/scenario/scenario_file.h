@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/diagnostic.h"
@@ -13,10 +14,19 @@
 
 namespace stepcast::scenario {
 
-// Version of the format: `stepcast`.
+// The version of the format, the value of the key `stepcast`.
 inline constexpr int kFormatVersion = 1;
 
-// Ranges of `cluster.nodes` and `cluster.devices`.
+// Returns the known key that an unknown one (both dotted) probably means, for terms of the field
+// and for keys of another section: "training.micro_batch_size" for "mbs" and "micro_batch_size".
+// Empty: none.
+std::string KeyMeant(std::string_view path);
+
+// Returns the value that the dotted key accepts for a value that it does not: "bf16" for
+// "bfloat16". It may include other settings: "deepspeed, zero_stage: 3". Empty: none.
+std::string ValueMeant(std::string_view path, std::string_view value);
+
+// The allowed ranges of `cluster.nodes` and `cluster.devices`.
 inline constexpr IntegerRange kNodeRange = {1, 100'000};
 inline constexpr IntegerRange kDeviceRange = {1, 10'000'000};
 
@@ -28,16 +38,16 @@ struct OtherNodes {
   Location location;
 };
 
-// `cluster.devices`: the number of the topology's GPUs that the job uses.
+// The value of `cluster.devices`: the number of the topology's GPUs that the job uses.
 struct DevicesRequest {
   std::optional<std::int64_t> count;  // none: `plan`, the product of the axes
 };
 
-// A scenario file as written (docs/formats.md, version 1). Each value is checked separately; the
-// files it names are not read yet.
+// A scenario file as written (docs/formats.md, version 1). Each value has been checked separately.
+// The files that the scenario names have not been read yet.
 struct ScenarioFile {
   std::optional<std::string> name;
-  // A path, or a mapping instead of it; no other kind.
+  // The node is a path, or a mapping given instead of a path; no other kind.
   std::optional<Node> model;
   std::optional<Node> topology;
   std::string

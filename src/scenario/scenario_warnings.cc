@@ -111,7 +111,7 @@ void WarnOfUnknownAttention(const ScenarioFile& file, Scenario& scenario) {
   }
   scenario.warnings.emplace_back(
       "training.attention cudnn is forecast as flash, because the calibration profile has no "
-      "figures for cuDNN's attention");
+      "measurements of cuDNN's attention");
 }
 
 // Warns about a profile that belongs, or may belong, to another GPU.
@@ -154,7 +154,7 @@ void WarnOfRouting(const RoutingRequest& routing, Scenario& scenario) {
   if (fabric == nullptr || fabric->kind == topology::FabricKind::kOneSwitch) {
     scenario.warnings.emplace_back(
         "cluster.routing and routing_seed have no effect here, because the topology's fabric has "
-        "no spines to choose from; use a rail-optimized fabric or a fat-tree");
+        "no spines; use a rail-optimized fabric or a fat-tree");
     return;
   }
   if (fabric->routing == topology::Routing()) return;  // the default
@@ -175,8 +175,8 @@ void WarnOfRouting(const RoutingRequest& routing, Scenario& scenario) {
   }
   if (fabric->routing.seed != 0 && (analytic || !hashed)) {
     scenario.warnings.emplace_back(
-        analytic ? "cluster.routing_seed has no effect with cluster.network analytic, which uses "
-                   "the mean of all hashes; write cluster.network: flow or message"
+        analytic ? "cluster.routing_seed has no effect with cluster.network analytic, which "
+                   "averages over all hashes; write cluster.network: flow or message"
                  : "cluster.routing_seed has no effect without cluster.routing ecmp");
   }
 }
@@ -194,7 +194,7 @@ void WarnOfDeterminism(Scenario& scenario) {
       fmt::format("training.deterministic has no effect here: {}",
                   memory != nullptr && memory->gemm_workspace != Bytes(0)
                       ? "on this GPU, cuBLAS workspaces always have 32 MiB"
-                      : "the calibration profile has no figures for cuBLAS workspaces"));
+                      : "the calibration profile has no measurements of cuBLAS workspaces"));
 }
 
 void WarnOfIdleSlowDevices(const ScenarioFile& file, Scenario& scenario) {

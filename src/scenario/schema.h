@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-// The keys and values that a reader accepts. Readers (document.h) that are given a Schema record in
-// it every key that they ask for, so it always matches them. Editors use it for completion
-// (report/dumps.h).
+// The keys and values that a reader accepts. A reader (document.h) that is given a Schema records
+// in it every key that the reader asks for, so the schema always matches the reader. Editors use
+// schemas for completion (report/dumps.h).
 namespace stepcast::scenario {
 
 enum class Need : std::uint8_t { kRequired, kOptional };
 
-// Inclusive limits. The upper ones keep sums of such values within 64 bits.
+// A range with inclusive limits. The upper limits keep sums of such values within 64 bits.
 struct IntegerRange {
   std::int64_t least = 0;
   std::int64_t most = 1'000'000'000'000'000;
@@ -50,7 +50,7 @@ struct SchemaValue {
   friend bool operator==(const SchemaValue&, const SchemaValue&) = default;
 };
 
-// The values accepted at one place: one of `values`, or those of one of `others`.
+// The values that one place in a file accepts: one of `values`, or the values of one of `others`.
 class Schema {
  public:
   struct Key {
@@ -59,21 +59,21 @@ class Schema {
     std::unique_ptr<Schema> value;
   };
 
-  // Called by readers.
+  // Readers call these functions.
   void Take(SchemaValue value);
   void TakeMapping();
   Schema& TakeKey(std::string_view key, Need need);
   Schema& TakeItems();  // of a sequence
 
-  // Another accepted form, with its own keys.
+  // Adds another accepted form, with its own keys.
   Schema& AddOther() { return *others_.emplace_back(std::make_unique<Schema>()); }
-  // The schema of a recorded key.
+  // Returns the schema of a recorded key.
   Schema& At(std::string_view key);
-  // Only this value is accepted.
+  // Sets the only value that is accepted.
   void TakeOnly(SchemaValue value) { values_ = {std::move(value)}; }
-  // The same at a key that every mapping needs; it distinguishes the forms.
+  // Sets the only value of a key that every mapping must have; the key distinguishes the forms.
   void Fix(std::string_view key, SchemaValue value);
-  // For people: the value's meaning, and its default as documents state it.
+  // Sets texts for people: the meaning of the value, and its default as documents state it.
   void Describe(std::string description, std::string default_value) {
     description_ = std::move(description);
     default_value_ = std::move(default_value);
@@ -81,7 +81,7 @@ class Schema {
 
   const std::vector<SchemaValue>& values() const { return values_; }
   const std::vector<Key>& keys() const { return keys_; }  // in reading order
-  // Whether all mappings read here required it.
+  // Returns whether all mappings that were read here required the key.
   bool Requires(const Key& key) const { return key.required == mappings_; }
   const Schema* items() const { return items_.get(); }
   const std::vector<std::unique_ptr<Schema>>& others() const { return others_; }

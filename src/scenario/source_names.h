@@ -10,8 +10,8 @@
 
 namespace stepcast::scenario {
 
-// Follows a dotted path like "node.links[3].bandwidth" below a node: to the value, or to the last
-// node on the path that exists.
+// Follows a dotted path such as "node.links[3].bandwidth", starting at `node`. `last` is the value,
+// or the last existing node on the path if the value does not exist (`whole` is then false).
 struct Followed {
   Node last;
   bool whole = true;
@@ -22,27 +22,33 @@ Followed Follow(Node node, std::string_view path);
 
 enum class SourceKind : std::uint8_t { kModel, kTopology, kCalibration };
 
-// The data root's folder for such files.
+// Returns the data root's folder for files of this kind.
 std::string_view ShippedFolder(SourceKind kind);
 
-// For a scenario key that names a file: "model", "cluster.topology",
+// Returns the kind of file that a scenario key names: "model", "cluster.topology",
 // "cluster.other_nodes[0].calibration".
 SourceKind KindOfKey(std::string_view key);
 
-// Resolves `text`, as written in an input file in `folder`: the file at its path (FindInput); for a
-// model that is a folder, its config.json; for a name without folder and extension, the data root's
-// file of that name ("dgx-h100": topologies/dgx-h100.yaml).
+// Resolves `text`, as written in an input file in `folder`. The result is the file at this path
+// (FindInput), the config.json of a model that is a folder, or the data root's file of this name if
+// `text` has no folder and no extension ("dgx-h100": topologies/dgx-h100.yaml). Names of topologies
+// and profiles are compared with SameName. Returns none if there is no such file.
 std::optional<std::string> FindSource(std::string_view text, std::string_view folder,
                                       SourceKind kind);
 
-// The names of the data root's files of that kind, in alphabetical order.
+// Returns the names of the data root's files of this kind, in alphabetical order.
 std::vector<std::string> ShippedNames(SourceKind kind);
 
-// A hint for a word that is neither a file nor a model, with the name of the model that it resembles
-// most. Empty for a path.
+// Returns the one of `known` that equals `word`, apart from capital letters, and spaces or
+// underscores instead of hyphens: "dgx-h100" for "DGX H100". Empty: none.
+std::string SameName(std::string_view word, const std::vector<std::string>& known);
+
+// Returns a hint for a word that is neither a file nor a model; the hint names the most similar
+// model. Empty for a path.
 std::string HintOfName(std::string_view word);
 
-// The names of YAML files in a folder of the data root, without extension, in alphabetical order.
+// Returns the names of YAML files in a folder of the data root, without extension, in alphabetical
+// order.
 std::vector<std::string> NamesIn(std::string_view folder);
 
 }  // namespace stepcast::scenario

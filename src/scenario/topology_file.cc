@@ -162,7 +162,7 @@ void LimitPower(MappingReader& reader, int watts, topology::Gpu& gpu) {
 // A note about a GPU named without its form; empty if it was named in full.
 std::string FormNote(std::string_view named, const topology::Gpu& gpu) {
   if (named == gpu.name || named.ends_with(".yaml")) return "";
-  return fmt::format("gpu: {} is taken as {}; write the full name for another form", named,
+  return fmt::format("gpu: {} is interpreted as {}; for another form, write the full name", named,
                      gpu.name);
 }
 
@@ -239,7 +239,7 @@ void ReadSockets(MappingReader& reader, Fabric& fabric) {
     reader.Report("sockets", "topology.no-sockets",
                   fmt::format("this fabric does not use sockets: its transport is '{}'",
                               Name(fabric.transport)),
-                  "write transport: sockets, or leave sockets out");
+                  "write transport: sockets, or remove sockets");
   }
   const topology::Sockets defaults;
   fabric.sockets.flow = section->ReadBandwidth("flow", Need::kOptional).value_or(defaults.flow);

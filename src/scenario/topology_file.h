@@ -57,7 +57,7 @@ struct NodeDescription {
   std::optional<topology::Fabric> fabric;
 };
 
-// A topology without the number of nodes, which the scenario has.
+// A topology without the number of nodes, which the scenario states.
 struct Topology {
   std::string name;
   std::variant<NodeDescription, topology::FlatCluster> description;
@@ -65,20 +65,20 @@ struct Topology {
   std::string note;                  // for the forecast's warnings; may be empty
 };
 
-// Also reads the GPU's data sheet.
+// Reads a topology, including the data sheet of its GPU.
 std::optional<Topology> ReadTopology(const Node& node, Diagnostics& diagnostics);
 Result<Topology> LoadTopology(const std::string& path);
 
-// A scenario's own routing, which replaces the fabric's.
+// The routing that a scenario requests, which replaces that of the fabric.
 struct RoutingRequest {
   std::optional<topology::RouteChoice> choice;
   std::optional<std::int64_t> seed;
 };
 std::optional<topology::RouteChoice> ReadRouting(MappingReader& reader, const char* key);
 
-// The cluster of `nodes` nodes (none for a flat one), with ranks on the first `gpus_per_node` GPUs
-// of each (none: all). Errors about the number of nodes are reported at `location`, where it is
-// given or missing.
+// Builds the cluster of `nodes` nodes (none for a flat cluster), with ranks on the first
+// `gpus_per_node` GPUs of each node (none: all GPUs). `location` is where the number of nodes is
+// given or missing; errors about this number are reported there.
 std::optional<topology::Cluster> BuildCluster(const Topology& topology,
                                               std::optional<std::int64_t> nodes,
                                               const Location& location, Diagnostics& diagnostics,

@@ -10,7 +10,7 @@
 namespace stepcast::scenario {
 namespace {
 
-// Beyond these numbers, all entries are dropped.
+// The maximum numbers of entries; when one is exceeded, all entries are dropped.
 constexpr std::size_t kMostOptions = 16'384;
 constexpr std::size_t kMostVarieties = 512;
 

@@ -18,26 +18,28 @@
 
 namespace stepcast::scenario {
 
-// Loads many scenarios of one file with different overrides, as in a sweep. The results equal those
-// of Load, including mistakes, but take some microseconds if only plan settings and numbers of
-// nodes differ. Everything else of a file is read once; overrides of such keys become values of the
-// request, and only the rules are checked again. If a rule is broken, Load explains it. Other keys
-// ("model", "training.precision", a removed key) form another override set, which is read in full
-// the first time. Not thread-safe.
+// Loads many scenarios of one file with different overrides, as in a sweep. The results, including
+// mistakes, equal those of Load. If scenarios differ only in plan settings and numbers of nodes,
+// each takes only some microseconds. All other parts of a file are read once; overrides of plan
+// settings become values of the request, and only the rules are checked again. If a rule is broken,
+// Load produces the explanation. Overrides of other keys ("model", "training.precision", a removed
+// key) form another override set, which is read in full the first time. Not thread-safe.
 class Variants {
  public:
-  // For scenarios that Load(path, fixed, cache) reads. The cache must outlive this.
+  // Loads variants of the scenario that Load(path, fixed, cache) reads. The cache must outlive this
+  // object.
   Variants(std::string path, std::vector<std::string> fixed, InputCache& cache);
 
-  // The result of Load(path, fixed and overrides, cache), except that `resolved` may be empty.
-  // Valid until the next call.
+  // Returns the result of Load(path, fixed and overrides, cache), except that `resolved` may be
+  // empty. Valid until the next call.
   Result<const Scenario*> Load(const std::vector<std::string>& overrides);
-  // Whether the last two calls of Load gave scenarios that differ at most in `resolved` and
+  // Returns whether the scenarios of the last two calls of Load differ at most in `resolved` and
   // `warnings`, because the differing value has no effect. False if that is unknown.
   bool same_as_before() const { return same_as_before_; }
 
-  // The same without messages: the scenario, or null and the broken rules about plans, in some
-  // microseconds either way. If no rule is broken, `mistakes` has Load's mistakes.
+  // Does the same without messages, in some microseconds. The result is the scenario, or null and
+  // the broken rules about plans. If no rule is broken, `mistakes` has the mistakes that Load
+  // reports.
   struct Tried {
     const Scenario* scenario = nullptr;
     const std::vector<plan::Violation>* broken = nullptr;
@@ -46,7 +48,7 @@ class Variants {
   Tried Try(const std::vector<std::string>& overrides);
 
  private:
-  // A "KEY=VALUE" that has been seen.
+  // A "KEY=VALUE" that was already used.
   struct Option {
     std::uint32_t number = 0;  // index of the option, or of its key if `is_value`
     bool is_value = false;     // it is a value of the plan, or `nodes`
@@ -55,7 +57,7 @@ class Variants {
     std::optional<Node> section;  // for `read`: a section with only this key
     std::optional<std::int64_t> nodes;
   };
-  // Scenarios that differ only in values. They have the same keys in the same order.
+  // Scenarios that differ only in values. Their overrides have the same keys in the same order.
   struct Variety {
     std::optional<Loader> loader;  // none: an override undoes the value of an earlier one
     plan::Request request;         // of the last scenario, whose options are `read`
@@ -65,10 +67,11 @@ class Variants {
   const Option& OptionOf(const std::string& text);
   Option MakeOption(const std::string& text);
   Result<const Scenario*> LoadWhole(const std::vector<std::string>& overrides);
-  // The scenario as a variant of one already read. If null, `last_` has the reason if it is known;
-  // otherwise the scenario must be read in full.
+  // Returns the scenario as a variant of one that was already read. If null, `last_` has the
+  // reason, if it is known; otherwise the scenario must be read in full.
   const Scenario* LoadVariant(const std::vector<std::string>& overrides, Diagnostics& mistakes);
-  // Sets the variety's loader to the present scenario; false if it is not legal.
+  // Sets the loader of `variety` to the current scenario. Returns false if the scenario is not
+  // legal.
   bool Reread(Variety& variety);
 
   const std::string path_;
@@ -77,14 +80,14 @@ class Variants {
   std::unordered_map<std::string, Option> options_;
   std::unordered_map<std::string, std::uint32_t> keys_;  // keys of values
   std::unordered_map<std::string, std::unique_ptr<Variety>> varieties_;
-  // State of the present call.
+  // The state of the current call.
   std::vector<const Option*> present_;
   std::string signature_;
   std::string last_signature_;
   Variety* last_ = nullptr;
   Diagnostics mistakes_;
   std::optional<Scenario> whole_;
-  // The part of the last Load's result that plan values and `nodes` determine.
+  // The part of the last result of Load that plan values and `nodes` determine.
   struct Values {
     const Variety* variety = nullptr;  // null: it gave something else
     plan::Plan plan;

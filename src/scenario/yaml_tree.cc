@@ -63,7 +63,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (root_ != nullptr) {
       Fail(mark, "yaml.several-documents", "a second YAML document starts here",
-           "split the file, or remove '---': a file can hold only one document");
+           "split the file, or remove '---': a file can contain only one document");
     }
   }
   void OnDocumentEnd() override {}

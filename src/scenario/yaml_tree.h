@@ -11,7 +11,7 @@
 
 // YAML text as a tree with the details that strict reading needs: the position of every key and
 // value, which scalars were quoted, and scalars as written (`010` stays "010"). The tree is
-// immutable, so many scenarios may share its parts; a changed tree copies only the path to the
+// immutable, so many scenarios may share its parts. A changed tree copies only the path to the
 // change (overrides.h).
 namespace stepcast::scenario {
 
@@ -43,21 +43,23 @@ struct YamlNode {
 using YamlTree = std::shared_ptr<const YamlNode>;
 
 // Parses one YAML document. A fatal mistake (syntax, an alias, a tag, a second document, nesting
-// beyond 64) appends a Diagnostic and returns nothing. A duplicate key, or one that is not text,
-// appends a Diagnostic and is omitted, so that a file's other mistakes are also found. `file` names
-// the text in positions. Without `with_positions`, lines and columns stay 0, for text from the
-// command line.
+// beyond 64) appends a Diagnostic, and the result is none. A duplicate key, or a key that is not
+// text, appends a Diagnostic and is omitted, so that the other mistakes of a file are also found.
+// `file` names the text in positions. Without `with_positions`, lines and columns are 0, which is
+// meant for text from the command line.
 std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics, bool with_positions = true);
 
-// The value of the mapping's key; null if it has no such key.
+// Returns the value of a key of the mapping, or null if the mapping has no such key. `node` owns
+// the value.
 const YamlNode* Child(const YamlNode& node, std::string_view key);
 
-// The nearest position to a dotted key: its value, or the innermost mapping on the path to it.
+// Returns the position closest to a dotted key: the key's value, or the innermost mapping on the
+// path to it.
 Location LocationOf(const YamlTree& root, std::string_view key);
 
-// The tree on one line, in flow style, with quoted scalars in double quotes: equal text for equal
-// content. A cache key.
+// Returns the tree on one line, in flow style, with quoted scalars in double quotes. Trees with
+// equal content have equal text, so the text can be the key of a cache.
 std::string CanonicalText(const YamlNode& node);
 
 }  // namespace stepcast::scenario

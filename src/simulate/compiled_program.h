@@ -11,8 +11,8 @@
 #include "src/program/program.h"
 #include "src/simulate/concurrent_sets.h"
 
-// A program with its prices, compiled for the simulator: everything known in advance is computed
-// once, so that the simulation only reads arrays.
+// Compiles a program with its prices for the simulator. Everything known in advance is computed
+// once, so the simulation only reads arrays.
 namespace stepcast::simulate {
 
 using program::Index;
@@ -39,7 +39,8 @@ struct Item {
   // kCollective, kExchange: the operation's number on its communicator, counted within this
   // prologue or step. kWait: the record's slot in the prologue, or kNone.
   std::uint32_t other = 0;
-  // kOperation: the first item after the operations that follow in the same span.
+  // The first item after the operations that follow this operation in the same span; used by
+  // kOperation.
   std::uint32_t run_end = 0;
   Kind kind = Kind::kOperation;
   std::uint8_t steps_before = 0;  // kWait: `target` is in the step this many steps earlier
@@ -60,7 +61,8 @@ struct OperationChain {
   std::uint32_t build = 0;  // the build for which the values are valid
 };
 
-// Items [begin, step) belong to the prologue, [step, end) to the step.
+// The items of one stream. Items [begin, step) belong to the prologue, items [step, end) to the
+// step.
 struct StreamRange {
   std::uint32_t begin = 0;
   std::uint32_t step = 0;
@@ -105,7 +107,7 @@ struct EventRecord {
   std::uint32_t item = 0;
 };
 
-// One rank's end of all messages that it exchanges with one peer in one direction on a
+// One rank's end of all messages that the rank exchanges with one peer, in one direction, on one
 // communicator.
 struct Endpoint {
   std::uint32_t communicator = 0;
@@ -123,16 +125,16 @@ struct WaitFor {
   std::uint32_t count = 0;
 };
 
-// The record for which a stream or the host waits in `pass`. Pass 0 is the prologue, pass s + 1 is
-// step s.
+// Returns the record for which a stream or the host waits in `pass`. Pass 0 is the prologue, pass s
+// + 1 is step s.
 inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t steps_before,
                        std::uint32_t pass) {
   if (pass > steps_before && target != program::kNone) return {target, pass - steps_before};
   return {other, other == program::kNone ? 0u : 1u};
 }
 
-// A 128-bit digest of the data that determines the queues; collisions are improbable. It replaces
-// that data, which takes as much memory as the queues.
+// A 128-bit digest of the data that determines the queues; collisions are improbable. The digest is
+// kept instead of that data, which needs as much memory as the queues.
 class QueueKey {
  public:
   void Add(std::uint64_t word) {
@@ -153,7 +155,7 @@ struct BuildRoom {
   std::vector<std::uint32_t> prologue_slots;  // by instruction
   std::vector<std::uint32_t> step_slots;
   std::vector<std::uint32_t> next_item;  // by stream
-  // By stream: the first slot of the stream's blocks of launches. One more entry marks the end.
+  // The first slot of each stream's launch blocks, by stream. An additional entry marks the end.
   std::vector<std::uint32_t> prologue_blocks, step_blocks;
   std::vector<std::uint32_t> launches;  // by stream: number so far
 };
@@ -166,25 +168,28 @@ struct CompiledProgram {
   std::vector<HostItem> host_items;  // if host items are recorded
   std::vector<Cost> costs;           // of kernels, then of copies
   std::vector<Cost> collective_costs;
-  // By exchange: number of its first message, consecutive over exchanges. One more entry marks the
-  // end.
+  // The number of each exchange's first message, by exchange. Messages are numbered consecutively
+  // over exchanges. An additional entry marks the end.
   std::vector<std::uint32_t> first_message;
   std::vector<Cost> message_costs;
-  // By communicator: the next communicator of the same ranks, in a circular list.
+  // The next communicator of the same ranks, by communicator. The communicators of the same ranks
+  // form a circular list.
   std::vector<std::uint32_t> next_among_ranks;
-  // The fraction of the multiprocessors that each operation holds from the time it is reached.
+  // The fraction of the multiprocessors that each collective or message holds from the time at
+  // which the rank reaches it.
   std::vector<std::uint32_t> collective_holds, message_holds;
   std::vector<std::uint32_t> message_endpoints;
   std::vector<Endpoint> endpoints;
-  // By communicator: the number of messages in its largest exchange.
+  // The number of messages in the largest exchange of each communicator, by communicator.
   std::vector<std::uint32_t> most_messages;
   std::vector<EventRecord> records;  // by slot
   std::uint32_t prologue_records = 0;
-  // The number of launch-block slots. Those of the prologue are just before the step's slots; those
-  // of the step come last.
+  // The first slots of launch blocks in the prologue and in the step. The prologue's launch-block
+  // slots are just before the step's slots; those of the step come last.
   std::uint32_t prologue_launches = 0, step_launches = 0;
   bool host_waits = false;  // the host waits for events in the step
-  // By communicator: the number of its collectives and exchanges, in the prologue and in a step.
+  // The number of collectives and exchanges of each communicator, in the prologue and in a step, by
+  // communicator.
   std::vector<std::uint32_t> prologue_collectives;
   std::vector<std::uint32_t> step_collectives;
 
@@ -215,10 +220,10 @@ struct CompiledProgram {
                                    : prologue_records - prologue_launches + slot - step_launches;
   }
 
-  // Call before ChainFrom, unless everything is recorded.
+  // Makes room for chains. Call this before ChainFrom, unless everything is recorded.
   void ReserveChains() { chains_.resize(items.size()); }
-  // The chain that starts at an item, which must be an operation. Computed on first use, because
-  // no chain is needed while other operations run.
+  // Returns the chain that starts at an item, which must be an operation. A chain is computed when
+  // first used, because no chain is needed while other operations run.
   const OperationChain& ChainFrom(std::uint32_t item) const {
     if (chains_[item].build != build_) FindChain(item);
     return chains_[item];

@@ -26,7 +26,8 @@ class ConcurrentSets {
 
   ConcurrentSets() { Clear(); }
 
-  // `uses`: numbers the rank's resources from 0; each resource may occur once.
+  // Returns the profile of a list of uses. `uses` numbers the rank's resources from 0; each
+  // resource may occur once.
   Profile Intern(std::span<const Use> uses);
   // The returned span stays valid when other profiles are interned.
   std::span<const Use> UsesOf(Profile profile) const { return uses_[profile]; }
@@ -34,8 +35,8 @@ class ConcurrentSets {
   Set With(Set set, Profile profile) { return Step(set, profile, true); }
   // Requires that the set contains the profile.
   Set Without(Set set, Profile profile) { return Step(set, profile, false); }
-  // The rate of the set's operations with this profile, in units of 2^-38. Requires that the set
-  // contains the profile.
+  // Returns the rate of the set's operations with this profile, in units of 2^-38. Requires that
+  // the set contains the profile.
   std::uint64_t RateOf(Set set, Profile profile) const {
     const Member* member = members_.data() + first_member_[set];
     while (member->profile != profile) ++member;
@@ -53,7 +54,7 @@ class ConcurrentSets {
     Profile profile = 0;
     std::uint64_t rate = 0;
   };
-  // The set that results when an operation starts or finishes.
+  // The transition from one set to another when an operation starts or finishes.
   struct Edge {
     std::uint64_t key = 0;  // 0: none
     Set to = 0;

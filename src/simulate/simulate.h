@@ -82,8 +82,8 @@ struct Options {
   bool run_ahead = true;
 };
 
-// All steps after `step` repeat it: the times of their operations and waits, relative to the end of
-// their step, are the same.
+// States that all steps after `step` repeat it: the times of their operations and waits, relative
+// to the end of each step, are the same.
 struct Repetition {
   int step = 0;
   Time start;  // start of the step's interval: the end of the previous step or of the prologue
@@ -98,8 +98,8 @@ struct Repetition {
 // step are then ignored.
 struct HostInfluence {
   Time held_up_by_issue;  // last time at which an operation on the device waited for its issue
-  // The last time at which the host waited because a stream's queue was full, which it checks
-  // before each block of launches (compiled_program.h).
+  // The last time at which the host waited because a stream's queue was full. The host checks the
+  // queue before each block of launches (compiled_program.h).
   Time waited_for_room;
 };
 
@@ -133,7 +133,7 @@ class Simulator {
   Simulator(Simulator&&) noexcept;
   Simulator& operator=(Simulator&&) noexcept;
 
-  // The timelines stay valid until the next run.
+  // Runs the classes. The returned timelines stay valid until the next run.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
   // Repeats the last run with the same classes. Programs and prices must be unchanged. The set of
@@ -141,9 +141,9 @@ class Simulator {
   tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
   // Moves out the timelines of the last run.
   std::vector<program::Timeline> Take();
-  // How the last run ended early; null if the run did not end early.
+  // Tells how the last run ended early; null if the run did not end early.
   const Repetition* repetition() const;
-  // How the host influenced a class in the last run.
+  // Tells how the host influenced a class in the last run.
   HostInfluence host_influence(std::size_t rank_class) const;
 
  private:

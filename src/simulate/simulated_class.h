@@ -29,13 +29,13 @@ namespace stepcast::simulate {
 // items of the earlier instructions. On streams with messages, only the items that others need are
 // included, because messages issued early wait there for their peers.
 
-// The position at which a class starts its first step.
+// The position at which a class starts its first step if the step starts late.
 struct StepPosition {
   std::vector<std::uint32_t> items;        // by stream: the first unfinished item
   std::vector<std::uint32_t> collectives;  // by communicator: number finished in the step
   std::vector<std::uint32_t> messages;     // by endpoint: number finished in the step
-  // The host issues the first unfinished instruction in this span of the step, `issued` after the
-  // beginning of the span.
+  // The host issues the first unfinished instruction in this span of the step, at `issued` after
+  // the beginning of the span.
   std::uint32_t span = 0;
   Time issued;
 };
@@ -97,15 +97,17 @@ class SimulatedClass {
     std::uint32_t next_waiting = kNone;  // next stream that waits for the same record
   };
 
-  // `index`: of the class in the run. `first_activity`: index of the class's first operation in the
-  // joint solver. `rendezvous`: by communicator. `late_start`: where the first step starts; null:
-  // the run starts with the prologue.
+  // Prepares the class for a run. `index`: the class's index in the run. `first_activity`: the
+  // index of the class's first operation in the joint solver. `rendezvous`: the rendezvous of each
+  // communicator. `late_start`: where the first step starts; null: the run starts with the
+  // prologue.
   void Reset(const RankClass& rank_class, std::uint32_t index, const CompiledProgram& compiled,
              ConcurrentSets& sets, const Options& options, std::uint32_t first_activity,
              std::span<const std::uint32_t> rendezvous, const StepPosition* late_start,
              OtherClasses& other_classes, program::Timeline& timeline);
 
-  // The time of the class's next event, if no other class acts before. Max: no event.
+  // Returns the time of the class's next event if no other class acts before; Time::Max() if there
+  // is no event.
   Time next() const;
   Time now() const { return now_; }
   // See HostInfluence.
@@ -116,7 +118,7 @@ class SimulatedClass {
   // event.
   Time Run(Time at, Time until);
 
-  // For the collective or exchange that the class has reached on a communicator.
+  // Begin and end the collective or exchange that the class has reached on a communicator.
   void BeginCollective(std::uint32_t communicator, Time now);  // the operation starts
   void EndCollective(std::uint32_t communicator, Time now);
   // Join moves the class's operations into the joint solver when a collective with other classes
@@ -174,7 +176,7 @@ class SimulatedClass {
     return compiled_->items[streams_[communicators_[communicator].arrived].item];
   }
 
-  // The state at `now`, after `ended` passes.
+  // The state of a class when `ended` passes have ended, relative to the time `now`.
   struct State {
     std::vector<std::int64_t> device;  // everything that determines the future, except the host
     std::vector<std::int64_t> host;
@@ -196,7 +198,7 @@ class SimulatedClass {
  private:
   using SharedWork = engine::SharedResources::Work;
 
-  // What happens at next_[runner], called `next` below.
+  // The kind of event at next_[runner], which is called `next` below.
   enum class Activity : std::uint8_t {
     kNone,
     kAwaitsIssue,  // a stream: the host issues the next item at `next`
@@ -220,7 +222,7 @@ class SimulatedClass {
     Time reached_at;                // time last reached
   };
   // A cached result for an operation that joins the sharing set. Layers repeat, so the same sets
-  // do.
+  // occur repeatedly.
   struct Beside {
     ConcurrentSets::Set others = kNone;
     ConcurrentSets::Set set = ConcurrentSets::kEmpty;  // the set including it
@@ -243,7 +245,7 @@ class SimulatedClass {
   void Yield() { until_ = std::min(until_, now_); }
 
   // The host is advanced only as far as a stream needs it. A span's beginning depends only on
-  // records, and a record is reached again only after the host has passed the wait for it.
+  // records, and a record is reached again only after the host has passed the wait for that record.
   bool KnowsSpan(std::uint32_t span) { return span < span_begins_.size() || ReachSpan(span); }
   bool ReachSpan(std::uint32_t span);
   std::uint32_t SpanOf(const Item& item, std::uint32_t pass) const {
@@ -319,7 +321,7 @@ class SimulatedClass {
     const SharedWork done = engine::SharedResources::Done(now - work.since, work.rate);
     return work.left - std::min(done, work.left);
   }
-  // The result for an operation of this cost that joins the present sharing set.
+  // Returns the result for an operation of this cost that joins the present sharing set.
   const Beside& BesideSharers(std::uint32_t cost) {
     const Beside& known = beside_[cost];
     return known.others == set_ ? known : PutBesideSharers(cost);
@@ -383,8 +385,8 @@ class SimulatedClass {
   Time prologue_end_;
   Time held_up_by_issue_;
   HostInfluence host_influence_;
-  // By pass: the first event, after the examined part, for which the host waited; kNone if none
-  // yet.
+  // The first event after the examined part for which the host waited, by pass; kNone if there is
+  // none yet.
   std::vector<Index> set_back_;
 };
 

@@ -26,7 +26,8 @@ namespace stepcast::simulate {
 
 class Simulation final : public OtherClasses {
  public:
-  // One timeline per class, valid until the next run or until taken.
+  // Runs the classes and returns one timeline for each. The timelines are valid until the next run
+  // or until taken.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
   // See Simulator.
@@ -75,14 +76,15 @@ class Simulation final : public OtherClasses {
     std::uint32_t partner = kNone;
     bool mutual = false;  // the partner's partner is this endpoint
     int peer = 0;         // global rank
-    // Endpoints that have this one as partner, except a mutual one. They stand for other ranks.
+    // Endpoints that have this endpoint as their partner, except a mutual partner. They stand for
+    // other ranks.
     std::vector<std::uint32_t> followers;
     std::uint32_t reached = 0;           // number of messages
     std::vector<Time> reached_at;        // if there are followers
     std::vector<std::uint32_t> waiting;  // places of messages whose partner has not been reached
                                          // yet
   };
-  // A class's communicator and its present exchange.
+  // The state of a class's communicator and of its present exchange.
   struct ExchangeState {
     std::uint32_t first_place = 0;
     Time arrival{};
@@ -98,8 +100,9 @@ class Simulation final : public OtherClasses {
     std::uint32_t mismatched = kNone;  // place of the other end, if the two ends disagree
   };
 
-  // Joint operations of several classes. First the current collective of each rendezvous; then the
-  // messages between two classes, by the place of the sender.
+  // The stage of a joint operation of several classes. The joint operations are first the current
+  // collective of each rendezvous, then the messages between two classes, by the place of the
+  // sender.
   enum class Stage : std::uint8_t { kArriving, kComplete, kLatency, kShares, kFixed };
   struct Part {
     std::uint32_t rank_class = 0;
@@ -112,12 +115,13 @@ class Simulation final : public OtherClasses {
     std::vector<Part> parts;          // in flight: the participants
     std::vector<std::uint32_t> ends;  // of a message: one or two places
     std::vector<engine::SharedResources::Use> uses;
-    // If messages are simulated one by one: their numbers in the traffic, ascending.
+    // The numbers in the traffic of all calls that this joint operation may make, ascending; used
+    // if messages are simulated one by one.
     std::vector<std::uint32_t> calls;
     // The number of unfinished parts of the current call: its work and its messages.
     std::uint32_t open = 0;
   };
-  // Everything that determines the future, at the end of a pass.
+  // The state of the simulation at the end of a pass: everything that determines the future.
   struct State {
     std::uint32_t ended = 0;  // number of passes ended; 0: the state is invalid
     Time time;
@@ -140,7 +144,7 @@ class Simulation final : public OtherClasses {
   void QueueClass(std::uint32_t c, Time next);
   void RunDetached();
   void OnClass(std::uint32_t c);
-  // The time of the next event, limited by the end of a watched pass.
+  // Returns the time of the next event, or of the end of a watched pass if that is earlier.
   Time NextEvent();
   bool Held(const SimulatedClass& rank_class) const {
     return watch_passes_ && rank_class.ended() > watched_;
@@ -188,13 +192,13 @@ class Simulation final : public OtherClasses {
   void ExplainExchange(const SimulatedClass& run, std::uint32_t communicator,
                        const std::string& subject, Deadlock& deadlock) const;
 
-  // The number that the traffic gives to the collective that the member has reached.
+  // Returns the number in the traffic of the collective that the member has reached.
   std::uint32_t TrafficNumberOf(const Member& member) const;
   void SendMessages(std::uint32_t joint, std::uint32_t number);
   void AwaitMessages();
   void OnMessages();
 
-  // Finds where each class starts late. Returns false if nothing is left of the step in some class.
+  // Finds the late start of each class. Returns false if no part of the step remains in some class.
   bool FindLateStart();
   void ReachLateStart();  // through messages
 
@@ -215,8 +219,8 @@ class Simulation final : public OtherClasses {
   Time now_;
 
   ConcurrentSets sets_;
-  // One for all classes with the same program and prices, so that hundreds of ranks share the
-  // cached data.
+  // One compiled program for all classes with the same program and prices, so that hundreds of
+  // ranks share the cached data.
   std::deque<CompiledProgram> compiled_;
   BuildRoom build_room_;
   bool compiled_host_ = false;              // includes host items, to be recorded

@@ -21,8 +21,8 @@ struct Comparison {
   forecast::Forecast of_a, of_b;
 };
 
-// Errors: the mistakes of both plans, with duplicates removed. Mistakes in settings of only one
-// plan are located at "--set-a KEY=VALUE" or "--set-b KEY=VALUE".
+// Loads and forecasts both plans. Errors: the mistakes of both plans, with duplicates removed.
+// Mistakes in settings of only one plan are located at "--set-a KEY=VALUE" or "--set-b KEY=VALUE".
 Result<Comparison> Compare(const ComparisonQuestion& question);
 
 }  // namespace stepcast::study

@@ -7,7 +7,8 @@
 
 namespace stepcast::study {
 
-// Why there is no answer: either mistakes in the input, or a sentence that says what failed.
+// The reason why there is no answer: either mistakes in the input, or a sentence that says what
+// failed.
 struct Failure {
   Diagnostics mistakes;
   std::string reason;

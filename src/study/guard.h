@@ -8,7 +8,7 @@
 #include "src/forecast/values.h"
 #include "src/report/answers.h"
 
-// What must not get worse from one plan to another: `compare --fail-if`.
+// The figures that must not get worse from one plan to another (`compare --fail-if`).
 namespace stepcast::study {
 
 enum class GuardedFigure : std::uint8_t {
@@ -19,7 +19,8 @@ enum class GuardedFigure : std::uint8_t {
   kExposed,          // "exposed_communication"
 };
 
-// "step_time>+2%": fails if the change from A to B is above the limit; with '<', if it is below.
+// A condition such as "step_time>+2%". It fails if the change from A to B is above the limit; with
+// '<', if the change is below.
 struct Guard {
   std::string text;
   GuardedFigure figure = GuardedFigure::kStepTime;
@@ -28,7 +29,7 @@ struct Guard {
   double limit = 0;
 };
 
-// What cannot be read goes to `faults`, located at "--fail-if TEXT".
+// Parses conditions. Mistakes go to `faults`, located at "--fail-if TEXT".
 std::vector<Guard> ReadGuards(const std::vector<std::string>& texts, Diagnostics& faults);
 
 report::GuardVerdict VerdictOf(const Guard& guard, const forecast::Forecast& a,

@@ -12,17 +12,18 @@
 
 namespace stepcast::study {
 
-// What could make a step take as long as it was measured: settings that runs often have otherwise
-// than the scenario says, each tried by a forecast of its own, and resources that are slower than
-// described. `file` and `set` are what `scenario` was loaded from, `forecast` is its own.
+// Explains a measured step time. Tries settings that often differ from the scenario in real runs,
+// each with a forecast of its own, and finds resources that may be slower than described. `file`
+// and `set`: the file and settings from which `scenario` was loaded. `forecast`: the forecast of
+// `scenario`.
 Result<report::MeasuredStep> ExplainMeasured(const std::string& file,
                                              const std::vector<std::string>& set,
                                              const scenario::Scenario& scenario,
                                              const forecast::Forecast& forecast, Time measured,
                                              scenario::InputCache& cache);
 
-// The same for a step in a trace, or in a folder with one for each rank (traced_steps.h), and where
-// its time differs from the forecast's.
+// Like ExplainMeasured, for a step in a trace, or in a folder with one trace for each rank
+// (traced_steps.h). Also finds where the step's time differs from the forecast's.
 Result<report::MeasuredStep> ExplainTraced(const std::string& traces, const std::string& file,
                                            const std::vector<std::string>& set,
                                            const scenario::Scenario& scenario,

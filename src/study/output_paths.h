@@ -6,8 +6,8 @@
 
 #include "src/base/diagnostic.h"
 
-// Checks a command's output files against its inputs: a mistyped completion in the shell must not
-// replace a scenario by a page.
+// Checks a command's output files against its inputs, so that a mistyped completion in the shell
+// does not replace a scenario by a page.
 namespace stepcast::study {
 
 struct NamedPath {
@@ -15,13 +15,13 @@ struct NamedPath {
   std::string path;
 };
 
-// Reports outputs that are an input or another output, also under another name of the file.
+// Reports outputs that are also an input or another output, even if the file has another name.
 Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
                              const std::vector<NamedPath>& outputs);
 
-// A mistake if the file at `path`, or one below the folder, was read on this thread since its
-// FilesRead (base/files.h) was made. The files that a scenario names are known only after it is
-// loaded.
+// Returns a mistake if the file at `path`, or a file below the folder, was read on this thread
+// since the thread's FilesRead (base/files.h) was made. The files that a scenario names are known
+// only after the scenario is loaded.
 std::optional<Diagnostic> ReplacesInput(const std::string& path);
 std::optional<Diagnostic> ReplacesInputIn(const std::string& folder);
 

@@ -18,20 +18,22 @@ struct PlanBase {
   std::vector<std::string> set;
   // Default values for keys missing in the scenario: "training.precision=bf16".
   std::vector<std::string> assumed;
-  // Why the written plan is illegal, a sentence each. The refused settings are left out of
-  // `scenario`.
+  // The reasons why the written plan is illegal, one sentence each. The rejected settings are
+  // omitted from `scenario`.
   std::vector<std::string> refused;
 
   // Whether the scenario is unchanged, so that its plan is in the space.
   bool as_written() const { return assumed.empty() && refused.empty(); }
 };
 
-// Errors: those of the scenario outside its plan, and rules that no change of the plan satisfies.
+// Loads the scenario. Errors: those of the scenario outside its plan, and rules that no change of
+// the plan satisfies.
 Result<PlanBase> LoadPlanBase(const std::string& scenario, const std::vector<std::string>& set,
                               scenario::InputCache& cache);
 
-// The keys whose values `framework` refuses at a ZeRO stage, although the base's framework takes
-// them: "experts.dispatcher". Both are asked without parallelism. `variants` reads the base's file.
+// Returns the keys whose values `framework` rejects at a ZeRO stage, although the base's framework
+// accepts them, such as "experts.dispatcher". Both frameworks are checked without parallelism.
+// `variants` reads the base's file.
 std::vector<std::string> RefusedBy(plan::Framework framework, int zero_stage,
                                    const scenario::Scenario& base, scenario::Variants& variants);
 

@@ -12,21 +12,21 @@
 #include "src/planner/search.h"
 #include "src/study/plan_question.h"
 
-// Reads the texts of a PlanQuestion. Appends mistakes to `faults`, located at "--target VALUE" and
+// Parses the texts of a PlanQuestion. Appends mistakes to `faults`, located at "--target VALUE" and
 // so on.
 namespace stepcast::study {
 
-// The Pareto front needs a forecast of most plans that need less memory than the best one, and the
-// sensitivity some twenty more forecasts. In larger spaces than this they are computed only on
-// request.
+// The maximum number of plans for which the Pareto front and the sensitivity are computed by
+// default. The front needs a forecast of most plans that need less memory than the best plan, and
+// the sensitivity needs some twenty more forecasts.
 inline constexpr std::int64_t kMostPlansWithAll = 20'000;
 
 planner::Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults);
-// An empty `text` means the scenario's own framework.
+// Parses the frameworks. An empty `text` means the scenario's own framework.
 std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics& faults);
-// "data,tensor"; empty: all.
+// Parses the kinds of parallelism, such as "data,tensor"; empty: all.
 std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostics& faults);
-// "10s", "2 min"; empty: none.
+// Parses a time limit such as "10s" or "2 min", and returns it in seconds; empty: none.
 std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults);
 
 // The value of --why.
@@ -36,7 +36,8 @@ struct Why {
   // The settings ("parallelism.tensor", ...) of the layout to rank, with their values.
   std::vector<std::pair<const planner::LayoutKey*, std::string>> layout;
 };
-// "5", "tensor=8"; empty or 0: nothing.
+// Parses --why: a number of runners-up such as "5", or a layout such as "tensor=8"; empty or 0:
+// nothing.
 Why ReadWhy(const std::string& text, Diagnostics& faults);
 
 }  // namespace stepcast::study

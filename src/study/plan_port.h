@@ -36,7 +36,7 @@ struct PlanPort {
 // original plan breaks there.
 Result<PlanPort> PortPlan(const PortQuestion& question);
 
-// Adds the forecasts of both plans. Errors: those of forecasts.
+// Forecasts both plans of a port. Errors: those of forecasts.
 Result<report::PortAnswer> ForecastPort(const PlanPort& port);
 
 }  // namespace stepcast::study

@@ -121,7 +121,7 @@ class PlanSearch::Impl {
   std::vector<planner::StoreFact> Facts(const std::string& code) const {
     return RunFacts("plan", code, question_.scenario, set_, files_);
   }
-  // Text that must be equal on all ranks, since they refer to plans by number.
+  // Returns a text that must be equal on all ranks, because ranks refer to plans by number.
   std::string Fingerprint(const std::string& code) const {
     std::string text = ToText(Facts(code));
     for (const planner::PlanPart& part : space_->parts()) {

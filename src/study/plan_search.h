@@ -18,8 +18,8 @@
 
 namespace stepcast::study {
 
-// A search of the plans around a scenario. Call Prepare first. Then any number of threads may call
-// Work, and one may call Run.
+// A search for plans around a scenario. Call Prepare first. Then any number of threads may call
+// Work, and one thread may call Run.
 class PlanSearch {
  public:
   explicit PlanSearch(PlanQuestion question);
@@ -28,26 +28,27 @@ class PlanSearch {
   // Reads the input that all plans share. Fails only on mistakes that every plan in the space would
   // have.
   Result<void> Prepare();
-  // The inputs of bounds and forecasts, apart from the settings of plans. They include neither the
-  // goal nor the set of plans. `code`: a digest of the program.
+  // Returns the inputs of bounds and forecasts, apart from the settings of plans. They include
+  // neither the goal nor the set of plans. `code`: a digest of the program.
   std::vector<planner::StoreFact> Facts(const std::string& code) const;
-  // Text that must be equal on all ranks, since they refer to plans by number.
+  // Returns a text that must be equal on all ranks, because ranks refer to plans by number.
   std::string Fingerprint(const std::string& code) const;
-  // Processes one item of the pool.
+  // Processes one work item of the pool and returns its result.
   std::string Work(const std::string& item) const;
 
   // Runs the search. The answer refers to this object. `store` may be null.
   Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store);
 
-  // A request to this flag, from any thread or signal handler, ends Run with the results so far.
+  // The flag that stops the search. A request to this flag, from any thread or signal handler, ends
+  // Run with the results so far.
   StopFlag& stop();
   // The number of plans; plans are numbered from 0.
   std::int64_t plans() const;
   // The scenario around which plans are searched.
   const scenario::Scenario& base() const;
-  // The resolved scenario of a plan.
+  // Returns the resolved scenario of a plan.
   Result<scenario::Scenario> ScenarioOf(std::int64_t plan);
-  // The plan's settings that differ from their defaults.
+  // Returns the plan's settings that differ from their defaults, as text.
   std::string NameOf(std::int64_t plan) const;
 
  private:

@@ -8,15 +8,16 @@
 
 namespace stepcast::study {
 
-// The inputs of all results of a command, for stores and for agreement between ranks. They are the
-// command, a digest of this build's code, the --set options, and the input files (base/files.h).
-// Files in the data root have their names within it. A scenario without a file is an input itself.
+// Returns the inputs on which all results of a command depend, for stores and for agreement between
+// ranks. They are the command, a digest of this build's code, the --set options, and the input
+// files (base/files.h). Files in the data root have their names within it. A scenario without a
+// file is an input itself.
 std::vector<planner::StoreFact> RunFacts(const std::string& command, const std::string& code,
                                          const std::string& scenario,
                                          const std::vector<std::string>& set,
                                          const std::map<std::string, std::string>& files);
 
-// The facts as one text, for comparison.
+// Returns the facts as one text, for comparison.
 std::string ToText(const std::vector<planner::StoreFact>& facts);
 
 }  // namespace stepcast::study

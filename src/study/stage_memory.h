@@ -21,14 +21,15 @@ struct MemoryQuestion {
 struct StagesMemory {
   scenario::Scenario scenario;
   report::MemoryReport report;
-  // The memory at the scenario's own stage. With `max_micro_batch`, it is that of the largest
-  // micro-batch that fits there, or of one sequence if none fits. It decides whether the answer is
-  // "fits".
+  // The memory at the scenario's own stage, which decides whether the answer is "fits". With
+  // `max_micro_batch`, it is the memory of the largest micro-batch that fits at that stage, or of
+  // one sequence if none fits.
   forecast::MemoryForecast own;
   std::optional<report::Fitting> fitting{};  // what makes it fit, if it does not; without a command
 };
 
-// Further error: command.no-micro-batch, for layer lists with `max_micro_batch`.
+// Forecasts the memory at each stage. Errors: those of forecasts; command.no-micro-batch for layer
+// lists with `max_micro_batch`.
 Result<StagesMemory> MemoryOfStages(const MemoryQuestion& question);
 
 }  // namespace stepcast::study

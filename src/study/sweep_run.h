@@ -29,10 +29,11 @@ struct SweepQuestion {
   std::vector<std::string> set;   // "KEY=VALUE"
   std::vector<std::string> vary;  // "KEY=V1,V2,...", ranges, "KEY=all"
   TrainingQuestion training;
-  // The question as a command without `vary`, for hints; without words: no command asks it.
+  // The question as a command without `vary`, for hints. It has no words if no command asks the
+  // question.
   report::CommandWords command;
-  // Receives the numbers of finished rows, of those from the store, and of all rows. It is called
-  // from several threads, one at a time. May be empty.
+  // Receives the number of finished rows, the number of these that came from the store, and the
+  // number of all rows. Called from several threads, but never from two at once. May be empty.
   std::function<void(std::int64_t done, std::int64_t known, std::int64_t rows)> progress;
 };
 
@@ -47,19 +48,20 @@ class SweepRun {
   explicit SweepRun(SweepQuestion question);
 
   // Reads the input that all rows share. Fails only on mistakes that every combination has: an
-  // unreadable file, an unknown key, or a key that the framework does not have.
+  // unreadable file, an unknown key, or a key that the framework does not support.
   Result<void> Prepare();
-  // The inputs of the results, apart from the settings of rows. `code`: a digest of the program.
+  // Returns the inputs of the results, apart from the settings of rows. `code`: a digest of the
+  // program.
   std::vector<planner::StoreFact> Facts(const std::string& code) const;
   planner::SweepRow Row(const planner::Settings& settings);
-  // Forecasts a row's settings, with all records.
+  // Forecasts the settings of one row, with all records.
   Result<forecast::Run> Simulate(const planner::Settings& settings);
 
-  // forecast::UnknownHostOf for a row that can be forecast.
+  // Returns forecast::UnknownHostOf for a row that can be forecast.
   std::optional<forecast::UnknownHost> UnknownHostOf(const planner::Settings& settings);
 
-  // The rows, in the grid's order. Combinations that are illegal by themselves are rows; a mistake
-  // that exists without `vary` too is an error. `store` may be null.
+  // Forecasts the rows, in the grid's order. Combinations that are illegal by themselves are rows;
+  // a mistake that also exists without `vary` is an error. `store` may be null.
   Answer<planner::SweepResult> Run(planner::WorkerPool& pool, planner::ResultStore* store);
 
   const planner::SweepGrid& grid() const { return *grid_; }
@@ -68,7 +70,7 @@ class SweepRun {
   const scenario::Scenario* first() const { return *first_ ? &**first_ : nullptr; }
 
  private:
-  // State that a thread keeps from row to row.
+  // The state that a thread keeps from row to row.
   struct Worker {
     Worker(const SweepQuestion& question, scenario::InputCache& cache)
         : variants(question.scenario, question.set, cache) {}
@@ -79,8 +81,8 @@ class SweepRun {
     std::optional<planner::SweepRow> last;  // the previous row
   };
 
-  // In sweeps of at most this many rows, each row has its exposed communication, for which
-  // recording takes half as long again.
+  // The maximum number of rows for which each row includes its exposed communication. Recording it
+  // makes a forecast take half as long again.
   static constexpr std::int64_t kMostWithTimes = 1000;
 
   planner::SweepRow Forecast(const planner::Settings& settings);

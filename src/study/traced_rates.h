@@ -8,18 +8,19 @@
 #include "src/scenario/scenario.h"
 #include "src/study/traced_steps.h"
 
-// Learns rates from a traced step. The kernels of a kind take a factor longer than forecast; so the
-// rates of that kind are that factor lower. Collectives become tables of their traced times.
+// Learns rates from a traced step. If kernels of a kind take a factor longer than forecast, the
+// rates of that kind become lower by that factor. Collectives become tables of their traced times.
 namespace stepcast::study {
 
 struct TracedRates {
   report::LearnedRates report;
-  // The sections of the scenario's profile that were learned, and its name and provenance: kernels
+  // The sections of the scenario's profile that were learned, with its name and provenance: kernels
   // with the libraries of the scenario's torch, host costs and collectives.
   calibration::Calibration sections;
 };
 
-// `run` is the forecast of the scenario, `source` what `traced` was read from.
+// Learns the rates. `run`: the forecast of the scenario. `source`: the file or folder from which
+// `traced` was read.
 TracedRates LearnRates(const scenario::Scenario& scenario, const forecast::Run& run,
                        const std::string& source, TracedSteps traced);
 

@@ -12,7 +12,7 @@ namespace stepcast::study {
 
 // One step of each traced rank.
 struct TracedSteps {
-  std::int64_t number = 0;  // of ProfilerStep#
+  std::int64_t number = 0;                // of ProfilerStep#
   std::vector<validate::RankStep> ranks;  // by rank, at least one
   std::vector<std::string> notes;         // what is missing in the traces
 };
@@ -26,7 +26,8 @@ struct TracedSteps {
 // traced.other-model, traced.no-common-step.
 Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run& run, int devices);
 
-// The activity of a PyTorch kernel, by its name: "ampere_bf16_s16816gemm_bf16_128x128" is a product.
+// Returns the activity of a PyTorch kernel, by its name: "ampere_bf16_s16816gemm_bf16_128x128" is a
+// product.
 validate::Activity ActivityOf(std::string_view kernel);
 
 }  // namespace stepcast::study

@@ -11,7 +11,7 @@ namespace stepcast::forecast {
 struct TrainingTarget;
 }
 
-// The description of a training, as text.
+// The description of a training by its user, as text.
 namespace stepcast::study {
 
 struct TrainingQuestion {
@@ -21,23 +21,24 @@ struct TrainingQuestion {
   std::string availability;  // "0.9", "90%"; empty: not given
 
   void Describe(Question& question) {
-    question.Option("--tokens", &tokens, "N", "Number of training tokens: 15T, 300B, 300e9");
+    question.Option("--tokens", &tokens, "N", "Number of tokens of the training: 15T, 300B, 300e9");
     question.Option("--deadline", &deadline, "TIME",
-                    "Longest duration of the training: '30 d', "
-                    "'12 h'");
-    question.Option("--price", &price, "MONEY", "Price of a GPU hour: 2.5, '$2.5'");
+                    "Longest duration of the training: '30 d', '12 h'");
+    question.Option("--price", &price, "MONEY", "Price of one GPU for one hour: 2.5, '$2.5'");
     question.Option("--availability", &availability, "PART",
-                    "Fraction of the time in which the GPUs train: 0.9, 90% (1; the output states "
-                    "this assumption)");
+                    "Fraction of the time in which the GPUs train: 0.9, 90% (default: 100%, with a "
+                    "note)");
   }
 };
 
-// Appends mistakes to `faults`, located at "--deadline VALUE" and so on.
+// Parses the description. Appends mistakes to `faults`, located at "--deadline VALUE" and so on.
 forecast::TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& faults);
 
-// Parses "10s", "2 min", "12 h" or "30 d", in seconds; must be positive.
+// Parses a positive time such as "10s", "2 min", "12 h" or "30 d", and returns it in seconds; none
+// if the text is invalid.
 std::optional<double> LongTime(std::string_view text);
-// Parses a positive number, "300e9", without units or separators.
+// Parses a positive number such as "300e9", without units or separators; none if the text is
+// invalid.
 std::optional<double> PositiveNumber(std::string_view text);
 
 Diagnostic WrongOption(const char* option, const std::string& value, std::string message,

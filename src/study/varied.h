@@ -14,18 +14,19 @@ namespace stepcast::study {
 
 class Varied {
  public:
-  // The scenario and its overrides that do not vary. All must outlive the object.
+  // `scenario` and `set` are the scenario and its overrides that do not vary. All arguments must
+  // outlive the object.
   Varied(const std::string& scenario, const std::vector<std::string>& set,
          scenario::InputCache& cache)
       : scenario_(scenario), set_(set), cache_(cache) {}
 
   // Parses "KEY=VALUES"; KEY=all means every value of the key.
   Result<planner::SweepAxis> ReadAxis(const std::string& text);
-  // The key's value in the scenario with its overrides; nothing if it has none.
+  // Returns the key's value in the scenario with its overrides; none if the key has no value.
   std::optional<std::string> ValueOf(const std::string& key);
-  // Mistakes in values that no combination can make legal: misspelled keys and words, invalid
-  // numbers or units, numbers out of range, missing files. Rules between keys are not checked. Of
-  // very long lists only the first and last values are checked.
+  // Returns mistakes in values that no combination can make legal: misspelled keys and words,
+  // invalid numbers or units, numbers out of range, missing files. Rules between keys are not
+  // checked. Of very long lists only the first and last values are checked.
   Diagnostics WrongValues(const std::vector<planner::SweepAxis>& axes);
 
  private:

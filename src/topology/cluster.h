@@ -12,27 +12,27 @@
 
 namespace stepcast::topology {
 
-// Slowdown from hash collisions: a hash distributes connections over the uplinks of leaves
-// (RouteChoice::kEcmp). Several connections may share one uplink while others stay empty, and a
-// ring runs at the rate of its slowest connection. With a hash that distinguishes more queue pairs,
-// Meta's all-reduces became up to 40 % faster (Gangidi et al. 2024, "RDMA over Ethernet for
+// Computes the slowdown from hash collisions. A hash distributes connections over the uplinks of
+// leaves (RouteChoice::kEcmp). Several connections may share one uplink while others stay empty,
+// and a ring runs at the rate of its slowest connection. With a hash that distinguishes more queue
+// pairs, Meta's all-reduces became up to 40 % faster (Gangidi et al. 2024, "RDMA over Ethernet for
 // Distributed AI Training at Meta Scale"). ByteDance gives each uplink twice the rate of a
 // downlink, so that two connections may share an uplink (Jiang et al. 2024, MegaScale, arXiv
 // 2402.15627).
 
-// Identical leaf switches, and one direction of their uplinks.
+// A number of identical leaf switches, and one direction of their uplinks.
 struct HashedLeaves {
   std::int64_t leaves = 0;
   std::int64_t connections = 0;  // number that leave each leaf at the same time
 };
 
-// Expected duration of a transfer that waits for its slowest connection, relative to a transfer
-// without collisions: E[max(1, m part)]. Here m is the largest number of connections on any uplink
-// of any leaf, and `part` is the fraction of an uplink's bandwidth that a single connection uses.
-// Each connection uses each of the leaf's `uplinks` with the same probability. Exact up to 4096
-// connections x uplinks per leaf. Beyond that, the counts on different uplinks are treated as
-// independent: up to 1.5 % too low for one leaf and 0.1 % for sixteen (128 connections over 16 and
-// 32 uplinks, 64 over 64). Requires uplinks >= 1 and part > 0.
+// Returns the expected duration of a transfer that waits for its slowest connection, relative to a
+// transfer without collisions: E[max(1, m part)]. Here m is the largest number of connections on
+// any uplink of any leaf, and `part` is the fraction of an uplink's bandwidth that a single
+// connection uses. Each connection uses each of the leaf's `uplinks` with the same probability.
+// Exact up to 4096 connections x uplinks per leaf. Beyond that, the counts on different uplinks are
+// treated as independent: up to 1.5 % too low for one leaf and 0.1 % for sixteen (128 connections
+// over 16 and 32 uplinks, 64 over 64). Requires uplinks >= 1 and part > 0.
 double ExpectedSlowdown(std::span<const HashedLeaves> leaves, std::int64_t uplinks, double part);
 
 // The hardware of a job: nodes of one type joined by a fabric, and the ranks placed on them. Rank r
@@ -44,12 +44,12 @@ class Cluster {
  public:
   class Implementation;  // cluster.cc
 
-  // `nodes` nodes of one type, connected by `fabric`; a single node needs no fabric. Ranks use the
-  // first `gpus_per_node` GPUs of each node, by default all. The description must have no faults
-  // (faults.h).
+  // Describes a cluster of `nodes` nodes of one type, connected by `fabric`; a single node needs no
+  // fabric. Ranks use the first `gpus_per_node` GPUs of each node, by default all. The description
+  // must have no faults (faults.h).
   Cluster(NodeType node_type, std::optional<Fabric> fabric, int nodes,
           std::optional<int> gpus_per_node = std::nullopt);
-  // `devices` devices, each a node by itself, behind one non-blocking switch.
+  // Describes a flat cluster: its devices are nodes by themselves, behind one non-blocking switch.
   explicit Cluster(FlatCluster flat);
   ~Cluster();
   Cluster(Cluster&&) noexcept;
@@ -62,8 +62,8 @@ class Cluster {
   const std::string& gpu() const;  // the GPU type's name; empty on a flat cluster without one
   Bytes device_memory() const;
 
-  // The description. node_type() and fabric() return null on a flat cluster; flat_cluster() returns
-  // null on any other cluster.
+  // The description of the cluster. node_type() and fabric() return null on a flat cluster;
+  // flat_cluster() returns null on any other cluster.
   const NodeType* node_type() const;
   double host_speed() const;     // NodeType::host_speed; 1 on a flat cluster
   const Fabric* fabric() const;  // also null for a single node

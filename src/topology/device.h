@@ -12,7 +12,7 @@
 
 namespace stepcast::topology {
 
-// Data sheet of a GPU: peak values, not achieved ones (which are in calibration profiles). Read
+// The data sheet of a GPU: peak values, not achieved ones (which are in calibration profiles). Read
 // from topologies/gpus/*.yaml.
 struct Gpu {
   std::string name;  // "h100-sxm"; also names its default calibration profile
@@ -29,8 +29,8 @@ struct Gpu {
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
-// Kinds of devices in a cluster's graph. The kinds up to kNic belong to a node, the switches after
-// them to the fabric.
+// The kinds of devices in a cluster's graph. The kinds up to kNic belong to a node, the switches
+// after them to the fabric.
 enum class DeviceKind : std::uint8_t {
   kGpu,
   kNvSwitch,
@@ -49,7 +49,8 @@ constexpr bool Forwards(DeviceKind kind) {
   return kind != DeviceKind::kGpu && kind != DeviceKind::kNic;
 }
 
-// Name in topology files and output: gpu, nvswitch, pcie_switch, cpu, nic, leaf, spine.
+// Returns the kind's name in topology files and output: gpu, nvswitch, pcie_switch, cpu, nic, leaf,
+// spine.
 constexpr std::string_view Name(DeviceKind kind) {
   switch (kind) {
     case DeviceKind::kGpu:
@@ -70,7 +71,7 @@ constexpr std::string_view Name(DeviceKind kind) {
   return "";
 }
 
-// Name in topology files and output: nvlink, pcie, cpu-interconnect, network.
+// Returns the kind's name in topology files and output: nvlink, pcie, cpu-interconnect, network.
 constexpr std::string_view Name(LinkKind kind) {
   switch (kind) {
     case LinkKind::kNvLink:

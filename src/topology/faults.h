@@ -8,7 +8,7 @@
 
 namespace stepcast::topology {
 
-// One mistake in a description. `field` is the dotted path used in topology files
+// A mistake in a description. `field` is the dotted path used in topology files
 // ("node.links[3].bandwidth", "fabric.spines", "nodes").
 struct Fault {
   std::string field;
@@ -16,7 +16,7 @@ struct Fault {
   std::string hint;
 };
 
-// Limits that ensure that a graph can be built and its sums fit into 64 bits.
+// Limits of descriptions. They ensure that a graph can be built and its sums fit into 64 bits.
 inline constexpr int kMostNodeDevices = 1024;  // per kind and node
 inline constexpr int kMostNodeLinks = 20'000;  // linked pairs in a node
 inline constexpr int kMostParallelLinks = 1024;

@@ -8,7 +8,7 @@
 // Converts individual links, as detected on a machine, to the rules of a topology file.
 namespace stepcast::topology {
 
-// A pair of linked devices in a node, both directions.
+// A pair of linked devices in a node; the link has both directions.
 struct LinkedPair {
   LinkKind kind = LinkKind::kPcie;
   DeviceKind from_kind = DeviceKind::kGpu;

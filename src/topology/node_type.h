@@ -17,8 +17,8 @@
 
 namespace stepcast::topology {
 
-// Descriptions from which a cluster's graph is built: the contents of topologies/*.yaml as values.
-// faults.h checks descriptions and lists the possible faults.
+// Descriptions from which a cluster's graph is built. They are the contents of topologies/*.yaml as
+// values. faults.h checks descriptions and lists the possible faults.
 
 struct LinkSpec {
   Time latency;
@@ -26,7 +26,7 @@ struct LinkSpec {
   friend bool operator==(const LinkSpec&, const LinkSpec&) = default;
 };
 
-// Devices of one kind in a node: "nvswitch[0, 3]".
+// A set of devices of one kind in a node: "nvswitch[0, 3]".
 struct DeviceSet {
   DeviceKind kind = DeviceKind::kGpu;
   std::vector<int> indices;  // in the order written, without duplicates
@@ -35,15 +35,16 @@ struct DeviceSet {
 
 // How the devices of two sets are paired.
 enum class Join : std::uint8_t {
-  // The larger set is distributed evenly and in order over the smaller set: gpu[0..7] with
+  // Distributes the larger set evenly and in order over the smaller set: gpu[0..7] with
   // pcie_switch[0..3] puts GPUs 0 and 1 on switch 0. Sets of equal size are paired one to one.
   kInOrder,
-  // Each device of one set with each device of the other; within a single set, every pair once.
+  // Pairs each device of one set with each device of the other; within a single set, every pair
+  // once.
   kAllToAll,
 };
 const char* Name(Join join);  // "in-order", "all-to-all"
 
-// Identical links between devices of a node, in both directions.
+// A rule for identical links between devices of a node, in both directions.
 struct LinkRule {
   LinkKind kind = LinkKind::kNvLink;
   DeviceSet from;
@@ -54,8 +55,8 @@ struct LinkRule {
   friend bool operator==(const LinkRule&, const LinkRule&) = default;
 };
 
-// The pairs (index of a `from` device, index of a `to` device) that a rule links, in a fixed order.
-// A rule without faults has at least one pair.
+// Returns the pairs (index of a `from` device, index of a `to` device) that a rule links, in a
+// fixed order. A rule without faults has at least one pair.
 std::vector<std::pair<int, int>> PairsOf(const LinkRule& rule);
 
 // Processor families that NCCL distinguishes. They determine the bandwidth between two sockets and
@@ -71,7 +72,7 @@ enum class Processor : std::uint8_t {
 };
 const char* Name(Processor processor);  // "intel-skylake", "amd"
 
-// Resources of a node's host, to which GPU states can be offloaded.
+// The resources of a node's host, to which GPU states can be offloaded.
 struct Host {
   Bytes memory;
   Bandwidth memory_bandwidth;       // of all memory channels
@@ -89,7 +90,7 @@ struct NodeType {
   std::vector<LinkRule> links;
   Processor processor = Processor::kIntelSapphireRapids;
   std::optional<Host> host{};  // absent: nothing can be offloaded
-  // Speed of a host core when running a framework's code, relative to the reference host of
+  // The speed of a host core when it runs a framework's code, relative to the reference host of
   // published host costs (calibration::FrameworkCosts).
   double host_speed = 1;
 
@@ -100,7 +101,7 @@ struct NodeType {
 
 enum class FabricKind : std::uint8_t {
   kOneSwitch,  // every NIC on one non-blocking switch
-  // leaf i of a scalable unit connects NIC i of each of its nodes; spines connect leaves
+  // Leaf i of a scalable unit connects NIC i of each of its nodes; spines connect leaves.
   kRailOptimised,
   kFatTree,  // all NICs of a node on one leaf; spines connect leaves
 };
@@ -122,12 +123,13 @@ struct Routing {
 
 // TCP connections, which NCCL uses if there is no RDMA (Transport::kSockets).
 struct Sockets {
-  // Bandwidth of one connection. On AWS, a connection reaches 10 Gbit/s between instances of one
-  // cluster placement group and 5 Gbit/s otherwise ("Amazon EC2 instance network bandwidth",
+  // The bandwidth of one connection. On AWS, a connection reaches 10 Gbit/s between instances of
+  // one cluster placement group and 5 Gbit/s otherwise ("Amazon EC2 instance network bandwidth",
   // general knowledge).
   Bandwidth flow = Bandwidth::BytesPerSecond(1'250'000'000);
-  // Number of connections from a channel to its peer: NCCL_SOCKET_NTHREADS x NCCL_NSOCKS_PERTHREAD,
-  // by default 1 (16 on AWS, 4 on Google's gVNIC: src/transport/net_socket.cc of NVIDIA/nccl).
+  // The number of connections from a channel to its peer: NCCL_SOCKET_NTHREADS x
+  // NCCL_NSOCKS_PERTHREAD, by default 1 (16 on AWS, 4 on Google's gVNIC:
+  // src/transport/net_socket.cc of NVIDIA/nccl).
   int per_channel = 1;
   friend bool operator==(const Sockets&, const Sockets&) = default;
 };
@@ -144,11 +146,12 @@ struct Fabric {
   LinkSpec uplink;         // leaf to spine, each direction; fat-tree: see SetOversubscription
   bool sharp = false;      // the switches can reduce data in transit (SHARP)
   Routing routing{};
-  // Number of queue pairs between two NICs that exchange data; a hash routes each queue pair
+  // The number of queue pairs between two NICs that exchange data; a hash routes each queue pair
   // separately. NCCL uses every ring and tree twice (connect.cc, "Duplicate channels"), by default
   // with one queue pair for each (NCCL_IB_QPS_PER_CONNECTION = 1).
   int connections = 2;
-  // fat-tree, only for output: bandwidth below a leaf divided by bandwidth above it
+  // The bandwidth below a leaf divided by the bandwidth above it. Set for fat trees, and used only
+  // for output.
   double oversubscription = 1;
   friend bool operator==(const Fabric&, const Fabric&) = default;
 };
@@ -190,7 +193,7 @@ struct DeviceSetError {
 tl::expected<DeviceSet, DeviceSetError> ParseDeviceSet(
     std::string_view text, const std::array<int, kNodeDeviceKinds>& devices);
 
-// Text that parses back to the same set, with ranges merged: "gpu[0..7]".
+// Returns text that parses back to the same set, with ranges merged: "gpu[0..7]".
 std::string Format(const DeviceSet& set);
 
 }  // namespace stepcast::topology

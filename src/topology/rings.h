@@ -6,7 +6,8 @@
 #include "src/base/time.h"
 #include "src/topology/routes.h"
 
-// Rings over a node's links: the order of GPUs, the links on each hop, and the load on each link.
+// Finds rings over a node's links: the order of GPUs, the links on each hop, and the load on each
+// link.
 namespace stepcast::topology {
 
 // One closed ring over GPUs of a node.
@@ -31,30 +32,32 @@ struct NodeRings {
   std::vector<double> loads;  // [Link::id]: number of rings that use the link
 };
 
-// `gpus`: ascending, distinct, at least one, every pair connected.
+// Finds the rings among `gpus`, which are ascending, distinct, at least one, and connected pair by
+// pair.
 NodeRings BuildNodeRings(const NodeRoutes& routes, const std::vector<int>& gpus);
 
-// A node's part of the `channels` rings of a group that spans several nodes. Channel c enters and
-// leaves the node through NIC rails[c] (NCCL's rail-aligned rings, src/graph/connect.cc). It leaves
-// from the GPU that owns the NIC. If the owner's ring neighbor is as near to the NIC, the channel
-// enters by that neighbor. Otherwise it enters by the owner, and the ring's last GPU reaches the
-// NIC through the owner's memory if NVLink connects the two GPUs (NCCL's PXN, src/graph/paths.cc).
+// A node's part of the rings of a group that spans several nodes; each channel is one ring. Channel
+// c enters and leaves the node through NIC rails[c] (NCCL's rail-aligned rings,
+// src/graph/connect.cc). It leaves from the GPU that owns the NIC. If the owner's ring neighbor is
+// as near to the NIC, the channel enters by that neighbor. Otherwise it enters by the owner, and
+// the ring's last GPU reaches the NIC through the owner's memory if NVLink connects the two GPUs
+// (NCCL's PXN, src/graph/paths.cc).
 struct NodeTraffic {
   std::vector<int> rails;           // [channel]: NIC
   std::vector<Time> exit_latency;   // [channel]: last GPU to NIC
   std::vector<Time> entry_latency;  // [channel]: NIC to first GPU
-  // Bandwidth of one channel on its narrowest link, in bytes per second. Each link is divided among
-  // the channels that use it.
+  // The bandwidth of one channel on its narrowest link, in bytes per second. Each link is divided
+  // among the channels that use it.
   double intra_rate = 0;      // links between the node's GPUs; infinite for a single GPU
   double inter_rate = 0;      // links between GPUs and NICs, and the NICs' ports
   std::vector<double> loads;  // [Link::id]: number of channels that use the link
 };
 
-// The NICs that a set of a node's GPUs uses, ascending.
+// Returns the NICs that a set of a node's GPUs uses, ascending.
 std::vector<int> RailsOf(const NodeRoutes& routes, const std::vector<int>& gpus);
 
-// `rings`: those of `gpus`. `port`: bandwidth from a NIC to the fabric, one direction. Requires
-// channels >= the number of rails.
+// Computes a node's part of the rings. `rings`: the rings among `gpus`. `port`: the bandwidth from
+// a NIC to the fabric, one direction. Requires channels >= the number of rails.
 NodeTraffic BuildNodeTraffic(const NodeRoutes& routes, const std::vector<int>& gpus,
                              const NodeRings& rings, Bandwidth port, int channels);
 

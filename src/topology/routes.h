@@ -10,23 +10,24 @@
 namespace stepcast::topology {
 
 // Latency and bandwidth between the members of a group of ranks, for rings and trees over the
-// links. Hardware values, without effects of protocol and software (which are in calibration
-// profiles).
+// links. They are hardware values, without effects of protocol and software (which are in
+// calibration profiles).
 struct CommunicationPath {
   int ranks = 1;
   int nodes = 1;
   int ranks_per_node = 1;  // largest number of ranks in a node
 
-  // Latency of the worst hop of each kind: the sum over the links of the hop.
+  // The latency of the worst hop of each kind. The latency of a hop is the sum over its links.
   Time intra_latency;  // between two GPUs of a node; zero when ranks_per_node is 1
   Time inter_latency;  // between two nodes; zero when nodes is 1
 
-  // Bandwidth at which every rank can send and receive at once while all ring neighbors do the
+  // The bandwidth at which every rank can send and receive at once while all ring neighbors do the
   // same, summed over the ring's channels. It is the narrowest cut after each link is divided among
   // the channels that use it. Zero if there is no hop of this kind.
   Bandwidth intra_bandwidth;  // inside nodes
   Bandwidth inter_bandwidth;  // between nodes, per node: all NICs that the channels use
-  // Bandwidth of the slowest hop of the ring: the smaller of the two above that exist.
+  // The bandwidth of the slowest hop of the ring: the smaller of intra_bandwidth and
+  // inter_bandwidth, or the only one that exists.
   Bandwidth ring_bandwidth;
 
   bool intra_is_nvlink = false;  // otherwise PCIe
@@ -39,16 +40,16 @@ struct Share {
   double share = 0;
 };
 
-// A route from one device to another. If several routes are equally short, all are used, each in
-// proportion to the bandwidth of the last link that is not common to all (for example, to the
-// planes of an NVSwitch fabric).
+// A route from one device to another. If several routes are equally short, all are used. Each is
+// used in proportion to the bandwidth of the last link that is not common to all routes (for
+// example, to the planes of an NVSwitch fabric).
 struct Route {
   Distance distance;
   bool nvlink = true;  // uses only NVLink
   std::vector<Share> shares;
 };
 
-// Shortest routes between the devices of a node. GPUs and NICs do not forward, so GPUs are
+// Finds shortest routes between the devices of a node. GPUs and NICs do not forward, so GPUs are
 // connected through switches, CPUs or direct links. Two GPUs joined by NVLink use only NVLink,
 // whatever its latency (NCCL ranks kinds of paths in the same way, src/graph/paths.cc). All nodes
 // of a cluster are copies, so one object serves all. Immutable after construction.
@@ -59,24 +60,24 @@ class NodeRoutes {
 
   int gpus() const { return gpus_; }
   int nics() const { return nics_; }
-  // Number of directed links inside the node; ids run from 0 to links() - 1.
+  // The number of directed links inside the node; ids run from 0 to links() - 1.
   int links() const { return static_cast<int>(links_.size()); }
   const Link& link(int id) const { return links_[static_cast<std::size_t>(id)]; }
 
   bool Connected(int from_gpu, int to_gpu) const;
-  // Number of parallel NVLinks that join two GPUs without a switch.
+  // Returns the number of parallel NVLinks that join two GPUs without a switch.
   int DirectNvLinks(int from_gpu, int to_gpu) const;
   bool ReachesNic(int gpu, int nic) const;
-  // Requires ReachesNic.
+  // Returns the distance from a GPU to a NIC. Requires ReachesNic.
   Distance DistanceToNic(int gpu, int nic) const;
 
-  // Requires that the route exists.
+  // These functions return a route, which must exist.
   Route BetweenGpus(int from, int to) const;
   Route ToNic(int gpu, int nic) const;
   Route FromNic(int nic, int gpu) const;
 
-  // The NICs through which a GPU communicates: the nearest ones. GPUs that have the same nearest
-  // NICs divide them among themselves. Ascending; empty if the GPU reaches no NIC.
+  // Returns the NICs through which a GPU communicates: the nearest ones. GPUs that have the same
+  // nearest NICs divide them among themselves. Ascending; empty if the GPU reaches no NIC.
   const std::vector<int>& NicsOf(int gpu) const { return nics_of_[static_cast<std::size_t>(gpu)]; }
 
  private:

@@ -29,7 +29,7 @@ constexpr std::string_view Name(Role role) {
   return kNames[static_cast<std::size_t>(role)];
 }
 
-// Bands of sizes. Targets do not apply to the first band.
+// The bands of collective sizes. Targets do not apply to the first band.
 enum class SizeBand : std::uint8_t { kTiny, kSmall, kMedium, kLarge };
 inline constexpr std::array kSizeBands = {SizeBand::kTiny, SizeBand::kSmall, SizeBand::kMedium,
                                           SizeBand::kLarge};
@@ -58,7 +58,7 @@ struct CollectivePoint {
   // The algorithm and protocol in use, according to the source; empty if not stated.
   std::string documented_algorithm, documented_protocol;
 
-  // (forecast - measured) / measured
+  // The relative errors of the forecast and of the law: (forecast - measured) / measured.
   double error() const { return forecast / measured - 1; }
   double law_error() const { return by_law / measured - 1; }
   bool documented() const { return !documented_algorithm.empty(); }
@@ -73,7 +73,8 @@ struct CollectiveSource {
   bool counts() const { return not_counted.empty(); }
 };
 
-// Summary of absolute errors; `bias` is the mean of signed errors.
+// A summary of errors. `median` and `p90` are those of absolute errors; `bias` is the mean of
+// signed errors.
 struct ErrorSummary {
   std::size_t points = 0;
   double median = 0;
@@ -86,24 +87,24 @@ struct CollectiveAccuracy {
   std::vector<CollectiveSource> sources;
   std::vector<CollectivePoint> points;
 
-  // Points of one role from 32 KiB to 16 GiB, in sources that count.
+  // Return the errors over points of one role from 32 KiB to 16 GiB, in sources that count.
   ErrorSummary Total(Role role) const;
   ErrorSummary TotalByLaw(Role role) const;
   std::size_t documented() const;
   std::size_t as_documented() const;
 
-  // Targets for held-back points: a median error of at most 5 %, 90 % of errors within 15 %, and
-  // every documented choice forecast correctly.
+  // The targets for held-back points: a median error of at most 5 %, 90 % of errors within 15 %,
+  // and every documented choice forecast correctly.
   static constexpr double kMedianTarget = 0.05;
   static constexpr double kP90Target = 0.15;
   bool MeetsTargets() const;
 };
 
-// For all calibration/collectives/*.yaml of the data root. Errors: those of the files.
+// Compares all calibration/collectives/*.yaml of the data root. Errors: those of the files.
 Result<CollectiveAccuracy> CompareCollectives();
 
-// The same for `files`. `own`: forecasts read the fit points of these files; otherwise only those
-// of profiles.
+// Like CompareCollectives, for `files`. `own`: whether forecasts read the fit points of these
+// files; otherwise they read only those of profiles.
 Result<CollectiveAccuracy> CompareCurves(
     std::span<const std::shared_ptr<const calibration::CurveFile>> files, bool own);
 

@@ -25,8 +25,8 @@ struct BytesPair {
   Bytes forecast, measured;
 };
 
-// One operation of the step. Starts are relative to the step's start. Measured values are medians
-// over the measured steps, on the critical rank.
+// The forecast and the measurement of one operation of the step. Starts are relative to the step's
+// start. Measured values are medians over the measured steps, on the critical rank.
 struct OperationPair {
   program::Index instruction = program::kNone;
   Time forecast_start, forecast_duration;
@@ -39,18 +39,18 @@ struct Comparison {
   TimePair step;
   std::vector<TimePair> time;  // forward, backward, optimizer, exposed communication, idle
   TimePair communication;      // time with communication in flight
-  // Totals over the operations of one step, in the program's order: kernels by name, copies by
+  // The totals over the operations of one step, in the program's order: kernels by name, copies by
   // direction, collectives by kind and group.
   std::vector<TimePair> kinds;
   BytesPair peak;
   std::vector<OperationPair> largest;  // by difference in duration, at most kLargest
 
-  // (forecast - measured) / measured; zero if both are zero.
+  // Returns (forecast - measured) / measured for the step time; zero if both are zero.
   double step_error() const;
 };
 inline constexpr std::size_t kLargest = 10;
 
-// Requires that both have the same scenario.
+// Compares a forecast with an execution, which must have the same scenario.
 Comparison Compare(const forecast::Run& forecast, const Execution& execution);
 
 }  // namespace stepcast::validate

@@ -13,7 +13,8 @@
 #include "src/runtime/job.h"
 #include "src/scenario/scenario.h"
 
-// An execution: every rank's measurement, and the figures of a forecast computed from them.
+// Summarizes an execution: every rank's measurement, and the figures of a forecast computed from
+// the measurements.
 namespace stepcast::validate {
 
 // One rank's measurement.
@@ -23,7 +24,7 @@ struct RankRun {
   runtime::Measurement measurement;
 };
 
-// One measured step of the whole job, in rank 0's time.
+// One measured step of the whole job, on rank 0's clock.
 struct MeasuredStep {
   std::uint32_t step = 0;  // its number in the records
   Time start, end;
@@ -41,18 +42,18 @@ struct Execution {
   std::size_t typical = 0;  // index in `steps`: the step with the median time
   Time shortest, longest;   // step times
   int critical_rank = 0;    // last to finish the typical step; lowest on a tie
-  // For the typical step, on the critical rank; step_time is the median. Memory is that of the rank
-  // with the highest peak. at_peak is known only if the device counted memory in the same way as
-  // the program; otherwise it is zero.
+  // The figures of the typical step, on the critical rank; step_time is the median. Memory is that
+  // of the rank with the highest peak. at_peak is known only if the device counted memory in the
+  // same way as the program; otherwise it is zero.
   forecast::Forecast figures;
 
   const program::Program& program_of(const RankRun& rank) const { return programs[rank.program]; }
   const RankRun& critical() const { return ranks[static_cast<std::size_t>(critical_rank)]; }
 };
 
-// The number of steps to measure in order to get `steps` step times. Without barriers, a step is
-// measured between the ends of two steps while its successor runs, so one additional step is needed
-// before and one after.
+// Returns the number of steps to measure in order to get `steps` step times. Without barriers, a
+// step is measured between the ends of two steps while its successor runs, so one additional step
+// is needed before and one after.
 int StepsToMeasure(int steps, bool barrier);
 
 // Summarizes the measurements of all ranks, each of StepsToMeasure steps. `barrier`: as in the

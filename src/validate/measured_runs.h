@@ -11,7 +11,7 @@
 #include "src/calibration/run_settings.h"
 #include "src/scenario/published_file.h"
 
-// Measured steps with their simulated times, as input of `calibrate runs`.
+// Simulates measured steps, as input of `calibrate runs`.
 namespace stepcast::validate {
 
 struct SimulatedMemory {
@@ -24,7 +24,7 @@ struct SimulatedRun {
   Location location;
   scenario::Split split = scenario::Split::kFit;
   std::string reason;  // why the run was not simulated; empty: it was
-  // The following are set for simulated runs.
+  // The members from here on are set for simulated runs.
   calibration::RunSettings settings;
   std::string profile;      // file name of its calibration profile; empty: in the scenario
   Time measured, forecast;  // forecast without corrections by learned runs
@@ -34,8 +34,8 @@ struct SimulatedRun {
   double peak_seconds = 0;
 };
 
-// The rule that rejects a plan, without the values of the case, so that cases can be counted by
-// rule.
+// Returns the rule that rejects a plan, without the values of the case, so that cases can be
+// counted by rule.
 std::string ReasonOf(const Diagnostics& refusals);
 
 // Simulates the runs of a table (scenario/runs_file.h) or of a file of published steps, by its
@@ -45,9 +45,9 @@ std::string ReasonOf(const Diagnostics& refusals);
 Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const std::string& scenario,
                                                const std::vector<std::string>& set);
 
-// A baseline without simulation: the step time, in seconds, at the fraction of the peak that the
-// most similar run in `known` reaches (calibration::LearnedRuns::Likeness). None if no known run
-// uses the same GPU, or if operations are not counted.
+// Returns the step time, in seconds, of a baseline without simulation: the time at the fraction of
+// the peak that the most similar run in `known` reaches (calibration::LearnedRuns::Likeness). None
+// if no known run uses the same GPU, or if operations are not counted.
 std::optional<double> TimeByNearest(const SimulatedRun& run,
                                     const std::vector<const SimulatedRun*>& known);
 

@@ -17,7 +17,7 @@
 // Compares every published measurement of a training step with a forecast of the same run.
 namespace stepcast::validate {
 
-// Accuracy of forecast values compared with measured values.
+// Computes the accuracy of forecast values compared with measured values.
 
 struct Pair {
   double measured = 0;  // positive
@@ -26,7 +26,7 @@ struct Pair {
   double error() const { return forecast / measured - 1; }
 };
 
-// Errors are fractions of the measured value: 0.04 is 4 %.
+// The accuracy of a set of forecasts. Errors are fractions of the measured value: 0.04 is 4 %.
 struct AccuracyFigures {
   std::size_t cases = 0;
   double mean = 0;    // of absolute errors
@@ -34,7 +34,7 @@ struct AccuracyFigures {
   double p90 = 0;     // smallest value that 90 % of absolute errors do not exceed
   double bias = 0;    // mean of signed errors
   // Spearman's rank correlation of forecast and measured values; equal values share their mean
-  // rank. None with fewer than three cases, or if all values of one side are equal.
+  // rank. None if there are fewer than three cases, or if all values of one side are equal.
   std::optional<double> rank_correlation;
 };
 
@@ -50,7 +50,7 @@ AccuracyFigures FiguresOf(const std::vector<Pair>& pairs);
 // of all sources. A row is not its own neighbor.
 struct Rival {
   std::optional<Time> step_time;
-  // The same using only rows with up to 64 GPUs.
+  // The same step time, using only rows with up to 64 GPUs.
   std::optional<Time> from_small;
 };
 inline constexpr int kSmall = 64;
@@ -71,7 +71,7 @@ struct PublishedOutcome {
   std::string reason;  // why the case was not simulated; empty: it was
   bool simulated() const { return reason.empty(); }
 
-  // The following are set for simulated cases.
+  // The members from here on are set for simulated cases.
   std::string model, gpu;
   int devices = 0;
   std::int64_t sequence_length = 0;
@@ -81,14 +81,15 @@ struct PublishedOutcome {
   std::vector<MemoryOutcome> memory;
   double filled = 0;  // forecast memory as a fraction of the device's memory
   Bytes over;         // forecast excess over the device's memory; zero: it fits
-  // The same for the lower end of the range or, if there is no range, for the forecast.
+  // The excess over the device's memory for the lower end of the range or, if there is no range,
+  // for the forecast.
   Bytes surely_over;
   Rival rival;
 };
 
-// Plans from one source, for one model at one sequence length, on the same number of GPUs of one
-// type. Tests whether the plan with the fastest forecast (tokens per second) is as good as the plan
-// that measured best.
+// A choice among plans from one source, for one model at one sequence length, on the same number of
+// GPUs of one type. It tests whether the plan with the fastest forecast (tokens per second) is as
+// good as the plan that measured best.
 struct PlanChoice {
   std::vector<std::size_t> outcomes;
   std::size_t chosen = 0;  // index in PublishedAccuracy::outcomes
@@ -97,13 +98,13 @@ struct PlanChoice {
 };
 inline constexpr double kGoodChoice = 0.03;
 
-// How often measurements are within their ranges; the goal is 90 %.
+// The number of measurements that lie within their ranges; the goal is 90 % of them.
 struct Coverage {
   std::size_t cases = 0;  // number of cases with a range
   std::size_t inside = 0;
 };
 
-// How well ranges hold for unknown sources. Each source's check rows are compared with the check
+// The accuracy of ranges for unknown sources. Each source's check rows are compared with the check
 // rows of all other sources. The weight of a source is the square root of its number of rows,
 // because errors within a source are correlated. A band that covers 90 % of the other sources' rows
 // is too narrow for a source unlike any of them. The level is therefore raised until 90 % of all
@@ -117,7 +118,7 @@ struct TransferError {
   double residual = 0;  // for a profile's `source` or `memory` (forecast/uncertainty.h)
 };
 
-// Calibration of fit probabilities. For each check row, the measured peak is compared with many
+// The calibration of fit probabilities. For each check row, the measured peak is compared with many
 // device capacities: those at which the fit probability of the forecast equals each hundredth in a
 // bin (forecast/uncertainty.h, FitProbability). The fraction that fits should be about the stated
 // probability.
@@ -130,7 +131,7 @@ struct FitCalibration {
 };
 inline constexpr double kFitCalibrationLimit = 0.10;
 
-// Residuals of fit rows, for a profile's residual "step" or "memory".
+// The residuals of fit rows, for a profile's residual "step" or "memory".
 struct FitResidual {
   std::string gpu, of;
   std::size_t cases = 0;
@@ -143,10 +144,10 @@ struct Selection {
   std::optional<scenario::Split> split{};
   std::optional<scenario::Quality> quality{};
   bool large = false;  // only cases with more than 64 GPUs
-  // true: only sources with fit rows; false: only sources without.
+  // If true, only sources with fit rows are selected; if false, only sources without fit rows.
   std::optional<bool> fitted_source{};
   double least_filled = 0;  // minimum of PublishedOutcome's `filled`
-  // Range of the number of GPUs, both ends included.
+  // The range of the number of GPUs, both ends included.
   int least_devices = 0, most_devices = std::numeric_limits<int>::max();
 };
 
@@ -172,20 +173,24 @@ struct PublishedAccuracy {
   bool IsFitted(std::size_t source) const;
 
   AccuracyFigures StepTime(const Selection& selection) const;
-  // Accuracy of the baseline, or of forecasts for the same cases.
+  // Return the accuracy of the baseline, and of forecasts for the same cases.
   AccuracyFigures RivalStepTime(const Selection& selection, bool from_small) const;
   AccuracyFigures StepTimeBesideRival(const Selection& selection, bool from_small) const;
   AccuracyFigures Memory(const Selection& selection) const;
   Coverage StepTimeCoverage(const Selection& selection) const;
   Coverage MemoryCoverage(const Selection& selection) const;
   std::vector<FitResidual> FitResiduals() const;
-  // Computed from all check rows. `inside` and `cases` count only the selected rows.
+  // Computes the transfer error from all check rows. `inside` and `cases` count only the selected
+  // rows.
   TransferError StepTimeTransfer(const Selection& selection) const;
-  // If a row has no known peak but ran, and is forecast not to fit, the excess counts as its error.
+  // Like StepTimeTransfer, for memory. If a row has no known peak but ran, and is forecast not to
+  // fit, the excess counts as its error.
   TransferError MemoryTransfer(const Selection& selection) const;
-  // For completely specified runs whose memory was reported by the allocator instead of the driver.
+  // Like MemoryTransfer, for completely specified runs whose memory was reported by the allocator
+  // instead of the driver.
   TransferError SpecifiedMemoryTransfer() const;
-  // For fit probabilities of 50 to 70, 70 to 90 and 90 to 100 %. Empty without peaks.
+  // Returns the calibration for fit probabilities of 50 to 70, 70 to 90 and 90 to 100 %. Empty
+  // without peaks.
   std::vector<FitCalibration> FitCalibrations() const;
   std::vector<PlanChoice> Choices() const;
 
@@ -206,8 +211,8 @@ Result<PublishedAccuracy> PublishedCases(const std::string& source);
 // Simulates these cases. The result does not depend on the number of threads. Errors: the same.
 Result<PublishedAccuracy> ComparePublished(const std::string& source);
 
-// The YAML files of a folder below the data root, in order. `contents` names them in the mistake
-// about an empty folder: "published steps".
+// Returns the YAML files of a folder below the data root, in order. `contents` names the expected
+// files in the mistake about an empty folder: "published steps".
 Result<std::vector<std::string>> DataFiles(const std::string& folder, std::string_view contents);
 
 // The forecast of a measured kind of memory.

@@ -12,28 +12,28 @@
 #include "src/calibration/calibration.h"
 #include "src/topology/device.h"
 
-// Fits rates of kernels to tables of measured times, with few parameters for each GPU type and data
-// type, none of which belongs to a single shape. A fit minimizes the mean absolute logarithm of
-// forecast over measured time, so that twice as slow and twice as fast count equally. It changes
+// Fits rates of kernels to tables of measured times. Each GPU type and data type has few
+// parameters, none of which belongs to a single shape. A fit minimizes the mean absolute logarithm
+// of forecast over measured time, so that twice as slow and twice as fast count equally. It changes
 // one parameter after another in shrinking steps.
 namespace stepcast::validate {
 
-// An uncontended kernel, either at full clock or, after a long time, at the power limit.
+// A measured kernel, uncontended, either at full clock or, after a long time, at the power limit.
 struct MeasuredKernel {
   Kernel kernel;
   double microseconds = 0;  // positive
-  // Microseconds in the table in addition to the kernel: writing the cache in serving.
+  // The time in the table, in microseconds, that the kernel does not include: writing the cache in
+  // serving.
   double besides = 0;
-  // For a kernel that ran for a long time: its time at full clock, in microseconds; zero if
+  // The time at full clock, in microseconds, for a kernel that ran for a long time; zero if
   // unknown.
   double at_full_clock = 0;
-  // Rows with the same text are fitted or checked together. The text is the size of weights, or
-  // heads.
+  // A text that identifies rows to be fitted or checked together: the size of weights, or heads.
   std::string shape;
 };
 
-// A layer of experts on one rank in serving: forward products, each one kernel for all experts, and
-// kernels for routing, permutation, activation and the weighted sum.
+// A measured layer of experts on one rank in serving. It consists of forward products, each one
+// kernel for all experts, and of kernels for routing, permutation, activation and the weighted sum.
 struct MeasuredExperts {
   std::vector<Kernel> products;
   double bytes = 0;         // memory traffic of the other kernels
@@ -42,23 +42,23 @@ struct MeasuredExperts {
   std::string shape;        // as in MeasuredKernel
 };
 
-// The half, 0 or 1, to which a shape belongs; the same in all tables.
+// Returns the half, 0 or 1, to which a shape belongs; the same in all tables.
 int HalfOf(std::string_view shape);
 
-// Errors of forecasts of `rows`, as fractions of the measured time.
+// The errors of forecasts of `rows` rows, as fractions of the measured time.
 struct RateErrors {
   std::size_t rows = 0;
   double mean = 0;  // of absolute errors
   double bias = 0;  // mean of signed errors; above zero: forecasts are too slow
 };
 
-// Errors of forecasts with `costs` at up to `limit_watts`; 0: at full clock. Rows without a price
-// are skipped.
+// Returns the errors of forecasts with `costs` at a power limit of `limit_watts`; 0: at full clock.
+// Rows without a price are skipped.
 RateErrors ErrorsOf(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                     const calibration::KernelCosts& costs, double limit_watts = 0);
 
-// The same for layers of experts. The time of the other kernels belongs to serving: a start, a time
-// per choice and a fraction of the memory's bandwidth are fitted to the rows first.
+// Like the function above, for layers of experts. The time of the other kernels belongs to serving:
+// a start, a time per choice and a fraction of the memory's bandwidth are fitted to the rows first.
 RateErrors ErrorsOf(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
                     const calibration::KernelCosts& costs);
 
@@ -71,8 +71,8 @@ struct FittedFigure {
 // Changes the parameters until no step reduces `loss`, which reads them.
 void Descend(std::span<const FittedFigure> figures, const std::function<double()>& loss);
 
-// Fits the tiles for products of `type`; the rest of `costs` is kept. `rows`: products of this type
-// at full clock.
+// Fits the tiles for products of `type`, and keeps the rest of `costs`. `rows`: products of this
+// type at full clock.
 calibration::GemmTiling FitTiles(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                                  calibration::KernelCosts costs, DataType type);
 
@@ -80,9 +80,9 @@ calibration::GemmTiling FitTiles(std::span<const MeasuredKernel> rows, const top
 double FitGrouped(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
                   calibration::KernelCosts costs, DataType type);
 
-// Fits the watts that products of `type` draw above an idle device (PowerDraw::of_type), from the
-// slowdown of products that run for a long time at the device's power limit, also of another
-// library's kernels. For a row without a time at full clock, the forecast is used.
+// Fits the watts that products of `type` draw above an idle device (PowerDraw::of_type). The fit
+// uses the slowdown of products that run for a long time at the device's power limit, also of
+// another library's kernels. For a row without a time at full clock, the forecast is used.
 double FitWatts(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                 calibration::KernelCosts costs, DataType type);
 

@@ -16,35 +16,35 @@
 // any order, and a single wrong bit changes the following steps.
 namespace stepcast::validate {
 
-// Plain data parallelism as a few loops. Every rank has all parameters, gradients of all ranks and
-// micro-batches are averaged in double precision, and one function updates. A scenario's step
-// program, however sharded, must give the same values.
+// The gradients of plain data parallelism, which is computed as a few loops. Every rank has all
+// parameters, gradients of all ranks and micro-batches are averaged in double precision, and one
+// function updates. A scenario's step program, however sharded, must give the same values.
 
 enum class Gradients : std::uint8_t { kSmallIntegers, kQuadratic };
 
-// All elements of the model, tensor by tensor in registration order.
+// The values of all elements of the model, tensor by tensor in registration order.
 struct Weights {
   std::vector<float> parameters;  // values of the storage type, converted to FP32
   std::vector<float> masters;     // updated values: FP32 copies, or the parameters themselves
   std::vector<bool> used;         // false: on all ranks, another element replaces it
 };
 
-// The weights after `steps` steps of the scenario, starting from `seed`. With small-integer
+// Returns the weights after `steps` steps of the scenario, starting from `seed`. With small-integer
 // gradients, averages and weights are bitwise exact if the numbers of ranks and micro-batches are
 // powers of two.
 Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, int steps,
                      std::uint64_t seed);
 
-// A rank's final parameters and master copies, as bytes.
+// Returns a rank's final parameters and master copies, as bytes.
 runtime::Attempt<std::string> ReadWeights(const program::Program& program, runtime::Device& device);
 
 struct TrainingCheck {
   std::int64_t elements = 0;  // of the model
   std::int64_t compared = 0;  // number of values, on all ranks together
-  // The largest allowed difference. Zero: bitwise equal, which requires an exact average over ranks
-  // and micro-batches (their product is a power of two, at most 64). Otherwise rounding changes
-  // gradients computed from bits, and the bound is the maximum that an optimizer can move an
-  // element in both directions.
+  // The largest allowed difference. Zero means bitwise equal, which requires an exact average over
+  // ranks and micro-batches (their product is a power of two, at most 64). Otherwise rounding
+  // changes gradients computed from bits, and the bound is the maximum that an optimizer can move
+  // an element in both directions.
   double bound = 0;
   std::int64_t wrong = 0;  // number of values that differ by more than the bound
   double furthest = 0;     // largest difference
@@ -54,27 +54,28 @@ struct TrainingCheck {
   bool right() const { return wrong == 0 && missing.empty(); }
 };
 
-// `weights`: the results of ReadWeights, by rank. `steps`: the number of steps run, warm-up
-// included.
+// Checks an executed training. `weights`: the results of ReadWeights, by rank. `steps`: the number
+// of steps run, warm-up included.
 runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario,
                                               const std::vector<std::string>& weights, int steps,
                                               std::uint64_t seed);
 
-// The seeds of gradients if a micro-batch's passes communicate. Each rank has a 32-bit check word,
-// computed from messages of other pipeline stages and from collectives inside layers, and sent
-// onward. The result equals that of step programs (lowering/passes.h), but is computed only from
-// the layers' operation lists, for all ranks of a pipeline stage together.
+// Computes the seeds of gradients if a micro-batch's passes communicate. Each rank has a 32-bit
+// check word, which it computes from messages of other pipeline stages and from collectives inside
+// layers, and sends onward. The result equals that of step programs (lowering/passes.h), but is
+// computed only from the layers' operation lists, for all ranks of a pipeline stage together.
 class PlainPasses {
  public:
   explicit PlainPasses(const scenario::Scenario& scenario);
 
-  // True if passes do not communicate: there are no pipeline stages, and no ranks divide layers,
-  // sequences or experts. Gradients then depend on rank, step and micro-batch.
+  // Whether passes do not communicate. There are then no pipeline stages, and no ranks divide
+  // layers, sequences or experts; gradients depend on rank, step and micro-batch.
   bool apart() const { return apart_; }
-  // The number of ranks in a pipeline stage. The ranks of the first stage represent all.
+  // The number of ranks in a pipeline stage. The ranks of the first stage represent those of all
+  // stages.
   int ranks() const { return ranks_; }
-  // [rank][layer][position in Layer::tensors]: the seed of the layer's contribution to the tensor's
-  // gradient.
+  // The seed of each layer's contribution to each tensor's gradient: [rank][layer][position in
+  // Layer::tensors].
   using Seeds = std::vector<std::vector<std::vector<std::uint32_t>>>;
   Seeds Of(std::uint32_t step, int micro_batch) const;
 
@@ -89,7 +90,7 @@ class PlainPasses {
   std::vector<model::LayerWork> works_;
   std::vector<int> work_of_layer_;
   std::vector<int> stages_;  // first layer of each chunk, and the end of the last chunk
-  // [chunk][micro-batch]: whether backward has two passes; empty: no backward has.
+  // [chunk][micro-batch]: whether backward has two passes. Empty if no backward has two passes.
   std::vector<std::vector<bool>> split_;
 };
 

@@ -4,7 +4,7 @@
 
 namespace stepcast::plan {
 
-// torch.nn.parallel.DistributedDataParallel.
+// The style of torch.nn.parallel.DistributedDataParallel.
 inline constexpr FrameworkStyle kDdpStyle{
     .lamb = true,
     .adamw_8bit = true,
@@ -17,7 +17,7 @@ inline constexpr FrameworkStyle kDdpStyle{
 
 const FrameworkPolicy& DdpPolicy();  // ddp.cc
 
-// DeepSpeed. Divided layers are the model's own: Megatron-DeepSpeed's.
+// The style of DeepSpeed. The model provides divided layers itself, as in Megatron-DeepSpeed.
 inline constexpr FrameworkStyle kDeepSpeedStyle{
     .engine = PipelineEngine::kDeepSpeed,
     .fp32_states =
@@ -35,8 +35,8 @@ inline constexpr FrameworkStyle kDeepSpeedStyle{
 
 const FrameworkPolicy& DeepSpeedPolicy();  // deepspeed.cc
 
-// torch.distributed.fsdp.FullyShardedDataParallel, which left prototype status in PyTorch 1.12.
-// Divided layers are the model's own: Hetu-Galvatron's.
+// The style of torch.distributed.fsdp.FullyShardedDataParallel, which left prototype status in
+// PyTorch 1.12. The model provides divided layers itself, as in Hetu-Galvatron.
 inline constexpr FrameworkStyle kFsdp1Style{
     .first_torch = {1, 12},
     .adamw_8bit = true,
@@ -49,8 +49,8 @@ inline constexpr FrameworkStyle kFsdp1Style{
 
 const FrameworkPolicy& Fsdp1Policy();  // fsdp1.cc
 
-// torch.distributed.fsdp.fully_shard as used by torchtitan. PyTorch 2.4 is the first release with
-// per-parameter fully_shard (as a prototype).
+// The style of torch.distributed.fsdp.fully_shard as torchtitan uses it. PyTorch 2.4 is the first
+// release with per-parameter fully_shard (as a prototype).
 inline constexpr FrameworkStyle kFsdp2Style{
     .first_torch = {2, 4},
     .engine = PipelineEngine::kTorch,
@@ -63,7 +63,7 @@ inline constexpr FrameworkStyle kFsdp2Style{
     .gradients = GradientStore::kUnitsAsReduced,
     .divides_mixtures = true,
     .shards_frozen = true,
-    // Routers as in torchtitan/models/common/moe.
+    // Routers are those of torchtitan/models/common/moe.
     .layers = {.divides_sequences = true,
                .fp8_scaling = model::Fp8Scaling::kTorchao,
                .tensor_overlap = model::TensorOverlap::kAsync,
@@ -74,7 +74,7 @@ inline constexpr FrameworkStyle kFsdp2Style{
 
 const FrameworkPolicy& Fsdp2Policy();  // fsdp2.cc
 
-// Megatron-LM and Megatron-Core.
+// The style of Megatron-LM and Megatron-Core.
 inline constexpr FrameworkStyle kMegatronStyle{
     .precision_aware_optimizer = true,
     .muon = MuonKernels::kMegatron,
@@ -83,12 +83,13 @@ inline constexpr FrameworkStyle kMegatronStyle{
     .gradients = GradientStore::kMainBuffers,
     .divides_mixtures = true,
     .divides_adapters = true,
-    // megatron/training/arguments.py, validate_args.
+    // The value is set in megatron/training/arguments.py, validate_args.
     .connections = 1,
-    // megatron/core/fusions/fused_layer_norm.py: Apex, if installed; --no-rope-fusion turns fused
-    // positions off. Ranks that share a head gather its columns (NVIDIA/Megatron-LM, pull request
-    // 2565). NVIDIA's guide to mixtures (megatron/core/transformer/moe/README.md) recommends fused
-    // routers and permutations; grouped products run on several streams.
+    // Norms are Apex's, if installed (megatron/core/fusions/fused_layer_norm.py); --no-rope-fusion
+    // disables fused rotary positions. Ranks that share a head gather its columns
+    // (NVIDIA/Megatron-LM, pull request 2565). NVIDIA's guide to mixtures
+    // (megatron/core/transformer/moe/README.md) recommends fused routers and permutations; grouped
+    // products run on several streams.
     .layers = {.transformer_engine_attention = true,
                .shares_heads = true,
                .norm = model::Implementation::kApex,
@@ -101,7 +102,7 @@ inline constexpr FrameworkStyle kMegatronStyle{
 
 const FrameworkPolicy& MegatronPolicy();  // megatron.cc
 
-// Hugging Face's nanotron.
+// The style of Hugging Face's nanotron.
 inline constexpr FrameworkStyle kNanotronStyle{
     .stage_split = StageSplit::kByWeights,
     .fp32_states = "nanotron's gradient accumulator keeps FP32 master weights and FP32 moments",
@@ -110,7 +111,7 @@ inline constexpr FrameworkStyle kNanotronStyle{
 
 const FrameworkPolicy& NanotronPolicy();  // nanotron.cc
 
-// The algorithms as described in papers, without the costs of an implementation.
+// The style of the algorithms as papers describe them, without the costs of an implementation.
 inline constexpr FrameworkStyle kReferenceStyle{.lamb = true,
                                                 .divides_adapters = true,
                                                 .layers = {.norm = model::Implementation::kFused,

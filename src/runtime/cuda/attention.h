@@ -29,14 +29,14 @@ struct AttentionBackward {
   void *query_gradient = nullptr, *key_gradient = nullptr, *value_gradient = nullptr;
 };
 
-// Requires `attention.fused`.
+// These functions require `attention.fused`.
 cudaError_t LaunchAttention(const Attention& attention, const AttentionForward& operands,
                             cudaStream_t stream);
 cudaError_t LaunchAttention(const Attention& attention, const AttentionBackward& operands,
                             cudaStream_t stream);
 
-// Runs on synthetic operands, stored one after another in `input` and `output`. InputOf and
-// OutputOf (launch_plan.h) give their sizes.
+// Runs on synthetic operands, which are stored one after another in `input` and `output`. InputOf
+// and OutputOf (launch_plan.h) return their sizes.
 cudaError_t LaunchAttention(const Attention& attention, const std::byte* input, std::byte* output,
                             cudaStream_t stream);
 

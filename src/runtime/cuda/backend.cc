@@ -214,8 +214,8 @@ class CudaBackend final : public Backend {
     if (!lacking) return tl::make_unexpected(std::move(lacking).error());
     if (!lacking->empty()) {
       return tl::make_unexpected(Failure{
-          fmt::format("every rank needs a GPU of its own: rank {} has none; {} has {} ranks "
-                      "and {} GPUs that this process may use",
+          fmt::format("every rank needs its own GPU: rank {} has none; {} has {} ranks and {} "
+                      "GPUs that this process may use",
                       *lacking, place.host, place.local_ranks, MaxLocalRanks())});
     }
     const std::scoped_lock lock(mutex_);

@@ -6,9 +6,9 @@
 
 namespace stepcast::runtime::cuda {
 
-// The backend for this machine's GPUs: CUDA, cuBLASLt and NCCL. Fails, with the reason, if no GPU
-// responds. A rank uses the GPU whose number is the rank's local number. If each process sees only
-// one GPU, the rank uses that GPU.
+// Creates the backend for this machine's GPUs: CUDA, cuBLASLt and NCCL. If no GPU responds, fails
+// with the reason. A rank uses the GPU whose number is the rank's local number. If each process
+// sees only one GPU, the rank uses that GPU.
 Attempt<std::unique_ptr<Backend>> MakeCudaBackend();
 
 }  // namespace stepcast::runtime::cuda

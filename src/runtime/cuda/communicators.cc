@@ -88,7 +88,7 @@ namespace {
 
 Attempt<std::string> MakeId() {
   ncclUniqueId id;
-  STEPCAST_TRY(Check(ncclGetUniqueId(&id), "making an id for a communicator"));
+  STEPCAST_TRY(Check(ncclGetUniqueId(&id), "creating an id for a communicator"));
   return std::string(id.internal, sizeof id.internal);
 }
 
@@ -144,7 +144,7 @@ Attempt<std::unique_ptr<Communicators>> Communicators::Make(const program::Progr
       AbortCommunicators({std::exchange(member.communicator, nullptr)});
     }
     ncclUniqueId id;
-    STEPCAST_CHECK(bytes.size() == sizeof id.internal, "an id of NCCL's size");
+    STEPCAST_CHECK(bytes.size() == sizeof id.internal, "an id must have NCCL's size");
     std::memcpy(id.internal, bytes.data(), sizeof id.internal);
     // Blocking: otherwise NCCL starts a thread for each collective, which costs more than the
     // launch itself. The watch notices a partner that never arrives.
@@ -177,7 +177,7 @@ Attempt<void> Communicators::End() { return Check(ncclGroupEnd(), "starting a co
 Attempt<void> Communicators::Part(const program::Collective& collective, std::int64_t elements,
                                   const void* source, void* target, cudaStream_t stream) {
   const Member& member = members_[collective.communicator];
-  STEPCAST_CHECK(member.communicator != nullptr, "a rank communicates in its own groups");
+  STEPCAST_CHECK(member.communicator != nullptr, "a rank communicates only in its own groups");
   const ncclDataType_t type = NcclType(collective.data_type);
   const ncclRedOp_t operation = collective.average ? ncclAvg : ncclSum;
   const program::CollectiveParts parts = program::PartsOf(collective.kind, elements, member.ranks);
@@ -202,7 +202,7 @@ Attempt<void> Communicators::Part(const program::Collective& collective, std::in
     case CollectiveKind::kAllToAll:
       return AllToAll(collective, parts, source, target, stream);
     default:
-      STEPCAST_CHECK(false, "step programs hold no other collective");
+      STEPCAST_CHECK(false, "step programs contain no other collective");
   }
   if (result == ncclSuccess) return {};
   return Check(result, fmt::format("starting {} on communicator '{}'", Name(collective.kind),
@@ -246,7 +246,7 @@ Attempt<void> Communicators::AllToAll(const program::Collective& collective,
 Attempt<void> Communicators::Move(program::Index communicator, program::MessageDirection direction,
                                   int peer, Bytes bytes, void* data, cudaStream_t stream) {
   const Member& member = members_[communicator];
-  STEPCAST_CHECK(member.communicator != nullptr, "a rank communicates in its own groups");
+  STEPCAST_CHECK(member.communicator != nullptr, "a rank communicates only in its own groups");
   const auto count = static_cast<std::size_t>(bytes.count());
   const ncclResult_t result =
       direction == program::MessageDirection::kSend
@@ -304,8 +304,8 @@ Attempt<std::vector<std::string>> Unpacked(std::string_view packed, std::size_t 
   }
   if (!packed.empty() || texts.size() != count) {
     return tl::make_unexpected(
-        Failure{fmt::format("the ranks disagree about the program's communicators: {} ids where {} "
-                            "are due",
+        Failure{fmt::format("the ranks disagree about the program's communicators: {} ids instead "
+                            "of {}",
                             texts.size(), count)});
   }
   return texts;
@@ -339,11 +339,13 @@ Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
   std::vector<bool> missing(count, false);
   for (std::size_t c = 0; c < count; ++c) {
     for (const int rank : ranks_of(c)) {
-      STEPCAST_CHECK(rank >= 0 && rank < job.place().ranks, "a group's ranks are ranks of the job");
+      STEPCAST_CHECK(rank >= 0 && rank < job.place().ranks,
+                     "the ranks of a group must be ranks "
+                     "of the job");
       const std::string& of_rank = (*all_held)[static_cast<std::size_t>(rank)];
       if (of_rank.size() != count) {
         return tl::make_unexpected(Failure{
-            fmt::format("the ranks disagree about the program's communicators: {} where {} are due",
+            fmt::format("the ranks disagree about the program's communicators: {} instead of {}",
                         of_rank.size(), count)});
       }
       missing[c] = missing[c] || of_rank[c] == '0';

@@ -24,8 +24,8 @@
 
 namespace stepcast::runtime::cuda {
 
-// NCCL communicators that stay connected between programs. NCCL takes up to seconds to connect one,
-// and a calibration runs hundreds of programs over the same few groups.
+// NCCL communicators that stay connected between programs. NCCL needs up to seconds to connect a
+// communicator, and a calibration runs hundreds of programs over the same few groups.
 
 // Aborts communicators of this process without waiting for their partners, all in one NCCL group.
 // If they were aborted one by one, the first abort would wait for the device, and so for a kernel
@@ -33,7 +33,7 @@ namespace stepcast::runtime::cuda {
 // not accept such a group.
 void AbortCommunicators(const std::vector<ncclComm_t>& communicators);
 
-// Thread-safe.
+// The communicators that no program uses at the moment. Thread-safe.
 class CommunicatorCache {
  public:
   struct Key {
@@ -48,12 +48,12 @@ class CommunicatorCache {
   CommunicatorCache() = default;
   CommunicatorCache(const CommunicatorCache&) = delete;
   CommunicatorCache& operator=(const CommunicatorCache&) = delete;
-  // No communication may be in flight.
+  // Destroys all communicators. No communication may be in flight.
   ~CommunicatorCache();
 
-  // Returns nullptr if there is no such communicator.
+  // Removes and returns a communicator, or returns nullptr if there is none with this key.
   ncclComm_t Take(const Key& key);
-  // `communicator` must be idle and without an error.
+  // Adds a communicator, which must be idle and without an error.
   void Give(const Key& key, ncclComm_t communicator);
 
  private:
@@ -62,11 +62,12 @@ class CommunicatorCache {
 };
 
 // A program's communicators as NCCL communicators of the current device, also for groups of one
-// rank. They come from a cache, and return to it unless something failed.
+// rank. They are taken from a cache, and are returned to it unless something failed.
 
 class Communicators {
  public:
-  // All ranks of the job call this together. `program` and `cache` must outlive the result.
+  // Connects the communicators of `program`. All ranks of the job call this function together.
+  // `program` and `cache` must outlive the result.
   static Attempt<std::unique_ptr<Communicators>> Make(const program::Program& program, Job& job,
                                                       CommunicatorCache& cache);
   Communicators(const Communicators&) = delete;
@@ -74,20 +75,21 @@ class Communicators {
   // No communication may be in flight, unless Abort was called.
   ~Communicators();
 
-  // One part of a collective. `elements`: of the whole, counted and placed as in NCCL (see
-  // program::EffectKind::kCollective). Parts between Begin and End are one operation.
+  // Runs one part of a collective. `elements` is the number of elements of the whole collective,
+  // counted and placed as in NCCL (see program::EffectKind::kCollective). Parts between Begin and
+  // End are one operation.
   Attempt<void> Begin();
   Attempt<void> Part(const program::Collective& collective, std::int64_t elements,
                      const void* source, void* target, cudaStream_t stream);
   Attempt<void> End();
-  // One end of a message: sends or receives `bytes` at `data`, to or from the rank at position
-  // `peer` of the group. Call only between Begin and End.
+  // Runs one end of a message: sends or receives `bytes` at `data`, to or from the rank at position
+  // `peer` of the group. Call this function only between Begin and End.
   Attempt<void> Move(program::Index communicator, program::MessageDirection direction, int peer,
                      Bytes bytes, void* data, cudaStream_t stream);
 
-  // Fails if NCCL has noticed that a partner is gone.
+  // Fails if NCCL has noticed that another rank of a group is gone.
   Attempt<void> CheckPartners() const;
-  // Aborts all communication in flight, so that no rank waits for a partner that is gone.
+  // Aborts all communication in flight, so that no rank waits for a rank that is gone.
   void Abort();
 
  private:
@@ -111,25 +113,26 @@ class Communicators {
 
 ncclDataType_t NcclType(DataType type);
 
-// Checks collectives on numbers with known sums.
+// Checks collectives on numbers whose sums are known.
 
 // Runs a collective of this form on a few thousand numbers and waits for it. A wrong result is a
 // Failure that names the collective. fp8 is not checked. All ranks of the collective's group call
-// this together.
+// this function together.
 Attempt<void> CheckCollective(const program::Program& program,
                               const program::Collective& collective, int rank,
                               Communicators& communicators, cudaStream_t stream);
 
-// The values that group rank `member` sends. Below: the values that it must receive.
+// CheckedSource returns the values that group rank `member` sends; CheckedTarget returns the values
+// that it must receive.
 std::vector<float> CheckedSource(const program::Collective& collective, int member, int ranks);
 std::vector<float> CheckedTarget(const program::Collective& collective, int member, int ranks);
 
-// Converts values of a storage type to FP32. Below: converts back, with rounding.
+// Widened converts values of a storage type to FP32. Narrowed converts back, with rounding.
 std::vector<float> Widened(std::span<const std::byte> bytes, DataType type);
 std::vector<std::byte> Narrowed(std::span<const float> values, DataType type);
 
-// Converts a collective's operands if they are stored in another type than the collective uses.
-// Converted operands are in a staging area; each pair of types needs one launch.
+// The operands of a collective, and conversions for those that are stored in another type than the
+// collective uses. Converted operands are in a staging area; each pair of types needs one launch.
 
 struct CollectiveOperands {
   struct Part {
@@ -142,26 +145,26 @@ struct CollectiveOperands {
   Conversions before, after;  // conversions before and after the communication
 };
 
-// The operands of a collective's effects. `at` returns the address of elements; `staging` has the
-// size Work::staging (launch_plan.h).
+// Returns the operands of a collective's effects. `at` returns the address of elements; `staging`
+// has the size Work::staging (launch_plan.h).
 CollectiveOperands OperandsOf(const program::Collective& collective, std::int64_t ranks,
                               std::span<const program::Effect> effects,
                               const std::function<std::byte*(const program::Elements&)>& at,
                               std::byte* staging);
 
-// The exchange of NCCL's unique ids among the ranks of a job. A program communicator can stand for
+// Exchanges NCCL's unique ids among the ranks of a job. A program communicator can stand for
 // different groups on different ranks (two shard groups are two NCCL communicators). Ids are
 // therefore keyed by (first rank of the group, communicator).
 
-// The id of each of the program's communicators, by index. An id is empty if every member of the
-// group still holds the communicator (`held`, by index). The first rank of a group creates the id
-// with `make`, and rank 0 distributes it. All ranks call this together, with programs that have the
-// same communicators; groups may differ.
+// Returns the id of each of the program's communicators, by index. An id is empty if every member
+// of the group still holds the communicator (`held`, by index). The first rank of a group creates
+// the id with `make`, and rank 0 distributes it. All ranks call this function together, with
+// programs that have the same communicators; groups may differ.
 Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
     const program::Program& program, Job& job, const std::vector<bool>& held,
     const std::function<Attempt<std::string>()>& make);
 
-// This rank's position in the communicator's group; -1 if the rank is not a member.
+// Returns this rank's position in the communicator's group, or -1 if the rank is not a member.
 int RankInGroup(const program::Program& program, program::Index communicator, int rank);
 
 }  // namespace stepcast::runtime::cuda

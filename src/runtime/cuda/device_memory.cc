@@ -93,7 +93,9 @@ void CachingPool::Split(std::byte* at, std::int64_t size) {
 
 void CachingPool::Release(std::byte* at) {
   const auto found = blocks_.find(at);
-  STEPCAST_CHECK(found != blocks_.end() && !found->second.free, "released what is not allocated");
+  STEPCAST_CHECK(found != blocks_.end() && !found->second.free,
+                 "a block that is released must be "
+                 "allocated");
   const FreeKey key{found->second.stream, found->second.small};
   FreeList& list = free_[key];
   if (std::byte* after = found->second.after; after != nullptr && blocks_.at(after).free) {
@@ -158,7 +160,7 @@ Attempt<std::unique_ptr<DeviceMemory>> DeviceMemory::Make(const program::Program
   std::unique_ptr<DeviceMemory> made(new DeviceMemory(program, streams, limit));
   if (!pool) return made;
   int device = 0;
-  STEPCAST_TRY(Check(cudaGetDevice(&device), "asking for the current GPU"));
+  STEPCAST_TRY(Check(cudaGetDevice(&device), "querying the current GPU"));
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
@@ -196,15 +198,15 @@ DeviceMemory::~DeviceMemory() {
 
 Failure DeviceMemory::DoesNotFit(program::Index buffer, const char* why) const {
   const program::Buffer& wanted = program_.buffers[buffer];
-  return {fmt::format("out of memory: buffer '{}' of {} does not fit: the program's buffers hold "
-                      "{} and {}",
+  return {fmt::format("out of memory: buffer '{}' of {} does not fit: the program's buffers use "
+                      "{}, and {}",
                       program_.NameOf(wanted), InMebibytes(wanted.size), InMebibytes(in_use_), why),
           true};
 }
 
 Attempt<void> DeviceMemory::Allocate(program::Index buffer, std::uint16_t stream) {
   Place& place = places_[buffer];
-  STEPCAST_CHECK(place.at == nullptr, "a buffer is allocated once at a time");
+  STEPCAST_CHECK(place.at == nullptr, "a buffer must be released before it is allocated again");
   const Bytes size = program_.buffers[buffer].size;
   if (limit_ > Bytes(0) && in_use_ + size > limit_) {
     return tl::make_unexpected(
@@ -221,7 +223,7 @@ Attempt<void> DeviceMemory::Allocate(program::Index buffer, std::uint16_t stream
       place.at = cache_.Allocate(size, stream);
     }
     if (place.at == nullptr) {
-      return tl::make_unexpected(DoesNotFit(buffer, "the GPU has no piece of that size left"));
+      return tl::make_unexpected(DoesNotFit(buffer, "the GPU has no free block of this size"));
     }
   } else {
     Attempt<std::byte*> taken = TakeFromCuda(buffer, stream);
@@ -250,7 +252,7 @@ Attempt<std::byte*> DeviceMemory::TakeFromCuda(program::Index buffer, std::uint1
   }
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();
-    return tl::make_unexpected(DoesNotFit(buffer, "the GPU has no more"));
+    return tl::make_unexpected(DoesNotFit(buffer, "the GPU has no more memory"));
   }
   STEPCAST_TRY(
       Check(error, fmt::format("allocating '{}'", program_.NameOf(program_.buffers[buffer]))));
@@ -259,7 +261,7 @@ Attempt<std::byte*> DeviceMemory::TakeFromCuda(program::Index buffer, std::uint1
 
 Attempt<void> DeviceMemory::Release(program::Index buffer) {
   Place& place = places_[buffer];
-  STEPCAST_CHECK(place.at != nullptr, "what is released was allocated");
+  STEPCAST_CHECK(place.at != nullptr, "a buffer that is released must be allocated");
   if (!place.cached) {
     STEPCAST_TRY(GiveToCuda(place));
   } else if (place.also_used_by.empty()) {
@@ -281,7 +283,7 @@ Attempt<void> DeviceMemory::GiveToCuda(const Place& place) {
     return Check(cudaFreeAsync(place.at, streams_[place.stream]), "releasing memory");
   }
   // Release it on a separate stream that waits for all users, so that no user waits for another.
-  const char* doing = "releasing memory that several streams used";
+  const char* doing = "releasing memory that several streams have used";
   const auto wait_for = [&](std::uint16_t stream) -> Attempt<void> {
     Attempt<cudaEvent_t> event = TakeEvent();
     if (!event) return tl::make_unexpected(std::move(event).error());
@@ -336,7 +338,7 @@ Attempt<cudaEvent_t> DeviceMemory::TakeEvent() {
 
 void DeviceMemory::RecordStream(program::Index buffer, std::uint16_t stream) {
   Place& place = places_[buffer];
-  STEPCAST_CHECK(place.at != nullptr, "what a stream uses was allocated");
+  STEPCAST_CHECK(place.at != nullptr, "a buffer that a stream uses must be allocated");
   if (stream == place.stream) return;
   auto& users = place.also_used_by;
   if (std::find(users.begin(), users.end(), stream) == users.end()) users.push_back(stream);
@@ -353,7 +355,8 @@ Attempt<void> DeviceMemory::EndCapture() {
   for (std::size_t b = 0; b < places_.size(); ++b) {
     if (places_[b].at == before_capture_[b]) continue;
     return tl::make_unexpected(Failure{fmt::format(
-        "the step cannot be captured as a graph: buffer '{}' lives from step to step and moves",
+        "the step cannot be captured as a graph: buffer '{}' is kept between steps, but its "
+        "address changes",
         program_.NameOf(program_.buffers[b]))});
   }
   return {};

@@ -49,7 +49,7 @@ class CachingPool {
   // Returns nullptr if the device has no memory left, even after unused segments were freed.
   // Addresses are aligned to 512 bytes if segments are.
   std::byte* Allocate(Bytes size, std::uint16_t stream);
-  // Makes the block free for its stream. `block` must come from Allocate.
+  // Returns the block to the free list of its stream. `block` must come from Allocate.
   void Release(std::byte* block);
 
   Bytes reserved() const { return reserved_; }            // bytes of segments taken from the device
@@ -82,8 +82,9 @@ class CachingPool {
 
 class DeviceMemory {
  public:
-  // `streams` are indexed by number; they and the program must outlive the result. `limit`: maximum
-  // total bytes of buffers; zero means the GPU's memory.
+  // Creates the memory of a program's buffers. `streams` are indexed by number; they and the
+  // program must outlive the result. `limit` is the maximum total size of buffers; zero means the
+  // GPU's memory.
   static Attempt<std::unique_ptr<DeviceMemory>> Make(const program::Program& program,
                                                      std::span<const cudaStream_t> streams,
                                                      bool pool, Bytes limit);
@@ -92,7 +93,7 @@ class DeviceMemory {
   // No work may be running.
   ~DeviceMemory();
 
-  // The buffer's address, or nullptr while it is not allocated.
+  // Returns the address of the buffer, or nullptr while it is not allocated.
   std::byte* at(program::Index buffer) const { return places_[buffer].at; }
 
   Attempt<void> Allocate(program::Index buffer, std::uint16_t stream);
@@ -115,7 +116,7 @@ class DeviceMemory {
     bool cached = false;  // from the CachingPool
     std::vector<std::uint16_t> also_used_by{};
   };
-  // A block that other streams still use. `events` complete when those streams are done.
+  // A block that other streams still use. `events` complete when these streams are done.
   struct Waiting {
     std::byte* at = nullptr;
     std::vector<cudaEvent_t> events{};

@@ -6,8 +6,8 @@
 #include "src/base/bytes.h"
 #include "src/base/rates.h"
 
-// The GPUs that this process may use, and the versions of driver, CUDA and NCCL. A missing GPU or
-// driver is reported in the result, not as an error.
+// Lists the GPUs that this process may use, and the versions of driver, CUDA and NCCL. A missing
+// GPU or driver is reported in the result, not as an error.
 namespace stepcast::runtime::cuda {
 
 struct Version {
@@ -18,7 +18,7 @@ struct Version {
   friend bool operator==(const Version&, const Version&) = default;
 };
 
-// One GPU as its driver describes it: specified peaks, not measurements.
+// A GPU as its driver describes it. Peaks are specified values, not measurements.
 struct Device {
   int ordinal = 0;   // CUDA's number for the GPU in this process; depends on CUDA_VISIBLE_DEVICES
   std::string name;  // "NVIDIA H100 80GB HBM3"
@@ -38,15 +38,16 @@ struct Device {
 struct Inventory {
   std::vector<Device> devices;  // by ordinal
   // The reason why `devices` is empty ("no CUDA-capable device is detected"), otherwise empty. If
-  // one GPU does not respond, the list is empty, because a plan for the other GPUs would also be
-  // wrong.
+  // one GPU does not respond, the whole list is empty, because a plan for the other GPUs would also
+  // be wrong.
   std::string no_devices_because;
   Version driver;   // the newest CUDA that the driver supports; 0.0.0 without a driver
   Version runtime;  // the CUDA runtime that is linked in
   Version nccl;     // the NCCL library found when the program started
 };
 
-// Queries the driver and NCCL. Creates no context, so it uses no GPU memory. Thread-safe.
+// Queries the driver and NCCL. This function creates no context, so it uses no GPU memory.
+// Thread-safe.
 Inventory ListDevices();
 
 }  // namespace stepcast::runtime::cuda

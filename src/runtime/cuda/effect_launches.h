@@ -20,7 +20,8 @@ namespace stepcast::runtime::cuda {
 
 class EffectLaunches {
  public:
-  // All members must outlive the object.
+  // The inputs of EffectLaunches. All objects that this struct refers to must outlive
+  // EffectLaunches.
   struct Setting {
     const program::Program& program;
     const LaunchPlan& plan;
@@ -42,7 +43,7 @@ class EffectLaunches {
   Attempt<void> Launch(program::Index first, program::Index last, OperationId operation,
                        const program::Instruction& instruction, const StepSource& step) const;
 
-  // The address of elements; null if they have no buffer.
+  // Returns the address of elements, or null if they have no buffer.
   std::byte* At(const program::Elements& elements) const {
     if (elements.buffer == program::kNone) return nullptr;
     return setting_.memory.at(elements.buffer) + elements.offset.count();

@@ -17,24 +17,24 @@
 // of squares are added in order. Launches return CUDA's status; an empty list launches nothing.
 namespace stepcast::runtime::cuda {
 
-// Kernel arguments that differ from step to step.
+// The kernel arguments that differ from step to step.
 struct StepValues {
   std::uint32_t step = 0;
   values::AdamW adamw;  // for update `step` + 1
 };
 StepValues StepValuesOf(std::uint32_t step);
 
-// Where kernels find the step's values: in `now` or, if a replayed graph updates them, on the
+// Where kernels find the values of the step: in `now` or, if a replayed graph updates them, on the
 // device.
 struct StepSource {
   StepValues now;
   const StepValues* on_device = nullptr;
 };
 
-// Enqueues the update of the values on the device, before a replay.
+// Enqueues the update of the values on the device. Call this function before a replay.
 cudaError_t StoreStepValues(const StepValues& values, StepValues* on_device, cudaStream_t stream);
 
-// The type that is written and the type that is read.
+// The type that a kernel writes and the type that it reads.
 struct TypePair {
   DataType target = DataType::kFp32, source = DataType::kFp32;
   friend bool operator==(const TypePair&, const TypePair&) = default;
@@ -48,7 +48,7 @@ struct GradientWork {
   bool add = false;
   const std::uint32_t* seed = nullptr;  // seed of small integers; null: by origin and step
 };
-// Identifies gradients: the parameters they belong to, the rank, and the time.
+// Identifies gradients, together with the parameters that they belong to: by rank and micro-batch.
 struct GradientOrigin {
   GradientRule rule = GradientRule::kComputed;
   int rank = 0, micro_batch = 0;
@@ -83,8 +83,8 @@ struct UpdateWork {
   void* states = nullptr;
   std::int64_t elements = 0, state_stride = 0;
 };
-// The target has the parameters' type, and the source has the gradients' type. `states` is FP32 or
-// the parameters' type (values::UpdateElement).
+// In `types`, the target has the parameters' type, and the source has the gradients' type. `states`
+// is FP32 or the parameters' type (values::UpdateElement).
 cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, DataType states,
                           bool adamw, const StepSource& step, cudaStream_t stream);
 
@@ -95,8 +95,8 @@ struct SquaresWork {
   float scale = 1;
   bool add = false;
 };
-// The length of a launch's scratch array on the device, in numbers. No other launch may use the
-// array at the same time.
+// The length in numbers of the scratch array that a launch uses on the device. No other launch may
+// use the array at the same time.
 inline constexpr int kPartialSums = 48 * 512;
 // The sums depend only on the numbers and their count, not on the launch.
 cudaError_t LaunchSquares(std::span<const SquaresWork> works, DataType source, double* partial_sums,
@@ -110,7 +110,7 @@ struct ClipWork {
 };
 cudaError_t LaunchClips(std::span<const ClipWork> works, DataType target, cudaStream_t stream);
 
-// Initial parameters: element i gets the value of model element first_element + i.
+// Writes initial parameters: element i gets the value of model element first_element + i.
 cudaError_t LaunchInitialValues(void* target, DataType type, std::int64_t elements,
                                 std::int64_t first_element, std::uint64_t seed,
                                 cudaStream_t stream);

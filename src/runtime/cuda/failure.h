@@ -13,13 +13,14 @@
 // Converts error codes of CUDA, NCCL and cuBLASLt to failures. `doing` completes "while ...".
 namespace stepcast::runtime::cuda {
 
-// Also clears the error. Otherwise CUDA would return it again from the next call.
+// Converts an error code. The first function also clears the error, because CUDA would otherwise
+// return it again from the next call.
 Attempt<void> Check(cudaError_t error, std::string_view doing);
 Attempt<void> Check(ncclResult_t result, std::string_view doing);
 Attempt<void> Check(cublasStatus_t status, std::string_view doing);
 
-// The result of cudaEventQuery or cudaStreamQuery. If it is "not ready", clears CUDA's last error,
-// which the check of the next kernel launch would otherwise report.
+// Returns `state`, the result of cudaEventQuery or cudaStreamQuery. If it is "not ready", clears
+// CUDA's last error, which the check of the next kernel launch would otherwise report.
 cudaError_t Answered(cudaError_t state);
 
 }  // namespace stepcast::runtime::cuda

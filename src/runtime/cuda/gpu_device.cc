@@ -79,7 +79,7 @@ Attempt<void> GpuDevice::Start(Job& job, CommunicatorCache& cache) {
                                        .rank = rank_});
   if (!effects) return tl::make_unexpected(std::move(effects).error());
   effects_ = std::move(*effects);
-  const char* doing = "allocating memory of its own";
+  const char* doing = "allocating memory for internal use";
   STEPCAST_TRY(Check(cudaMalloc(&stamps_, streams_.size() * sizeof(std::uint64_t)), doing));
   STEPCAST_TRY(Check(cudaMalloc(&step_values_, sizeof(StepValues)), doing));
   STEPCAST_TRY(Preload());
@@ -300,7 +300,7 @@ Attempt<void> GpuDevice::LaunchAny(OperationId operation, const Instruction& ins
   if (operation.instruction == kNone) {
     const std::ptrdiff_t at = &instruction - program_.prologue.data();
     STEPCAST_CHECK(at >= 0 && static_cast<std::size_t>(at) < plan_.prologue.size(),
-                   "an instruction outside the step is the prologue's");
+                   "an instruction outside the step must be in the prologue");
     return LaunchTimed(operation, instruction, plan_.prologue[static_cast<std::size_t>(at)], {});
   }
   if (operation.step != step_.step) {
@@ -348,7 +348,7 @@ Attempt<void> GpuDevice::LaunchTimed(OperationId operation, const Instruction& i
       STEPCAST_TRY(LaunchExchange(instruction));
       break;
     default:
-      STEPCAST_CHECK(false, "only kernels, copies, collectives and exchanges are launched");
+      STEPCAST_CHECK(false, "only kernels, copies, collectives and exchanges can be launched");
   }
   if (timed) return clock_->End(times, stream);
   clock_->Interrupt(stream);
@@ -550,7 +550,7 @@ Attempt<void> GpuDevice::CheckSums() {
 
 Attempt<void> GpuDevice::Synchronise() {
   STEPCAST_TRY(Check(cudaSetDevice(ordinal_), "choosing a GPU"));
-  STEPCAST_CHECK(!capturing_, "nothing runs while a step is captured");
+  STEPCAST_CHECK(!capturing_, "Synchronise must not be called during a capture");
   for (cudaStream_t stream : streams_) {
     STEPCAST_TRY(WaitUntil([&] { return cudaStreamQuery(stream); }, "waiting for the GPU"));
   }
@@ -566,21 +566,23 @@ Attempt<std::vector<OperationTimes>> GpuDevice::TakeTimes() { return clock_->Tak
 Time GpuDevice::Now() { return clock_->Now(); }
 
 Attempt<void> GpuDevice::BeginCapture() {
-  STEPCAST_CHECK(!capturing_ && graph_ == nullptr, "a step is captured once");
+  STEPCAST_CHECK(!capturing_ && graph_ == nullptr, "a step can be captured only once");
   // Collects times so far; the graph's own times come later.
   STEPCAST_TRY(Synchronise());
   memory_->BeginCapture();
   // Relaxed mode, because buffers missing from the cache are allocated during the capture.
   STEPCAST_TRY(Check(cudaStreamBeginCapture(streams_[0], cudaStreamCaptureModeRelaxed),
-                     "beginning to capture a step"));
+                     "beginning the capture of a step"));
   capturing_ = true;
   clock_->BeginCapture();
   // The other streams join the capture by waiting for the first.
   auto fork = MakeEvent(cudaEventDisableTiming);
   if (!fork) return Failed(std::move(fork).error());
-  Attempt<void> forked = Check(cudaEventRecord(*fork, streams_[0]), "beginning to capture a step");
+  Attempt<void> forked = Check(cudaEventRecord(*fork, streams_[0]),
+                               "beginning the capture of a "
+                               "step");
   for (std::size_t s = 1; s < streams_.size() && forked; ++s) {
-    forked = Check(cudaStreamWaitEvent(streams_[s], *fork), "beginning to capture a step");
+    forked = Check(cudaStreamWaitEvent(streams_[s], *fork), "beginning the capture of a step");
   }
   cudaEventDestroy(*fork);
   if (!forked) return Failed(std::move(forked).error());
@@ -618,7 +620,7 @@ Attempt<void> GpuDevice::EndCapture() {
 }
 
 Attempt<void> GpuDevice::Replay(std::uint32_t step) {
-  STEPCAST_CHECK(!capturing_ && graph_ != nullptr, "what is replayed was captured");
+  STEPCAST_CHECK(!capturing_ && graph_ != nullptr, "a step must be captured before it is replayed");
   STEPCAST_TRY(Check(cudaSetDevice(ordinal_), "choosing a GPU"));
   return graph_->Replay(
       step,

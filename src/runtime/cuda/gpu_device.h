@@ -48,8 +48,8 @@ namespace stepcast::runtime::cuda {
 // Failure, and the destructor aborts all work in flight.
 class GpuDevice final : public runtime::Device {
  public:
-  // Creates a device on GPU `ordinal`. All ranks of the job call this together. `program` and
-  // `cache` must outlive the device.
+  // Creates a device on GPU `ordinal`. All ranks of the job call this function together. `program`
+  // and `cache` must outlive the device.
   static Attempt<std::unique_ptr<runtime::Device>> Make(const program::Program& program, Job& job,
                                                         int ordinal, const DeviceOptions& options,
                                                         CommunicatorCache& cache);
@@ -77,7 +77,8 @@ class GpuDevice final : public runtime::Device {
  private:
   using HostClock = std::chrono::steady_clock;
 
-  // Whether an event was recorded and, if so, whether as part of the graph being captured.
+  // Whether an event was recorded and, if so, whether it is part of the graph that is being
+  // captured.
   enum class Mark : std::uint8_t { kNone, kRecorded, kCaptured };
 
   struct CommunicatorOrder {
@@ -93,7 +94,7 @@ class GpuDevice final : public runtime::Device {
   Attempt<void> Failed(Failure failure);
   Attempt<void> WaitUntil(const std::function<cudaError_t()>& done, const char* doing);
 
-  // Launch, by kind of instruction.
+  // These functions launch one kind of instruction each.
   Attempt<void> LaunchAny(OperationId operation, const program::Instruction& instruction);
   Attempt<void> LaunchTimed(OperationId operation, const program::Instruction& instruction,
                             const Work& work, std::span<const program::Effect> effects);
@@ -104,7 +105,7 @@ class GpuDevice final : public runtime::Device {
                            const Work& work);
   Attempt<void> LaunchCollective(OperationId operation, const program::Instruction& instruction,
                                  const Work& work, std::span<const program::Effect> effects);
-  // Whether the communicator's last collective is on a stream other than `stream`.
+  // Returns whether the communicator's last collective is on a stream other than `stream`.
   bool MustWaitFor(program::Index communicator, std::uint16_t stream) const;
   Attempt<void> LaunchExchange(const program::Instruction& instruction);
   // Records that the communicator's last operation is on `stream`.

@@ -13,8 +13,8 @@ struct LaunchShape {
   cudaStream_t stream = nullptr;
 };
 
-// Equivalent to kernel<<<shape>>>(arguments...), in syntax that every C++ compiler accepts. Returns
-// CUDA's status.
+// Launches a kernel like kernel<<<shape>>>(arguments...), in syntax that every C++ compiler
+// accepts. Returns CUDA's status.
 template <typename... Parameters, typename... Arguments>
 cudaError_t Launch(void (*kernel)(Parameters...), const LaunchShape& shape,
                    Arguments... arguments) {

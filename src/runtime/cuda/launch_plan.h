@@ -21,7 +21,7 @@
 // If an arena is larger than the cache, operands therefore come from memory.
 namespace stepcast::runtime::cuda {
 
-// A distinct matrix product. `batch` results of [m, n].
+// A distinct matrix product with `batch` results of [m, n].
 struct Product {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   ProductLayout layout = ProductLayout::kForward;
@@ -41,38 +41,38 @@ struct Attention {
   std::int64_t sequence = 0;
   std::int64_t heads = 0;  // heads times sequences: rows of the batch
   std::int64_t key_heads = 0;
-  // Whether the fused kernel runs (attention.h). It requires 16-bit operands, a head size of 64 or
-  // 128, and a causal mask without a window. Otherwise two products (in backward: five) with the
-  // same amount of work replace it.
+  // Whether the fused kernel runs (attention.h). The kernel requires 16-bit operands, a head size
+  // of 64 or 128, and a causal mask without a window. Otherwise two products (in backward: five)
+  // with the same amount of work replace it.
   bool fused = false;
   friend bool operator==(const Attention&, const Attention&) = default;
 };
 
-// Effects in one launch: `count` of the program's effects, starting at `first`.
+// The effects of one launch: `count` effects of the program, starting at `first`.
 struct EffectBatch {
   program::Index first = 0, count = 0;
   friend bool operator==(const EffectBatch&, const EffectBatch&) = default;
 };
 
-// One instruction's work. Absent indices are program::kNone, and absent sizes are zero.
+// The work of one instruction. Absent indices are program::kNone, and absent sizes are zero.
 struct Work {
   program::Index product = program::kNone;
   int times = 1;                                   // number of times that the product runs
   program::Index product_effect = program::kNone;  // the gradient that the product writes
   program::Index attention = program::kNone;       // of a fused attention core
-  // Traffic of a memory-bound kernel that is not part of its effects.
+  // The traffic of a memory-bound kernel that is not part of its effects.
   Bytes read, written;
-  // Offsets of the synthetic operands. A product has two operands in the arena of their type. All
-  // other work uses the arena of `LaunchPlan::traffic_type`.
+  // The offsets of the synthetic operands. A product has two operands in the arena of their type.
+  // All other work uses the arena of `LaunchPlan::traffic_type`.
   Bytes first_operand, second_operand;
   Bytes output;  // in the stream's arena
   // The staging space of a collective whose effects are stored in another type than the collective
   // uses. It is in the stream's arena and contains the data sent and received, effect by effect.
-  // Each of these has the size of program::PartsOf, and starts at a multiple of 256 bytes.
+  // Each part has the size of program::PartsOf, and starts at a multiple of 256 bytes.
   Bytes staging;
-  // The operation's effects are LaunchPlan::batches[first_batch, last_batch), without the effect
-  // that a product writes and without parts of a collective. A collective communicates before
-  // `batches_behind`; other operations execute all batches at once.
+  // The effects of the operation are LaunchPlan::batches[first_batch, last_batch), without the
+  // effect that a product writes and without parts of a collective. A collective communicates
+  // before `batches_behind`; other operations execute all batches at once.
   program::Index first_batch = 0, batches_behind = 0, last_batch = 0;
 };
 
@@ -88,32 +88,35 @@ struct LaunchPlan {
   Bytes host;                                  // the largest copy from or to the host
 };
 
-// An arena's size is the total of all operands of a step, limited to this or the largest operand.
+// The size of an arena is the total of all operands of a step, limited to this value or, if it is
+// larger, to the largest operand.
 inline constexpr Bytes kArenaLimit = MiB(256);
 // Copies from or to the host are split into pieces of at most this size.
 inline constexpr Bytes kHostPiece = MiB(64);
 
 LaunchPlan MakeLaunchPlan(const program::Program& program, GradientRule gradients);
 
-// A size, rounded up to the alignment of operands in arenas.
+// Rounds a size up to the alignment of operands in arenas.
 Bytes AlignedInArena(Bytes size);
 
-// Total bytes of all operands, each starting at a multiple of 256 bytes.
+// These functions return the total size of all operands to read and to write, where each operand
+// starts at a multiple of 256 bytes.
 Bytes InputOf(const Attention& attention);
 Bytes OutputOf(const Attention& attention);
 
-// Size of an operand.
+// These functions return the size of an operand.
 Bytes FirstOperand(const Product& product);
 Bytes SecondOperand(const Product& product);
 Bytes Output(const Product& product);
 
-// Groups an operation's effects into launches: one kernel executes several pieces at once
+// Groups the effects of an operation into launches: one kernel executes several effects at once
 // (effects.h).
 
-// The number of leading effects that fit into one launch. They have one kind and the same types,
-// and none reads or writes what another one writes. Exception: sums of squares may write the same
-// number, because they are added in order. Parts of a collective (kCollective) are never grouped.
-// Returns at least 1 if there is an effect. Requires buffers that do not overlap.
+// Returns the number of leading effects that fit into one launch. They have one kind and the same
+// types, and none reads or writes what another one writes. Sums of squares are an exception: they
+// may write the same number, because they are added in order. Parts of a collective (kCollective)
+// are never grouped. Returns at least 1 if there is an effect. Requires buffers that do not
+// overlap.
 std::size_t FirstBatch(std::span<const program::Effect> effects, bool adamw);
 
 }  // namespace stepcast::runtime::cuda

@@ -16,7 +16,7 @@ Attempt<std::unique_ptr<OperandArenas>> OperandArenas::Make(const LaunchPlan& pl
   std::unique_ptr<OperandArenas> arenas(new OperandArenas);
   int cache = 0;
   STEPCAST_TRY(Check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, ordinal),
-                     "asking for the size of the cache"));
+                     "querying the size of the cache"));
   arenas->least_ = AlignedInArena(Bytes(4 * std::int64_t{cache}));
   const char* doing = "making random operands";
   for (std::size_t type = 0; type < plan.inputs.size(); ++type) {

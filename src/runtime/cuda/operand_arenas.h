@@ -23,8 +23,8 @@ namespace stepcast::runtime::cuda {
 
 class OperandArenas {
  public:
-  // Uses GPU `ordinal`, which must be the current GPU. `plan` must outlive the arenas. Operands are
-  // random numbers, and are in memory when this returns.
+  // Creates arenas on GPU `ordinal`, which must be the current GPU. `plan` must outlive the arenas.
+  // Operands are random numbers, and are in memory when this function returns.
   static Attempt<std::unique_ptr<OperandArenas>> Make(const LaunchPlan& plan,
                                                       std::span<const cudaStream_t> streams,
                                                       int ordinal, std::uint64_t seed);
@@ -32,8 +32,8 @@ class OperandArenas {
   OperandArenas& operator=(const OperandArenas&) = delete;
   ~OperandArenas();
 
-  // Selects the step's offset. The functions below return the addresses to which the plan's offsets
-  // are added, or nullptr if the plan has no such arena.
+  // Selects the offset of the step. The functions below return the addresses to which the plan's
+  // offsets are added, or nullptr if the plan has no such arena.
   void BeginStep(std::uint32_t step) { step_ = step; }
   const std::byte* input(DataType type) const {
     return inputs_[static_cast<std::size_t>(type)].At(step_, least_);
@@ -42,11 +42,12 @@ class OperandArenas {
 
   std::byte* workspace(std::uint16_t stream) const { return workspaces_[stream]; }  // of products
   std::byte* host() const { return host_; }                                         // pinned
-  // Bytes of all arenas on the device.
+  // Returns the size of all arenas on the device.
   Bytes size() const { return size_; }
 
  private:
-  // An arena of the plan's size, enlarged by `least` bytes if that size is smaller than `least`.
+  // An arena of the planned size. If that size is smaller than `least`, the arena has `least` more
+  // bytes, so that steps can start at different offsets.
   struct Arena {
     std::byte* begin = nullptr;
     Bytes planned;

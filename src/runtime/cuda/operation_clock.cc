@@ -144,7 +144,7 @@ Attempt<void> OperationClock::CollectDone() {
     const Timed& timed = pending_.front();
     const cudaError_t state = Answered(cudaEventQuery(timed.end));
     if (state == cudaErrorNotReady) break;
-    STEPCAST_TRY(Check(state, "looking for what is done"));
+    STEPCAST_TRY(Check(state, "querying completed operations"));
     STEPCAST_TRY(Collect(timed));
     free_events_.push_back(timed.start);
     if (timed.ready != timed.start) free_events_.push_back(timed.ready);
@@ -167,7 +167,7 @@ Attempt<void> OperationClock::CollectDone() {
 
 Attempt<void> OperationClock::CollectAll() {
   STEPCAST_TRY(CollectDone());
-  STEPCAST_CHECK(pending_.empty(), "all that was issued is done");
+  STEPCAST_CHECK(pending_.empty(), "all issued work must be complete");
   ends_.assign(ends_.size(), {});
   return {};
 }

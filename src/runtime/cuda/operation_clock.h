@@ -33,33 +33,33 @@ class OperationClock {
     bool lent = false;  // another operation uses `end` as its beginning
   };
 
-  // `streams` must outlive the clock.
+  // Creates a clock for `streams`, which must outlive it.
   explicit OperationClock(std::span<const cudaStream_t> streams);
   OperationClock(const OperationClock&) = delete;
   OperationClock& operator=(const OperationClock&) = delete;
   ~OperationClock();
 
-  // Requires an idle device. Must be called before any other method.
+  // Sets the anchor. Requires an idle device. Call this function before any other method.
   Attempt<void> SetAnchor();
   Time Now() const;
 
-  // Call Begin just before the operation is issued. If the stream must wait after Begin, call
-  // Waited: the operation is ready before that wait and starts after it.
+  // Measures an operation. Call Begin just before the operation is issued. If the stream must wait
+  // after Begin, call Waited: the operation is ready before that wait and starts after it.
   Attempt<Timed> Begin(OperationId operation, std::uint16_t stream);
   Attempt<void> Waited(Timed& timed, std::uint16_t stream);
   Attempt<void> End(Timed timed, std::uint16_t stream);
-  // Call when untimed work has been issued, so that the next operation does not begin at the end of
-  // the previous one.
+  // Call this function after issuing work that is not timed, so that the next operation does not
+  // begin at the end of the previous one.
   void Interrupt(std::uint16_t stream) { ends_[stream] = {}; }
 
-  // Collects the times of completed operations, in order of issue, and updates `progress`.
+  // Collects the times of completed operations, in order of issue, and updates the progress.
   Attempt<void> CollectDone();
   // Collects all times. Requires that all issued work is done.
   Attempt<void> CollectAll();
-  // Calls CollectDone if the last call was long ago and there is a callback.
+  // Calls CollectDone if progress is reported and the last call was long ago.
   Attempt<void> CollectNowAndThen();
   std::vector<OperationTimes> Take();  // sorted by end
-  // Null: no callback.
+  // Sets where progress is reported; null: nowhere.
   void ReportTo(Progress* progress) { progress_ = progress; }
 
   // Between BeginCapture and EndCapture, operations become part of a graph, whose events record
@@ -70,12 +70,12 @@ class OperationClock {
   Attempt<void> Collect(const Timed& timed);
   void CountReplay(std::size_t operations, std::uint32_t step);
 
-  // An event that lives as long as the clock.
+  // Returns an event that lives as long as the clock.
   Attempt<cudaEvent_t> TakeEvent();
 
  private:
   using HostClock = std::chrono::steady_clock;
-  // The stream's last operation, if nothing was issued after it.
+  // The last operation of a stream, if nothing was issued after it.
   struct StreamEnd {
     cudaEvent_t event = nullptr;
     std::uint64_t operation = 0;  // counted over the whole device

@@ -112,7 +112,7 @@ Attempt<void> Products::Prepare(const Product& p) {
   STEPCAST_TRY(Set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, turn_b));
   if (IsQuantized(p.input) && p.input != DataType::kFp8) {
     return tl::make_unexpected(
-        Failure{fmt::format("the cuda backend has no products in {}", Name(p.input))});
+        Failure{fmt::format("the cuda backend has no matrix products in {}", Name(p.input))});
   }
   if (p.input == DataType::kFp8) {
     // As in frameworks: sums have the tensor core's own precision.
@@ -146,12 +146,13 @@ Attempt<void> Products::Prepare(const Product& p) {
   if (status == CUBLAS_STATUS_NOT_SUPPORTED ||
       (status == CUBLAS_STATUS_SUCCESS && (count == 0 || found.state != CUBLAS_STATUS_SUCCESS))) {
     return tl::make_unexpected(Failure{fmt::format(
-        "cuBLASLt has nothing that computes {} as {} on this GPU{}", Describe(p), Name(p.output),
+        "cuBLASLt has no algorithm for {} with results in {} on this GPU{}", Describe(p),
+        Name(p.output),
         p.input == DataType::kFp8
-            ? " (fp8 takes compute capability 8.9 or later and sizes that are multiples of 16)"
+            ? " (fp8 needs compute capability 8.9 or later and sizes that are multiples of 16)"
             : "")});
   }
-  STEPCAST_TRY(Check(status, fmt::format("looking for what computes {}", Describe(p))));
+  STEPCAST_TRY(Check(status, fmt::format("selecting an algorithm for {}", Describe(p))));
   plan.algorithm = found.algo;
   return {};
 }

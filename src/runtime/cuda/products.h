@@ -10,24 +10,24 @@
 #include "src/runtime/cuda/launch_plan.h"
 #include "src/runtime/device.h"
 
-// Matrix products with cuBLASLt. The algorithm for a shape is chosen once, by cuBLASLt's
-// heuristics, when the device is made. FP32 products use FP32 arithmetic, not TF32.
+// Runs matrix products with cuBLASLt. The algorithm for a shape is chosen once, by cuBLASLt's
+// heuristics, when the device is created. FP32 products use FP32 arithmetic, not TF32.
 namespace stepcast::runtime::cuda {
 
 class Products {
  public:
-  // The workspace of each stream that runs products, as NVIDIA recommends for Hopper.
+  // The size of the workspace of each stream that runs products, as NVIDIA recommends for Hopper.
   static constexpr Bytes kWorkspace = MiB(32);
 
-  // For the current device. Fails, naming the shape, if cuBLASLt cannot compute it there (fp8
-  // before Ada and Hopper, or fp8 with sizes that are not multiples of 16).
+  // Prepares products on the current device. If cuBLASLt cannot compute a shape there, fails and
+  // names the shape (fp8 before Ada and Hopper, or fp8 with sizes that are not multiples of 16).
   static Attempt<std::unique_ptr<Products>> Make(const std::vector<Product>& products);
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
   ~Products();
 
-  // result = scale * first * second, or += if the product adds. `workspace`: kWorkspace bytes that
-  // no other stream uses.
+  // Computes result = scale * first * second, or += if the product adds. `workspace` has kWorkspace
+  // bytes that no other stream uses.
   Attempt<void> Run(program::Index product, float scale, const void* first, const void* second,
                     void* result, void* workspace, cudaStream_t stream) const;
 
@@ -35,7 +35,8 @@ class Products {
   struct Plan {
     Product product;
     cublasLtMatmulDesc_t operation = nullptr;
-    // Named as in cuBLASLt, whose matrices are column-major, so A is the second operand here.
+    // The names are those of cuBLASLt, whose matrices are column-major, so A is the second operand
+    // here.
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm{};
   };

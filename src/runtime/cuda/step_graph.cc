@@ -28,7 +28,7 @@ Attempt<void> StepGraph::Instantiate(const std::vector<OperationClock::Timed>& o
 Attempt<void> StepGraph::Make(Instance& instance,
                               const std::vector<OperationClock::Timed>& operations,
                               bool own_events) {
-  const char* doing = "making a graph of a step";
+  const char* doing = "instantiating the graph of a step";
   STEPCAST_TRY(Check(cudaEventCreateWithFlags(&instance.done, cudaEventDisableTiming), doing));
   STEPCAST_TRY(Check(cudaGraphInstantiate(&instance.exec, graph_, 0), doing));
   instance.operations = operations;
@@ -53,7 +53,9 @@ Attempt<void> StepGraph::Make(Instance& instance,
   for (OperationClock::Timed& timed : instance.operations) {
     for (cudaEvent_t* event : {&timed.ready, &timed.start, &timed.end}) {
       const auto found = own.find(*event);
-      STEPCAST_CHECK(found != own.end(), "every time that a graph takes is a node of it");
+      STEPCAST_CHECK(found != own.end(),
+                     "every event that a graph records must be one of its "
+                     "nodes");
       *event = found->second;
     }
   }

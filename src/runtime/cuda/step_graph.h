@@ -17,7 +17,7 @@ namespace stepcast::runtime::cuda {
 
 class StepGraph {
  public:
-  // Returns when `done` succeeds, or with a failure.
+  // A function that returns when `done` succeeds, or returns a failure.
   using Wait =
       std::function<Attempt<void>(const std::function<cudaError_t()>& done, const char* doing)>;
 
@@ -26,10 +26,11 @@ class StepGraph {
       : graph_(graph), clock_(clock), wait_(std::move(wait)) {}
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
-  // If a replay is running, it continues and is freed when it ends.
+  // If a replay is running, it continues, and its resources are freed when it ends.
   ~StepGraph();
 
-  // Must be called first, and once. `operations`: those returned by EndCapture.
+  // Creates the two instances. Call this function once, before any other. `operations` are those
+  // returned by EndCapture.
   Attempt<void> Instantiate(const std::vector<OperationClock::Timed>& operations);
   // Enqueues the work of `prepare` and then the step, on the stream on which the capture began.
   Attempt<void> Replay(std::uint32_t step, const std::function<Attempt<void>()>& prepare,

@@ -12,13 +12,13 @@
 namespace stepcast::runtime::cuda {
 
 // Fills memory with numbers of the type between -1 and 1, never zero (fp8 e4m3: between -2 and 2).
-// Equal seeds give equal numbers. `at` must be aligned to 16 bytes.
+// Equal seeds produce equal numbers. `at` must be aligned to 16 bytes.
 cudaError_t FillRandom(void* at, Bytes size, DataType type, std::uint64_t seed,
                        cudaStream_t stream);
 
-// A memory-bound kernel that reads and writes the given numbers of bytes, 16 bytes at a time, with
-// coalesced access as in element-wise kernels. Reading begins at offset `from` and wraps around to
-// `input` at the end of the arena; writing works the same way.
+// A memory-bound kernel that reads and writes the given numbers of bytes, in units of 16 bytes,
+// with coalesced access as in element-wise kernels. Reading begins at offset `from` and wraps
+// around to `input` at the end of the arena; writing works the same way.
 struct Traffic {
   const void* input = nullptr;
   Bytes input_size, from, read;
@@ -30,9 +30,9 @@ cudaError_t LaunchTraffic(const Traffic& traffic, cudaStream_t stream);
 // Stores the GPU's nanosecond clock in `slot`.
 cudaError_t StampTime(std::uint64_t* slot, cudaStream_t stream);
 
-// One thread waits until `duration` after the kernel's start, or after the time in `since` if
-// given. It reads %globaltimer (PTX ISA), whose resolution differs by GPU, up to about a
-// microsecond.
+// Launches a kernel with one thread, which waits until `duration` after the kernel's start or, if
+// `since` is given, after the time stored there. The kernel reads %globaltimer (PTX ISA), whose
+// resolution differs by GPU, up to about a microsecond.
 cudaError_t Spin(Time duration, const std::uint64_t* since, cudaStream_t stream);
 
 }  // namespace stepcast::runtime::cuda

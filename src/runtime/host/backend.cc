@@ -40,8 +40,8 @@ Attempt<std::unique_ptr<Transport>> Connect(Job& job) {
   transport = ConnectMpi(job);
   if (!transport || *transport != nullptr) return transport;
   return tl::unexpected(
-      Failure{"ranks in different processes need MPI on the host backend: start them with mpirun, "
-              "or let one process run them all"});
+      Failure{"on the host backend, ranks in different processes need MPI: start them with "
+              "mpirun, or run all ranks in one process"});
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ Attempt<void> HostDevice::OpenCommunicators() {
     Attempt<void> right = communicators_[index]->CheckSums(collective, positions[index]);
     if (!right) {
       Failure failure = right.error();
-      failure.message = fmt::format("the check of {} of {} bytes on communicator '{}': {}",
+      failure.message = fmt::format("checking {} of {} bytes on communicator '{}': {}",
                                     Name(collective.kind), collective.bytes.count(),
                                     program_.communicators[index].name, failure.message);
       return tl::unexpected(std::move(failure));
@@ -164,10 +164,11 @@ Attempt<void> HostDevice::Allocate(Index buffer, std::uint16_t stream) {
   if (refusal) {
     const program::Buffer& wanted = program_.buffers[buffer];
     return tl::unexpected(
-        Failure{fmt::format("out of memory: '{}' needs {} bytes, {} bytes are in use{}",
+        Failure{fmt::format("out of memory: '{}' needs {} bytes; {} bytes are in use{}",
                             program_.NameOf(wanted), wanted.size.count(), pool_->in_use().count(),
-                            *refusal == MemoryPool::Refusal::kLimit ? ", and no more is to be had"
-                                                                    : "; the system gives no more"),
+                            *refusal == MemoryPool::Refusal::kLimit ? ", and the limit is reached"
+                                                                    : "; the system has no more "
+                                                                      "memory"),
                 true});
   }
   // Queued work on this stream may still use the memory.
@@ -193,7 +194,7 @@ void HostDevice::RecordStream(Index buffer, std::uint16_t stream) {
 std::byte* HostDevice::At(const program::Elements& elements) const {
   if (elements.buffer == kNone) return nullptr;
   std::byte* data = pool_->Data(elements.buffer);
-  STEPCAST_CHECK(data != nullptr, "effects are on buffers that are allocated");
+  STEPCAST_CHECK(data != nullptr, "effects must use allocated buffers");
   return data + elements.offset.count();
 }
 
@@ -240,7 +241,7 @@ Attempt<void> HostDevice::Launch(OperationId operation, const program::Instructi
     default:
       break;
   }
-  STEPCAST_CHECK(false, "kernels, copies, collectives and exchanges are launched");
+  STEPCAST_CHECK(false, "only kernels, copies, collectives and exchanges can be launched");
   return {};
 }
 
@@ -323,7 +324,7 @@ void HostDevice::LaunchCollective(OperationId operation, const program::Instruct
                   [=, this, &collective, &communicator, ticket = communicator.TakeTicket(),
                    effects = EffectsOf(operation)](Time& start) -> Attempt<void> {
                     if (!communicator.AwaitTurn(ticket)) {
-                      return tl::unexpected(Failure{"the run was given up", false, operation});
+                      return tl::unexpected(Failure{"the run was aborted", false, operation});
                     }
                     start = clock_.Now();
                     bool carries = false;
@@ -375,7 +376,7 @@ void HostDevice::LaunchExchange(OperationId operation, const program::Instructio
                   [=, this, &communicator, ticket = communicator.TakeTicket(),
                    messages = std::move(messages)](Time& start) -> Attempt<void> {
                     if (!communicator.AwaitTurn(ticket)) {
-                      return tl::unexpected(Failure{"the run was given up", false, operation});
+                      return tl::unexpected(Failure{"the run was aborted", false, operation});
                     }
                     start = clock_.Now();
                     if (Attempt<void> done = communicator.Exchange(messages); !done) {
@@ -428,7 +429,7 @@ MemoryUse HostDevice::Memory() const { return {pool_->peak(), pool_->reserved(),
 
 Attempt<std::vector<float>> HostDevice::Read(const program::Elements& from, std::int64_t count) {
   if (Attempt<void> done = Synchronise(); !done) return tl::unexpected(done.error());
-  STEPCAST_CHECK(pool_->Data(from.buffer) != nullptr, "values are read of buffers that exist");
+  STEPCAST_CHECK(pool_->Data(from.buffer) != nullptr, "only existing buffers can be read");
   std::vector<float> values(static_cast<std::size_t>(count));
   ReadValues(At(from), from.type, count, values.data());
   return values;

@@ -35,11 +35,11 @@ namespace stepcast::runtime::host {
 // It does not support the capture of steps.
 class HostDevice : public Device {
  public:
-  // All ranks of the job call this together.
+  // All ranks of the job call this function together.
   static Attempt<std::unique_ptr<HostDevice>> Make(const program::Program& program, Job& job,
                                                    const DeviceOptions& options);
-  // After a failure, or if work is still queued: drops work that has not begun, tells the partners,
-  // and waits for running work.
+  // After a failure, or if work is still queued, drops work that has not begun, notifies the other
+  // ranks, and waits for running work.
   ~HostDevice() override;
 
   Attempt<void> Allocate(program::Index buffer, std::uint16_t stream) override;
@@ -90,9 +90,10 @@ class HostDevice : public Device {
   std::optional<MemoryPool> pool_;
 };
 
-// Runs step programs on CPUs. Ranks are threads of this process, or processes started by mpirun;
-// MpiSession must be running when devices are created. The first call may set OPENBLAS_CORETYPE
-// (blas.h), so call this before other threads read environment variables.
+// Creates the backend that runs step programs on CPUs. Ranks are threads of this process, or
+// processes started by mpirun; MpiSession must be running when devices are created. The first call
+// may set OPENBLAS_CORETYPE (blas.h), so call this function before other threads read environment
+// variables.
 std::unique_ptr<Backend> MakeHostBackend();
 
 }  // namespace stepcast::runtime::host

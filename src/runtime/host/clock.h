@@ -15,15 +15,15 @@ class Clock {
   Time Now() const;
 
   // Sleeps without using a core. Wakes up at most a few tens of microseconds late if a core is free
-  // (see PrepareThreadForPreciseSleep). Returns at once if `end` has passed.
+  // (see PrepareThreadForPreciseSleep). If `end` has passed, returns immediately.
   void SleepUntil(Time end) const;
 
  private:
   std::int64_t epoch_nanoseconds_;
 };
 
-// Each thread that sleeps calls this once. Otherwise the kernel may end sleeps 50 us late to save
-// power.
+// Each thread that sleeps calls this function once. Otherwise the kernel may end sleeps 50 us late
+// to save power.
 void PrepareThreadForPreciseSleep();
 
 }  // namespace stepcast::runtime::host

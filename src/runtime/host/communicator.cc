@@ -62,8 +62,8 @@ Attempt<std::byte*> Communicator::Reserve(int slot, std::int64_t bytes) {
       // 0x3e3e is 0.19 in bf16 and fp32, 1.6 in fp16.
       memory.assign(static_cast<std::size_t>(bytes), std::byte{0x3e});
     } catch (const std::bad_alloc&) {
-      return tl::unexpected(
-          Failure{fmt::format("out of memory: {} bytes for a collective on the way", bytes), true});
+      return tl::unexpected(Failure{
+          fmt::format("out of memory: a collective needs {} bytes for staging", bytes), true});
     }
   }
   return memory.data();
@@ -110,7 +110,7 @@ Attempt<void> Communicator::RunEmpty(const program::Collective& collective) {
 
 Attempt<void> Communicator::CheckSums(const program::Collective& collective, int position) {
   if (collective.data_type == DataType::kFp8) {
-    return tl::unexpected(Failure{"the host backend has no collectives in fp8"});
+    return tl::unexpected(Failure{"the host backend has no collectives for fp8"});
   }
   Attempt<void> right = CheckOnStaging(collective, position);
   // Frees the staging memory, which has the size of the largest collective; steps may not need it.
@@ -169,7 +169,7 @@ Attempt<void> Communicator::CheckOnStaging(const program::Collective& collective
           break;
         }
         default:
-          STEPCAST_CHECK(false, "step programs hold no other collective");
+          STEPCAST_CHECK(false, "step programs contain no other collective");
       }
       const float got = values::ToFp32(to[i]);
       if (got == expected) continue;

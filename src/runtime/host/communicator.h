@@ -15,39 +15,40 @@
 
 namespace stepcast::runtime::host {
 
-// A program's communicator on one rank. It runs collectives and exchanges in host order, whatever
-// streams they are issued on. The host thread takes a ticket for each operation, and the
-// operation's stream waits for the turn of that ticket.
+// A program's communicator on one rank. It runs collectives and exchanges in host order,
+// independent of the streams on which they are issued. The host thread takes a ticket for each
+// operation, and the operation's stream waits for the turn of that ticket.
 class Communicator {
  public:
   Communicator(std::unique_ptr<Channel> channel, int members);
 
-  // One side of a collective: values of one type in memory.
+  // The source or target of a collective: values of one type in memory.
   struct Side {
     std::byte* data = nullptr;
     DataType type = DataType::kFp32;
   };
 
   std::uint64_t TakeTicket() { return issued_++; }
-  // Waits for the ticket's turn. Returns false if the communicator was closed.
+  // Waits for the turn of the ticket. Returns false if the communicator was closed.
   bool AwaitTurn(std::uint64_t ticket);
-  // Call during the ticket's turn. Converts a side whose type differs from the collective's, in
-  // memory of the communicator. `elements`: of the whole.
+  // Runs a collective. Call this function during the turn of the ticket. A side whose type differs
+  // from the collective's is converted in memory of the communicator. `elements` is the number of
+  // elements of the whole collective.
   Attempt<void> Run(const program::Collective& collective, std::int64_t elements, Side source,
                     Side target);
-  // Call during the ticket's turn. Runs a collective without values, on nonzero memory of the
-  // communicator.
+  // Runs a collective without values, on nonzero memory of the communicator. Call this function
+  // during the turn of the ticket.
   Attempt<void> RunEmpty(const program::Collective& collective);
-  // Call during the ticket's turn.
+  // Sends and receives messages. Call this function during the turn of the ticket.
   Attempt<void> Exchange(std::span<const MessageCall> messages);
-  // Ends the turn. The turn of the next ticket begins.
+  // Ends the turn of the current ticket. The turn of the next ticket begins.
   void EndTurn();
 
-  // Wakes all waiting ranks; later waits return at once.
+  // Wakes all waiting threads. Later waits return immediately.
   void Close();
 
   // Runs the collective on small integers and checks every element of the result. All members call
-  // this together, before the first ticket.
+  // this function together, before the first ticket.
   Attempt<void> CheckSums(const program::Collective& collective, int position);
 
  private:

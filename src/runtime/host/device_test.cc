@@ -67,8 +67,8 @@ TEST(HostDevice, ABufferThatDoesNotFitIsNamedWithItsSize) {
   EXPECT_TRUE(measured.error().out_of_memory);
   EXPECT_EQ(measured.error().message,
             "rank 0, before the first step, allocate 'layers.3.full' on stream 'compute': out of "
-            "memory: 'layers.3.full' needs 50000000 bytes, 0 bytes are in use, and no more is to "
-            "be had");
+            "memory: 'layers.3.full' needs 50000000 bytes; 0 bytes are in use, and the limit is "
+            "reached");
 }
 
 TEST(HostDevice, MeasuresWhatBuffersHave) {

@@ -67,9 +67,10 @@ Attempt<KernelWork> KernelWork::Make(const program::Program& program, Bytes limi
       if (instruction.opcode == program::Opcode::kKernel) {
         const Kernel& kernel = program.kernels[instruction.operand];
         if (kernel.kind == KernelKind::kGemm && TooLarge(kernel)) {
-          return tl::unexpected(Failure{
-              fmt::format("the product '{}', {} x {} x {}, is larger than OpenBLAS can count",
-                          kernel.name, kernel.m, kernel.n, kernel.k)});
+          return tl::unexpected(
+              Failure{fmt::format("the matrix product '{}', {} x {} x {}, has sizes that exceed "
+                                  "OpenBLAS's 32-bit integers",
+                                  kernel.name, kernel.m, kernel.n, kernel.k)});
         }
         need = NeedOf(kernel);
         products = products || kernel.kind == KernelKind::kGemm ||
@@ -108,7 +109,8 @@ Attempt<KernelWork> KernelWork::Make(const program::Program& program, Bytes limi
   const auto refuse = [&](const std::string& why) {
     return tl::unexpected(Failure{
         fmt::format(
-            "the kernels' operands and results, {} bytes, the most for '{}', do not fit: {}",
+            "the operands and results of kernels need {} bytes (most of them for '{}') and do not "
+            "fit: {}",
             work.size_.count(), neediest == nullptr ? "copies" : neediest->name, why),
         true});
   };
@@ -119,7 +121,7 @@ Attempt<KernelWork> KernelWork::Make(const program::Program& program, Bytes limi
   }
   void* memory = mmap(nullptr, static_cast<std::size_t>(total) * 4, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return refuse("the system gives no more memory");
+  if (memory == MAP_FAILED) return refuse("the system has no more memory");
   work.memory_ = static_cast<float*>(memory);
   const std::uint32_t hash = values::SeedHash(seed);
   // The numbers repeat with a prime period, so that no two rows of a matrix are alike. To generate
@@ -242,7 +244,7 @@ Attempt<Blas> Blas::Open() {
     blas.config_ = reinterpret_cast<Text>(dlsym(library, "openblas_get_config"));
     blas.core_ = reinterpret_cast<Text>(dlsym(library, "openblas_get_corename"));
     if (blas.sgemm_ == nullptr || blas.config_ == nullptr || blas.core_ == nullptr) {
-      return tl::unexpected(Failure{std::string(kLibrary) + " is not the OpenBLAS it should be"});
+      return tl::unexpected(Failure{std::string(kLibrary) + " is not a complete OpenBLAS library"});
     }
     const char* better = BetterCore(blas.core_());
     if (again || better == nullptr || std::getenv(kCoreVariable) != nullptr) return blas;

@@ -21,19 +21,21 @@
 namespace stepcast::runtime::host {
 
 // Matrix products with OpenBLAS, which is loaded on first use; stepcast starts without it. OpenBLAS
-// selects its kernels by CPU model while it is being loaded. For models newer than the library, it
-// falls back to very old kernels. Load corrects this by the CPU's features, unless
+// selects its kernels by CPU model while it is being loaded. For CPU models newer than the library,
+// it falls back to very old kernels. Load corrects this by the CPU's features, unless
 // OPENBLAS_CORETYPE is set.
 class Blas {
  public:
-  // The library, with one thread per call. Fails if it is not installed. The first call may change
-  // the environment, so it must come before other threads; later calls are thread-safe.
+  // Returns the library, with one thread per call. Fails if OpenBLAS is not installed. The first
+  // call may change the environment, so it must precede the creation of other threads; later calls
+  // are thread-safe.
   static Attempt<const Blas*> Load();
 
-  // c = a b, all row-major and dense: a is m x k, b is k x n. Thread-safe.
+  // Computes c = a b, where all matrices are row-major and dense: a is m x k, b is k x n.
+  // Thread-safe.
   void Multiply(int m, int n, int k, const float* a, const float* b, float* c) const;
 
-  // "OpenBLAS 0.3.21 ..., kernels SkylakeX"
+  // Returns a text such as "OpenBLAS 0.3.21 ..., kernels SkylakeX".
   std::string Version() const;
 
  private:
@@ -48,24 +50,26 @@ class Blas {
   Text core_ = nullptr;
 };
 
-// The memory of kernels whose operands are not in buffers of the program: operands shared by all
-// streams, and results for each stream. Its size is that of the largest product. Memory-bound
+// Memory and work of kernels whose operands are not in buffers of the program: operands that all
+// streams share, and results for each stream. The size is that of the largest product. Memory-bound
 // kernels cycle through at most kWindow of this memory, which is larger than the caches.
 class KernelWork {
  public:
   static constexpr Bytes kWindow = MiB(64);
 
-  // Fails with an out-of-memory error that names the kernel if the operands do not fit into `limit`
-  // or into the system's memory. Loads OpenBLAS only if there are matrix products.
+  // Allocates the memory. Fails with an out-of-memory error that names the kernel if the operands
+  // do not fit into `limit` or into the system's memory. Loads OpenBLAS only if there are matrix
+  // products.
   static Attempt<KernelWork> Make(const program::Program& program, Bytes limit, std::uint64_t seed);
 
   KernelWork(KernelWork&& other) noexcept;
   KernelWork& operator=(KernelWork&&) = delete;
   ~KernelWork();
 
-  // Runs the product or products of a kGemm kernel. Returns the last result, m x n floats.
+  // Runs the product or products of a kGemm kernel. Returns the last result, which has m x n
+  // floats.
   const float* Multiply(const Kernel& kernel, std::uint16_t stream) const;
-  // Runs kAttention and kAttentionGradient.
+  // Runs a kernel of kind kAttention or kAttentionGradient.
   void Attend(const Kernel& kernel, std::uint16_t stream) const;
   // Reads `read` bytes of memory and writes `written` bytes.
   void MoveBytes(Bytes read, Bytes written, std::uint16_t stream) const;

@@ -159,7 +159,9 @@ void MemoryPool::GiveBackCached() {
 
 std::optional<MemoryPool::Refusal> MemoryPool::Allocate(program::Index buffer, std::uint16_t stream,
                                                         const std::function<void()>& wait) {
-  STEPCAST_CHECK(held_[buffer].data == nullptr, "a buffer is allocated once before its release");
+  STEPCAST_CHECK(held_[buffer].data == nullptr,
+                 "a buffer must be released before it is allocated "
+                 "again");
   const Bytes wanted = buffers_[buffer].size;
   if (in_use_ + wanted > limit_) return Refusal::kLimit;
   const std::int64_t size = Rounded(wanted.count());
@@ -188,7 +190,7 @@ std::optional<MemoryPool::Refusal> MemoryPool::Allocate(program::Index buffer, s
 
 void MemoryPool::Release(program::Index buffer) {
   Block block = std::exchange(held_[buffer], Block());
-  STEPCAST_CHECK(block.data != nullptr, "only what is allocated is released");
+  STEPCAST_CHECK(block.data != nullptr, "a buffer that is released must be allocated");
   in_use_ -= buffers_[buffer].size;
   Pending pending;
   for (const std::uint16_t user : std::exchange(block.users, {})) {

@@ -12,12 +12,12 @@
 
 namespace stepcast::runtime::host {
 
-// Maps `size` bytes, in whole pages; release with munmap. Returns null if the system has no more
-// memory. The memory reads as random numbers of moderate size in every type: as bf16 between 1/128
-// and 2, as fp16 between 1 and 2; the upper half of an fp32 number determines its size. The process
-// shares pages until they are written, so unwritten memory costs nothing. If the process may not
-// create a file of 16 MiB (`ulimit -f`), all pages are written at once. `seed` determines where the
-// numbers begin.
+// Maps `size` bytes, rounded up to whole pages, or returns null if the system has no more memory.
+// Release the memory with munmap. The memory reads as random numbers of moderate size in every
+// type: as bf16 between 1/128 and 2, as fp16 between 1 and 2; the upper half of an fp32 number
+// determines its size. The process shares pages until they are written, so unwritten memory costs
+// nothing. If the process may not create a file of 16 MiB (`ulimit -f`), all pages are written at
+// once. `seed` determines where the numbers begin.
 std::byte* MapRandomPages(std::int64_t size, std::uint64_t seed);
 
 // The memory of a program's buffers: a caching allocator, as in training frameworks. A released
@@ -27,15 +27,15 @@ std::byte* MapRandomPages(std::int64_t size, std::uint64_t seed);
 // the host thread may use the pool.
 class MemoryPool {
  public:
-  // The numbers of operations in a stream's queue that are done and that were issued. A buffer that
-  // another stream used is free when that stream has finished the operations queued at the time of
-  // the release.
+  // Functions that return the numbers of operations of a stream's queue that are done and that were
+  // issued. A buffer that another stream used is free when that stream has finished the operations
+  // that were queued at the time of the release.
   struct StreamPositions {
     std::function<std::uint64_t(std::uint16_t stream)> finished;
     std::function<std::uint64_t(std::uint16_t stream)> issued;
   };
 
-  // `limit`: maximum total bytes of allocated buffers.
+  // `limit` is the maximum total size of allocated buffers.
   MemoryPool(const std::vector<program::Buffer>& buffers, Bytes limit, std::uint64_t seed,
              StreamPositions positions);
   ~MemoryPool();
@@ -43,14 +43,14 @@ class MemoryPool {
   MemoryPool& operator=(const MemoryPool&) = delete;
 
   enum class Refusal { kLimit, kSystem };
-  // Allocates the buffer, or returns the reason why it cannot. Before refusing, it calls `wait`,
-  // which waits for the streams, and returns unused cached memory to the system.
+  // Allocates the buffer, or returns the reason why it cannot. Before refusing, the function calls
+  // `wait`, which waits for the streams, and returns unused cached memory to the system.
   std::optional<Refusal> Allocate(program::Index buffer, std::uint16_t stream,
                                   const std::function<void()>& wait);
   void Release(program::Index buffer);
   void RecordStream(program::Index buffer, std::uint16_t stream);
 
-  // The buffer's memory; null if it is not allocated.
+  // Returns the memory of the buffer, or null if the buffer is not allocated.
   std::byte* Data(program::Index buffer) const { return held_[buffer].data; }
 
   Bytes in_use() const { return in_use_; }

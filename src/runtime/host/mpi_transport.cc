@@ -36,19 +36,20 @@ namespace {
 // A collective would then take about a third longer, depending on what ran before.
 class MpiRing {
  public:
-  // Does not own the communicator, which must have no other messages.
+  // Uses a communicator, without owning it. The communicator must have no other messages.
   MpiRing(MPI_Comm communicator, int position, int members);
 
-  // Sums `source` (all parts) over the members; each member gets its own part in `result`.
-  // `average`: divides the sum by the number of members. Parts are equal shares of the elements,
-  // rounded to whole elements. `result` may be the part's place in `source`; otherwise the two must
-  // not overlap.
+  // Sums `source` (all parts) over the members; each member receives its own part in `result`. With
+  // `average`, the sum is divided by the number of members. Parts are equal shares of the elements,
+  // rounded to whole elements. `result` may be the place of this part in `source`; otherwise the
+  // two must not overlap.
   Attempt<void> ReduceScatter(const char* source, char* result, std::int64_t elements,
                               DataType type, bool average);
-  // Before: each member has its part in `data`. After: all members have all parts.
+  // Gathers parts. Before the call, each member has its part in `data`; after it, all members have
+  // all parts.
   Attempt<void> AllGather(char* data, std::int64_t elements, std::int64_t bytes_per_element);
-  // ReduceScatter and AllGather, pipelined: while one piece is in the first phase, another is
-  // already in the second.
+  // Runs ReduceScatter and AllGather as a pipeline: while one piece is in the first phase, another
+  // is already in the second.
   Attempt<void> AllReduce(const char* source, char* target, std::int64_t elements, DataType type,
                           bool average);
 
@@ -77,7 +78,7 @@ class MpiRing {
   Attempt<void> Begin(const Job& job, int slot);
   Attempt<void> Post(const Job& job, int slot);
   void Complete(const Job& job, int slot);
-  // The elements of one piece of a part.
+  // Returns the elements of one piece of a part.
   Slice SliceOf(const Job& job, int part, std::int64_t piece) const;
   char* Scratch(int slot, int which) { return scratch_.data() + (2 * slot + which) * piece_bytes_; }
   int Part(int back) const { return ((position_ - back) % members_ + members_) % members_; }
@@ -108,7 +109,7 @@ class MpiExchange {
   Attempt<void> Run(std::span<const MessageCall> messages);
 
  private:
-  // The messages of one direction with one peer, sent one after another.
+  // The messages to or from one peer, which are sent one after another.
   struct Lane {
     program::MessageDirection direction = program::MessageDirection::kSend;
     int peer = 0;
@@ -243,7 +244,7 @@ Attempt<void> MpiRing::Run(const Job& job) {
     int count = 0;
     done = CheckMpi(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
                                  completed_.data(), MPI_STATUSES_IGNORE),
-                    "go on with a collective");
+                    "continue a collective");
     if (!done) break;
     if (count == 0 || count == MPI_UNDEFINED) {
       Pause();
@@ -352,7 +353,7 @@ Attempt<void> MpiExchange::Run(std::span<const MessageCall> messages) {
     const int result = MPI_Testsome(static_cast<int>(pending_.size()), pending_.data(), &count,
                                     indices.data(), states.data());
     if (result != MPI_SUCCESS && result != MPI_ERR_IN_STATUS) {
-      done = CheckMpi(result, "go on with an exchange");
+      done = CheckMpi(result, "continue an exchange");
       break;
     }
     if (count == 0 || count == MPI_UNDEFINED) {
@@ -443,8 +444,9 @@ Attempt<void> MpiExchange::Complete(const Request& request, const MPI_Status& st
   lane.open = true;
   const std::int64_t wanted = lane.messages.front()->bytes;
   if (lane.size == wanted) return {};
-  return tl::unexpected(Failure{fmt::format(
-      "position {} sends {} bytes, and {} are received from it", lane.peer, lane.size, wanted)});
+  return tl::unexpected(
+      Failure{fmt::format("position {} sends {} bytes, but {} bytes are to be received from it",
+                          lane.peer, lane.size, wanted)});
 }
 
 void MpiExchange::Cancel() {
@@ -483,7 +485,7 @@ class MpiChannel : public Channel {
       case CollectiveKind::kAllToAll:
         return AllToAll(call);
       default:
-        STEPCAST_CHECK(false, "step programs hold no other collective");
+        STEPCAST_CHECK(false, "step programs contain no other collective");
     }
     return {};
   }
@@ -580,7 +582,9 @@ class MpiTransport : public Transport {
     if (members != MPI_GROUP_NULL) MPI_Group_free(&members);
     MPI_Group_free(&world);
     if (!done) return tl::unexpected(done.error());
-    STEPCAST_CHECK(communicator != MPI_COMM_NULL, "a rank opens communicators that it belongs to");
+    STEPCAST_CHECK(communicator != MPI_COMM_NULL,
+                   "a rank opens only communicators that it "
+                   "belongs to");
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
     int position = 0;
     MPI_Comm_rank(communicator, &position);

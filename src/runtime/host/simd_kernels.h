@@ -3,16 +3,16 @@
 #include <cstdint>
 
 // The most frequent computations of ranks other than communication, in FP32, compiled for several
-// vector instruction sets. Results are bitwise equal on all of them: no operation is contracted or
-// reordered.
+// vector instruction sets. All instruction sets produce bitwise equal results: no operation is
+// contracted or reordered.
 namespace stepcast::runtime::host {
 
-// target[i] = scale * gradient(source[i]) (values::QuadraticGradient), or += if `add`. `first`:
-// number of the first element.
+// Computes target[i] = scale * gradient(source[i]) (values::QuadraticGradient), or += if `add`.
+// `first` is the number of the first element.
 void WriteQuadraticGradients(const float* source, std::int64_t count, std::uint32_t seed,
                              std::int64_t first, float scale, bool add, float* target);
 
-// sum[i] = (a[i] + b[i]) / divisor. `sum` may be `a` or `b`.
+// Computes sum[i] = (a[i] + b[i]) / divisor. `sum` may be `a` or `b`.
 void AddAndDivide(const float* a, const float* b, std::int64_t count, float divisor, float* sum);
 
 }  // namespace stepcast::runtime::host

@@ -17,7 +17,7 @@
 
 namespace stepcast::runtime::host {
 
-// A position in a stream's queue: all work issued before it.
+// A position in the queue of a stream, which stands for all work issued before it.
 struct Position {
   std::uint16_t stream = 0;
   std::uint64_t issued = 0;
@@ -30,24 +30,24 @@ struct Position {
 // forever.
 class Streams {
  public:
-  // Work runs on the stream's thread. If it had to wait for more than its stream, it may set
-  // `start` to the time when the work itself began.
+  // A function that the stream's thread runs. If the work had to wait for more than its stream, it
+  // may set `start` to the time when the work itself began.
   using Work = std::function<Attempt<void>(Time& start)>;
 
   // The number of queued operations at which issuing waits, as in CUDA.
   static constexpr std::uint64_t kRunAhead = 1024;
 
-  // `on_failure` is called once, by the first thread whose work failed.
+  // Starts the threads. The first thread whose work fails calls `on_failure` once.
   Streams(const Clock& clock, int streams, std::function<void(const Failure&)> on_failure);
-  // Waits for running work; drops work that has not begun.
+  // Waits for running work, and drops work that has not begun.
   ~Streams();
 
-  // Counts operations in `progress`, and keeps the longest-running one there.
+  // Counts operations in `progress`, and keeps the longest-running operation there.
   void ReportTo(Progress* progress);
 
-  // If the instruction of `operation` is kNone, its times are not recorded.
+  // Issues work. If the instruction of `operation` is kNone, its times are not recorded.
   void Issue(std::uint16_t stream, OperationId operation, Work work);
-  // `call`: number of the wait, for TakeWaits.
+  // Issues a wait. `call` is the number of the wait, for TakeWaits.
   void IssueWait(std::uint16_t stream, Position until, std::uint64_t call);
 
   Position Now(std::uint16_t stream) const;  // after all work issued so far
@@ -55,12 +55,12 @@ class Streams {
   void WaitFor(Position position);
   void WaitForAll();
 
-  // The first failure of any work.
+  // Returns the first failure of any work, or none.
   std::optional<Failure> failure() const;
   // Drops work that has not begun, as after a failure.
   void Stop();
 
-  // The operations that ran since the last call, ordered by (end, issue).
+  // Returns the operations that ran since the last call, ordered by (end, issue).
   std::vector<OperationTimes> TakeTimes();
   std::vector<WaitTimes> TakeWaits();
 

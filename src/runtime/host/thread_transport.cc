@@ -95,8 +95,7 @@ Attempt<void> Meeting::Run(int position, const CollectiveCall& call) {
   // Other members may read this rank's buffers until all are done.
   if (Attempt<void> met = Meet(); !met) return met;
   if (!agree) {
-    return tl::unexpected(
-        Failure{"the members of the communicator are at collectives that differ"});
+    return tl::unexpected(Failure{"the members of the communicator called different collectives"});
   }
   return {};
 }
@@ -158,8 +157,8 @@ Attempt<void> Meeting::Exchange(int position, std::span<const MessageCall> messa
   }
   if (is(Posted::State::kMismatched)) {
     return tl::unexpected(
-        Failure{"the two ends of a message have different sizes: what this rank sends or receives "
-                "is not what its peer receives or sends"});
+        Failure{"the two ends of a message have different sizes: this rank and its peer must send "
+                "and receive the same number of bytes"});
   }
   return tl::unexpected(Failure{*hub_.abandoned});
 }
@@ -247,7 +246,7 @@ void Meeting::Work(int position) const {
       break;
     }
     default:
-      STEPCAST_CHECK(false, "step programs hold no other collective");
+      STEPCAST_CHECK(false, "step programs contain no other collective");
   }
 }
 
@@ -274,7 +273,7 @@ class ThreadTransport : public Transport {
   Attempt<std::unique_ptr<Channel>> Open(const std::string& name,
                                          const std::vector<int>& ranks) override {
     const auto found = std::find(ranks.begin(), ranks.end(), rank_);
-    STEPCAST_CHECK(found != ranks.end(), "a rank opens communicators that it belongs to");
+    STEPCAST_CHECK(found != ranks.end(), "a rank opens only communicators that it belongs to");
     const std::lock_guard lock(hub_->mutex);
     std::unique_ptr<Meeting>& meeting = hub_->meetings[{name, ranks}];
     if (meeting == nullptr) {

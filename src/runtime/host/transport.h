@@ -16,8 +16,8 @@
 // (thread_transport.h), or by MPI (mpi_transport.h).
 namespace stepcast::runtime::host {
 
-// One rank's part in one collective. program::EffectKind::kCollective defines sizes and the rules
-// for in-place collectives.
+// The part of one rank in one collective. program::EffectKind::kCollective defines sizes and the
+// rules for in-place collectives.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   DataType type = DataType::kFp32;
@@ -42,13 +42,14 @@ class Channel {
  public:
   virtual ~Channel() = default;
 
-  // Takes part in a collective. Returns when this rank may use its buffers again. Members call this
-  // in the same order, one collective at a time. Sums of integers that the type holds exactly are
-  // exact; others may be rounded after each addition.
+  // Runs this rank's part of a collective. Returns when this rank may use its buffers again.
+  // Members call this function in the same order, one collective at a time. Sums of integers that
+  // the type can represent exactly are exact; others may be rounded after each addition.
   virtual Attempt<void> Run(const CollectiveCall& call) = 0;
-  // Sends and receives all messages at once; returns when all have arrived. The k-th message that a
-  // member sends to another is the k-th that the other receives from it. If their sizes differ, at
-  // least one end gets a Failure. Messages from a member to itself are also matched in order.
+  // Sends and receives all messages concurrently, and returns when all have arrived. The k-th
+  // message that a member sends to another is the k-th that the other receives from it. If their
+  // sizes differ, at least one end gets a Failure. Messages from a member to itself are also
+  // matched in order.
   virtual Attempt<void> Exchange(std::span<const MessageCall> messages) = 0;
 };
 
@@ -56,17 +57,18 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // All of `ranks`, including this rank, call this together with the same `name`. Their order is
-  // the group's. Two communicators of the same ranks must have different names.
+  // Opens a communicator. All of `ranks`, including this rank, call this function together with the
+  // same `name`. The order of `ranks` is that of the group. Two communicators of the same ranks
+  // must have different names.
   virtual Attempt<std::unique_ptr<Channel>> Open(const std::string& name,
                                                  const std::vector<int>& ranks) = 0;
 
-  // Announces that this rank takes part in no further communication. Partners that wait for this
-  // rank get a Failure with the reason, if the transport can tell them. Under MPI, partners wait
-  // until the run is ended. Thread-safe.
+  // Announces that this rank takes part in no further communication. Ranks that wait for this rank
+  // get a Failure with the reason, if the transport can notify them. Under MPI, they wait until the
+  // run is ended. Thread-safe.
   virtual void Abandon(const std::string& why) = 0;
 
-  // "threads of one process", "Open MPI ..."
+  // Returns a text such as "threads of one process" or "Open MPI ...".
   virtual std::string Description() const = 0;
 };
 

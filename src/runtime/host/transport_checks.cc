@@ -84,7 +84,7 @@ std::string CheckOne(const Group& group, CollectiveKind kind, DataType type, std
     }
   }
   if (values::ToFp32(source.back()) != 99.0f || values::ToFp32(target.back()) != 99.0f) {
-    return fmt::format("{} wrote beyond its end", Name(kind));
+    return fmt::format("{} wrote beyond the end of its buffer", Name(kind));
   }
   return "";
 }
@@ -125,7 +125,7 @@ std::string CheckExchange(const Group& group, const std::vector<int>& distances,
   for (std::size_t c = 0; c < calls.size(); ++c) {
     const bool received = calls[c].direction == MessageDirection::kReceive;
     const int number = static_cast<int>(c / 2 % sizes.size());
-    if (data[c].back() != std::byte{99}) return "an exchange wrote beyond an end";
+    if (data[c].back() != std::byte{99}) return "an exchange wrote beyond the end of a buffer";
     for (std::int64_t at = 0; received && at < calls[c].bytes; ++at) {
       if (calls[c].data[at] != ByteOf(group, calls[c].peer, group.position, number, at)) {
         return fmt::format("byte {} of {} of message {} from member {} is wrong", at,
@@ -167,7 +167,9 @@ std::string CheckExchanges(const Group& group) {
     }
   }
   const int expected = group.position == 0 ? members + 1 : group.position + 1;
-  return token.back() == static_cast<std::byte>(expected) ? "" : "a token came round wrong";
+  return token.back() == static_cast<std::byte>(expected) ? ""
+                                                          : "a token arrived with a wrong "
+                                                            "value";
 }
 
 // Checks an all-to-all of expert rows with uneven loads, in both directions.
@@ -179,7 +181,7 @@ std::string CheckUneven(const Group& group) {
       for (const std::int64_t part : {std::int64_t{1}, std::int64_t{5}, kManyElements}) {
         std::string wrong = CheckOne<float>(group, CollectiveKind::kAllToAll, DataType::kFp32, part,
                                             false, false, loads);
-        if (!wrong.empty()) return wrong + ", with loads that are not even";
+        if (!wrong.empty()) return wrong + ", with uneven loads";
       }
     }
   }

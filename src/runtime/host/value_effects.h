@@ -24,8 +24,8 @@ struct EffectContext {
   int micro_batch = 0;
   GradientRule gradients = GradientRule::kComputed;
   bool adamw = true;
-  // The result of the operation's matrix product, if there is one. Under kComputed, gradients are
-  // taken from this result, repeated if there are more gradients than elements.
+  // The result of the operation's matrix product; null if there is none. Under kComputed, gradients
+  // are taken from this result, which is repeated if there are more gradients than elements.
   const float* product = nullptr;
   std::int64_t product_elements = 0;
 };
@@ -33,13 +33,13 @@ struct EffectContext {
 // Executes every kind of effect except kCollective.
 void Apply(const BoundEffect& bound, const EffectContext& context);
 
-// Writes the model's initial values, `elements` of them from `first_element` on, or zeros.
+// Writes `elements` initial values of the model, starting with `first_element`, or zeros.
 void WriteInitial(const program::StatePart& part, std::byte* target, std::uint64_t seed);
 
 // Converts values to FP32.
 void ReadValues(const std::byte* source, DataType type, std::int64_t count, float* values);
 
-// The bytes of the effect's target and source.
+// Returns the bytes of the effect's target and source together.
 std::int64_t BytesMoved(const program::Effect& effect);
 
 }  // namespace stepcast::runtime::host

@@ -7,17 +7,17 @@
 
 namespace stepcast::runtime::values {
 
-// Clipping gradients by their norm, as torch.nn.utils.clip_grad_norm_ defines it, in FP32.
+// Clips gradients by their norm, as torch.nn.utils.clip_grad_norm_ defines it, in FP32.
 
-// The factor that scales gradients down to a norm of at most `limit`. `squares`: the square of
-// their norm.
+// Returns the factor that scales gradients down to a norm of at most `limit`. `squares` is the
+// square of their norm.
 STEPCAST_HOST_DEVICE inline float ClipFactor(float squares, float limit) {
   const float factor = Divide(limit, Add(SquareRoot(squares), 1e-6f));
   return factor < 1.0f ? factor : 1.0f;
 }
 
-// One term of a sum of squares. The sum uses double precision, in which sums of squares of small
-// integers are exact in any order.
+// Returns one term of a sum of squares. The sum uses double precision, in which sums of squares of
+// small integers are exact in any order.
 template <typename T>
 STEPCAST_HOST_DEVICE inline double Square(T value) {
   const auto wide = static_cast<double>(ToFp32(value));
@@ -31,7 +31,7 @@ double SumOfSquares(const T* values, std::int64_t count) {
   return sum;
 }
 
-// The scaled `sum`. If `add`, plus the number already stored.
+// Returns the scaled `sum`. If `add`, the number that is already stored is added.
 STEPCAST_HOST_DEVICE inline float StoredSquares(float there, bool add, float scale, double sum) {
   const float part = Multiply(scale, static_cast<float>(sum));
   return add ? Add(there, part) : part;
@@ -48,19 +48,20 @@ STEPCAST_HOST_DEVICE inline T Clipped(T value, float factor) {
 // independently.
 
 // Small integers from -4 to 4 that change if any bit of the parameter changes. Their sums are exact
-// in bf16, in any order, while ranks x micro-batches x contributions to one tensor <= 64.
+// in bf16, in any order, as long as ranks x micro-batches x contributions to one tensor <= 64.
 inline constexpr int kLargestSmallInteger = 4;
 
-// The seed of a rank's micro-batch. `step` counts from the first step executed, warm-up included.
+// Returns the seed of a rank's micro-batch. `step` counts from the first step executed, including
+// warm-up steps.
 STEPCAST_HOST_DEVICE inline std::uint32_t SmallIntegerSeed(int rank, std::uint32_t step,
                                                            int micro_batch) {
   return Mix(Mix(Mix(static_cast<std::uint32_t>(rank)) + step) +
              static_cast<std::uint32_t>(micro_batch));
 }
 
-// The check word that a pipeline stage computes for a micro-batch (kMix). `received`: the previous
-// stage's word or, in the first stage, the seed. `also`: another input. `salt`: identifies the
-// stage.
+// Returns the check word that a pipeline stage computes for a micro-batch (kMix). `received` is the
+// previous stage's word or, in the first stage, the seed. `also` is another input. `salt`
+// identifies the stage.
 STEPCAST_HOST_DEVICE inline std::uint32_t MixedPass(std::uint32_t received, std::uint32_t also,
                                                     std::int64_t salt) {
   return Mix(Mix(received + static_cast<std::uint32_t>(salt)) ^ also);
@@ -74,8 +75,8 @@ STEPCAST_HOST_DEVICE inline float SmallIntegerGradient(float parameter, std::uin
   return static_cast<float>(static_cast<std::int32_t>(value) - kLargestSmallInteger);
 }
 
-// The loss (w - target)^2 / 2, whose gradient is w - target. All targets of an element have the
-// same sign and an absolute value between 1/2 and 1, for any rank and micro-batch. Parameters start
+// The gradient w - target of the loss (w - target)^2 / 2. All targets of an element have the same
+// sign and an absolute value between 1/2 and 1, for any rank and micro-batch. Parameters start
 // within 1/16 of zero. Gradients therefore stay away from zero for hundreds of steps. AdamW, which
 // divides by their size, then does not amplify rounding errors, so runs that round differently stay
 // close.

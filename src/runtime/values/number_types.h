@@ -8,7 +8,7 @@
 #include "src/base/check.h"
 #include "src/base/data_type.h"
 
-// FP32 arithmetic that gives the same bits on every backend. Each operation is rounded once, to
+// FP32 arithmetic that produces the same bits on every backend. Each operation is rounded once, to
 // nearest, ties to even (IEEE 754). GPUs need intrinsics for this, because nvcc would contract a
 // product and a sum into one operation with one rounding. Host code that includes this file must
 // not be compiled with both fused multiply-add and -ffp-contract=fast; the plain x86-64 target has
@@ -125,13 +125,13 @@ STEPCAST_HOST_DEVICE inline Fp16 FromFp32<Fp16>(float value) {
   } else if (magnitude >= 0x38800000u) {
     half = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   } else {
-    // Subnormal in FP16: adding 0.5 leaves only the rounded bits.
+    // The value is subnormal in FP16: adding 0.5 leaves only the rounded bits.
     half = BitsOf(Add(FloatOfBits(magnitude), 0.5f)) - 0x3f000000u;
   }
   return {static_cast<std::uint16_t>(sign | half)};
 }
 
-// `target` + `scale` * `source`: the value that a move computes before storing.
+// Returns `target` + `scale` * `source`, the value that a move computes before storing.
 STEPCAST_HOST_DEVICE inline float AddScaled(float target, float scale, float source) {
   return Add(target, Multiply(scale, source));
 }
@@ -153,7 +153,7 @@ decltype(auto) WithStorageType(DataType type, Function&& function) {
       break;
   }
   STEPCAST_CHECK(SizeOf(type) == SizeOf(DataType::kFp32),
-                 "values are stored in fp32, bf16 or fp16");
+                 "values must be stored in fp32, bf16 or fp16");
   return std::forward<Function>(function)(0.0f);
 }
 

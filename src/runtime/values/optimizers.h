@@ -8,7 +8,7 @@
 
 // The optimizers, element by element, as PyTorch's torch.optim.AdamW and SGD (momentum, dampening
 // 0) define them, in FP32. The update of an element is a fixed sequence of rounded operations.
-// Every backend and every partition of the elements therefore gives the same bits.
+// Every backend and every partition of the elements therefore produces the same bits.
 namespace stepcast::runtime::values {
 
 inline constexpr double kLearningRate = 1e-3;
@@ -18,7 +18,7 @@ inline constexpr double kEpsilon = 1e-8;
 inline constexpr double kWeightDecay = 0.01;
 inline constexpr double kMomentum = 0.9;  // SGD
 
-// The constants of one update.
+// The constants of one update with AdamW.
 struct AdamW {
   static constexpr int kMoments = 2;
   float decay = 0;  // 1 - learning rate x weight decay
@@ -36,8 +36,8 @@ struct Sgd {
   float learning_rate = 0;
 };
 
-// `update` counts from 1. Host code only: powers are computed in double precision, once for all
-// elements.
+// Returns the constants of an update; `update` counts from 1. Only for host code: powers are
+// computed in double precision, once for all elements.
 inline AdamW AdamWOf(std::int64_t update) {
   const auto count = static_cast<double>(update);
   return {.decay = static_cast<float>(1 - kLearningRate * kWeightDecay),
@@ -54,8 +54,8 @@ inline Sgd SgdOf() {
           .learning_rate = static_cast<float>(kLearningRate)};
 }
 
-// The new value of a parameter. `moments` points to the parameter's first moment; each further
-// moment is `stride` floats after the previous one.
+// Returns the new value of a parameter, and updates its moments. `moments` points to the
+// parameter's first moment; each further moment is `stride` floats after the previous one.
 STEPCAST_HOST_DEVICE inline float Updated(const AdamW& optimizer, float parameter, float gradient,
                                           float* moments, std::int64_t stride) {
   float first = moments[0];
@@ -78,7 +78,7 @@ STEPCAST_HOST_DEVICE inline float Updated(const Sgd& optimizer, float parameter,
 
 // Updates element `i` of an array of parameters. `states` contains arrays of `stride` elements: the
 // moments in the parameters' type or, if the parameters have a shorter type, FP32 states. In the
-// second case the first array is the master copy, and parameters are its rounded values.
+// second case, the first array is the master copy, and parameters are its rounded values.
 template <typename Optimizer, typename Parameter, typename Gradient, typename State>
 STEPCAST_HOST_DEVICE inline void UpdateElement(const Optimizer& optimizer, Parameter* parameters,
                                                const Gradient* gradients, State* states,

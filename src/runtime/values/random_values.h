@@ -8,7 +8,7 @@
 // values, for any part and in any order. Only 32-bit operations are used, so loops vectorize.
 namespace stepcast::runtime::values {
 
-// A bijective mixer of 32 bits (C. Wellons, "Prospecting for hash functions", 2018, lowbias32).
+// Mixes 32 bits bijectively (C. Wellons, "Prospecting for hash functions", 2018, lowbias32).
 STEPCAST_HOST_DEVICE inline std::uint32_t Mix(std::uint32_t x) {
   x ^= x >> 16;
   x *= 0x7feb352du;
@@ -17,7 +17,7 @@ STEPCAST_HOST_DEVICE inline std::uint32_t Mix(std::uint32_t x) {
   return x ^ (x >> 16);
 }
 
-// The contribution of a model element to a hash.
+// Returns the contribution of a model element to a hash.
 STEPCAST_HOST_DEVICE inline std::uint32_t ElementHash(std::int64_t element) {
   const auto index = static_cast<std::uint64_t>(element);
   return static_cast<std::uint32_t>(index) * 0x9e3779b1u +
@@ -29,16 +29,17 @@ STEPCAST_HOST_DEVICE inline std::uint32_t SeedHash(std::uint64_t seed) {
          Mix(static_cast<std::uint32_t>(seed >> 32) + 0x632be5abu);
 }
 
-// The initial value of a model element: an odd multiple of 1/2048 between -1/16 and 1/16, and so
-// never zero. All storage types represent it exactly, so a master copy and a 16-bit parameter start
-// equal. `seed`: SeedHash of the run's seed.
+// Returns the initial value of a model element: an odd multiple of 1/2048 between -1/16 and 1/16,
+// and so never zero. All storage types represent it exactly, so a master copy and a 16-bit
+// parameter start equal. `seed` is SeedHash of the run's seed.
 STEPCAST_HOST_DEVICE inline float InitialValue(std::uint32_t seed, std::int64_t element) {
   const std::uint32_t hash = Mix(seed ^ ElementHash(element));
   const std::int32_t odd = static_cast<std::int32_t>((hash >> 25) * 2) - 127;
   return Multiply(static_cast<float>(odd), 0x1p-11f);
 }
 
-// Input data and operands of products: between -1 and 1, never zero. `seed` as for InitialValue.
+// Returns an input value or an operand of a product: between -1 and 1, never zero. `seed` is as for
+// InitialValue.
 STEPCAST_HOST_DEVICE inline float RandomOperand(std::uint32_t seed, std::int64_t index) {
   const std::uint32_t hash = Mix(seed ^ ElementHash(index));
   const std::int32_t odd = static_cast<std::int32_t>((hash >> 9) * 2 + 1) - (1 << 23);
