@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstddef>
 #include <deque>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <type_traits>
@@ -15,6 +16,7 @@
 #include "src/base/check.h"
 #include "src/base/diagnostic.h"
 #include "src/cli/help.h"
+#include "src/cli/word_hints.h"
 #include "src/report/table.h"
 #include "src/study/output_paths.h"
 
@@ -160,35 +162,19 @@ Diagnostic WrongUse(const char* code, std::string message, std::string hint) {
   return {code, {"command line", 0, 0}, std::move(message), std::move(hint)};
 }
 
-std::string DidYouMean(std::string_view word, const std::vector<std::string>& known) {
-  const std::vector<std::string_view> views(known.begin(), known.end());
-  if (const std::string_view near = NearestWord(word, views); !near.empty()) {
-    return fmt::format("did you mean '{}'?", near);
-  }
-  return fmt::format("there are: {}", fmt::join(known, ", "));
-}
-
-std::vector<std::string> Commands(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    if (!command->get_group().empty()) names.push_back(command->get_name());
-  }
-  return names;
-}
-
-std::vector<std::string> Options(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
+const CommandPage& PageOf(const std::vector<CommandPage>& pages, std::string_view name) {
+  const auto page = std::find_if(pages.begin(), pages.end(),
+                                 [name](const CommandPage& each) { return each.name == name; });
+  STEPCAST_CHECK(page != pages.end(), "each command has a page");
+  return *page;
 }
 
 // Finds unknown commands and options before the parser runs, since its errors name neither the
 // command nor a similar word.
-Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& arguments) {
+Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& arguments,
+                         const std::function<std::vector<CommandPage>()>& all_pages) {
   const CLI::App* command = &app;
-  std::string path = "stepcast";
+  std::string path;
   Diagnostics faults;
   std::size_t at = 0;
   for (; at < arguments.size() && !arguments[at].starts_with('-'); ++at) {
@@ -199,28 +185,39 @@ Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& ar
       return candidate->get_name() == word;
     });
     if (found == known.end()) {
+      const std::vector<CommandPage> pages = all_pages();
       faults.push_back(WrongUse("command.unknown-command",
-                                fmt::format("unknown command of {}: {}", path, Quoted(word)),
-                                DidYouMean(word, Commands(*command))));
+                                fmt::format("unknown command of stepcast{}{}: {}",
+                                            path.empty() ? "" : " ", path, Quoted(word)),
+                                UnknownCommandHint(word, PageOf(pages, path), pages)));
       return faults;
     }
     command = *found;
-    path += " " + NameOf(*command);
+    path += (path.empty() ? "" : " ") + NameOf(*command);
   }
   for (; at < arguments.size(); ++at) {
     const std::string& argument = arguments[at];
     if (argument == "--") break;
     if (argument.size() < 2 || !argument.starts_with('-')) continue;
-    const std::string name = argument.substr(0, argument.find('='));
+    const std::size_t sign = argument.find('=');
+    const std::string name = argument.substr(0, sign);
     if (const CLI::Option* option = command->get_option_no_throw(name); option != nullptr) {
       // The next word is the option's value, even if it starts with a dash.
       const bool takes_value = option->get_items_expected_max() > 0;
       if (takes_value && name.size() == argument.size()) ++at;
       continue;
     }
+    std::string value;
+    if (sign != std::string::npos) {
+      value = argument.substr(sign + 1);
+    } else if (at + 1 < arguments.size() && !arguments[at + 1].starts_with('-')) {
+      value = arguments[at + 1];
+    }
+    const std::vector<CommandPage> pages = all_pages();
     faults.push_back(WrongUse("command.unknown-option",
-                              fmt::format("unknown option of {}: {}", path, Quoted(name)),
-                              DidYouMean(name, Options(*command))));
+                              fmt::format("unknown option of stepcast{}{}: {}",
+                                          path.empty() ? "" : " ", path, Quoted(name)),
+                              UnknownOptionHint(name, value, PageOf(pages, path), pages)));
   }
   return faults;
 }
@@ -230,6 +227,10 @@ const CLI::App& Deepest(const CLI::App& app) {
   const CLI::App* deepest = &app;
   while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
   return *deepest;
+}
+
+std::string NameOf(const CLI::Option& option) {
+  return option.get_positional() ? option.get_name(true) : option.get_name();
 }
 
 bool IsOutput(const CLI::Option& option) {
@@ -243,7 +244,7 @@ Diagnostics WrongValues(const CLI::App& app) {
   Diagnostics faults;
   std::vector<study::NamedPath> inputs, outputs;
   for (const CLI::Option* option : Deepest(app).get_options()) {
-    const std::string name = option->get_positional() ? option->get_name(true) : option->get_name();
+    const std::string name = NameOf(*option);
     for (const std::string& value : option->results()) {
       if (value.empty()) {
         faults.push_back(WrongUse("command.wrong-use",
@@ -291,26 +292,45 @@ bool TakesArguments(const CLI::App& app) {
 
 std::string ExitStatuses() { return TextOf("exit status").about + "\n"; }
 
+// A validator's complaint: the rest of a sentence that starts with the option, and after a line
+// break a hint, if there is one.
+
 CLI::Validator Range(int least, int most) {
   const auto wrong = [least, most](const std::string& text) -> std::string {
     int value = 0;
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, value);
     if (error == std::errc() && stop == end && value >= least && value <= most) return "";
-    return fmt::format("a whole number from {} to {} is needed, not {}", least, most, Quoted(text));
+    return fmt::format("needs a whole number from {} to {}: {}", least, most, Quoted(text));
   };
   return {wrong, fmt::format("INT in [{} - {}]", least, most)};
 }
 
 CLI::Validator OneOf(const std::vector<std::string>& words) {
-  const auto wrong = [words](const std::string& text) -> std::string {
-    if (std::find(words.begin(), words.end(), text) != words.end()) return "";
+  const auto wrong = [words](std::string& text) -> std::string {
+    if (std::string word = AllowedWord(text, words); !word.empty()) {
+      text = std::move(word);
+      return "";
+    }
     const std::vector<std::string_view> views(words.begin(), words.end());
     const std::string_view near = NearestWord(text, views);
-    return fmt::format("{} is none of {}{}", Quoted(text), fmt::join(words, ", "),
-                       near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+    return fmt::format("must be one of {}: {}{}", fmt::join(words, ", "), Quoted(text),
+                       near.empty() ? "" : fmt::format("\ndid you mean '{}'?", near));
   };
   return {wrong, fmt::format("{{{}}}", fmt::join(words, ","))};
+}
+
+// A number from 0 to `most`. `shown`: the validator on help pages.
+CLI::Validator NumberUpTo(double most, const char* shown) {
+  const auto wrong = [most](const std::string& text) -> std::string {
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && stop == end && value >= 0 && value <= most) return "";
+    return most < 2 ? fmt::format("needs a number from 0 to {}: {}", most, Quoted(text))
+                    : fmt::format("needs a number that is not negative: {}", Quoted(text));
+  };
+  return {wrong, shown};
 }
 
 CLI::Option* AddSetting(const QuestionSetting& setting, CLI::App& app) {
@@ -332,9 +352,10 @@ CLI::Option* AddSetting(const QuestionSetting& setting, CLI::App& app) {
     // Each occurrence adds one value.
     option->type_size(1)->expected(1)->allow_extra_args(false)->take_all();
   }
-  if (setting.not_negative) option->check(CLI::NonNegativeNumber);
-  if (setting.probability) option->check(CLI::Range(0.0, 1.0));
-  if (!setting.words.empty()) option->check(OneOf(setting.words));
+  if (setting.not_negative)
+    option->check(NumberUpTo(std::numeric_limits<double>::max(), "NONNEGATIVE"));
+  if (setting.probability) option->check(NumberUpTo(1, "FLOAT in [0 - 1]"));
+  if (!setting.words.empty()) option->transform(OneOf(setting.words));
   if (setting.range) option->check(Range(setting.range->first, setting.range->second));
   return option;
 }
@@ -349,6 +370,111 @@ void AddSettings(const Question& question, CLI::App& app) {
     for (const std::string& other : setting.excludes) options[i]->excludes(app.get_option(other));
     for (const std::string& other : setting.needs) options[i]->needs(app.get_option(other));
   }
+}
+
+// The option that a parser's message begins with or contains. Null: none.
+const CLI::Option* OptionIn(std::string_view message, const CLI::App& command) {
+  const CLI::Option* found = nullptr;
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = NameOf(*option);
+    const std::size_t at = message.find(name);
+    if (at == std::string_view::npos) continue;
+    if (found == nullptr || name.size() > NameOf(*found).size()) found = option;
+  }
+  return found;
+}
+
+// The mistake behind an error of the parser, in our words. `words`: the command line.
+Diagnostics FaultsOf(const CLI::ParseError& error, const CLI::App& app,
+                     const std::vector<CommandPage>& pages, const std::string& name,
+                     const std::vector<std::string>& words) {
+  const CLI::App& command = Deepest(app);
+  const CommandPage& page = PageOf(pages, name);
+  const std::string help = fmt::format("see stepcast{}{} --help", name.empty() ? "" : " ", name);
+  Diagnostics faults;
+  const auto add = [&faults](std::string message, std::string hint) {
+    faults.push_back(WrongUse("command.wrong-use", std::move(message), std::move(hint)));
+  };
+  const std::string what = error.what();
+  const CLI::Option* const option =
+      OptionIn(std::string_view(what).substr(0, what.find(" = ")), command);
+  const auto example = [&](const CLI::Option& of, const std::string& otherwise) {
+    return OptionExample(NameOf(of), page, otherwise);
+  };
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    for (const OptionPage& each : page.options) {
+      const CLI::Option* const own = command.get_option_no_throw(each.names.back());
+      if (own == nullptr || !own->get_required() || own->count() > 0) continue;
+      add(fmt::format("{} is missing", each.names.back()), MissingHint(each, page, words));
+    }
+    if (faults.empty()) {
+      std::vector<std::string> known;
+      for (const CLI::App* below : command.get_subcommands(nullptr)) {
+        if (!below->get_group().empty()) {
+          known.push_back(
+              fmt::format("stepcast {}{}{}", name, name.empty() ? "" : " ", below->get_name()));
+        }
+      }
+      add(fmt::format("stepcast{}{} needs a command", name.empty() ? "" : " ", name),
+          known.size() > 4 ? help : fmt::format("write {}", fmt::join(known, ", or ")));
+    }
+  } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::vector<std::string> extras = app.remaining(true);
+    add(fmt::format("unexpected argument of stepcast {}: {}", name,
+                    Quoted(extras.empty() ? what : extras.front())),
+        UnexpectedHint(page, words));
+  } else if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
+    const std::string_view separator = " excludes ";
+    const std::size_t at = what.find(separator);
+    add(fmt::format("{} and {} cannot be used together", what.substr(0, at),
+                    what.substr(std::min(at, what.size() - separator.size()) + separator.size())),
+        "leave one of them out");
+  } else if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr) {
+    const std::string_view separator = " requires ";
+    const std::size_t at = std::min(what.find(separator), what.size() - separator.size());
+    const std::string needed = what.substr(at + separator.size());
+    const CLI::Option* const other = command.get_option_no_throw(needed);
+    const bool flag = other == nullptr || other->get_items_expected_max() == 0;
+    add(fmt::format("{} needs {}", what.substr(0, at), needed),
+        fmt::format("add {}", flag ? needed : example(*other, other->get_type_name())));
+  } else if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr && option != nullptr) {
+    const std::size_t sign = what.find(" = ");
+    const std::string value = sign == std::string::npos ? "" : what.substr(sign + 3);
+    if (option->get_items_expected_max() == 0) {
+      add(fmt::format("{} takes no value: {}", NameOf(*option), Quoted(value)),
+          fmt::format("write {}", NameOf(*option)));
+    } else {
+      const auto meant = WholeNumberMeant(value);
+      add(fmt::format("{} takes a number, not {}", NameOf(*option), Quoted(value)),
+          meant ? fmt::format("write {} {}", NameOf(*option), *meant)
+                : fmt::format("for example: {}", example(*option, "2")));
+    }
+  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && option != nullptr) {
+    if (option->count() > 1) {
+      add(fmt::format("{} is given {} times", NameOf(*option), option->count()),
+          fmt::format("give {} once", NameOf(*option)));
+    } else if (option->get_items_expected_max() == 0) {
+      add(fmt::format("{} takes no value", NameOf(*option)),
+          fmt::format("write {}", NameOf(*option)));
+    } else {
+      const std::string type = option->get_type_name();
+      add(fmt::format("{} needs a value", NameOf(*option)),
+          fmt::format("for example: {}", example(*option, type.substr(0, type.find(':')))));
+    }
+  } else if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr && option != nullptr) {
+    const std::size_t colon = what.find(": ");
+    const std::size_t line = std::min(what.find('\n'), what.size());
+    const std::string hint = what.substr(std::min(line + 1, what.size()));
+    const bool number =
+        !option->get_positional() && option->get_type_name().find('{') == std::string::npos;
+    add(what.substr(0, colon) + what.substr(colon + 1, line - colon - 1),
+        !hint.empty() ? hint
+        : number      ? fmt::format("for example: {}", example(*option, "1"))
+                      : help);
+  } else {
+    add(what, help);
+  }
+  return faults;
 }
 
 }  // namespace
@@ -406,21 +532,17 @@ Program::Parsed Program::Parse(std::vector<std::string> words) {
     words.emplace_back("--help");
   }
   if (words.empty()) return {nullptr, {kWrongInput, "", app.help("stepcast")}};
+  const std::vector<std::string> typed = words;
   JoinWords(app, words);
-  if (const Diagnostics faults = UnknownWords(app, words); !faults.empty()) {
-    return {nullptr, WrongInput(faults)};
-  }
+  const auto unknown = UnknownWords(app, words, [this] { return Pages(); });
+  if (!unknown.empty()) return {nullptr, WrongInput(unknown)};
   const auto path = [&app] {
     std::string names;
     for (const CLI::App* command = &app; !command->get_subcommands().empty();) {
       command = command->get_subcommands().front();
-      names += " " + NameOf(*command);
+      names += (names.empty() ? "" : " ") + NameOf(*command);
     }
     return names;
-  };
-  const auto wrong_use = [&path](std::string message) -> Parsed {
-    return {nullptr, WrongInput({WrongUse("command.wrong-use", std::move(message),
-                                          fmt::format("see stepcast{} --help", path()))})};
   };
   try {
     // CLI11 takes the words in reverse order.
@@ -429,22 +551,13 @@ Program::Parsed Program::Parse(std::vector<std::string> words) {
     return {nullptr, {kDone, Help(app), ""}};
   } catch (const CLI::CallForVersion&) {
     return {nullptr, {kDone, parser_->version(), ""}};
-  } catch (const CLI::ConversionError& error) {
-    // "Could not convert: --nodes = eight"
-    const std::string_view what = error.what();
-    const std::size_t name = what.find("--"), sign = what.find(" = ");
-    const bool known = name != std::string_view::npos && sign != std::string_view::npos;
-    return wrong_use(known
-                         ? fmt::format("{} takes a number, not {}", what.substr(name, sign - name),
-                                       Quoted(what.substr(sign + 3)))
-                         : std::string(what));
   } catch (const CLI::ParseError& error) {
-    return wrong_use(error.what());
+    return {nullptr, WrongInput(FaultsOf(error, app, Pages(), path(), typed))};
   }
   if (const Diagnostics faults = WrongValues(app); !faults.empty()) {
     return {nullptr, WrongInput(faults)};
   }
-  const std::string name = path().substr(1);
+  const std::string name = path();
   const auto parsed = std::find_if(parser_->commands.begin(), parser_->commands.end(),
                                    [&](const Command& command) { return command.name == name; });
   STEPCAST_CHECK(parsed != parser_->commands.end(), "a parsed command was added");

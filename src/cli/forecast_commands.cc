@@ -431,26 +431,26 @@ namespace {}  // namespace
 void DescribeSimulate(Question& question, SimulateOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
   question.Flag("--json", &options.json, "Print one JSON document");
-  question.Option(
-      "--trace", &options.trace, kFile,
-      "Also write the timeline as Chrome trace JSON; compressed where FILE ends in .gz");
+  question.Option("--trace", &options.trace, kFile,
+                  "Also write the timeline as Chrome trace JSON, compressed if FILE ends in .gz");
   AddTraceFolder(question, options.trace_dir);
   question
       .Option("--trace-steps", &options.trace_steps, "N",
-              "How many steps traces hold, the last of them the one that is forecast (1)")
+              "Number of steps in traces; the last one is the forecast step (default: 1)")
       .Between(1, 60);
   AddReport(question, options.report);
   question
       .Flag("--timeline", &options.timeline,
-            "Draw the step's streams below the forecast, as on a terminal")
+            "Draw the step's streams below the forecast, even if stdout is not a terminal")
       .Excludes({"--json"});
-  question.Flag("--no-timeline", &options.no_timeline, "Do not draw them, on a terminal either")
+  question.Flag("--no-timeline", &options.no_timeline, "Do not draw the step's streams")
       .Excludes({"--timeline"});
-  AddNetwork(question, options.network,
-             "How closely collectives are followed: analytic, flow or message");
+  AddNetwork(
+      question, options.network,
+      "Detail of the network simulation: analytic, flow or message (default: the scenario's)");
   question
       .Flag("--program", &options.program,
-            "Print the step program that a rank would submit, and whether it is free of races")
+            "Print the step program of a rank, and check it for races")
       .Excludes({"--json", "--trace", "--trace-dir", "--report", "--timeline"});
   options.training.Describe(question);
   AddFitProbability(question, options.fit_probability);
@@ -461,30 +461,33 @@ void DescribeMemory(Question& question, MemoryOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
   question.Flag("--json", &options.json, "Print one JSON document");
   question.Flag("--max-micro-batch", &options.max_micro_batch,
-                "Also find the largest micro-batch that fits, at each stage");
+                "Also find the largest micro-batch that fits at each stage");
   AddReport(question, options.report);
   AddFitProbability(question, options.fit_probability);
 }
 
 void DescribeCompare(Question& question, CompareOptions& options) {
   question
-      .Argument("A", &options.a,
-                "Scenario, plan.json, a model (its name, here or on the Hub, or its config.json), "
-                "a recipe, or another program's configuration")
+      .Argument(
+          "A", &options.a,
+          "A scenario, a plan.json, a model (its name here or on the Hub, or its config.json), "
+          "a recipe, or another program's configuration")
       .Required();
-  question.Argument("B", &options.b, "Another (the same)");
+  question.Argument("B", &options.b, "The other plan (default: A)");
   question.Option("--set", &options.set, "KEY=VALUE",
-                  "Override a key of both, as often as needed; null: the key's default");
-  question.Option("--set-a", &options.set_a, "KEY=VALUE", "Override a key of A");
-  question.Option("--set-b", &options.set_b, "KEY=VALUE", "Override a key of B");
+                  "Set a key of both plans; null restores the default. Can be repeated");
+  question.Option("--set-a", &options.set_a, "KEY=VALUE", "Set a key of A. Can be repeated");
+  question.Option("--set-b", &options.set_b, "KEY=VALUE", "Set a key of B. Can be repeated");
   question
       .Option("--memory", &options.memory, "FILE",
-              "In the place of B: a snapshot, a memory_summary or a memory timeline of PyTorch, "
-              "beside the memory of A")
+              "Compare A with a memory snapshot, a memory_summary or a memory timeline of PyTorch "
+              "instead of B")
       .Excludes({"B", "--set-a", "--set-b", "--report"});
   question
-      .Option("--fail-if", &options.fail_if, "GUARD",
-              "Exit with 3 if a figure changes by more than this from A to B: 'step_time>+2%'")
+      .Option(
+          "--fail-if", &options.fail_if, "GUARD",
+          "Exit with 3 if a figure changes by more than this from A to B: 'step_time>+2%'. Can be "
+          "repeated")
       .Excludes({"--memory"});
   AddImport(question, options.files);
   question.Flag("--json", &options.json, "Print one JSON document");
@@ -494,8 +497,9 @@ void DescribeCompare(Question& question, CompareOptions& options) {
 
 void DescribeExplain(Question& question, ExplainOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
-  question.Option("--measured", &options.measured, "TIME|TRACE",
-                  "A step's time, its trace, or a folder of traces: also show what explains it");
+  question.Option(
+      "--measured", &options.measured, "TIME|TRACE",
+      "A measured step: its time, its trace or a folder of traces. Also explains the difference");
   question.Flag("--json", &options.json, "Print one JSON document");
   AddReport(question, options.report);
   AddFitProbability(question, options.fit_probability);
@@ -503,23 +507,29 @@ void DescribeExplain(Question& question, ExplainOptions& options) {
 
 void DescribeCollective(Question& question, CollectiveOptions& options) {
   AddScenario(question, options.scenario, options.set);
-  question.Option("--op", &options.op, "NAME",
-                  fmt::format("Which collective: {} (all_reduce)", CollectiveNames()));
-  question.Option("--from", &options.from, "BYTES", "The first size (1 KiB)");
-  question.Option("--to", &options.to, "BYTES", "The last size (8 GiB)");
+  std::vector<std::string> collectives;
+  for (const CollectiveKind kind : kCollectiveKinds) collectives.emplace_back(Name(kind));
+  question
+      .Option("--op", &options.op, "NAME",
+              fmt::format("The collective: {} (default: all_reduce)", CollectiveNames()))
+      .Offers(collectives);
+  question.Option("--from", &options.from, "BYTES", "The first size (default: 1 KiB)");
+  question.Option("--to", &options.to, "BYTES", "The last size (default: 8 GiB)");
   constexpr int kMost = 1'000'000;
-  question.Option("--ranks", &options.ranks, "N", "How many ranks take part (all of the nodes)")
+  question
+      .Option("--ranks", &options.ranks, "N", "Number of ranks (default: all ranks of the nodes)")
       .Between(1, kMost);
-  question.Option("--nodes", &options.nodes, "N", "On how many nodes (as few as possible)")
+  question.Option("--nodes", &options.nodes, "N", "Number of nodes (default: as few as possible)")
       .Between(1, kMost);
   question
       .Option("--group", &options.group, "NAME",
-              "A group of the plan instead, that of rank 0: data, shard, replica")
+              "Use a group of the plan, the one of rank 0: data, shard, replica")
       .Excludes({"--ranks", "--nodes"});
   question.Flag("--siblings", &options.siblings,
-                "All groups like it at the same time, which share cards and links");
-  AddNetwork(question, options.network,
-             "How closely it is followed: analytic, flow or message (as the scenario says)");
+                "Run all similar groups at the same time; they share NICs and links");
+  AddNetwork(
+      question, options.network,
+      "Detail of the network simulation: analytic, flow or message (default: the scenario's)");
   AddJsonAndCsv(question, options.json, options.csv);
   AddReport(question, options.report);
   AddColumns(question);

@@ -134,6 +134,8 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     outcome = WrongInput(
         foreign::AtOrigins(std::move(outcome.diagnostics), imported->title, imported->scenario));
   }
+  // Assumptions matter only for an answer.
+  if (outcome.status == kWrongInput) imported->assumed.clear();
   outcome.messages = ImportMessages(*imported) + outcome.messages;
   return outcome;
 }

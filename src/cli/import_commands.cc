@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/base/diagnostic.h"
 #include "src/base/files.h"
 #include "src/base/quantity.h"
@@ -28,6 +29,7 @@
 #include "src/report/table.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/gpu_file.h"
+#include "src/scenario/input_contents.h"
 #include "src/scenario/load.h"
 #include "src/scenario/memory_document.h"
 #include "src/scenario/model_file.h"
@@ -135,8 +137,13 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
   const std::optional<std::string> path =
       scenario::FindSource(options.file, "", scenario::SourceKind::kTopology);
   if (!path) {
-    return WrongInput("file.not-found", options.file, "there is no such file",
-                      scenario::PlacesTried(options.file, ""));
+    const auto meant = scenario::FilesMeant(options.file, "cluster.topology");
+    return WrongInput(
+        "file.not-found", options.file, "there is no such topology",
+        meant.empty()
+            ? scenario::PlacesTried(options.file, "") + "; stepcast list topologies shows the names"
+            : fmt::format("did you mean '{}'? stepcast list topologies shows all names",
+                          fmt::join(meant, "', or '")));
   }
   const auto topology = scenario::LoadTopology(*path);
   if (!topology) return WrongInput(topology.error());
@@ -223,50 +230,57 @@ Outcome ModelImport(const ModelImportOptions& options) {
 }
 
 void DescribeTopologyImport(Question& question, TopologyImportOptions& options) {
-  question.Argument("FILE", &options.file, "NCCL's XML, or what nvidia-smi topo -m printed")
+  question.Argument("FILE", &options.file, "NCCL's XML, or the output of nvidia-smi topo -m")
       .Required();
   question.Option("--gpu", &options.gpu, "NAME",
-                  "The GPU type, topologies/gpus/NAME.yaml (as FILE tells)");
+                  "The GPU type, topologies/gpus/NAME.yaml (default: from FILE)");
   question.Option("--nic-speed", &options.nic_speed, "RATE",
-                  "Of each NIC's port, where FILE does not tell, such as 400Gbps");
-  question.Option("--nics", &options.nics, "NAMES",
-                  "NICs that join nodes, with commas between them, or all (those that share a PCIe "
-                  "switch with a GPU, of NCCL's XML the fastest)");
+                  "Speed of each NIC's port, such as 400Gbps, if FILE does not contain it");
+  question.Option(
+      "--nics", &options.nics, "NAMES",
+      "NICs that connect nodes, separated by commas, or all (default: NICs that share a "
+      "PCIe switch with a GPU; in NCCL's XML the fastest of them)");
   question
       .Option("--nvlink", &options.nvlink, "TEXT",
-              "Where NCCL's XML lists no NVLinks: assume those of a usual server, or none "
-              "(refuse)")
+              "If NCCL's XML lists no NVLinks: assume those of a usual server, or none "
+              "(default: refuse the file)")
       .OneOf({"assume", "none"});
-  question.Option("--name", &options.name, "TEXT", "Name of the topology (that of FILE)");
+  question.Option("--name", &options.name, "TEXT", "Name of the topology (default: FILE's)");
   AddOutput(question, options.output);
 }
 
 void DescribeModelImport(Question& question, ModelImportOptions& options) {
   question
-      .Option("--kineto", &options.kineto, "TRACE", "The trace: Chrome trace JSON, or that as .gz")
+      .Option("--kineto", &options.kineto, "TRACE", "The trace: Chrome trace JSON, plain or as .gz")
       .Required();
   question
-      .Option("--step", &options.step, "N", "The step ProfilerStep#N (the one of median duration)")
+      .Option("--step", &options.step, "N",
+              "The step ProfilerStep#N (default: the step with the median duration)")
       .NotNegative();
-  question.Option(
-      "--model", &options.model, "MODEL",
-      "The model that was traced, whose sizes are taken where shapes were not recorded");
-  question.Option("--name", &options.name, "TEXT", "Name of the model (that of FILE)");
+  question.Option("--model", &options.model, "MODEL",
+                  "The traced model, which provides the sizes if the trace has no shapes");
+  question.Option("--name", &options.name, "TEXT", "Name of the model (default: the trace's)");
   AddOutput(question, options.output);
 }
 
 void DescribeTopologyShow(Question& question, TopologyShowOptions& options) {
-  question.Argument("FILE", &options.file, "Topology file (YAML; docs/formats.md)").Required();
-  question.Option("--nodes", &options.nodes, "N", "How many nodes to draw");
+  question
+      .Argument("FILE", &options.file,
+                "Topology file (YAML; docs/formats.md), or a name (stepcast list topologies)")
+      .Required();
+  question.Option("--nodes", &options.nodes, "N", "Number of nodes to draw");
   question.Flag("--dot", &options.dot, "Print Graphviz instead of text");
   question.Flag("--json", &options.json, "Print one JSON document instead of text")
       .Excludes({"--dot"});
   AddColumns(question);
   question
-      .Flag("--links", &options.links, "Print what a collective over all ranks puts on each link")
+      .Flag("--links", &options.links, "Print the load of a collective over all ranks on each link")
       .Excludes({"--dot"});
-  question.Option("--op", &options.op, "NAME", "That collective (all_reduce)").Needs({"--links"});
-  question.Option("--size", &options.size, "BYTES", "Its size, as nccl-tests counts it (1 GiB)")
+  question.Option("--op", &options.op, "NAME", "The collective of --links (default: all_reduce)")
+      .Needs({"--links"});
+  question
+      .Option("--size", &options.size, "BYTES",
+              "The size of that collective, as in nccl-tests (default: 1 GiB)")
       .Needs({"--links"});
 }
 
@@ -332,14 +346,14 @@ Outcome Init(const InitOptions& options) {
 
 void DescribeInit(Question& question, InitOptions& options) {
   question
-      .Argument("FILE", &options.files.files,
-                "A model (its name, here or on the Hub, or its config.json), a recipe, a scenario, "
-                "or configurations of other programs (docs/foreign.md)")
+      .Argument(
+          "FILE", &options.files.files,
+          "A model (its name here or on the Hub, its model file or its config.json), a recipe, "
+          "a scenario, or configurations of other programs (docs/foreign.md)")
       .Required();
   question.Option(
       "--set", &options.set, "KEY=VALUE",
-      "A key of the scenario by its dotted path, in the place of what the files say, as "
-      "often as needed");
+      "Set a key of the scenario by its dotted path, overriding the files. Can be repeated");
   AddImport(question, options.files);
   question.Option("-o,--output", &options.output, kFile, "Write to FILE instead of stdout");
   question.Flag("--force", &options.force, "Replace the file of --output");

@@ -144,13 +144,13 @@ void DescribeCalibrateRuns(Question& question, CalibrateRunsOptions& options) {
   question.Argument("RUNS", &options.runs, "The measured steps: CSV, or published steps (YAML)")
       .Required();
   question.Option("--scenario", &options.scenario, "SCENARIO",
-                  "What ran, where the table has no such column");
+                  "The runs' scenario, if the table has no such column");
   question.Option("--set", &options.set, "KEY=VALUE",
-                  "Override a key of every run's scenario, as often as needed");
+                  "Set a key of every run's scenario. Can be repeated");
   question.Option("--profile", &options.profile, "PROFILE",
-                  "The profile to write anew, where runs have several (theirs)");
+                  "The profile to start from, if the runs have several (default: theirs)");
   question.Option("--output", &options.output, kFile,
-                  "Write the profile to FILE (none is written)");
+                  "Write the profile to FILE (default: it is not written)");
   question.Flag("--json", &options.json, "Print one JSON document");
   AddColumns(question);
 }
@@ -238,13 +238,12 @@ Outcome CalibrateTrace(const CalibrateTraceOptions& options) {
 }
 
 void DescribeCalibrateTrace(Question& question, CalibrateTraceOptions& options) {
-  question.Argument("TRACE", &options.traces, "A trace, or a folder with one for each rank")
+  question.Argument("TRACE", &options.traces, "A trace, or a folder with one trace for each rank")
       .Required();
-  question.Option("--scenario", &options.scenario, "SCENARIO", "What ran").Required();
-  question.Option("--set", &options.set, "KEY=VALUE",
-                  "Override a key of the scenario, as often as needed");
+  question.Option("--scenario", &options.scenario, "SCENARIO", "The traced scenario").Required();
+  question.Option("--set", &options.set, "KEY=VALUE", "Set a key of the scenario. Can be repeated");
   question.Option("--output", &options.output, kFile,
-                  "Write the profile to FILE (none is written)");
+                  "Write the profile to FILE (default: it is not written)");
   question.Flag("--json", &options.json, "Print one JSON document");
 }
 

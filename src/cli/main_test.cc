@@ -142,12 +142,20 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"topology shwo x", "did you mean 'show'?"},
       {"simulate x --jsn", "did you mean '--json'?"},
       {"sweep x --vari a=1", "did you mean '--vary'?"},
-      {"--nothing-like-it", "there are: --help, --version"},
-      {"simulate", "see stepcast simulate --help"},
-      {"topology show a b", "see stepcast topology show --help"},
-      {"simulate x --set", "see stepcast simulate --help"},
-      {"simulate x --json --program", "excludes"},
-      {"sweep x --vary a=1 --json --csv", "excludes"},
+      {"--nothing-like-it", "stepcast --help lists the commands"},
+      {"simulate", "for example: stepcast simulate"},
+      {"list", "WHAT is one of models, topologies, gpus"},
+      {"topology show a b", "write stepcast topology show FILE [OPTIONS]"},
+      {"collective x all_reduce 1GB", "write stepcast collective x --op all_reduce --to 1GB"},
+      {"simulate x --set", "for example: --set training.micro_batch_size=1"},
+      {"simulate x --gpus a --gpus b", "--gpus is given 2 times"},
+      {"simulate x --json --program", "cannot be used together"},
+      {"sweep x --vary a=1 --json --csv", "cannot be used together"},
+      {"simulate x --sequence-length 8k", "write --sequence-length 8192"},
+      {"simulate x --tp 2", "write --set parallelism.tensor=2"},
+      {"simulate x --vary a=1", "--vary is an option of stepcast sweep"},
+      {"validate x", "write stepcast validate x --backend"},
+      {"memory x --fit-probability 2", "--fit-probability needs a number from 0 to 1: '2'"},
       {"simulate x --trace ''", "the value of --trace is empty"},
       {"execute x --backend host --trace ''", "the value of --trace is empty"},
       {"validate x --backend host --trace ''", "the value of --trace is empty"},
@@ -157,7 +165,7 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"model import --kineto a.gz --output ./a.gz",
        "--output would overwrite the file that --kineto reads"},
       {"validate published --update a.md --report a.md", "are the same file"},
-      {"topology", "see stepcast topology --help"},
+      {"topology", "write stepcast topology show, or stepcast topology import"},
       {"topology show x --nodes many", "many"},
       {"", "Usage: stepcast"},
   };
@@ -167,6 +175,32 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
     EXPECT_EQ(result.output, "") << arguments;
     EXPECT_THAT(result.messages, HasSubstr(hint)) << arguments;
   }
+}
+
+// Assumptions are shown only with an answer.
+TEST_F(MainTest, AModelsAssumptionsComeWithItsForecast) {
+  const std::string simulate = "simulate llama3.2-1b --gpus '8 x H100'";
+  const ShellResult right = Run(simulate);
+  EXPECT_EQ(right.status, 0) << right.messages;
+  EXPECT_THAT(right.messages, HasSubstr("assumed: "));
+  const ShellResult wrong = Run(simulate + " --set training.precision=bf17");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.messages, testing::Not(HasSubstr("assumed: ")));
+}
+
+TEST_F(MainTest, FilesOfModelsAndTopologiesAreTaken) {
+  const std::string gpus = " --gpus '8 x h100-sxm'";
+  EXPECT_EQ(Run("simulate models/llama3.2-1b.yaml" + gpus).output,
+            Run("simulate llama3.2-1b" + gpus).output);
+  EXPECT_THAT(Run("simulate topologies/dgx-h100.yaml").messages,
+              HasSubstr("--cluster topologies/dgx-h100.yaml"));
+  EXPECT_THAT(Run("simulate scenarios/gpt2-ddp").messages,
+              HasSubstr("scenarios/gpt2-ddp/scenario.yaml"));
+  EXPECT_THAT(Run("simulate llama3.2-1b --cluster H100").messages,
+              HasSubstr("write --gpus '8 x h100-sxm', or --cluster dgx-h100"));
+  EXPECT_THAT(Run("topology show dgx-h800").messages, HasSubstr("did you mean '"));
+  EXPECT_EQ(Run("topology show DGX-H100").output, Run("topology show dgx-h100").output);
+  EXPECT_EQ(Run("list gpu").output, Run("list gpus").output);
 }
 
 TEST_F(MainTest, SimulatePrintsAPageOrOneDocument) {

@@ -188,50 +188,56 @@ Outcome ValidateCollectives(const ValidateCollectivesOptions& options) {
 void DescribeHardware(Question& question, HardwareOptions& hardware) {
   AddScenario(question, hardware.scenario, hardware.set);
   constexpr int kMostSteps = 100'000;
-  question.Option("--backend", &hardware.backend, "NAME", "What to run on: host or cuda")
+  question.Option("--backend", &hardware.backend, "NAME", "The backend: host (CPUs) or cuda")
       .Offers({"host", "cuda"})
       .Required();
-  question.Option("--steps", &hardware.steps, "N", "How many steps to measure (5)")
+  question.Option("--steps", &hardware.steps, "N", "Number of measured steps (default: 5)")
       .Between(1, kMostSteps);
-  question.Option("--warmup", &hardware.warmup, "N", "How many steps to run before (2)")
+  question
+      .Option("--warmup", &hardware.warmup, "N",
+              "Number of steps before the measured ones (default: 2)")
       .Between(0, kMostSteps);
   question.Flag("--barrier", &hardware.barrier,
-                "Let every rank wait for all others between steps (training.step_barrier)");
+                "Synchronize all ranks between steps (training.step_barrier)");
   question.Flag("--graph", &hardware.graph, "Capture the step once and replay it");
   question.Flag("--caching-pool", &hardware.caching_pool,
-                "Buffers as PyTorch's caching allocator places them, not by cudaMallocAsync");
+                "Place buffers like PyTorch's caching allocator instead of using cudaMallocAsync");
   question.Option("--timeout", &hardware.timeout, "TIME",
-                  "End the run when no operation finishes for this long (60 s)");
+                  "End the run if no operation finishes for this long (default: 60 s)");
 }
 
 void DescribeCalibrateImport(Question& question, CalibrateImportOptions& options) {
-  question.Argument("LOG", &options.logs, "What nccl-tests printed, or wrote with -J").Required();
-  question.Option("--op", &options.op, "NAME",
-                  fmt::format("Which collective (as the logs tell): {}", CollectiveNames()));
-  constexpr int kMost = 1'000'000;
   question
-      .Option("--ranks", &options.ranks, "N", "How many ranks took part, where a log does not tell")
+      .Argument("LOG", &options.logs,
+                "Output of nccl-tests, printed or written with -J. Can be repeated")
+      .Required();
+  question.Option("--op", &options.op, "NAME",
+                  fmt::format("The collective (default: from the logs): {}", CollectiveNames()));
+  constexpr int kMost = 1'000'000;
+  question.Option("--ranks", &options.ranks, "N", "Number of ranks, if a log does not contain it")
       .Between(2, kMost);
   question
       .Option("--ranks-per-node", &options.ranks_per_node, "N",
-              "How many on a node (as the hosts in the logs have it)")
+              "Number of ranks on a node (default: from the hosts in the logs)")
       .Between(1, kMost);
-  question.Flag("--in-place", &options.in_place, "Take the in-place times, not out-of-place");
+  question.Flag("--in-place", &options.in_place,
+                "Use the in-place times instead of the out-of-place times");
   question.Flag("--keep-noise", &options.keep_noise,
-                "Take the mean of times that fall with the size, in the place of an error");
+                "Average times that fall with the size instead of reporting an error");
   question.Option("--gpu", &options.gpu, "NAME",
-                  "The GPU type, topologies/gpus/NAME.yaml (as the logs tell)");
-  question.Option("--name", &options.name, "TEXT", "Name of the profile (that of the first log)");
+                  "The GPU type, topologies/gpus/NAME.yaml (default: from the logs)");
+  question.Option("--name", &options.name, "TEXT",
+                  "Name of the profile (default: the first log's)");
   AddOutput(question, options.output);
 }
 
 constexpr const char* kUpdate =
-    "Also write the section of a document like docs/accuracy/collectives.md anew";
+    "Also update the section of a document such as docs/accuracy/collectives.md";
 
 void DescribeExecute(Question& question, ExecuteOptions& options) {
   DescribeHardware(question, options.hardware);
   question.Flag("--check", &options.hardware.check,
-                "Compare the parameters with plain data parallelism, computed apart");
+                "Compare the parameters with separately computed plain data parallelism");
   question.Flag("--json", &options.json, "Print one JSON document");
   AddColumns(question);
   question.Option("--trace", &options.trace, kFile,
@@ -242,71 +248,79 @@ void DescribeExecute(Question& question, ExecuteOptions& options) {
 void DescribeValidate(Question& question, ValidateOptions& options) {
   DescribeHardware(question, options.hardware);
   question.Option("--within", &options.within, "PERCENT",
-                  "How far the step time may be off for exit status 0 (10%)");
+                  "Largest error of the step time for exit status 0 (default: 10%)");
   question.Flag("--json", &options.json, "Print one JSON document");
   AddColumns(question);
   question.Option("--trace", &options.trace, kFile,
-                  "Also write forecast and measured timelines as one Chrome trace JSON");
+                  "Also write the forecast and measured timelines as one Chrome trace JSON");
   AddReport(question, options.report);
 }
 
 void DescribeValidateCollectives(Question& question, ValidateCollectivesOptions& options) {
-  question.Flag("--json", &options.json, "Print one JSON document, every point in it");
+  question.Flag("--json", &options.json, "Print one JSON document with every point");
   question.Flag("--csv", &options.csv, "Print every point as CSV").Excludes({"--json"});
   AddColumns(question);
   question.Option("--update", &options.update, kFile, kUpdate);
 }
 
 void DescribeValidatePublished(Question& question, ValidatePublishedOptions& options) {
-  question.Option("--source", &options.source, "NAME", "One source alone (all)");
+  question.Option("--source", &options.source, "NAME", "Use only this source (default: all)");
   question.Flag("--run", &options.run,
-                "Simulate all steps again, instead of showing stored results");
-  question.Option("--store", &options.store, kFile, "Simulate all steps, and write their results to FILE")
+                "Simulate all steps again instead of showing stored results");
+  question
+      .Option("--store", &options.store, kFile,
+              "Simulate all steps and write their results to FILE")
       .Excludes({"--source"});
-  question.Flag("--json", &options.json, "Print one JSON document, every case in it");
+  question.Flag("--json", &options.json, "Print one JSON document with every case");
   AddColumns(question);
   question.Flag("--csv", &options.csv, "Print every case as CSV").Excludes({"--json"});
   question.Option("--report,--html", &options.html, kFile,
-                  "Also write a page with charts, which needs no other file");
+                  "Also write a self-contained HTML page with charts");
   question.Option("--update", &options.update, kFile, kUpdate).Excludes({"--source"});
 }
 
 void DescribeCalibrate(Question& question, CalibrateOptions& options) {
   constexpr int kMostRanks = 4096;
   // Required, except by `import`, `runs` and `trace`; CalibrateCommand checks this.
-  question.Option("--backend", &options.backend, "NAME", "What to measure: host or cuda")
+  question
+      .Option("--backend", &options.backend, "NAME", "The backend to measure: host (CPUs) or cuda")
       .Offers({"host", "cuda"});
-  question.Flag("--quick", &options.quick, "Coarser, less often repeated, under two minutes");
+  question.Flag("--quick", &options.quick,
+                "Measure fewer sizes with fewer repetitions, in less than two minutes");
   question.Option("--time", &options.time, "TIME",
-                  "Measure for about so long (20 min; quick: 90 s)");
-  question.Option("--only", &options.only, "PART,...", "Measure these parts alone (all)").Commas();
+                  "Approximate duration (default: 20 min; with --quick: 90 s)");
+  question.Option("--only", &options.only, "PART,...", "Measure only these parts (default: all)")
+      .Commas();
   question
       .Option("--types", &options.types, "TYPE,...",
-              "Data types of matrix products and attention (fp32,bf16)")
+              "Data types of matrix products and attention (default: fp32,bf16)")
       .Commas();
   question
       .Option("--collectives", &options.collectives, "KIND,...",
-              "Kinds of collectives (all; quick: all but broadcast)")
+              "Kinds of collectives (default: all; with --quick: all except broadcast)")
       .Commas();
   question
-      .Option("--groups", &options.groups, "N,...",
-              "Collectives on groups of so many ranks alone (all ranks, and their divisors)")
+      .Option(
+          "--groups", &options.groups, "N,...",
+          "Measure collectives only on groups with these numbers of ranks (default: all ranks, and "
+          "their divisors)")
       .Commas()
       .Between(2, kMostRanks);
-  question.Option("--from", &options.from, "BYTES", "Smallest size of collectives (1 KiB)");
+  question.Option("--from", &options.from, "BYTES",
+                  "Smallest size of collectives (default: 1 KiB)");
   question.Option("--to", &options.to, "BYTES",
-                  "Largest size of collectives (256 MiB; quick: 64 MiB)");
+                  "Largest size of collectives (default: 256 MiB; with --quick: 64 MiB)");
   question
       .Option("--ranks", &options.ranks, "N",
-              "Ranks, as threads, where no launcher started any (one for each core or GPU)")
+              "Number of ranks without a launcher, as threads (default: one for each core or GPU)")
       .Between(1, kMostRanks);
   question.Option("--gpu", &options.gpu, "NAME",
-                  "The GPU type, topologies/gpus/NAME.yaml (as the device's name tells)");
-  question.Option("--output", &options.output, kFile, "The profile (HOST.yaml)");
+                  "The GPU type, topologies/gpus/NAME.yaml (default: from the device's name)");
+  question.Option("--output", &options.output, kFile, "The profile to write (default: HOST.yaml)");
   question.Option("--resume", &options.resume, kFile,
-                  "Keep what was measured in FILE, and go on from it");
+                  "Save the measurements in FILE, and continue from those in it");
   question.Option("--timeout", &options.timeout, "TIME",
-                  "End the run when no operation finishes for this long (120 s)");
+                  "End the run if no operation finishes for this long (default: 120 s)");
   question.Flag("--json", &options.json, "Print one JSON document");
   AddColumns(question);
 }
@@ -344,8 +358,8 @@ Command CalibrateCommand(const HardwareAccess& hardware,
                          const std::vector<std::string>& arguments) {
   const auto run = [calibrate = hardware.calibrate, arguments](CalibrateOptions& options) {
     if (options.backend.empty()) {
-      return WrongInput("command.wrong-use", "command line", "--backend is required",
-                        "see stepcast calibrate --help");
+      return WrongInput("command.wrong-use", "command line", "--backend is missing",
+                        "write stepcast calibrate --backend cuda, or --backend host for CPUs");
     }
     options.version = fmt::format("stepcast {}", kVersion);
     options.command = "stepcast";

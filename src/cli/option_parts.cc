@@ -1,5 +1,6 @@
 #include "src/cli/option_parts.h"
 
+#include <cctype>
 #include <string_view>
 #include <vector>
 
@@ -15,13 +16,13 @@ void AddOutput(Question& question, std::string& file) {
 }
 
 void AddReport(Question& question, std::string& report) {
-  question.Option("--report", &report, kFile,
-                  "Also write a page with charts, which needs no other file");
+  question.Option("--report", &report, kFile, "Also write a self-contained HTML page with charts");
 }
 
 void AddTraceFolder(Question& question, std::string& folder) {
-  question.Option("--trace-dir", &folder, kFolder,
-                  "Also write traces by rank into a folder, for Holistic Trace Analysis");
+  question.Option(
+      "--trace-dir", &folder, kFolder,
+      "Also write one trace file for each rank into FOLDER, for Holistic Trace Analysis");
 }
 
 std::string CollectiveNames() {
@@ -33,43 +34,44 @@ std::string CollectiveNames() {
 void AddScenario(Question& question, std::string& scenario, std::vector<std::string>& set) {
   question.Argument("SCENARIO", &scenario, "Scenario file (YAML; docs/formats.md)").Required();
   question.Option("--set", &set, "KEY=VALUE",
-                  "Override a key of the scenario by its dotted path, as often as needed; "
-                  "null: the key's default");
+                  "Set a key of the scenario by its dotted path; null restores the default. Can be "
+                  "repeated");
 }
 
 void AddScenarioFiles(Question& question, ScenarioFiles& files, std::vector<std::string>& set) {
   question
-      .Argument("SCENARIO", &files.files,
-                "Scenario (YAML; docs/formats.md), a model (its name, here or on the Hub, or its "
-                "config.json), or configurations of other programs (docs/foreign.md)")
+      .Argument(
+          "SCENARIO", &files.files,
+          "A scenario (YAML; docs/formats.md), a model (its name here or on the Hub, its model "
+          "file or its config.json), or configurations of other programs (docs/foreign.md)")
       .Required();
   question.Option("--set", &set, "KEY=VALUE",
-                  "Override a key of the scenario by its dotted path, as often as needed; "
-                  "null: the key's default");
+                  "Set a key of the scenario by its dotted path; null restores the default. Can be "
+                  "repeated");
   AddImport(question, files);
   question.Option("--save", &files.save, kFile,
-                  "Also write the scenario that a model's name or other programs' files make");
+                  "Also write the scenario made from a model's name or from other programs' files");
   AddColumns(question);
 }
 
 void AddImport(Question& question, ScenarioFiles& files) {
   question.Option("--model", &files.model, "MODEL",
-                  "The model: a config.json or model file, or a name (stepcast list models)");
-  question.Option(
-      "--family", &files.family, "FILE",
-      "A family's own file, which reads the model's config.json (docs/formats/model.md)");
+                  "The model: a config.json, a model file, or a name (stepcast list models)");
+  question.Option("--family", &files.family, "FILE",
+                  "The model family's file, which describes how to read config.json "
+                  "(docs/formats/model.md)");
   question.Option("--cluster", &files.cluster, "TOPOLOGY",
                   "The cluster: a topology file, or a name (stepcast list topologies)");
-  question.Option("--nodes", &files.nodes, "N", "How many nodes the job has");
+  question.Option("--nodes", &files.nodes, "N", "Number of nodes of the job");
   question.Option("--gpus", &files.gpus, "GPUS",
-                  "The cluster by its GPUs: '4 x rtx-4090' (stepcast list gpus)");
-  question.Option("--sequence-length", &files.sequence_length, "N", "Tokens of a sequence");
-  question.Option("--global-batch", &files.global_batch, "N", "Sequences of a step");
+                  "The cluster as a number of GPUs: '4 x rtx-4090' (stepcast list gpus)");
+  question.Option("--sequence-length", &files.sequence_length, "N", "Tokens in a sequence");
+  question.Option("--global-batch", &files.global_batch, "N", "Sequences in a step");
   question.Option("--variable", &files.variables, "NAME=VALUE",
-                  "A variable that a script of another program is started with; 1=VALUE: its first "
-                  "argument");
+                  "An environment variable of another program's script; 1=VALUE is its first "
+                  "argument. Can be repeated");
   question.Option("--function", &files.function, "NAME",
-                  "Which function of a Python file makes the configuration");
+                  "The function of a Python file that returns the configuration");
 }
 
 bool& AllColumns() {
@@ -79,7 +81,7 @@ bool& AllColumns() {
 
 void AddColumns(Question& question) {
   question.Flag("--columns", &AllColumns(),
-                "Show all columns of tables, in lines that may be wider than the terminal");
+                "Show all columns of tables, even if lines become wider than the terminal");
 }
 
 void AddNetwork(Question& question, std::string& network, const char* help) {
@@ -94,21 +96,33 @@ void AddJsonAndCsv(Question& question, bool& json, bool& csv) {
 void AddFitProbability(Question& question, std::optional<double>& probability) {
   question
       .Option("--fit-probability", &probability, "P",
-              "Exit with 4 where the plan fits with a lower probability than P, from 0 to 1 "
+              "Exit with 4 if the probability that the plan fits is below P, from 0 to 1 "
               "(docs/uncertainty.md)")
       .Probability();
 }
 
 void AddEmit(Question& question, std::string& folder, bool& force) {
   question.Option("--emit", &folder, kFolder,
-                  "Also write the plan into FOLDER: plan.json, files of the framework, scripts");
-  question.Flag("--force", &force, "Replace the plan that FOLDER holds, if it holds nothing else")
+                  "Also write the plan into FOLDER: plan.json, the framework's files, scripts");
+  question.Flag("--force", &force, "Replace the plan in FOLDER, if FOLDER contains nothing else")
       .Needs({"--emit"});
 }
 
 std::optional<CollectiveKind> ReadCollective(const std::string& option, const std::string& word,
                                              Diagnostics& diagnostics) {
-  if (const auto kind = CollectiveKindFromName(word)) return kind;
+  // "AllReduce" and "all-reduce" are all_reduce.
+  const auto letters = [](std::string_view name) {
+    std::string plain;
+    for (const char c : name) {
+      if (c != '_' && c != '-') {
+        plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      }
+    }
+    return plain;
+  };
+  for (const CollectiveKind kind : kCollectiveKinds) {
+    if (letters(Name(kind)) == letters(word)) return kind;
+  }
   std::vector<std::string_view> known;
   for (const CollectiveKind kind : kCollectiveKinds) known.push_back(Name(kind));
   const std::string_view near = NearestWord(word, known);

@@ -169,7 +169,7 @@ Outcome PrintManual(const ManualOptions& options, const std::vector<CommandPage>
   if (page == pages.end()) {
     return WrongInput("command.unknown-command", "command line",
                       fmt::format("unknown command: {}", Quoted(name)),
-                      "see stepcast manual --list");
+                      "stepcast manual --list shows the commands");
   }
   outcome.output = ManualPage(*page, pages, kVersion);
   return outcome;
@@ -182,9 +182,9 @@ void DescribeCompletion(Question& question, CompletionOptions& options) {
 }
 
 void DescribeManual(Question& question, ManualOptions& options) {
-  question.Argument("COMMAND", &options.command, "The command's words (stepcast itself)");
+  question.Argument("COMMAND", &options.command, "The command's words (default: stepcast itself)");
   question.Flag("--list", &options.list,
-                "Print the words of each command that has a page, a line each");
+                "Print the words of each command that has a page, one command per line");
 }
 
 }  // namespace

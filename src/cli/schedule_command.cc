@@ -46,15 +46,14 @@ struct ScheduleOptions {
 
 Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
   Diagnostics mistakes;
-  const auto require = [&](const std::optional<int>& value, const char* name) {
-    if (value) return;
-    mistakes.push_back({"command.wrong-use",
-                        {"command line", 0, 0},
-                        fmt::format("{} is required without --csv", name),
-                        "see stepcast schedule --help"});
-  };
-  require(options.stages, "--stages");
-  require(options.micro_batches, "--micro-batches");
+  if (!options.stages || !options.micro_batches) {
+    mistakes.push_back(
+        {"command.wrong-use",
+         {"command line", 0, 0},
+         "a schedule needs --stages and --micro-batches, or --csv",
+         fmt::format("write stepcast schedule --stages {} --micro-batches {}",
+                     options.stages.value_or(4), options.micro_batches.value_or(8))});
+  }
   if (mistakes.empty() && std::int64_t{*options.stages} * *options.micro_batches > kMostPasses) {
     mistakes.push_back({"command.wrong-use",
                         {fmt::format("--micro-batches {}", *options.micro_batches), 0, 0},
@@ -131,42 +130,44 @@ constexpr int kMostSlots = 1000;
 constexpr int kMostVirtualStages = 64;
 
 void DescribeSchedule(Question& question, ScheduleOptions& options) {
-  std::string help = "Which one (1f1b)";
+  std::string help = "The schedule (default: 1f1b)";
   std::vector<std::string> names;
   for (const parallel::NamedSchedule& named : parallel::NamedSchedules()) {
     names.emplace_back(named.name);
-    help += fmt::format("\n{}: {}", named.name, named.summary);
+    help += fmt::format("; {}: {}", named.name, named.summary);
   }
-  question.Option("--stages", &options.stages, "N", "Pipeline stages").Between(1, kMostStages);
-  question.Option("--micro-batches", &options.micro_batches, "N", "Micro-batches of a step")
+  question.Option("--stages", &options.stages, "N", "Number of pipeline stages")
+      .Between(1, kMostStages);
+  question.Option("--micro-batches", &options.micro_batches, "N", "Micro-batches in a step")
       .Between(1, kMostMicroBatches);
   question.Option("--schedule", &options.schedule, "NAME", help).OneOf(names);
   question
       .Option("--virtual-stages", &options.virtual_stages, "N",
-              "Chunks of layers a stage, with interleaved_1f1b\nand breadth_first (1)")
+              "Chunks of layers on each stage, for interleaved_1f1b and breadth_first (default: 1)")
       .Between(1, kMostVirtualStages);
   question
       .Option("--micro-batch-group", &options.group, "N",
-              "Micro-batches that run through a chunk before the stage\nturns to its next "
-              "one, with interleaved_1f1b (the stages)")
+              "Micro-batches that run through a chunk before the next chunk starts, for "
+              "interleaved_1f1b (default: the number of stages)")
       .Between(1, kMostMicroBatches);
   question.Option("--csv", &options.csv, "CSV", "Read the actions from a file instead")
       .Excludes(
           {"--stages", "--micro-batches", "--schedule", "--virtual-stages", "--micro-batch-group"});
-  question.Option("--forward", &options.forward, "SLOTS", "How long a forward takes (1)")
+  question.Option("--forward", &options.forward, "SLOTS", "Duration of a forward (default: 1)")
       .Between(1, kMostSlots);
   question
       .Option("--backward-input", &options.backward_input, "SLOTS",
-              "How long the backward of inputs takes (1)")
+              "Duration of the backward of inputs (default: 1)")
       .Between(1, kMostSlots);
   question
       .Option("--backward-weight", &options.backward_weight, "SLOTS",
-              "How long the backward of weights takes (1)")
+              "Duration of the backward of weights (default: 1)")
       .Between(1, kMostSlots);
   question.Flag("--json", &options.json, "Print one JSON document");
   AddReport(question, options.report);
   question
-      .Option("--print", &options.print, "FORM", "drawing, list or csv of the actions (drawing)")
+      .Option("--print", &options.print, "FORM",
+              "Print a drawing, a list or a csv of the actions (default: drawing)")
       .OneOf({"drawing", "list", "csv"})
       .Excludes({"--json", "--report"});
 }

@@ -26,10 +26,10 @@
 #include "src/forecast/corrections.h"
 #include "src/forecast/training_run.h"
 #include "src/planner/result_store.h"
+#include "src/report/page_figures.h"
 #include "src/report/pages.h"
 #include "src/report/plan_report.h"
 #include "src/report/plan_rows.h"
-#include "src/report/page_figures.h"
 #include "src/report/sweep_report.h"
 #include "src/report/table.h"
 #include "src/scenario/memory_document.h"
@@ -356,14 +356,15 @@ constexpr int kMostThreads = 4096;
 void DescribeSweep(Question& question, SweepOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
   question.Option("--vary", &options.vary, "KEY=VALUES",
-                  "A key and its values, as often as needed; at most 10^6 combinations");
-  question.Option("--store", &options.store, kFile,
-                  "Keep results in FILE as they come; the same command goes on from there");
+                  "A key and its values. Can be repeated, for at most 10^6 combinations");
+  question.Option(
+      "--store", &options.store, kFile,
+      "Save results in FILE; after an interruption, the same command continues from it");
   question
-      .Option("--threads", &options.threads, "N", "How many threads forecast (one for each core)")
+      .Option("--threads", &options.threads, "N", "Number of threads (default: one for each core)")
       .Between(1, kMostThreads);
   AddJsonAndCsv(question, options.json, options.csv);
-  question.Flag("--jsonl", &options.jsonl, "Print a JSON document for each row, a line each")
+  question.Flag("--jsonl", &options.jsonl, "Print one JSON document for each row, on its own line")
       .Excludes({"--json", "--csv"});
   options.training.Describe(question);
   AddReport(question, options.report);
@@ -372,23 +373,22 @@ void DescribeSweep(Question& question, SweepOptions& options) {
 void DescribePlan(Question& question, PlanOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
   options.DescribeGoal(question);
-  question
-      .Flag("--port", &options.port, "Carry SCENARIO's own plan over to the cluster of --to, too")
+  question.Flag("--port", &options.port, "Also transfer SCENARIO's own plan to the cluster of --to")
       .Needs({"--to"});
   question
       .Option("--to", &options.to, "TOPOLOGY",
-              "With --port: the topology, a file or a name (stepcast list topologies)")
+              "With --port: a topology file, or a name (stepcast list topologies)")
       .Needs({"--port"});
   question
       .Option("--to-nodes", &options.to_nodes, "N",
-              "How many nodes it has there (as many as have no more GPUs than the plan)")
+              "Number of nodes there (default: the most nodes without more GPUs than the plan)")
       .Needs({"--port"});
   options.DescribeAnswer(question);
   question.Option("--store", &options.store, kFile,
-                  "Keep bounds and forecasts in FILE, and go on from those that are there");
+                  "Save bounds and forecasts in FILE, and continue from those in it");
   question
       .Option("--threads", &options.threads, "N",
-              "How many threads each process uses (one for each core)")
+              "Number of threads of each process (default: one for each core)")
       .Between(1, kMostThreads);
   AddJsonAndCsv(question, options.json, options.csv);
   AddReport(question, options.report);

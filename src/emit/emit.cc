@@ -199,7 +199,15 @@ std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own
                     : blocks.first > 0 ? fmt::format("the {}", model::Text(blocks))
                                        : fmt::format("{} of the", model::Text(blocks))));
   }
-  if (own_blocks && std::holds_alternative<model::Architecture>(scenario.model->source)) {
+  const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
+  if (!own_blocks && architecture != nullptr && !architecture->kinds.empty()) {
+    note(
+        "the model's file does not state the base and the part of rotary positions (--rotary-base, "
+        "--rotary-percent), the epsilon of norms (--norm-epsilon), or the factor of the experts' "
+        "weights (--moe-router-topk-scaling-factor): add them to megatron.args from its "
+        "config.json");
+  }
+  if (own_blocks && architecture != nullptr) {
     note(
         fmt::format("the model's code selects attention ({}) and cross entropy ({}), unless "
                     "torchtitan trains it",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "src/emit/described_blocks.h"
 #include "src/emit/trainers.h"
 
 namespace stepcast::emit {
@@ -29,9 +30,6 @@ class Arguments {
 // Parts of blocks that the command line cannot express, or that are not supported here; empty if
 // there are none.
 std::string UnsaidOf(const model::Architecture& a) {
-  if (!a.kinds.empty()) {
-    return fmt::format("stepcast does not write arguments for the family {}", model::FamilyName(a));
-  }
   if (a.experts.shared_gate && a.experts.exist()) {
     // --moe-shared-expert-gate is newer than the supported release.
     return "Megatron-LM's shared experts have no gate: shared_expert_gate";
@@ -240,7 +238,8 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   return "";
 }
 
-void AddModel(const model::Architecture& model, const model::NumericalConstants& constants,
+// `constants`: null if the model's file does not state them.
+void AddModel(const model::Architecture& model, const model::NumericalConstants* constants,
               const plan::Training& training, Arguments& arguments) {
   arguments.Add("num-layers", model.layers);
   arguments.Add("hidden-size", model.hidden);
@@ -264,12 +263,13 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
     arguments.Add("num-query-groups", model.kv_heads);
   }
   const bool learned = model.position == model::Position::kLearned;
-  arguments.Add("position-embedding-type", learned ? "learned_absolute" : "rope");
-  if (!learned) {
-    arguments.Add("rotary-base", std::llround(constants.rotary_base));
-    if (constants.rotary_scaling) {
+  const bool rotary = model.position == model::Position::kRotary;
+  arguments.Add("position-embedding-type", learned ? "learned_absolute" : rotary ? "rope" : "none");
+  if (rotary && constants != nullptr) {
+    arguments.Add("rotary-base", std::llround(constants->rotary_base));
+    if (constants->rotary_scaling) {
       arguments.Flag("use-rope-scaling");
-      arguments.Add("rope-scaling-factor", constants.rotary_scaling->factor);
+      arguments.Add("rope-scaling-factor", constants->rotary_scaling->factor);
     }
   }
   if (training.make_vocab_size_divisible_by != 128) {
@@ -281,7 +281,7 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
       learned ? model.max_positions : std::max(model.max_positions, training.sequence_length));
   arguments.Add("normalization",
                 model.normalization == model::Normalization::kRmsNorm ? "RMSNorm" : "LayerNorm");
-  arguments.Add("norm-epsilon", constants.norm_epsilon);
+  if (constants != nullptr) arguments.Add("norm-epsilon", constants->norm_epsilon);
   if (model.activator == model::Activator::kSwiGlu) arguments.Flag("swiglu");
   if (model.activator == model::Activator::kSquaredRelu) {
     arguments.Flag("squared-relu");
@@ -298,6 +298,35 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants&
   }
   arguments.Add("hidden-dropout", model.dropout ? "0.1" : "0.0");
   arguments.Add("attention-dropout", model.attention_dropout ? "0.1" : "0.0");
+}
+
+// Sparse attention and the delta rule, as in core_v0.17.0
+// (megatron/core/models/gpt/experimental_attention_variant_module_specs.py). Each option is a field
+// of TransformerConfig.
+void AddVariant(const GptBlocks& blocks, Arguments& arguments) {
+  const model::Indexer& index = blocks.plain.indexer;
+  if (blocks.plain.output_gate != model::OutputGate::kNone) {
+    arguments.Flag("attention-output-gate");
+  }
+  if (blocks.shared_gate) arguments.Flag("moe-shared-expert-gate");
+  if (index.exists()) {
+    arguments.Flag("enable-experimental");
+    arguments.Add("experimental-attention-variant", "dsa");
+    arguments.Add("dsa-indexer-n-heads", index.heads);
+    arguments.Add("dsa-indexer-head-dim", index.head);
+    arguments.Add("dsa-indexer-topk", index.top);
+    arguments.Add("dsa-indexer-loss-coeff", "0.01");
+    arguments.Flag("dsa-indexer-use-sparse-loss");
+  }
+  if (blocks.delta.empty()) return;
+  arguments.Flag("enable-experimental");
+  arguments.Add("experimental-attention-variant", "gated_delta_net");
+  arguments.Add("linear-attention-freq", LinearAttentionFrequency(blocks.delta));
+  arguments.Add("linear-conv-kernel-dim", blocks.rule.conv);
+  arguments.Add("linear-key-head-dim", blocks.rule.key);
+  arguments.Add("linear-value-head-dim", blocks.rule.value);
+  arguments.Add("linear-num-key-heads", blocks.rule.key_heads);
+  arguments.Add("linear-num-value-heads", blocks.rule.value_heads);
 }
 
 void AddPrecision(const plan::Training& training, Arguments& arguments) {
@@ -576,11 +605,20 @@ void AddParallelism(const plan::Plan& plan, Arguments& arguments) {
 Target MegatronArguments(const scenario::Scenario& scenario,
                          const model::NumericalConstants& constants) {
   const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
+  GptBlocks blocks;
+  const bool described = architecture != nullptr && !architecture->kinds.empty();
+  if (described) {
+    auto made = GptBlocksOf(*architecture);
+    if (!made) return CannotRun(std::move(made.error()));
+    blocks = *std::move(made);
+    architecture = &blocks.plain;
+  }
   if (std::string obstacle = Obstacle(scenario.plan, architecture, constants); !obstacle.empty()) {
     return CannotRun(std::move(obstacle));
   }
   Arguments arguments;
-  AddModel(*architecture, constants, scenario.plan.training, arguments);
+  AddModel(*architecture, described ? nullptr : &constants, scenario.plan.training, arguments);
+  AddVariant(blocks, arguments);
   AddExperts(*architecture, scenario.plan, arguments);
   AddTraining(scenario.plan.training, arguments);
   if (scenario.plan.training.activation_offload && architecture->layers > 1) {

@@ -33,6 +33,9 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
   if (architecture == nullptr)
     return CannotRun("the model is a layer list, which has no dimensions");
   const model::Architecture& a = *architecture;
+  if (!a.kinds.empty()) {
+    return CannotRun("torchtitan's llama3, which stepcast writes, has blocks of one kind: blocks");
+  }
   if (!model::TraitsOf(a).torchtitan || a.attention_bias || a.projection_bias ||
       a.feed_forward_bias || a.tie_embeddings || a.dropout || a.attention_dropout) {
     return CannotRun("torchtitan's llama3 has no biases, no tied embeddings and no dropout");

@@ -167,6 +167,7 @@ namespace {
 
 // The largest measured steps divided by their forecasts, from the rows in docs/uncertainty.md.
 constexpr double kEagerTensor = 1.36, kEagerMixture = 1.68, kSlowHost = 1.95;
+constexpr double kDeltaMixture = 2.77, kRecurrentOrStreams = 1.29;
 
 // Nine of ten fit rows of calibration/published/megatron-bridge-moe.yaml lie within this part of
 // their forecasts.
@@ -187,6 +188,18 @@ bool IsMixtureOnBlackwell(const scenario::Scenario& scenario) {
          plan::TraitsOf(scenario.plan.data_parallel.framework).megatron_layers;
 }
 
+bool HasMixer(const scenario::Scenario& scenario, model::Mixer mixer) {
+  const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
+  return architecture != nullptr &&
+         std::any_of(architecture->kinds.begin(), architecture->kinds.end(),
+                     [&](const model::Architecture& kind) { return kind.mixer == mixer; });
+}
+
+bool HasStreams(const scenario::Scenario& scenario) {
+  const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
+  return architecture != nullptr && architecture->streams > 0;
+}
+
 std::optional<KnownGap> GapOf(const scenario::Scenario& scenario, const Forecast& forecast) {
   const plan::Plan& plan = scenario.plan;
   const plan::FrameworkTraits& traits = plan::TraitsOf(plan.data_parallel.framework);
@@ -197,6 +210,10 @@ std::optional<KnownGap> GapOf(const scenario::Scenario& scenario, const Forecast
   }
   if (eager && plan.parallelism.tensor > 1) {
     return KnownGap{.kind = "tensor parallelism in eager FSDP2", .factor = kEagerTensor};
+  }
+  const bool delta = HasMixer(scenario, model::Mixer::kDelta);
+  if (traits.megatron_layers && IsMixture(scenario) && delta) {
+    return KnownGap{.kind = "mixtures with the delta rule in Megatron-LM", .factor = kDeltaMixture};
   }
   const bool waits = forecast.time.idle.seconds() > kWaits * forecast.step_time.seconds();
   const bool exchanged =
@@ -210,6 +227,11 @@ std::optional<KnownGap> GapOf(const scenario::Scenario& scenario, const Forecast
       plan.mixture.dispatcher != model::Dispatcher::kHybridEp) {
     return KnownGap{.kind = "experts on Blackwell whose host may not keep up with the device",
                     .factor = kSlowHost};
+  }
+  const bool recurrent = delta || HasMixer(scenario, model::Mixer::kStateSpace);
+  if (traits.megatron_layers && (recurrent || HasStreams(scenario))) {
+    return KnownGap{.kind = "recurrent layers or hyper-connections in Megatron-LM",
+                    .factor = kRecurrentOrStreams};
   }
   return std::nullopt;
 }

@@ -54,6 +54,20 @@ TEST(KnownGaps, OfMixturesDependOnTheHost) {
   EXPECT_FALSE(Widened(megatron, 0.3).known_gap.has_value());
 }
 
+TEST(KnownGaps, OfRecurrentLayersInMegatron) {
+  const auto factor = [](const std::string& model) {
+    const Forecast forecast = Widened(
+        {"model=models/" + model, "data_parallel.framework=megatron", "data_parallel.zero_stage=1"},
+        0);
+    return forecast.known_gap ? forecast.known_gap->factor : 1;
+  };
+  EXPECT_EQ(factor("llama3.1-8b.yaml"), 1);
+  EXPECT_GT(factor("qwen3.5-27b.yaml"), 1);
+  EXPECT_EQ(factor("nemotron-3-nano-30b-a3b.yaml"), factor("qwen3.5-27b.yaml"));
+  EXPECT_EQ(factor("deepseek-v4-flash.yaml"), factor("qwen3.5-27b.yaml"));
+  EXPECT_GT(factor("qwen3.5-35b-a3b.yaml"), factor("qwen3.5-27b.yaml"));
+}
+
 // Learned runs already include the gap.
 TEST(KnownGaps, LearnedRunsNarrowThem) {
   static scenario::InputCache cache;

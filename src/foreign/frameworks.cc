@@ -218,6 +218,16 @@ bool IsScenario(const Document& document) {
   return document.Has("stepcast") || document.Has("stepcast_plan");
 }
 
+bool IsTopology(const Document& document) {
+  const Setting* const kind = document.Find("kind");
+  return document.Has("node.devices") || (kind != nullptr && kind->value.text == "flat");
+}
+
+bool IsModelFile(const Document& document) {
+  const Setting* const kind = document.Find("kind");
+  return kind != nullptr && (kind->value.text == "transformer" || kind->value.text == "layers");
+}
+
 bool IsModel(const Document& document) {
   // Models of the diffusers library.
   if (document.Has("_class_name") && document.file.ends_with(".json")) return true;

@@ -31,5 +31,9 @@ std::string_view OtherProgramOf(const Document& document);
 bool IsScenario(const Document& document);
 // Returns whether the settings are a model: a config.json of Hugging Face.
 bool IsModel(const Document& document);
+// A model file of stepcast, as in models/.
+bool IsModelFile(const Document& document);
+// A topology file of stepcast, as in topologies/.
+bool IsTopology(const Document& document);
 
 }  // namespace stepcast::foreign

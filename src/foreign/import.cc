@@ -189,13 +189,18 @@ struct NamedGpus {
   std::string type;
 };
 
-// Parses "4 x rtx-4090", "4x rtx-4090" or "rtx-4090".
+// Parses "4 x rtx-4090", "4x RTX 4090", "4 rtx-4090" or "rtx-4090".
 tl::expected<NamedGpus, Diagnostic> ParseNamedGpus(const std::string& text) {
   const auto wrong = [&text] {
-    return tl::make_unexpected(Diagnostic{"command.wrong-use",
-                                          {"--gpus", 0, 0},
-                                          "--gpus needs a number and a type of GPU: " + Quoted(text),
-                                          "write --gpus '8 x h100-sxm'"});
+    const bool number = !text.empty() && text.size() <= 4 && text.front() != '0' &&
+                        text.find_first_not_of("0123456789") == std::string::npos;
+    return tl::make_unexpected(
+        Diagnostic{"command.wrong-use",
+                   {"--gpus", 0, 0},
+                   "--gpus needs a number and a type of GPU: " + Quoted(text),
+                   fmt::format("write --gpus '{} x h100-sxm', with the quotes; stepcast list gpus "
+                               "shows the types",
+                               number ? text : "8")});
   };
   std::size_t end = 0;
   while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
@@ -204,15 +209,17 @@ tl::expected<NamedGpus, Diagnostic> ParseNamedGpus(const std::string& text) {
   NamedGpus gpus;
   std::size_t type = 0;
   if (end > 0) {
-    type = text.find_first_not_of(" x*", end);
-    const bool times = type != std::string::npos && text.find_first_of("x*", end) < type;
-    if (!times) return wrong();
+    type = text.find_first_not_of(" xX*", end);
+    const bool apart = type != std::string::npos && type > end;
+    if (!apart) return wrong();
     gpus.count = std::stoll(text.substr(0, end));
   }
   gpus.type = text.substr(type);
-  if (gpus.type.empty() || gpus.type.find(' ') != std::string::npos || gpus.count < 1) {
-    return wrong();
-  }
+  gpus.type.erase(gpus.type.find_last_not_of(' ') + 1);
+  std::replace(gpus.type.begin(), gpus.type.end(), ' ', '-');
+  const bool numbers_only =
+      gpus.type.find_first_not_of("0123456789") == std::string::npos && end == 0;
+  if (gpus.type.empty() || numbers_only || gpus.count < 1) return wrong();
   return gpus;
 }
 
@@ -222,6 +229,8 @@ class Importer {
 
   Result<Imported> Run() {
     ReadOptions();
+    // A value without its quotes or its equals sign ends among the files, which are then no files.
+    if (!draft_.mistakes().empty()) return tl::make_unexpected(draft_.mistakes());
     for (const std::string& file : request_.files) Read(file);
     // A missing value does not prevent the report of other missing values.
     const bool readable =
@@ -253,7 +262,8 @@ class Importer {
         draft_.Report({"input.bad-override",
                        {"--set " + option, 0, 0},
                        "--set needs KEY=VALUE: " + Quoted(option),
-                       "write --set training.micro_batch_size=2"});
+                       sign == 0 ? "write --set training.micro_batch_size=2"
+                                 : fmt::format("write --set {}=VALUE", option)});
         continue;
       }
       ReadOverride(option.substr(0, sign), option.substr(sign + 1), "--set " + option);
@@ -434,7 +444,7 @@ class Importer {
       for (Diagnostic& mistake : document.error()) draft_.Report(std::move(mistake));
       return;
     }
-    if (IsModel(*document)) {
+    if (IsModel(*document) || IsModelFile(*document)) {
       draft_.State("model", PathOf(document->file), {document->file, 0, 0});
     } else if (request_.takes_scenario && request_.files.size() == 1 && document->Has("stepcast")) {
       StateScenario(*document);
@@ -522,6 +532,16 @@ class Importer {
       return;
     }
     const std::string_view what = OtherProgramOf(document);
+    if (IsTopology(document)) {
+      draft_.Report(
+          {"foreign.unknown-file",
+           {document.file, 0, 0},
+           "this is a stepcast topology, which describes a cluster and no training",
+           fmt::format("name a model or a scenario, and give the topology with --cluster: "
+                       "llama3.1-8b --cluster {} --nodes 1",
+                       document.file)});
+      return;
+    }
     draft_.Report({"foreign.unknown-file",
                    {document.file, 0, 0},
                    what.empty() ? "this is not a configuration of a program that stepcast knows"
@@ -649,8 +669,9 @@ class Importer {
         {"model", "which model is trained",
          "give its config.json, or a name from stepcast list models: --model config.json"},
         {"cluster.topology", "which cluster it runs on",
-         "give a name from stepcast list topologies, or a file: --cluster dgx-h100 --nodes N. Or "
-         "give GPUs: --gpus '8 x h100-sxm'"},
+         "add --gpus '8 x h100-sxm', or --cluster dgx-h100 --nodes 2; stepcast list topologies "
+         "shows "
+         "the names"},
         {"training.sequence_length", "how long sequences are",
          "set it: --set training.sequence_length=4096"},
         {"training.micro_batch_size", "how many sequences a GPU computes at a time",

@@ -134,7 +134,7 @@ TEST(Import, ASearchAssumesNoPlan) {
 }
 
 TEST(Import, RefusesGpusThatAreNone) {
-  for (const char* gpus : {"four x rtx-4090", "4", "4 rtx-4090", "99999999999 x h100-sxm"}) {
+  for (const char* gpus : {"four x", "4", "4rtx-4090", "99999999999 x h100-sxm"}) {
     const auto imported = Import({.files = {"llama3.1-8b"}, .gpus = gpus});
     ASSERT_FALSE(imported.has_value()) << gpus;
   }
@@ -645,6 +645,7 @@ TEST(Import, AModelsNameWinsOverARecipes) {
   EXPECT_FALSE(IsRecipe("qwen3-8b"));
   EXPECT_TRUE(IsRecipe("qwen3_8b"));
   EXPECT_FALSE(IsModelName("qwen3_8b"));
+  EXPECT_FALSE(IsModelName("scenarios"));  // a folder without a config.json
 }
 
 // axolotl's words for recomputation with inputs offloaded to the host.

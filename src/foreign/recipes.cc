@@ -45,8 +45,10 @@ bool IsModelName(const std::string& name) {
   std::error_code error;
   if (name.empty() || IsRecipe(name) || std::filesystem::is_regular_file(name, error)) return false;
   if (ModelOfTheHub(name)) return true;
-  return !name.ends_with(".yaml") &&
-         scenario::FindSource(name, "", scenario::SourceKind::kModel).has_value();
+  if (name.ends_with(".yaml")) return false;
+  const auto found = scenario::FindSource(name, "", scenario::SourceKind::kModel);
+  // A folder without a config.json is none.
+  return found && !std::filesystem::is_directory(*found, error);
 }
 
 bool IsOfAnotherProgram(const std::string& file) {

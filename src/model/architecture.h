@@ -233,6 +233,8 @@ struct Architecture {
   TextRows text{};
   Encoder encoder{};      // its blocks are the first of `pattern`
   int further_kind = -1;  // kind of the multi-token-prediction module; -1: the last block's
+
+  friend bool operator==(const Architecture&, const Architecture&) = default;
 };
 
 // The first kind of the encoder's blocks, or of all others, with a table of distances; null: none.

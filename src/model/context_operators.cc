@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -122,8 +123,10 @@ void LayerOperators::ExchangeHeads(bool forward, const std::string& name,
 
 Operand LayerOperators::FlashOfParts(const Core& core, std::string_view module,
                                      const AttentionShape& shape) {
-  const bool at_once =
-      options_.context.method == ContextMethod::kAllGather && !options_.context.of_pytorch;
+  // Chosen keys may be any rank's
+  // (megatron/core/transformer/experimental_attention_variant/dsa.py).
+  const bool at_once = shape.chosen || (options_.context.method == ContextMethod::kAllGather &&
+                                        !options_.context.of_pytorch);
   return at_once ? GatheredAttention(core, module, shape) : RingAttention(core, module, shape);
 }
 
@@ -425,10 +428,17 @@ LayerOperators::GatheredKeys::GatheredKeys(LayerOperators& operators, const Core
   whole_ = operators.SizesOf(shape, {.rows = rows_, .key_rows = rows_ * ranks});
   part_ = {own_.key, own_.value};
   all_ = {whole_.key, whole_.value};
+  // Twice the pairs of the queries before a position.
+  const auto seen_twice = [&shape](std::int64_t position) {
+    const std::int64_t hidden =
+        shape.chosen ? std::max<std::int64_t>(0, position - shape.window) : 0;
+    return position * position - hidden * hidden;
+  };
   for (const std::int64_t chunk : {ranks / 2, 2 * ranks - 1 - ranks / 2}) {
     const std::int64_t keys = (chunk + 1) * half;
-    blocks_.push_back(
-        operators.OfEachDocument(half, keys, keys, half * half * (2 * chunk + 1), false));
+    const std::int64_t visible = shape.chosen ? std::min(keys, shape.window) : keys;
+    blocks_.push_back(operators.OfEachDocument(half, keys, visible,
+                                               seen_twice(keys) - seen_twice(chunk * half), false));
   }
 }
 

@@ -1,10 +1,12 @@
 // Blocks of several kinds: their computation and kept values, checked by hand.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
 #include "src/model/architecture.h"
 #include "src/model/example_architectures.h"
 #include "src/model/example_work.h"
@@ -220,6 +222,186 @@ TEST(DescribedBlocksTest, GatesOfAttention) {
             2 * tokens * kHidden * 8);
 }
 
+// Attention with dimensions at random.
+Architecture AnyAttention() {
+  Architecture kind = Attention();
+  kind.kv_heads = *rc::gen::inRange<std::int64_t>(1, 5);
+  kind.heads = kind.kv_heads * *rc::gen::inRange<std::int64_t>(1, 5);
+  kind.head_size = 8 * *rc::gen::inRange<std::int64_t>(1, 17);
+  kind.feed_forward = *rc::gen::inRange<std::int64_t>(1, 4096);
+  return kind;
+}
+
+WorkOptions AnyOptions(std::int64_t tokens) {
+  return Options(
+      *rc::gen::inRange<std::int64_t>(1, 4), tokens,
+      *rc::gen::element(Checkpointing::kNone, Checkpointing::kSelective, Checkpointing::kFull),
+      *rc::gen::element(Attention::kFlash, Attention::kFlash3, Attention::kMath));
+}
+
+// Blocks of several kinds that are all alike, in any order, are the transformer.
+RC_GTEST_PROP(DescribedBlocksLaws, AHybridWithoutRecurrentLayersIsTheTransformer, ()) {
+  const Architecture kind = AnyAttention();
+  const std::vector<int> pattern =
+      *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 3)));
+  const Architecture hybrid = Of({kind, kind, kind}, pattern);
+  const auto layers = static_cast<std::int64_t>(pattern.size());
+  Architecture plain =
+      LlamaLike(layers, kHidden, kind.heads, kind.kv_heads, kind.feed_forward, 1000);
+  plain.head_size = kind.head_size;
+  const WorkOptions options = AnyOptions(*rc::gen::inRange<std::int64_t>(1, 600));
+  const Model described = Build("m", hybrid), model = Build("m", plain);
+  RC_ASSERT(described.parameter_count() == model.parameter_count());
+  const std::vector<LayerWork> works = BuildWork(described, options);
+  const LayerWork block = BlockOf(plain, options);
+  const std::vector<int> of_layers = WorkOfLayers(described, options, {}, {});
+  for (std::size_t i = 0; i < described.layers.size(); ++i) {
+    if (described.layers[i].kind != LayerKind::kBlock) continue;
+    RC_ASSERT(works[static_cast<std::size_t>(of_layers[i])] == block);
+  }
+}
+
+RC_GTEST_PROP(DescribedBlocksLaws, AWindowOfTheSequenceIsFullAttention, ()) {
+  const Architecture full = AnyAttention();
+  const std::int64_t tokens = *rc::gen::inRange<std::int64_t>(1, 600);
+  const WorkOptions options = AnyOptions(tokens);
+  Architecture window = full;
+  window.attention_window = tokens + *rc::gen::inRange<std::int64_t>(0, 100);
+  RC_ASSERT(OneBlock(window, options) == OneBlock(full, options));
+}
+
+// Neither FLOPs, traffic nor kept bytes are fewer than dense attention's.
+RC_GTEST_PROP(DescribedBlocksLaws, AnIndexerThatTakesAllCostsNoLessThanDenseAttention, ()) {
+  Architecture dense = Attention();
+  dense.heads = dense.kv_heads = *rc::gen::inRange<std::int64_t>(1, 17);
+  dense.latent = {
+      .kv_rank = 512, .query_rank = 256, .plain_head = 128, .rotary_head = 64, .value_head = 128};
+  dense.head_size = 192;
+  const std::int64_t tokens = *rc::gen::inRange<std::int64_t>(1, 2000);
+  const WorkOptions options = Options(1, tokens, Checkpointing::kNone, Attention::kFlash3);
+  Architecture sparse = dense;
+  sparse.indexer = {.heads = *rc::gen::inRange<std::int64_t>(1, 65),
+                    .head = 2 * *rc::gen::inRange<std::int64_t>(1, 65),
+                    .top = tokens + *rc::gen::inRange<std::int64_t>(0, 100)};
+  const LayerWork with = OneBlock(sparse, options), without = OneBlock(dense, options);
+  const auto traffic = [](const std::vector<Operation>& operations) {
+    Bytes bytes;
+    for (const Operation& op : operations) bytes += op.kernel.read + op.kernel.written;
+    return bytes;
+  };
+  for (const bool forward : {true, false}) {
+    RC_ASSERT(Flops(with, forward) >= Flops(without, forward));
+  }
+  RC_ASSERT(traffic(with.forward) >= traffic(without.forward));
+  RC_ASSERT(traffic(with.backward) >= traffic(without.backward));
+  RC_ASSERT(Sum(with.Of(Lifetime::kSaved)) >= Sum(without.Of(Lifetime::kSaved)));
+}
+
+// In whole chunks, a recurrent layer n times as long is n times the work in n times the steps;
+// attention's core is n squared times the work.
+RC_GTEST_PROP(DescribedBlocksLaws, RecurrentLayersAreLinearInLengthAndAttentionIsSquare, ()) {
+  const std::int64_t chunks = *rc::gen::inRange<std::int64_t>(1, 9);
+  const std::int64_t times = *rc::gen::inRange<std::int64_t>(1, 9);
+  Architecture by_channel = Delta();
+  by_channel.delta = {.key_heads = 8,
+                      .value_heads = 8,
+                      .key = 128,
+                      .value = 128,
+                      .by_channel = true,
+                      .decay_rank = 128};
+  for (const Architecture& kind : {Delta(), by_channel, Mamba()}) {
+    const std::int64_t tokens =
+        chunks * (kind.mixer == Mixer::kDelta ? kind.delta.chunk : kind.state_space.chunk);
+    const LayerWork once = OneBlock(kind, Options(1, tokens)),
+                    longer = OneBlock(kind, Options(1, times * tokens));
+    const char* name = kind.mixer == Mixer::kDelta ? "linear_attn.delta_rule" : "mixer.scan";
+    RC_ASSERT(Find(longer, name)->steps == times * Find(once, name)->steps);
+    for (const bool forward : {true, false}) {
+      RC_ASSERT(Flops(longer, forward) == times * Flops(once, forward));
+    }
+  }
+  const auto core = [](std::int64_t tokens) {
+    return Find(OneBlock(Attention(), Options(1, tokens)), "self_attn.core")->flops;
+  };
+  const std::int64_t tokens = 64 * chunks;
+  RC_ASSERT(core(times * tokens) == times * times * core(tokens));
+}
+
+// With context parallelism, the ranks together read as many chosen keys as one rank alone, and
+// score as many.
+TEST(DescribedBlocksTest, ChosenKeysAreDividedAmongRanks) {
+  Architecture sparse = Attention();
+  sparse.heads = sparse.kv_heads = 16;
+  sparse.latent = {
+      .kv_rank = 512, .query_rank = 768, .plain_head = 128, .rotary_head = 64, .value_head = 128};
+  sparse.head_size = 192;
+  sparse.indexer = {.heads = 8, .head = 64, .top = 256};
+  WorkOptions options = Options(1, 8192, Checkpointing::kNone, Attention::kFlash3);
+  const LayerWork whole = OneBlock(sparse, options);
+  options.context = {.ranks = 4, .heads = 1};
+  const LayerWork part = OneBlock(sparse, options);
+  std::int64_t chunks = 0;
+  for (const char* chunk : {"self_attn.core.chunk_0", "self_attn.core.chunk_1"}) {
+    ASSERT_NE(Find(part, chunk), nullptr);
+    chunks += Find(part, chunk)->flops;
+  }
+  // All but the first 256 queries of the sequence read 256 keys.
+  const std::int64_t pairs = Find(whole, "self_attn.core")->flops / (2 * 16 * (576 + 512));
+  EXPECT_EQ(pairs, 8192 * 256 - 256 * 128);
+  EXPECT_EQ(4 * chunks, (pairs + 256 * 128) * 2 * 16 * (576 + 512));
+  EXPECT_EQ(4 * Find(part, "self_attn.indexer.scores")->flops,
+            Find(whole, "self_attn.indexer.scores")->flops);
+}
+
+// With overlapped tensor parallelism, the core's latent vectors are gathered before it.
+TEST(DescribedBlocksTest, TheAbsorbedCoreReadsTheVectorsOfAllTokens) {
+  Architecture sparse = Attention();
+  sparse.heads = sparse.kv_heads = 16;
+  sparse.latent = {
+      .kv_rank = 512, .query_rank = 768, .plain_head = 128, .rotary_head = 64, .value_head = 128};
+  sparse.head_size = 192;
+  sparse.indexer = {.heads = 8, .head = 64, .top = 256};
+  WorkOptions options = Options(1, 4096, Checkpointing::kNone, Attention::kFlash3);
+  options.tensor = 4;
+  options.sequence_parallel = true;
+  options.tensor_overlap = TensorOverlap::kUserBuffers;
+  const LayerWork work = OneBlock(sparse, options);
+  const auto& kept = work.Of(Lifetime::kSaved);
+  const auto found = std::find_if(kept.begin(), kept.end(), [](const LayerValue& value) {
+    return value.name == "kv_b gathered";
+  });
+  ASSERT_NE(found, kept.end());
+  EXPECT_EQ(found->bytes, Bytes(4096 * 512 * 2));
+}
+
+// The indexer learns from one more product of attention's queries and keys over the chosen keys:
+// 2 a (512 + 64) FLOPs a pair, which are not the model's.
+TEST(DescribedBlocksTest, AnIndexerLearnsFromAttention) {
+  Architecture sparse = Attention();
+  sparse.heads = sparse.kv_heads = 16;
+  sparse.latent = {
+      .kv_rank = 512, .query_rank = 768, .plain_head = 128, .rotary_head = 64, .value_head = 128};
+  sparse.head_size = 192;
+  sparse.indexer = {.heads = 8, .head = 64, .top = 1024};
+  const LayerWork work =
+      OneBlock(sparse, Options(1, 4096, Checkpointing::kNone, Attention::kFlash3));
+  const Kernel* target = Find(work, "self_attn.indexer.target");
+  ASSERT_NE(target, nullptr);
+  EXPECT_EQ(target->flops, (4096LL * 4096 - 3072LL * 3072) * 16 * 576);
+  EXPECT_EQ(target->model_flops, 0);
+}
+
+// A family whose norms share a name has two in a block of a mixer and a feed-forward layer.
+TEST(DescribedBlocksTest, NormsOfABlockHaveTwoNames) {
+  std::string unknown;
+  Architecture a = Of({Attention()}, {0});
+  a.family = a.kinds.front().family =
+      MakeFamily("one", {{"attention_norm", "norm"}, {"feed_forward_norm", "norm"}}, &unknown);
+  EXPECT_EQ(FeedForwardNormOf(a.kinds.front()), "feed_forward_norm");
+  a.kinds.front().mixer = Mixer::kNone;
+  EXPECT_EQ(FeedForwardNormOf(a.kinds.front()), "norm");
+}
+
 // Every trained tensor has its gradient, in every kind of block.
 TEST(DescribedBlocksTest, EveryTensorHasItsGradient) {
   Architecture shared = Attention();
@@ -241,6 +423,33 @@ TEST(DescribedBlocksTest, EveryTensorHasItsGradient) {
       for (const int tensor : op.gradients) ++gradients[static_cast<std::size_t>(tensor)];
     }
     EXPECT_EQ(gradients, std::vector<int>(gradients.size(), 1)) << model.layers[i].name;
+  }
+}
+
+// If backward is split, gradients of constants are complete with those of the weights, also where
+// one kernel makes them beside its input's.
+TEST(DescribedBlocksTest, SplitBackwardHasEveryGradientWithTheWeights) {
+  Architecture shared = Attention();
+  shared.kv_heads = 1;
+  shared.attention_window = 64;
+  shared.shared_key = {
+      .query_rank = 256, .output_groups = 2, .output_rank = 64, .compressed = 4, .overlap = 2};
+  Architecture a = Of({Attention(), Delta(), Mamba(), shared}, {0, 1, 2, 3});
+  const Model model = Build("m", a);
+  WorkOptions options = Options(1, 256);
+  options.splits_backward = true;
+  const std::vector<LayerWork> works = BuildWork(model, options);
+  const std::vector<int> of_layers = WorkOfLayers(model, options, {}, {});
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    const LayerWork& work = works[static_cast<std::size_t>(of_layers[i])];
+    std::vector<int> gradients(model.layers[i].tensors.size());
+    for (const Operation& op : work.backward_weight.operations) {
+      for (const int tensor : op.gradients) ++gradients[static_cast<std::size_t>(tensor)];
+    }
+    EXPECT_EQ(gradients, std::vector<int>(gradients.size(), 1)) << model.layers[i].name;
+    for (const Operation& op : work.backward_input.operations) {
+      EXPECT_TRUE(op.gradients.empty()) << op.kernel.name;
+    }
   }
 }
 

@@ -226,6 +226,13 @@ const ModuleNames& NamesOf(const Architecture& architecture) {
   return FamilyOf(architecture).names;
 }
 
+std::string_view FeedForwardNormOf(const Architecture& architecture) {
+  const ModuleNames& names = NamesOf(architecture);
+  const bool second = architecture.mixer != Mixer::kNone && !names.attention_norm.empty() &&
+                      names.attention_norm == names.feed_forward_norm;
+  return second ? "feed_forward_norm" : names.feed_forward_norm;
+}
+
 const ModuleNames& NamesOfText(const Architecture& architecture) {
   return FamilyOf(architecture).of_text;
 }

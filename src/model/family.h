@@ -135,6 +135,9 @@ Architecture TypicalOf(std::shared_ptr<const Family> family);
 const Family& FamilyOf(const Architecture& architecture);
 
 const ModuleNames& NamesOf(const Architecture& architecture);
+// The norm before a block's feed-forward layer. In families whose blocks have one layer each, all
+// norms have one name; a block with a mixer and a feed-forward layer then has a second norm.
+std::string_view FeedForwardNormOf(const Architecture& architecture);
 // The names of the second stream in blocks of a described family.
 const ModuleNames& NamesOfText(const Architecture& architecture);
 

@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/collective_kind.h"
+#include "src/parallel/axis.h"
+
 namespace stepcast::model {
 namespace {
 
@@ -36,7 +39,46 @@ void IndexerOperators::Idle() {
   });
 }
 
-void IndexerOperators::Choose(const Operand& x, const Operand& query_source) {
+Operand IndexerOperators::KeysOfAllRanks(const Operand& key) {
+  const std::int64_t ranks = operators_.options_.context.ranks;
+  if (ranks == 1) return key;
+  const auto collective = [this](CollectiveKind kind) {
+    return LayerTape::Collective{
+        .kind = kind, .axes = parallel::kContext, .type = operators_.element_};
+  };
+  const Operand all =
+      operators_.Make("self_attn.indexer.key of all ranks", key.width, key.tokens * ranks);
+  tape_.Communicate(collective(CollectiveKind::kAllGather), key.value, all.value);
+  tape_.OnBackward([=, this] {
+    const Value gradient = tape_.MakeGradient(key.value);
+    tape_.CommunicateBackward(collective(CollectiveKind::kReduceScatter),
+                              tape_.GradientOf(all.value), gradient);
+    tape_.Deliver(key.value, gradient);
+  });
+  return all;
+}
+
+LayerOperators::Block IndexerOperators::OfRank(LayerOperators::Block block) const {
+  const std::int64_t ranks = operators_.options_.context.ranks;
+  if (ranks == 1) return block;
+  block.visible = std::max<std::int64_t>(1, block.seen_twice / (2 * block.rows));
+  block.causal = false;
+  block.queries /= ranks;
+  block.rows /= ranks;
+  block.seen_twice /= ranks;
+  return block;
+}
+
+Kernel IndexerOperators::Scores(std::string name, const AttentionShape& shape,
+                                const LayerOperators::Block& pairs) const {
+  Kernel kernel = operators_.FlashKernel(std::move(name), shape, pairs);
+  kernel.flops = kernel.flops / (shape.head_size + shape.values()) * shape.head_size;
+  kernel.model_flops = kernel.flops;
+  return kernel;
+}
+
+void IndexerOperators::Choose(const Operand& x, const Operand& query_source,
+                              const AttentionShape& attention) {
   const Indexer& index = a_.indexer;
   const std::int64_t width = index.heads * index.head;
   const Operand whole = operators_.EnterColumns(x, "indexer", true);
@@ -56,6 +98,7 @@ void IndexerOperators::Choose(const Operand& x, const Operand& query_source) {
     query = operators_.Rotary(query, "self_attn.indexer.rotary_query", index.head);
     key = operators_.Rotary(key, "self_attn.indexer.rotary_key", index.head);
   }
+  key = KeysOfAllRanks(key);
   std::vector<Operand> operands{query, key};
   if (index.weighs_heads) {
     operands.push_back(
@@ -65,12 +108,9 @@ void IndexerOperators::Choose(const Operand& x, const Operand& query_source) {
       .heads = index.heads, .kv_heads = 1, .head_size = index.head, .value_size = index.head};
   AttentionShape chosen = all;
   chosen.window = index.top;
-  const LayerOperators::Block scored = operators_.WholeDocuments(all);
-  const LayerOperators::Block learned = operators_.WholeDocuments(chosen);
-  // A score is one product per pair, whereas attention has two.
-  Kernel scores = operators_.FlashKernel("self_attn.indexer.scores", all, scored);
-  scores.flops /= 2;
-  scores.model_flops = scores.flops;
+  const LayerOperators::Block scored = OfRank(operators_.WholeDocuments(all));
+  const LayerOperators::Block learned = OfRank(operators_.WholeDocuments(chosen));
+  Kernel scores = Scores("self_attn.indexer.scores", all, scored);
   const Bytes written(scored.seen_twice / 2 * kScoreSize / index.block);
   scores.written = written;
   const Value choice = tape_.Make("self_attn.indexer choice",
@@ -86,6 +126,15 @@ void IndexerOperators::Choose(const Operand& x, const Operand& query_source) {
   tape_.Run(operators_.Memory("self_attn.indexer.top_k", 0, written,
                               Bytes(query.tokens * index.top / index.block * kChoiceSize)),
             {made}, {choice});
+  // What attention's heads together give to each chosen key. The model does not need it.
+  const Bytes shares(query.tokens * index.top / index.block * kScoreSize);
+  const Value target = tape_.Make("self_attn.indexer.target output", shares);
+  Kernel of_heads =
+      Scores("self_attn.indexer.target", attention, OfRank(operators_.WholeDocuments(attention)));
+  of_heads.model_flops = 0;
+  of_heads.written = shares;
+  tape_.Keep(target);
+  tape_.Run(std::move(of_heads), {choice}, {target});
   tape_.OnBackward([=, this] {
     Kernel gradient = operators_.FlashKernel("self_attn.indexer.scores.dgrad", chosen, learned);
     gradient.kind = KernelKind::kAttentionGradient;
@@ -95,7 +144,7 @@ void IndexerOperators::Choose(const Operand& x, const Operand& query_source) {
     for (const Operand& operand : operands) {
       gradients.emplace_back(tape_.MakeGradient(operand.value));
     }
-    tape_.RunBackward(std::move(gradient), {choice}, gradients);
+    tape_.RunBackward(std::move(gradient), {choice, target}, gradients);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       tape_.Deliver(operands[i].value, gradients[i].value);
     }

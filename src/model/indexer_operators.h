@@ -1,19 +1,24 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "src/model/architecture.h"
-#include "src/model/layer_operators.h"
 #include "src/model/family.h"
+#include "src/model/layer_operators.h"
 
 // The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556): small heads score all keys
 // before each query, and the best keys are chosen. Every rank of a tensor-parallel group has the
 // whole indexer (Megatron-Core, megatron/core/transformer/experimental_attention_variant/dsa.py).
 //
 // Scores are read once and not kept; the indices of the chosen keys are kept. The indexer learns
-// only from attention over the chosen keys, so its backward has as many pairs as attention's. Its
-// products also make the gradient of their input, which frameworks skip: a slight overestimate.
+// from the weights that attention gives to the chosen keys, summed over its heads: one more product
+// of attention's queries and keys (DSAIndexerLossAutoScaler, with the loss over chosen keys). So
+// its backward has as many pairs as attention's. Its products also make the gradient of their
+// input, which frameworks skip: a slight overestimate.
+//
+// With context parallelism, a rank scores the keys of all ranks for its own queries.
 namespace stepcast::model {
 
 class IndexerOperators {
@@ -24,14 +29,20 @@ class IndexerOperators {
                    const ModuleNames& names, Find find);
 
   // Chooses keys. `x`: the block's normalized input. `query_source`: the input of the queries'
-  // product. Both are the rank's part of the tokens.
-  void Choose(const Operand& x, const Operand& query_source);
+  // product. Both are the rank's part of the tokens. `attention`: the core that reads chosen keys.
+  void Choose(const Operand& x, const Operand& query_source, const AttentionShape& attention);
   // For an indexer that exists but does not run: only its gradients, which are zero.
   void Idle();
 
  private:
   using Value = LayerTape::Value;
   ModulePositions Whole(std::string_view module) const;
+  Operand KeysOfAllRanks(const Operand& key);
+  // The rank's part of the queries, with the keys of all ranks and as many pairs as each rank has.
+  LayerOperators::Block OfRank(LayerOperators::Block block) const;
+  // The kernel of scores: one product for each pair.
+  Kernel Scores(std::string name, const AttentionShape& shape,
+                const LayerOperators::Block& pairs) const;
 
   LayerOperators& operators_;
   LayerTape& tape_;

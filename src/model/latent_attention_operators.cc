@@ -116,7 +116,8 @@ std::array<Operand, 3> LatentAttentionOperators::AbsorbedQueryKeyValue(const Ope
                   latent_.rotary_head, false);
   tape_.EndModule();
   const std::array<Operand, 2> vector = KeyVector(x);
-  const Operand latent = operators_.EnterColumns(vector[0], "kv_b");
+  // The core reads it, not a product that could take the ranks' parts as they come.
+  const Operand latent = operators_.AllTokens(vector[0], "kv_b");
   const Operand turned =
       operators_.Rotary(operators_.AllTokens(vector[1], "self_attn.kv_a_proj_with_mqa.rotary"),
                         "self_attn.rotary_key", latent_.rotary_head);

@@ -86,6 +86,8 @@ struct AttentionShape {
   // Padding in value_size, up to the size that the kernel requires; not part of the model.
   std::int64_t value_filling = 0;
   std::int64_t window = 0;  // 0: every previous token
+  // The `window` keys of a query are chosen among all previous ones, instead of being the last.
+  bool chosen = false;
   bool dropout = false;
   bool causal = true;  // false: every token attends to its whole sequence, except masked padding
   // Attention sinks: a number per head takes part in the softmax as an additional key and does not

@@ -195,6 +195,9 @@ class LayerTape {
   Bytes BytesIn(const Piece& piece) const {
     return Bytes(variables_[piece.value].bytes.count() / piece.range.pieces);
   }
+  // The gradients of constants that one kernel makes beside its input's, as an operation that
+  // takes no time: they are complete with those of the weights.
+  static Recorded GradientsOf(const Operation& operation);
   Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
   // Notes that the next recorded forward operator writes the value.
   void NoteWriter(Value value);

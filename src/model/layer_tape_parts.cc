@@ -46,6 +46,15 @@ class LayerTape::ReadLater {
   std::vector<char> read_;
 };
 
+LayerTape::Recorded LayerTape::GradientsOf(const Operation& operation) {
+  Recorded recorded;
+  recorded.operation.kernel = {.name = operation.kernel.name + ".constants",
+                               .kind = KernelKind::kMemoryBound};
+  recorded.operation.parameters = operation.parameters;
+  recorded.operation.gradients = operation.gradients;
+  return recorded;
+}
+
 LayerTape::Parts LayerTape::PartsOfBackward() {
   std::vector<char> for_input(variables_.size(), 0), for_weights(variables_.size(), 0);
   if (input_ && variables_[*input_].gradient != kNoValue) {
@@ -67,14 +76,17 @@ LayerTape::Parts LayerTape::PartsOfBackward() {
       if (needed_by_input) for_input[value] = 1;
       if (gives_gradients) for_weights[value] = 1;
     }
-    STEPCAST_CHECK(recorded.operation.gradients.empty() || !needed_by_input,
-                   "gradients of weights have operations of their own");
   }
   Parts parts;
   ReadLater read_later(*this);
   for (std::size_t i = 0; i < backward_.size(); ++i) {
     const bool later = of_weights[i] != 0;
-    (later ? parts.weight : parts.input).push_back(read_later.Take(backward_[i], later));
+    Recorded recorded = read_later.Take(backward_[i], later);
+    if (!later && !recorded.operation.gradients.empty()) {
+      parts.weight.push_back(GradientsOf(recorded.operation));
+      recorded.operation.gradients.clear();
+    }
+    (later ? parts.weight : parts.input).push_back(std::move(recorded));
   }
   if (input_ && variables_[*input_].gradient != kNoValue) {
     parts.input_gradient = read_later.Now(variables_[*input_].gradient);

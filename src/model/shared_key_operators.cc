@@ -127,6 +127,7 @@ AttentionShape SharedKeyOperators::Shape(std::int64_t document_length) const {
           .head_size = a_.head_size,
           .value_size = a_.head_size,
           .window = reads,
+          .chosen = true,
           .sinks = a_.sinks,
           .sink_positions = find_(names_.sinks)};
 }

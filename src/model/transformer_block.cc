@@ -100,7 +100,7 @@ class TransformerBlock::Parts {
       const auto feed = [&](const Operand& of) {
         const Operand made = variant_.experts && a_.experts.beside_dense
                                  ? DenseBesideExperts(of)
-                                 : FeedForward(norm(of, names_.feed_forward_norm));
+                                 : FeedForward(norm(of, FeedForwardNormOf(a_)));
         return norm(made, names_.feed_forward_post_norm);
       };
       y = Branch(
@@ -531,7 +531,7 @@ class TransformerBlock::Parts {
     indexer_.emplace(operators_, a_, names_,
                      [this](std::string_view module) { return FindIfAny(parameters_, module); });
     if (index.runs) {
-      indexer_->Choose(normalized, query_source);
+      indexer_->Choose(normalized, query_source, Shape());
     } else {
       indexer_->Idle();
     }
@@ -555,7 +555,8 @@ class TransformerBlock::Parts {
               .kv_heads = 1,
               .head_size = a_.latent.kv_rank + a_.latent.rotary_head,
               .value_size = a_.latent.kv_rank,
-              .window = a_.indexer.top};
+              .window = a_.indexer.top,
+              .chosen = true};
     }
     return {.heads = heads(),
             .kv_heads = options_.repeat_kv ? heads() : kv_heads(),
@@ -565,6 +566,7 @@ class TransformerBlock::Parts {
             .window = ReadsChosenKeys()         ? a_.indexer.top
                       : variant_.full_attention ? 0
                                                 : a_.attention_window,
+            .chosen = ReadsChosenKeys(),
             .dropout = a_.attention_dropout,
             .causal = !TraitsOf(a_).encoder && !a_.attends_both_ways,
             .sinks = a_.sinks,

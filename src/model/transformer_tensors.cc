@@ -529,7 +529,7 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
     append(names.attention_post_norm);
   }
   if (!HasFeedForward(a)) return parameters;
-  if (!shares_norm) append(names.feed_forward_norm);
+  if (!shares_norm) append(FeedForwardNormOf(a));
   append(names.feed_forward_post_norm);
   if (experts && a.experts.beside_dense) {
     append(names.dense_post_norm);

@@ -35,12 +35,14 @@ class PartRules : public Rules {
         "write framework: ddp, fsdp1, fsdp2 or deepspeed");
   }
 
-  void RefuseAxis(const char* axis, std::int64_t ranks) {
+  void RefuseAxis(const char* axis, std::int64_t ranks, std::string_view part) {
     if (ranks <= 1) return;
     Add(fmt::format("parallelism.{}", axis), "plan.axis-not-supported-with",
-        fmt::format("models with {} are not modelled with several {} ranks: {}",
-                    facts_.unusual_part, axis, ranks),
+        fmt::format("models with {} are not modelled with several {} ranks: {}", part, axis, ranks),
         "leave it at 1");
+  }
+  void RefuseAxis(const char* axis, std::int64_t ranks) {
+    RefuseAxis(axis, ranks, facts_.unusual_part);
   }
 
   void CheckAxes() {
@@ -51,6 +53,10 @@ class PartRules : public Rules {
                       "sequence_parallel is true",
                       facts_.unusual_part),
           "write sequence_parallel: false");
+    }
+    // The blocks of all stages add up the gradient of one table.
+    if (facts_.distances && !facts_.reads_context) {
+      RefuseAxis("pipeline", request_.pipeline.value_or(1), "numbers by distance");
     }
     if (!facts_.reads_context) return;
     RefuseAxis("tensor", request_.tensor.value_or(1));

@@ -56,6 +56,17 @@ TEST(PartRulesTest, RefuseAxes) {
             std::vector<std::string>{"parallelism.context plan.axis-not-supported-with"});
 }
 
+TEST(PartRulesTest, NumbersByDistanceStayOnOneStage) {
+  Request request;
+  request.pipeline = 2;
+  Facts facts;
+  facts.unusual_part = "attention without a causal mask";
+  EXPECT_TRUE(Codes(request, facts).empty());
+  facts.distances = true;
+  EXPECT_EQ(Codes(request, facts),
+            std::vector<std::string>{"parallelism.pipeline plan.axis-not-supported-with"});
+}
+
 TEST(PartRulesTest, RefuseKernelsAndLosses) {
   Request request;
   request.attention = model::Attention::kFlash;

@@ -325,6 +325,10 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
   if (list.empty()) {
     return Fault(text, fmt::format("there are no values for '{}'", key), kForm);
   }
+  if (list.starts_with("range(")) {
+    return Fault(text, fmt::format("a range is written with two dots, not as {}", Quoted(list)),
+                 fmt::format("write --vary '{0}=1..8 +1', or --vary {0}=1,2,4", key));
+  }
   SweepAxis axis{std::string(key), {}};
   if (list == kAll) {
     axis.all = true;

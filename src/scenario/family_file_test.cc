@@ -1,15 +1,19 @@
 #include "src/scenario/family_file.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
+#include "rapidcheck/gtest.h"
 #include "src/model/architecture.h"
 #include "src/model/model.h"
 #include "src/scenario/block_reader.h"
@@ -256,6 +260,63 @@ TEST_F(FamilyFileTest, TowersAndFurtherTokensAreAskedFor) {
   EXPECT_EQ(count("27", ", towers: {patches: 1024}"), 34660610688 + 446571248);
   EXPECT_EQ(count("0", ", towers: {patches: 1024}"), 34660610688);
   EXPECT_EQ(count("27", ", mtp: true, towers: {patches: 1024, image: 256}"), 35951822704);
+}
+
+TEST_F(FamilyFileTest, ATowerWithoutLayersChangesNothing) {
+  Write("config.json", R"({"model_type": "qwen3_5_moe", "text_config": {
+      "model_type": "qwen3_5_moe_text", "hidden_size": 256, "num_hidden_layers": 4,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "num_experts": 8,
+      "num_experts_per_tok": 2, "moe_intermediate_size": 64, "vocab_size": 1000,
+      "shared_expert_intermediate_size": 64, "linear_num_value_heads": 32},
+      "vision_config": {"depth": 0, "hidden_size": 1152, "num_heads": 16,
+      "intermediate_size": 4304, "in_channels": 3, "patch_size": 16, "temporal_patch_size": 2,
+      "spatial_merge_size": 2, "num_position_embeddings": 2304}})");
+  const auto load = [&](const std::string& towers) {
+    Diagnostics faults;
+    const auto node = ParseDocument("{config: config.json" + towers + "}", "s", faults);
+    return ReadConfigOfFamily(*node, folder_.string(), faults);
+  };
+  const auto without = load("");
+  ASSERT_TRUE(without.has_value());
+  EXPECT_TRUE(rc::check([&] {
+    const auto with = load(fmt::format(", towers: {{patches: {}}}", 4 * *rc::gen::inRange(1, 256)));
+    RC_ASSERT(with.has_value());
+    const model::WorkOptions options{.micro_batch_size = *rc::gen::inRange<std::int64_t>(1, 4),
+                                     .sequence_length = *rc::gen::inRange<std::int64_t>(1, 512)};
+    RC_ASSERT(with->model.parameter_count() == without->model.parameter_count());
+    RC_ASSERT(model::BuildWork(with->model, options) == model::BuildWork(without->model, options));
+  }));
+}
+
+// The module that predicts a further token has two layers, each with a norm of its own.
+TEST_F(FamilyFileTest, FurtherTokensOfOneLayerBlocksHaveEveryGradientOnce) {
+  Write("config.json", R"({"model_type": "nemotron_h", "hidden_size": 256,
+      "hybrid_override_pattern": "ME*E", "num_attention_heads": 4, "num_key_value_heads": 2,
+      "head_dim": 64, "mamba_num_heads": 8, "mamba_head_dim": 64, "ssm_state_size": 64,
+      "n_groups": 2, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+      "num_nextn_predict_layers": 1, "vocab_size": 1000})");
+  Diagnostics faults;
+  const auto node = ParseDocument("{config: config.json, mtp: true}", "s", faults);
+  const auto loaded = ReadConfigOfFamily(*node, folder_.string(), faults);
+  ASSERT_TRUE(loaded.has_value());
+  const model::Layer& head = loaded->model.layers.back();
+  std::set<std::string> names;
+  for (const int tensor : head.tensors) {
+    names.insert(loaded->model.tensors[static_cast<std::size_t>(tensor)].name);
+  }
+  EXPECT_EQ(names.size(), head.tensors.size());
+  const model::WorkOptions options{.micro_batch_size = 1, .sequence_length = 256};
+  const int work = model::WorkOfLayers(loaded->model, options, {}, {}).back();
+  std::vector<int> gradients(head.tensors.size());
+  const std::vector<model::LayerWork> works = model::BuildWork(loaded->model, options);
+  for (const model::Operation& op : works[static_cast<std::size_t>(work)].backward) {
+    for (const int position : op.gradients) ++gradients[static_cast<std::size_t>(position)];
+  }
+  // The embedding's gradient is complete only in the first layer.
+  const auto missing = std::count(gradients.begin(), gradients.end(), 0);
+  const auto once = std::count(gradients.begin(), gradients.end(), 1);
+  EXPECT_LE(missing, 1);
+  EXPECT_EQ(missing + once, std::ssize(gradients));
 }
 
 TEST_F(FamilyFileTest, EveryShippedFamilyCanBeRead) {

@@ -1,5 +1,7 @@
 #include "src/scenario/gpu_file.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <iterator>
 #include <utility>
@@ -20,12 +22,43 @@ constexpr std::string_view kFileSuffix = ".yaml";
 
 // The data sheet for a name without its form: for "h100" and "a100" that of the SXM modules; of
 // several, the last by name, which has the most memory.
-std::optional<std::string> SxmFormOf(std::string_view name) {
-  std::optional<std::string> form;
-  for (std::string& known : NamesIn(kGpus)) {
-    if (known.starts_with(fmt::format("{}-sxm", name))) form = std::move(known);
+std::string SxmFormOf(std::string_view name, const std::vector<std::string>& known) {
+  std::string form;
+  for (const std::string& each : known) {
+    if (each.starts_with(fmt::format("{}-sxm", name))) form = each;
   }
   return form;
+}
+
+// The name in small letters, with hyphens, and without the vendor or the brand: "h100" for "NVIDIA
+// H100", "rtx-4090" for "GeForce RTX 4090".
+std::string PlainName(std::string_view name) {
+  std::string plain;
+  for (const char c : name) {
+    plain +=
+        c == ' ' || c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  for (const std::string_view brand : {"nvidia-", "amd-", "geforce-", "tesla-", "instinct-"}) {
+    if (plain.starts_with(brand)) plain.erase(0, brand.size());
+  }
+  return plain;
+}
+
+// The names that have all parts of `plain`, in any order: a100-pcie-80gb and a100-sxm-80gb for
+// "a100-80gb". Otherwise as NamesMeant.
+std::vector<std::string> GpusMeant(std::string_view plain, const std::vector<std::string>& known) {
+  std::vector<std::string> meant;
+  for (const std::string& name : known) {
+    bool all = true;
+    std::string_view rest = plain;
+    while (all && !rest.empty()) {
+      const std::string_view part = rest.substr(0, rest.find('-'));
+      all = fmt::format("-{}-", name).find(fmt::format("-{}-", part)) != std::string::npos;
+      rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    }
+    if (all) meant.push_back(name);
+  }
+  return meant.empty() ? NamesMeant(plain, known) : meant;
 }
 
 // Whether the name is a plain file name in that folder.
@@ -94,19 +127,19 @@ std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view fol
     };
     path = sheet(name);
     if (!path) {
-      if (const auto form = SxmFormOf(name)) path = sheet(*form);
+      if (const std::string known = GpuNamed(name); !known.empty()) path = sheet(known);
     }
   }
   if (!path) {
     const std::vector<std::string> known = NamesIn(kGpus);
-    const std::vector<std::string> meant = NamesMeant(name, known);
+    const std::vector<std::string> meant = GpusMeant(PlainName(name), known);
     std::string hint =
-        meant.empty() ? "" : fmt::format("did you mean '{}'? ", fmt::join(meant, "', or '"));
-    hint += known.empty()
-                ? fmt::format("the folder of data sheets was not found; {}",
-                              PlacesTried(fmt::format("{}/{}{}", kGpus, name, kFileSuffix), folder))
-                : fmt::format("known GPUs: {}; for a file of your own, write its path",
-                              fmt::join(known, ", "));
+        known.empty()
+            ? fmt::format("the folder of data sheets was not found; {}",
+                          PlacesTried(fmt::format("{}/{}{}", kGpus, name, kFileSuffix), folder))
+        : meant.empty() ? fmt::format("known GPUs: {}; for a file of your own, write its path",
+                                      fmt::join(known, ", "))
+                        : fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"));
     diagnostics.push_back({"topology.unknown-gpu", location,
                            "there is no data sheet for this GPU: " + Quoted(name),
                            std::move(hint)});
@@ -117,6 +150,13 @@ std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view fol
   diagnostics.insert(diagnostics.end(), std::make_move_iterator(gpu.error().begin()),
                      std::make_move_iterator(gpu.error().end()));
   return std::nullopt;
+}
+
+std::string GpuNamed(std::string_view name) {
+  const std::vector<std::string> known = NamesIn(kGpus);
+  const std::string plain = PlainName(name);
+  std::string same = SameName(plain, known);
+  return same.empty() && !plain.empty() ? SxmFormOf(plain, known) : same;
 }
 
 }  // namespace stepcast::scenario

@@ -82,8 +82,9 @@ TEST(FindGpu, NamesTheNearestKnownOne) {
   EXPECT_EQ(diagnostics[0].code, "topology.unknown-gpu");
   EXPECT_EQ(diagnostics[0].location.line, 3);
   EXPECT_EQ(diagnostics[0].message, "there is no data sheet for this GPU: 'h100-smx'");
-  EXPECT_NE(diagnostics[0].hint.find("did you mean 'h100-sxm'?"), std::string::npos);
-  EXPECT_NE(diagnostics[0].hint.find("mi300x"), std::string::npos);
+  EXPECT_EQ(diagnostics[0].hint, "did you mean 'h100-sxm'?");
+  EXPECT_FALSE(FindGpu("no such thing", "", {}, diagnostics).has_value());
+  EXPECT_NE(diagnostics[1].hint.find("mi300x"), std::string::npos);
 }
 
 // A generation's name is part of its forms' names, so no other generation is nearer.
@@ -95,6 +96,8 @@ TEST(FindGpu, NamesAllFormsOfAGeneration) {
   };
   EXPECT_EQ(hint("h10"), "did you mean 'h100-96gb', or 'h100-pcie', or 'h100-sxm'?");
   EXPECT_EQ(hint("h100-p"), "did you mean 'h100-pcie'?");
+  EXPECT_EQ(hint("A100-80GB"), "did you mean 'a100-pcie-80gb', or 'a100-sxm-80gb'?");
+  EXPECT_EQ(hint("4090"), "did you mean 'rtx-4090'?");
   EXPECT_EQ(hint("no such thing"), "");
 }
 
@@ -105,6 +108,17 @@ TEST(FindGpu, AGenerationIsItsSxmForm) {
   EXPECT_EQ(FindGpu("a100", "", {}, diagnostics)->name, "a100-sxm-80gb");
   EXPECT_EQ(FindGpu("v100", "", {}, diagnostics)->name, "v100-sxm2-32gb");
   EXPECT_TRUE(diagnostics.empty());
+}
+
+TEST(FindGpu, IgnoresCapitalLettersAndTheVendor) {
+  Diagnostics diagnostics;
+  EXPECT_EQ(FindGpu("H100", "", {}, diagnostics)->name, "h100-sxm");
+  EXPECT_EQ(FindGpu("NVIDIA H200", "", {}, diagnostics)->name, "h200");
+  EXPECT_EQ(FindGpu("RTX 4090", "", {}, diagnostics)->name, "rtx-4090");
+  EXPECT_EQ(FindGpu("MI300X", "", {}, diagnostics)->name, "mi300x");
+  EXPECT_TRUE(diagnostics.empty());
+  EXPECT_EQ(GpuNamed("H100"), "h100-sxm");
+  EXPECT_EQ(GpuNamed("dgx-h100"), "");
 }
 
 TEST(FindGpu, TakesAPathButNoPathInAName) {

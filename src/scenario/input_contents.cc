@@ -22,9 +22,12 @@ constexpr std::string_view kSuffix = ".yaml";
 
 std::vector<std::string> NamesContaining(std::string_view word,
                                          const std::vector<std::string>& known) {
+  std::string small(word);
+  std::transform(small.begin(), small.end(), small.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   std::vector<std::string> names;
   std::copy_if(known.begin(), known.end(), std::back_inserter(names),
-               [&](const std::string& name) { return name.find(word) != std::string::npos; });
+               [&](const std::string& name) { return name.find(small) != std::string::npos; });
   return names;
 }
 

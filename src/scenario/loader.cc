@@ -23,6 +23,7 @@
 #include "src/scenario/calibration_file.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/document.h"
+#include "src/scenario/gpu_file.h"
 #include "src/scenario/input_contents.h"
 #include "src/scenario/job_devices.h"
 #include "src/scenario/model_file.h"
@@ -252,11 +253,18 @@ class Loader::Reading {
     return name;
   }
 
-  // Whether the source names a GPU instead of a topology.
-  static bool IsGpu(const Node& source) {
-    const std::vector<std::string> gpus = NamesIn("topologies/gpus");
-    return KindOfKey(source.path()) == SourceKind::kTopology &&
-           std::find(gpus.begin(), gpus.end(), source.scalar()) != gpus.end();
+  // A hint if the source names a GPU instead of a topology. Otherwise empty.
+  static std::string HintOfGpu(const Node& source, const std::vector<std::string>& topologies) {
+    if (KindOfKey(source.path()) != SourceKind::kTopology) return "";
+    const std::string gpu = GpuNamed(source.scalar());
+    if (gpu.empty()) return "";
+    const auto dgx = std::find_if(topologies.begin(), topologies.end(),
+                                  [](const std::string& name) { return name.starts_with("dgx-"); });
+    const std::string cluster =
+        dgx == topologies.end() ? "" : fmt::format(", or --cluster {}", *dgx);
+    return fmt::format(
+        "{0} is a GPU: write --gpus '8 x {1}'{2}; in a scenario, cluster: {{gpu: {1}, gpus: 8}}",
+        source.scalar(), gpu, cluster);
   }
 
   // The file that a source names. Reports at the source if there is none.
@@ -272,12 +280,11 @@ class Loader::Reading {
                                      ? "; stepcast list models shows the shipped models; other "
                                        "models are described by their config.json"
                                      : "";
+      const std::string gpu = HintOfGpu(source, meant);
       Report("file.not-found", source.location(),
              fmt::format("{} names a file that does not exist: {}", Quoted(source.path()),
                          Quoted(path)),
-             IsGpu(source)    ? fmt::format("this is the name of a GPU: write cluster: {{gpu: {}, "
-                                               "gpus: 8}}",
-                                            path)
+             !gpu.empty()     ? gpu
              : !meant.empty() ? fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"))
              : source.file().starts_with(kOption) && path.front() != '/' && !folder_.empty()
                  ? PlacesTried(path, folder_) + ", and in the working directory" + others

@@ -34,11 +34,18 @@ Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache) 
   const std::optional<std::string> found = FindInput(path, "");
   if (!found.has_value()) {
     const std::string hint = HintOfName(path);
-    return tl::make_unexpected(Diagnostics{{"file.not-found",
-                                            {path, 0, 0},
-                                            hint.empty() ? "there is no such file"
-                                                         : "there is no such file or model",
-                                            hint.empty() ? PlacesTried(path, "") : hint}});
+    return tl::make_unexpected(
+        Diagnostics{{"file.not-found",
+                     {path, 0, 0},
+                     hint.empty() ? "there is no such file" : "there is no such file or model",
+                     hint.empty() ? PlacesTried(path, "") : hint}});
+  }
+  if (auto within = FindInput(*found + "/scenario.yaml", "")) {
+    return tl::make_unexpected(
+        Diagnostics{{"file.not-a-file",
+                     {path, 0, 0},
+                     "this is a directory, not a file",
+                     fmt::format("name the scenario in it: {}", *std::move(within))}});
   }
   const auto document = cache.contents().documents.Get(*found, [&]() -> Result<Document> {
     Document read;

@@ -19,14 +19,6 @@
 namespace stepcast::scenario {
 // Names of scenario keys in other programs.
 
-// The known key that an unknown one (both dotted) probably means: "training.micro_batch_size" for
-// "mbs" (a term of the field or of another program) and for "micro_batch_size" (the last part, in
-// another section). Empty: none.
-std::string KeyMeant(std::string_view path);
-
-// The same for a value that the dotted key does not accept: "bf16" for "bfloat16". Empty: none.
-std::string ValueMeant(std::string_view path, std::string_view value);
-
 // Adds suggestions to the hints of unknown keys and values. `first`: the first diagnostic that
 // belongs to the scenario file `root`.
 void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnostics);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/diagnostic.h"
@@ -15,6 +16,15 @@ namespace stepcast::scenario {
 
 // The version of the format, the value of the key `stepcast`.
 inline constexpr int kFormatVersion = 1;
+
+// Returns the known key that an unknown one (both dotted) probably means, for terms of the field
+// and for keys of another section: "training.micro_batch_size" for "mbs" and "micro_batch_size".
+// Empty: none.
+std::string KeyMeant(std::string_view path);
+
+// Returns the value that the dotted key accepts for a value that it does not: "bf16" for
+// "bfloat16". It may include other settings: "deepspeed, zero_stage: 3". Empty: none.
+std::string ValueMeant(std::string_view path, std::string_view value);
 
 // The allowed ranges of `cluster.nodes` and `cluster.devices`.
 inline constexpr IntegerRange kNodeRange = {1, 100'000};

@@ -1,6 +1,7 @@
 #include "src/scenario/source_names.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstddef>
 #include <filesystem>
@@ -85,6 +86,11 @@ std::optional<std::string> FindSource(std::string_view text, std::string_view fo
       auto shipped =
           FindInput(fmt::format("{}/{}/{}{}", root, ShippedFolder(kind), text, kEnding), "");
       if (shipped) return shipped;
+      // foreign/recipes.h knows other names of models.
+      const std::string same = kind == SourceKind::kModel ? "" : SameName(text, ShippedNames(kind));
+      if (!same.empty()) {
+        return FindInput(fmt::format("{}/{}/{}{}", root, ShippedFolder(kind), same, kEnding), "");
+      }
     }
   }
   return found;
@@ -104,6 +110,21 @@ std::vector<std::string> NamesIn(std::string_view folder) {
 }
 
 std::vector<std::string> ShippedNames(SourceKind kind) { return NamesIn(ShippedFolder(kind)); }
+
+std::string SameName(std::string_view word, const std::vector<std::string>& known) {
+  const auto plain = [](std::string_view text) {
+    std::string name;
+    for (const char c : text) {
+      name += c == ' ' || c == '_' ? '-'
+                                   : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    return name;
+  };
+  const std::string meant = plain(word);
+  const auto found = std::find_if(known.begin(), known.end(),
+                                  [&](const std::string& name) { return plain(name) == meant; });
+  return found == known.end() ? "" : *found;
+}
 
 std::string HintOfName(std::string_view word) {
   if (word.find('/') != std::string_view::npos || word.ends_with(".yaml") ||

@@ -31,13 +31,17 @@ SourceKind KindOfKey(std::string_view key);
 
 // Resolves `text`, as written in an input file in `folder`. The result is the file at this path
 // (FindInput), the config.json of a model that is a folder, or the data root's file of this name if
-// `text` has no folder and no extension ("dgx-h100": topologies/dgx-h100.yaml). Returns none if
-// there is no such file.
+// `text` has no folder and no extension ("dgx-h100": topologies/dgx-h100.yaml). Names of topologies
+// and profiles are compared with SameName. Returns none if there is no such file.
 std::optional<std::string> FindSource(std::string_view text, std::string_view folder,
                                       SourceKind kind);
 
 // Returns the names of the data root's files of this kind, in alphabetical order.
 std::vector<std::string> ShippedNames(SourceKind kind);
+
+// Returns the one of `known` that equals `word`, apart from capital letters, and spaces or
+// underscores instead of hyphens: "dgx-h100" for "DGX H100". Empty: none.
+std::string SameName(std::string_view word, const std::vector<std::string>& known);
 
 // Returns a hint for a word that is neither a file nor a model; the hint names the most similar
 // model. Empty for a path.

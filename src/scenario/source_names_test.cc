@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "src/scenario/data_root.h"
@@ -40,6 +42,15 @@ TEST(KindOfKey, FollowsTheKey) {
   EXPECT_EQ(KindOfKey("model"), SourceKind::kModel);
   EXPECT_EQ(KindOfKey("cluster.topology"), SourceKind::kTopology);
   EXPECT_EQ(KindOfKey("cluster.other_nodes[0].calibration"), SourceKind::kCalibration);
+}
+
+TEST(SameName, IgnoresCapitalLettersAndSeparators) {
+  const std::vector<std::string> known = {"dgx-a100", "dgx-h100"};
+  EXPECT_EQ(SameName("DGX H100", known), "dgx-h100");
+  EXPECT_EQ(SameName("dgx_a100", known), "dgx-a100");
+  EXPECT_EQ(SameName("dgx", known), "");
+  EXPECT_EQ(FindSource("DGX-H100", "", SourceKind::kTopology),
+            FindSource("dgx-h100", "", SourceKind::kTopology));
 }
 
 TEST(ShippedNames, AreInOrder) {

@@ -29,25 +29,26 @@ struct PlanQuestion {
   std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0";
                          // empty: the error of memory forecasts
   void DescribeGoal(Question& question) {
-    question
-        .Option("--target", &target, "NAME",
-                "The goal of the search: the figure in which the "
-                "best plan is best (step_time)")
+    question.Option("--target", &target, "NAME", "The goal of the search (default: step_time)")
         .Offers({"step_time", "throughput", "gpus", "cost", "memory"});
     question.Option("--framework", &framework, "NAME,...",
-                    "Frameworks to search (all except reference and nanotron)");
+                    "Frameworks to choose from (default: all except reference and nanotron)");
     question.Option(
         "--only", &only, "KIND,...",
-        "Kinds of parallelism to search: data, tensor, pipeline, context, expert (all)");
-    question.Option("--vary", &vary, "KEY=VALUES", "Values of a setting to try; can be repeated");
-    question.Option("--fix", &fix, "KEY", "A setting that keeps the scenario's value");
-    question.Flag("--fewer-nodes", &fewer_nodes,
-                  "Also try parts of a node, and powers of two of nodes (target gpus always does)");
+        "Axes of parallelism to use: data, tensor, pipeline, context, expert (default: all)");
+    question.Option("--vary", &vary, "KEY=VALUES",
+                    "The values of a setting to choose from. Can be repeated");
+    question.Option("--fix", &fix, "KEY",
+                    "Keep a setting at the scenario's value. Can be repeated");
+    question.Flag(
+        "--fewer-nodes", &fewer_nodes,
+        "Also try fewer GPUs: parts of a node, and powers of two of nodes (always on with "
+        "--target gpus)");
     training.Describe(question);
     question.Option(
         "--headroom", &headroom, "SIZE|PERCENT",
-        "Memory that must stay free on each device, in addition to the plan's: '4 GiB', '5%', 0 "
-        "(the error of memory forecasts, see docs/uncertainty.md)");
+        "Memory that must remain free on each device: '4 GiB', '5%', 0 (default: the error of "
+        "memory forecasts, docs/uncertainty.md)");
   }
 
   // The number of plans to rank; 0 means five. In a space of more than kMostPlansWithAll plans only
@@ -66,24 +67,24 @@ struct PlanQuestion {
     question
         .Option(
             "--best", &best, "N",
-            "Number of plans to rank and prove (5; among more than 20,000 plans, only the first "
-            "is proved)")
+            "Number of plans to rank and prove (default: 5; among more than 20,000 plans, only the "
+            "first is proved)")
         .Between(1, kMostRows);
-    question.Flag("--front", &front,
-                  "Find the Pareto front also among more than 20,000 plans; this takes most of "
-                  "the time");
-    question.Flag("--no-front", &no_front, "Do not find the Pareto front");
-    question.Option("--why", &why, "N|LAYOUT",
-                    "List N runners-up, or the rank of a layout (tensor=8,pipeline=16), with the "
-                    "reasons");
-    question.Option("--within", &within, "TIME",
-                    "Stop after TIME (10s) with the best plans so far, and state what is not "
-                    "proved");
+    question.Flag(
+        "--front", &front,
+        "Find the Pareto front even among more than 20,000 plans; this takes most of the time");
+    question.Flag("--no-front", &no_front, "Leave out the Pareto front");
+    question.Option(
+        "--why", &why, "N|LAYOUT",
+        "List N runners-up, or rank one layout (tensor=8,pipeline=16), each with the reason "
+        "why it is not the best");
+    question.Option(
+        "--within", &within, "TIME",
+        "Stop after TIME (10s), print the best plan so far, and list what is not proved");
     question.Flag("--sensitivity", &sensitivity,
-                  "Find the changes that would improve the best plan also among more than 20,000 "
-                  "plans");
+                  "Find the changes that improve the best plan even among more than 20,000 plans");
     question.Flag("--no-sensitivity", &no_sensitivity,
-                  "Do not find the effects of more of each resource and of other settings");
+                  "Omit the effect of more resources and of other settings");
   }
 
   int threads = 0;      // per process; 0: one per usable core

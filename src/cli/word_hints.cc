@@ -1,0 +1,425 @@
+#include "src/cli/word_hints.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "src/base/diagnostic.h"
+#include "src/base/quantity.h"
+#include "src/foreign/import.h"
+#include "src/report/command_text.h"
+#include "src/scenario/scenario_file.h"
+
+namespace stepcast::cli {
+namespace {
+
+using Word = std::pair<std::string_view, std::string_view>;
+
+// Options that other programs and habits suggest, without dashes.
+constexpr Word kOtherOptions[] = {
+    {"bytes", "--to"},          {"collective", "--op"},      {"goal", "--target"},
+    {"gpu", "--gpus"},          {"html", "--report"},        {"kind", "--op"},
+    {"machine", "--cluster"},   {"model-name", "--model"},   {"n-gpus", "--gpus"},
+    {"ngpus", "--gpus"},        {"num-gpus", "--gpus"},      {"objective", "--target"},
+    {"out", "--output"},        {"output-file", "--output"}, {"size", "--to"},
+    {"time-limit", "--within"}, {"topology", "--cluster"},
+};
+
+// Options that suggest a setting other than scenario::KeyMeant finds.
+constexpr Word kOtherSettings[] = {
+    {"attention-backend", "training.attention"},
+    {"attn", "training.attention"},
+    {"batch", "training.micro_batch_size"},
+    {"batch-size", "training.micro_batch_size"},
+    {"checkpointing", "training.activation_checkpointing"},
+    {"context-length", "training.sequence_length"},
+    {"data-parallel", "parallelism.data"},
+    {"expert-parallel", "parallelism.expert"},
+    {"context-parallel", "parallelism.context"},
+    {"flash-attention", "training.attention"},
+    {"microbatch", "training.micro_batch_size"},
+    {"microbatch-size", "training.micro_batch_size"},
+    {"grad-accum", "training.gradient_accumulation"},
+    {"accumulation-steps", "training.gradient_accumulation"},
+    {"optim", "training.optimizer"},
+    {"pipeline-schedule", "parallelism.schedule"},
+    {"recomputation", "training.activation_checkpointing"},
+    {"sequence-parallel", "parallelism.sequence"},
+};
+
+// Options that set a key of the scenario.
+constexpr Word kOptionKeys[] = {
+    {"--cluster", "cluster.topology"},
+    {"--global-batch", "training.global_batch_size"},
+    {"--model", "model"},
+    {"--network", "cluster.network"},
+    {"--nodes", "cluster.nodes"},
+    {"--sequence-length", "training.sequence_length"},
+};
+
+// Words that suggest a command.
+constexpr Word kOtherCommands[] = {
+    {"bench", "collective"},   {"convert", "init"},       {"create", "init"},
+    {"diff", "compare"},       {"estimate", "simulate"},  {"forecast", "simulate"},
+    {"import", "init"},        {"mem", "memory"},         {"new", "init"},
+    {"optimize", "plan"},      {"pipeline", "schedule"},  {"predict", "simulate"},
+    {"profile", "explain"},    {"run", "simulate"},       {"runtime", "run-time"},
+    {"search", "plan"},        {"show", "topology show"}, {"sim", "simulate"},
+    {"tune", "plan"},          {"version", "--version"},  {"why", "explain"},
+    {"models", "list models"}, {"gpus", "list gpus"},     {"topologies", "list topologies"},
+};
+
+template <std::size_t N>
+std::string_view Second(const Word (&words)[N], std::string_view first) {
+  const auto found = std::find_if(std::begin(words), std::end(words),
+                                  [first](const Word& word) { return word.first == first; });
+  return found == std::end(words) ? std::string_view() : found->second;
+}
+
+char Lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+
+// In small letters, with hyphens for underscores.
+std::string Plain(std::string_view text) {
+  std::string plain;
+  for (const char c : text) plain += c == '_' ? '-' : Lower(c);
+  return plain;
+}
+
+std::string Plural(const std::string& word) {
+  return word.ends_with('y') ? word.substr(0, word.size() - 1) + "ies" : word + "s";
+}
+
+const OptionPage* Find(const CommandPage& command, std::string_view name) {
+  for (const OptionPage& option : command.options) {
+    if (std::find(option.names.begin(), option.names.end(), name) != option.names.end()) {
+      return &option;
+    }
+  }
+  return nullptr;
+}
+
+std::string Pasted(std::vector<std::string> words) {
+  return report::CommandLine({std::move(words), {}});
+}
+
+// The option with its value.
+std::string Pasted(const OptionPage& option, const std::string& name, std::string value) {
+  if (option.type.empty()) return name;
+  const bool number = !value.empty() && std::all_of(value.begin(), value.end(),
+                                                    [](char c) { return c >= '0' && c <= '9'; });
+  if (name == "--gpus" && number) value += " x h100-sxm";
+  return Pasted({name, value.empty() ? option.type : value});
+}
+
+// The settings of a value, which may have another name: "data_parallel.framework=deepspeed" and
+// "data_parallel.zero_stage=3" for zero3.
+std::vector<std::string> SettingsOf(const std::string& key, const std::string& value) {
+  std::string meant = scenario::ValueMeant(key, value);
+  meant.resize(std::min(meant.find('\''), meant.size()));  // the first of several
+  if (meant.empty()) return {fmt::format("{}={}", key, value.empty() ? "VALUE" : value)};
+  std::vector<std::string> settings;
+  std::string_view rest = meant;
+  for (std::string own = key; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(", "), rest.size());
+    const std::string_view part = rest.substr(0, end);
+    const std::size_t colon = part.find(": ");
+    if (colon != std::string_view::npos) {
+      own = fmt::format("{}.{}", key.substr(0, key.find('.')), part.substr(0, colon));
+    }
+    settings.push_back(
+        fmt::format("{}={}", own, colon == std::string_view::npos ? part : part.substr(colon + 2)));
+    rest.remove_prefix(std::min(end + 2, rest.size()));
+  }
+  return settings;
+}
+
+// How the command takes a key of the scenario. Empty: it takes none.
+std::string PastedSetting(const std::string& key, const std::string& value,
+                          const CommandPage& command) {
+  for (const auto& [option, of] : kOptionKeys) {
+    const OptionPage* const own = Find(command, option);
+    if (of == key && own != nullptr) return Pasted(*own, std::string(option), value);
+  }
+  if (Find(command, "--set") == nullptr) return "";
+  // A search chooses the plan itself, and --vary restricts its choice.
+  const bool searches = Find(command, "--fix") != nullptr;
+  const bool several = value.find(',') != std::string::npos;
+  const bool varies = Find(command, "--vary") != nullptr && (searches || several);
+  std::vector<std::string> words;
+  for (std::string& setting : SettingsOf(key, value)) {
+    words.emplace_back(varies ? "--vary" : "--set");
+    words.push_back(std::move(setting));
+  }
+  return Pasted(std::move(words));
+}
+
+std::string SeeHelp(const CommandPage& command) {
+  return fmt::format("stepcast{}{} --help lists the {}", command.name.empty() ? "" : " ",
+                     command.name, command.name.empty() ? "commands" : "options");
+}
+
+// The commands in the page's examples, each on one line.
+std::vector<std::string> Examples(const CommandPage& command) {
+  std::vector<std::string> examples;
+  std::string line;
+  bool goes_on = false;
+  const std::string start =
+      command.name.empty() ? "stepcast " : fmt::format("stepcast {}", command.name);
+  std::string_view rest = command.footer;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view text = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const bool indented = text.starts_with(' ');
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    if (!goes_on && (!indented || text.find(start) == std::string_view::npos)) continue;
+    goes_on = text.ends_with('\\');
+    if (goes_on) text.remove_suffix(1);
+    while (text.ends_with(' ')) text.remove_suffix(1);
+    line += (line.empty() ? "" : " ") + std::string(text);
+    if (goes_on) continue;
+    examples.push_back(std::move(line));
+    line.clear();
+  }
+  return examples;
+}
+
+// The value that an example gives to the option, as it is written there. Empty: none.
+std::string ExampleValue(const std::string& option, const CommandPage& command) {
+  for (const std::string& example : Examples(command)) {
+    const std::size_t at = example.find(fmt::format(" {} ", option));
+    if (at == std::string::npos) continue;
+    const std::size_t begin = at + option.size() + 2;
+    const std::size_t close =
+        example.compare(begin, 1, "'") == 0 ? example.find('\'', begin + 1) + 1 : begin;
+    return example.substr(begin, std::min(example.find(' ', close), example.size()) - begin);
+  }
+  return "";
+}
+
+std::string UsageHint(const CommandPage& command) {
+  return fmt::format("write {}; stepcast {} --help explains it", command.usage, command.name);
+}
+
+// The option of the command whose value the word looks like. Empty: none.
+std::string OptionFor(const std::string& word, const CommandPage& command) {
+  for (const OptionPage& option : command.options) {
+    if (option.argument) continue;
+    if (!AllowedWord(word, option.words).empty() || !AllowedWord(word, option.offers).empty()) {
+      return option.names.back();
+    }
+  }
+  const OptionPage* const size = Find(command, "--to");
+  return size != nullptr && size->type == "BYTES" && ParseBytes(word) ? "--to" : "";
+}
+
+}  // namespace
+
+std::string UnknownOptionHint(std::string_view option, std::string_view value,
+                              const CommandPage& command, const std::vector<CommandPage>& pages) {
+  std::string word = Plain(option);
+  word.erase(0, std::min(word.find_first_not_of('-'), word.size()));
+  std::string name = "--" + word;
+  if (const std::string_view other = Second(kOtherOptions, word); !other.empty()) name = other;
+  std::string given(value);
+  if (const OptionPage* own = Find(command, name)) {
+    return fmt::format("write {}", Pasted(*own, name, given));
+  }
+
+  std::string key(Second(kOptionKeys, name));
+  if (key.empty()) key = Second(kOtherSettings, word);
+  if (key.empty() && (word == "bf16" || word == "fp16" || word == "fp8")) {
+    return UnknownOptionHint("--precision", word, command, pages);
+  }
+  if (key.empty()) {
+    std::string underscores = word;
+    std::replace(underscores.begin(), underscores.end(), '-', '_');
+    key = scenario::KeyMeant(underscores);
+  }
+  // Elsewhere these two are flags, and the next word is another argument.
+  if (key == "training.compile" && given != "false") given = "true";
+  if (key == "training.activation_checkpointing" &&
+      given.find_first_of("./") != std::string::npos) {
+    given.clear();
+  }
+  if (key == "training.activation_checkpointing" && given.empty()) given = "full";
+  if (name == "--gpus" && Find(command, "--set") != nullptr) {
+    const auto cluster = foreign::ClusterOfGpus(given);
+    if (cluster) return fmt::format("write {}", Pasted({"--set", "cluster=" + *cluster}));
+  } else if (!key.empty()) {
+    const std::string setting = PastedSetting(key, given, command);
+    if (!setting.empty()) return fmt::format("write {}", setting);
+  }
+
+  std::vector<std::string> others;
+  for (const CommandPage& other : pages) {
+    if (Find(other, name) == nullptr) continue;
+    others.push_back(other.name.empty() ? "stepcast" : fmt::format("stepcast {}", other.name));
+  }
+  std::vector<std::string_view> known;
+  for (const OptionPage& own : command.options) {
+    for (const std::string& each : own.names) {
+      if (each.starts_with("--")) known.emplace_back(each);
+    }
+  }
+  const std::string_view near = NearestWord(name, known);
+  if (others.empty() && !near.empty()) return fmt::format("did you mean '{}'?", near);
+  if (!others.empty() && command.name.empty()) {
+    return fmt::format("write the command first, for example: {} SCENARIO {}", others.front(),
+                       name);
+  }
+  if (!others.empty()) {
+    constexpr std::size_t kMost = 3;
+    others.resize(std::min(others.size(), kMost));
+    return fmt::format("{} is an option of {}", name, fmt::join(others, ", "));
+  }
+  return SeeHelp(command);
+}
+
+std::string UnknownCommandHint(std::string_view word, const CommandPage& group,
+                               const std::vector<CommandPage>& pages) {
+  const std::string above = group.name.empty() ? "" : group.name + " ";
+  std::vector<std::string_view> known;
+  for (const CommandPage& page : pages) {
+    if (page.name.size() <= above.size() || !page.name.starts_with(above)) continue;
+    const std::string_view own = std::string_view(page.name).substr(above.size());
+    if (own.find(' ') == std::string_view::npos) known.push_back(own);
+  }
+  const std::string plain = Plain(word);
+  if (group.name.empty()) {
+    const std::string_view other = Second(kOtherCommands, plain);
+    if (!other.empty()) return fmt::format("write stepcast {}", other);
+  }
+  if (const std::string_view near = NearestWord(plain, known); !near.empty()) {
+    return fmt::format("did you mean '{}'?", near);
+  }
+  if (!group.name.empty()) {
+    const std::string separator = fmt::format(", or stepcast {}", above);
+    return fmt::format("write stepcast {}{}", above, fmt::join(known, separator));
+  }
+  // Names of models and files have digits, dots or slashes; commands have none.
+  if (word.find_first_of("0123456789./") != std::string_view::npos) {
+    return fmt::format("write the command first, for example: {}",
+                       Pasted({"stepcast", "simulate", std::string(word)}));
+  }
+  return SeeHelp(group);
+}
+
+std::string MissingHint(const OptionPage& missing, const CommandPage& command,
+                        const std::vector<std::string>& words) {
+  const std::string& name = missing.names.back();
+  const std::vector<std::string> examples = Examples(command);
+  if (!missing.argument) {
+    const std::string value = ExampleValue(name, command);
+    std::vector<std::string> line{"stepcast"};
+    line.insert(line.end(), words.begin(), words.end());
+    return fmt::format("write {} {} {}", Pasted(std::move(line)), name,
+                       value.empty() ? missing.type : value);
+  }
+  std::string hint = missing.words.empty()
+                         ? std::string()
+                         : fmt::format("{} is one of {}; ", name, fmt::join(missing.words, ", "));
+  if (examples.empty()) return hint + fmt::format("write {}", command.usage);
+  return hint + fmt::format("for example: {}", examples.front());
+}
+
+std::string UnexpectedHint(const CommandPage& command, const std::vector<std::string>& words) {
+  std::vector<std::string> line{"stepcast"};
+  std::size_t arguments = 0, moved = 0;
+  const auto count = [&command] {
+    return static_cast<std::size_t>(
+        std::count_if(command.options.begin(), command.options.end(),
+                      [](const OptionPage& option) { return option.argument; }));
+  };
+  const std::size_t most = count();
+  const std::size_t own =
+      1 + static_cast<std::size_t>(std::count(command.name.begin(), command.name.end(), ' '));
+  std::size_t first = 0;  // where the first argument stands in the line
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (i < own) {
+      line.push_back(word);
+      first = line.size();
+      continue;
+    }
+    if (word.starts_with('-')) {
+      line.push_back(word);
+      const OptionPage* const option = Find(command, word);
+      if (option != nullptr && !option->type.empty() && i + 1 < words.size()) {
+        line.push_back(words[++i]);
+      }
+      continue;
+    }
+    const std::string option = OptionFor(word, command);
+    std::error_code error;
+    if (!option.empty() && !std::filesystem::exists(word, error)) {
+      line.insert(line.end(), {option, word});
+      ++moved;
+      continue;
+    }
+    if (++arguments > most) return UsageHint(command);
+    line.push_back(word);
+  }
+  if (moved == 0) return UsageHint(command);
+  if (arguments == 0 && most > 0) {
+    for (const OptionPage& option : command.options) {
+      if (!option.argument) continue;
+      line.insert(line.begin() + static_cast<std::ptrdiff_t>(first), option.names.back());
+      break;
+    }
+  }
+  return fmt::format("write {}", Pasted(std::move(line)));
+}
+
+std::string OptionExample(const std::string& option, const CommandPage& command,
+                          const std::string& otherwise) {
+  const std::string value = ExampleValue(option, command);
+  return fmt::format("{} {}", option, value.empty() ? otherwise : value);
+}
+
+std::optional<std::string> WholeNumberMeant(std::string_view text) {
+  constexpr std::string_view kUnits = "kmg";
+  std::int64_t unit = 1;
+  if (!text.empty()) {
+    const std::size_t power = kUnits.find(Lower(text.back()));
+    if (power != std::string_view::npos) {
+      for (std::size_t i = 0; i <= power; ++i) unit *= 1024;
+      text.remove_suffix(1);
+    }
+  }
+  if (text.ends_with(".0")) text.remove_suffix(2);
+  std::int64_t number = 0;
+  bool any = false;
+  for (const char c : text) {
+    if (c == ',' || c == '_' || c == ' ') continue;
+    if (c < '0' || c > '9' || number > std::numeric_limits<std::int64_t>::max() / 10 - 10) {
+      return std::nullopt;
+    }
+    number = 10 * number + (c - '0');
+    any = true;
+  }
+  if (!any || __builtin_mul_overflow(number, unit, &number)) return std::nullopt;
+  return fmt::format("{}", number);
+}
+
+std::string AllowedWord(std::string_view text, const std::vector<std::string>& allowed) {
+  for (const std::string& word : allowed) {
+    if (word == text) return word;
+  }
+  const std::string plain = Plain(text);
+  for (const std::string& word : allowed) {
+    const std::string other = Plain(word);
+    if (other == plain || Plural(plain) == other || plain == Plural(other)) return word;
+  }
+  return "";
+}
+
+}  // namespace stepcast::cli
