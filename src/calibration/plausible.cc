@@ -45,21 +45,21 @@ class Checker {
 
   void Jitter(std::string field, double value) {
     if (value >= 0 && value <= kMostJitter) return;
-    Add(std::move(field), fmt::format("must lie between 0 and {}: {}", kMostJitter, value),
+    Add(std::move(field), fmt::format("must be between 0 and {}: {}", kMostJitter, value),
         "write the standard deviation of times divided by their mean: 0.02 for 2 %");
   }
 
   void Duration(std::string field, Time value, Time longest) {
     if (value >= Time() && value <= longest) return;
     Add(std::move(field),
-        fmt::format("must lie between 0 and {}: {}", FormatTime(longest), FormatTime(value)),
+        fmt::format("must be between 0 and {}: {}", FormatTime(longest), FormatTime(value)),
         "check the unit");
   }
 
   void Size(std::string field, Bytes value) {
     if (value >= Bytes() && value <= kLargestMemory) return;
     Add(std::move(field),
-        fmt::format("must lie between 0 and {}: {}", FormatBytes(kLargestMemory),
+        fmt::format("must be between 0 and {}: {}", FormatBytes(kLargestMemory),
                     FormatBytes(value)),
         "check the unit");
   }
@@ -84,24 +84,24 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
     }
     if (!(tiling.fill >= 0 && tiling.fill <= kLargestFill)) {
       checker.Add(field + ".fill",
-                  fmt::format("must lie between 0 and {}: {}", kLargestFill, tiling.fill),
+                  fmt::format("must be between 0 and {}: {}", kLargestFill, tiling.fill),
                   "write the depth of a product that takes as long as filling the pipeline");
     }
     if (!(tiling.last_wave >= 0 && tiling.last_wave <= 1)) {
       checker.Add(
-          field + ".last_wave", fmt::format("must lie between 0 and 1: {}", tiling.last_wave),
+          field + ".last_wave", fmt::format("must be between 0 and 1: {}", tiling.last_wave),
           "write the cost of multiprocessors without a tile as a fraction of the last wave's time");
     }
     checker.Efficiency(field + ".grouped", tiling.grouped);
     if (!(tiling.overlap == 0 || (tiling.overlap >= 1 && tiling.overlap <= kLargestOverlap))) {
       checker.Add(
           field + ".overlap",
-          fmt::format("must lie between 1 and {}, or be 0: {}", kLargestOverlap, tiling.overlap),
+          fmt::format("must be between 1 and {}, or be 0: {}", kLargestOverlap, tiling.overlap),
           "write 1 if traffic adds to the time of products, 0 if tiles hide it");
     }
     if (!(tiling.split >= 0 && tiling.split <= kLargestSplit)) {
       checker.Add(field + ".split",
-                  fmt::format("must lie between 0 and {}: {}", kLargestSplit, tiling.split),
+                  fmt::format("must be between 0 and {}: {}", kLargestSplit, tiling.split),
                   "write the traffic of the sum over parts of k, relative to FP32 parts in memory");
     }
     checker.Duration(field + ".start", tiling.start, kLongestStart);
@@ -121,7 +121,7 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
           {"forward_unshared_length", attention.forward_unshared_length}}) {
       if (half >= 0 && half <= kLongestHalfLength) continue;
       checker.Add(fmt::format("{}.{}", field, key),
-                  fmt::format("must lie between 0 and {}: {}", kLongestHalfLength, half),
+                  fmt::format("must be between 0 and {}: {}", kLongestHalfLength, half),
                   "write the sequence length, in tokens, at which attention reaches half of its "
                   "best speed");
     }
@@ -129,7 +129,7 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
                                     {"backward_rows", attention.backward_rows}}) {
       if (rows >= 1 && rows <= kMostRows) continue;
       checker.Add(fmt::format("{}.{}", field, key),
-                  fmt::format("must lie between 1 and {}: {}", kMostRows, rows),
+                  fmt::format("must be between 1 and {}: {}", kMostRows, rows),
                   "write how many queries (or keys) of a head one thread block computes, usually "
                   "64 to 256");
     }
@@ -137,7 +137,7 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
                                     {"backward_tail", attention.backward_tail}}) {
       if (tail >= 0 && tail <= kLongestTail) continue;
       checker.Add(fmt::format("{}.{}", field, key),
-                  fmt::format("must lie between 0 and {}: {}", kLongestTail, tail),
+                  fmt::format("must be between 0 and {}: {}", kLongestTail, tail),
                   "write the time in which the device is not full, as a multiple of the longest "
                   "thread block's time");
     }
@@ -160,7 +160,7 @@ void CheckParts(const KernelCosts& kernels, Checker& checker) {
                                   {"gemm_unaligned_even", kernels.gemm_unaligned_even},
                                   {"gemm_unaligned_result", kernels.gemm_unaligned_result}}) {
     if (part >= 0 && part <= 1) continue;
-    checker.Add(fmt::format("kernels.{}", key), fmt::format("must lie between 0 and 1: {}", part),
+    checker.Add(fmt::format("kernels.{}", key), fmt::format("must be between 0 and 1: {}", part),
                 "write the rate of unaligned products as a fraction of the rate of aligned ones");
   }
   for (std::size_t i = 0; i < kernels.batched_unaligned.size(); ++i) {
@@ -168,7 +168,7 @@ void CheckParts(const KernelCosts& kernels, Checker& checker) {
       const double part = kernels.batched_unaligned[i].rate[static_cast<std::size_t>(type)];
       if (part >= 0 && part <= 1) continue;
       checker.Add(fmt::format("kernels.batched_unaligned[{}].{}", i, Name(type)),
-                  fmt::format("must lie between 0 and 1: {}", part),
+                  fmt::format("must be between 0 and 1: {}", part),
                   "write the rate of batches of unaligned products as a fraction of the rate of "
                   "aligned ones");
     }
@@ -176,7 +176,7 @@ void CheckParts(const KernelCosts& kernels, Checker& checker) {
   for (std::size_t i = 0; i < kAccessCount; ++i) {
     if (kernels.traffic[i] >= 0 && kernels.traffic[i] <= 1) continue;
     checker.Add(fmt::format("kernels.traffic.{}", kAccessNames[i]),
-                fmt::format("must lie between 0 and 1: {}", kernels.traffic[i]),
+                fmt::format("must be between 0 and 1: {}", kernels.traffic[i]),
                 "write the bandwidth of these kernels as a fraction of the achieved memory "
                 "bandwidth");
   }
@@ -185,7 +185,7 @@ void CheckParts(const KernelCosts& kernels, Checker& checker) {
 void CheckDevices(const KernelCosts& kernels, Checker& checker) {
   if (!(kernels.variation >= 0 && kernels.variation <= kMostVariation)) {
     checker.Add("kernels.variation",
-                fmt::format("must lie between 0 and {}: {}", kMostVariation, kernels.variation),
+                fmt::format("must be between 0 and {}: {}", kMostVariation, kernels.variation),
                 "write the standard deviation of the devices' times, divided by a typical time");
   }
   checker.Jitter("kernels.jitter", kernels.jitter);
@@ -215,11 +215,11 @@ void CheckKernels(const KernelCosts& kernels, Checker& checker) {
     const std::string field = fmt::format("kernels.gemm.{}", Name(type));
     checker.Efficiency(field + ".max_efficiency", gemm.max_efficiency);
     if (!(gemm.half_flops >= 0 && gemm.half_flops <= kLargestHalfFlops)) {
-      checker.Add(field + ".half_flops",
-                  fmt::format("must lie between 0 and {:.0e} flops: {}", kLargestHalfFlops,
-                              gemm.half_flops),
-                  "write the size of a product, in FLOPs, at which products reach half of their "
-                  "best speed");
+      checker.Add(
+          field + ".half_flops",
+          fmt::format("must be between 0 and {:.0e} flops: {}", kLargestHalfFlops, gemm.half_flops),
+          "write the size of a product, in FLOPs, at which products reach half of their "
+          "best speed");
     }
   }
   CheckTilings(kernels, checker);
@@ -361,7 +361,7 @@ void CheckMeasuredKernels(const KernelCosts& kernels, Checker& checker) {
 void CheckSlowdown(const std::string& field, double value, Checker& checker) {
   if (value >= kLeastSlowdown && value <= kMostSlowdown) return;
   checker.Add(field,
-              fmt::format("must lie between {} and {}: {}", kLeastSlowdown, kMostSlowdown, value),
+              fmt::format("must be between {} and {}: {}", kLeastSlowdown, kMostSlowdown, value),
               "write the concurrent time divided by the uncontended time: 1.1 for 10 % longer");
 }
 
@@ -408,7 +408,7 @@ void CheckTables(const std::vector<CollectiveTable>& tables, Checker& checker) {
     }
     if (table.nodes < 1 || table.nodes > std::max(table.ranks, 1)) {
       checker.Add(field + ".nodes",
-                  fmt::format("must lie between 1 and the number of ranks: {}", table.nodes), "");
+                  fmt::format("must be between 1 and the number of ranks: {}", table.nodes), "");
     }
     if (table.points.empty()) {
       checker.Add(field + ".points", "a table needs at least one point", "write [[1 MiB, 1 ms]]");

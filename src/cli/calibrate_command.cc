@@ -132,7 +132,7 @@ T ReadBetween(const char* option, const std::string& text, const auto& parse, T 
   const auto value = parse(text);
   if (!value) return fault(value.error().message, value.error().hint);
   if (*value >= least && *value <= most) return *value;
-  return fault(fmt::format("must lie between {}: {}", limits, Quoted(text)), "");
+  return fault(fmt::format("must be between {}: {}", limits, Quoted(text)), "");
 }
 
 Bytes ReadSize(const char* option, const std::string& text, Diagnostics& faults) {

@@ -66,7 +66,8 @@ TEST_F(CalibrateRunsTest, ForecastsUseWhatRunsTaught) {
   const ShellResult learned =
       Run(fmt::format("calibrate runs {} --output {}", Path("runs.csv"), Path("mine.yaml")));
   ASSERT_EQ(learned.status, 0) << learned.messages << learned.output;
-  EXPECT_THAT(OneLine(learned.output), HasSubstr("4 are learned from, of 4 configurations"));
+  EXPECT_THAT(OneLine(learned.output),
+              HasSubstr("the profile learns from 4 runs of 4 configurations"));
   EXPECT_THAT(learned.output, HasSubstr("learned from the other configurations"));
   EXPECT_THAT(learned.output, HasSubstr("error on held-back runs"));
   EXPECT_THAT(OneLine(learned.output), HasSubstr("h100-sxm.yaml with 4 configurations"));

@@ -177,7 +177,7 @@ TEST(ParseJsonTree, IsBounded) {
   EXPECT_EQ(FaultOf(std::string(100'000, '[')), "brackets are nested more than 64 levels deep");
   std::string many = "[0";
   for (int i = 0; i < 1'000'000; ++i) many += ",0";
-  EXPECT_EQ(FaultOf(many + "]"), "it has more than 1000000 values");
+  EXPECT_EQ(FaultOf(many + "]"), "the file has more than 1000000 values");
 }
 
 }  // namespace

@@ -234,8 +234,8 @@ TEST(NcclTestsProfile, ATableThatMayBeCutIsNoted) {
     ASSERT_EQ(profile->notes.size(), text == cut ? 1u : 0u);
     if (text == cut) {
       EXPECT_EQ(profile->notes[0],
-                "run.log: the table of line 12 ends without the summary of nccl-tests: sizes may "
-                "be missing");
+                "run.log: the table at line 12 ends without the summary of nccl-tests, so sizes "
+                "may be missing");
     }
   }
 }
@@ -286,7 +286,7 @@ TEST(NcclTests, LeavesOutALastRowThatWasCut) {
   const auto profile = ProfileOf(*runs, {});
   ASSERT_TRUE(profile.has_value()) << Format(profile.error());
   EXPECT_EQ(profile->notes.front(),
-            "run.log: the last row of the table of line 12 is cut off, and left out");
+            "run.log: the last row of the table at line 12 is incomplete and was ignored");
   EXPECT_EQ(CodeOf(Changed(kRecent, "21.00    0.05    0.07       0", "")), "nccl-tests.cut-off");
   EXPECT_EQ(CodeOf(kRecent.substr(0, kRecent.find("20.00"))), "nccl-tests.cut-off");
 }
@@ -319,7 +319,7 @@ TEST(NcclTestsProfile, DeducesTheCollectiveFromItsRows) {
   const auto unclear = ProfileOf(*gathers, {.ranks_per_node = 8, .name = "mine"});
   ASSERT_FALSE(unclear.has_value());
   EXPECT_EQ(unclear.error().front().message,
-            "the log does not say which collective was measured: it may be all_gather, all_to_all");
+            "the log does not say which collective was measured; it may be all_gather, all_to_all");
 }
 
 // 24 us after 40: both get their mean, 32.
@@ -336,7 +336,8 @@ TEST(NcclTestsProfile, KeepsNoiseIfAskedTo) {
     EXPECT_EQ(time, Microseconds(32));
   }
   EXPECT_EQ(kept->notes.back(),
-            "all_reduce over 4 ranks: 2 of 2 times are means with larger sizes that took less");
+            "all_reduce over 4 ranks: 2 of 2 times were averaged with those of larger sizes that "
+            "took less time");
 }
 
 using Kinds = std::vector<CollectiveKind>;

@@ -88,7 +88,7 @@ TEST(NcclTopology, ANodeOfTwoSocketsIsDrawnInFourRules) {
   ASSERT_TRUE(topology->fabric.has_value());
   EXPECT_EQ(topology->fabric->link.bandwidth, Bandwidth::GigabytesPerSecond(50));
   EXPECT_TRUE(Noted(*topology, "no latencies"));
-  EXPECT_TRUE(Noted(*topology, "what joins nodes"));
+  EXPECT_TRUE(Noted(*topology, "the network between nodes"));
 }
 
 // NCCL's model depends on the processor: its posts to the network, and its bandwidth between
@@ -153,14 +153,14 @@ TEST(NcclTopology, CutOffTextNamesTheElementThatIsOpen) {
   const auto cut = Parse(whole.substr(0, whole.find("</gpu>")));
   ASSERT_FALSE(cut.has_value());
   EXPECT_EQ(CodeOf(cut), "xml.syntax");
-  EXPECT_EQ(cut.error().front().message, "the XML is cut off: <gpu> of line 4 is not closed");
+  EXPECT_EQ(cut.error().front().message, "the XML is incomplete: <gpu> of line 4 has no end tag");
   // A cut at any position is detected, and the open element is named.
   for (std::size_t length = 0; length + 1 < whole.size(); ++length) {
     const auto result = Parse(whole.substr(0, length));
     ASSERT_FALSE(result.has_value()) << length;
     const std::string& message = result.error().front().message;
     if (length > std::string_view("<system").size()) {
-      EXPECT_TRUE(message.starts_with("the XML is cut off: <")) << length << ": " << message;
+      EXPECT_TRUE(message.starts_with("the XML is incomplete: <")) << length << ": " << message;
       EXPECT_EQ(message.find("<>"), std::string::npos) << length << ": " << message;
     }
   }
@@ -198,12 +198,12 @@ TEST(NcclTopology, NvLinksThatAreNotListedAreAskedFor) {
   EXPECT_EQ(CodeOf(read(1, MissingNvLinks::kRefuse)), "none");
   const auto none = read(2, MissingNvLinks::kNone);
   ASSERT_TRUE(none.has_value()) << Format(none.error());
-  EXPECT_TRUE(Noted(*none, "none are taken to be there; a h100-sxm has 18"));
+  EXPECT_TRUE(Noted(*none, "so the topology has none; a h100-sxm has 18"));
   // 18 links per GPU: 6 to each of three others; with seven others, all lead to switches.
   const auto four = read(4, MissingNvLinks::kAssume);
   ASSERT_TRUE(four.has_value()) << Format(four.error());
   EXPECT_EQ(four->node_type.Count(DeviceKind::kNvSwitch), 0);
-  EXPECT_TRUE(Noted(*four, "assumed are the 18 of a h100-sxm, equally many to each other GPU"));
+  EXPECT_TRUE(Noted(*four, "assumed: the 18 links of a h100-sxm, equally many to each other GPU"));
   const auto eight = read(8, MissingNvLinks::kAssume);
   ASSERT_TRUE(eight.has_value()) << Format(eight.error());
   EXPECT_EQ(eight->node_type.Count(DeviceKind::kNvSwitch), 1);
@@ -254,7 +254,7 @@ TEST(NcclTopology, ATopologyInTwoPartsIsNamed) {
 TEST(NcclTopology, AGpuWithoutAPathToANicIsNamed) {
   const auto topology = Parse(System(Cpu(0, Gpu(0, kToSwitch) + Nic(0)) + Gpu(1, kToSwitch)));
   EXPECT_EQ(CodeOf(topology), "topology.impossible");
-  EXPECT_NE(topology.error().front().message.find("no route leads from this GPU to a NIC"),
+  EXPECT_NE(topology.error().front().message.find("all routes from this GPU to a NIC"),
             std::string::npos);
 }
 

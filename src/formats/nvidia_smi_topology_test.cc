@@ -104,8 +104,8 @@ TEST(NvidiaSmiTopology, NicsThatShareNoSwitchAreLeftOut) {
   ASSERT_TRUE(by_rule.has_value()) << Format(by_rule.error());
   EXPECT_EQ(by_rule->node_type.Count(DeviceKind::kNic), 1);
   EXPECT_EQ(by_rule->notes.front(),
-            "NICs that share no PCIe switch with a GPU are left out, as those for storage and "
-            "management: mlx5_1 (--nics all has them)");
+            "NICs without a PCIe switch in common with a GPU are ignored, because they usually "
+            "serve storage and management: mlx5_1 (--nics all includes them)");
   // If no NIC shares one, all count.
   std::string text(kMatrix);
   for (const auto& [from, to] : {std::pair("PIX", "PHB"), {"PXB", "PHB"}}) {
@@ -120,7 +120,7 @@ TEST(NvidiaSmiTopology, NicsThatShareNoSwitchAreLeftOut) {
     const auto named = Parse(kMatrix, options);
     ASSERT_TRUE(named.has_value()) << Format(named.error());
     EXPECT_EQ(named->node_type.Count(DeviceKind::kNic), 1);
-    EXPECT_EQ(named->notes.front(), "NICs that --nics does not name are left out: mlx5_0");
+    EXPECT_EQ(named->notes.front(), "NICs that --nics does not name are ignored: mlx5_0");
   }
   options.nics = {"mlx5_0", "mlx5_7"};
   const auto unknown = Parse(kMatrix, options);

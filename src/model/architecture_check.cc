@@ -17,7 +17,7 @@ class Faults {
   // Reports a fault and returns false if `value` is not within [1, most].
   bool Within(const char* field, std::int64_t value, std::int64_t most) {
     if (value >= 1 && value <= most) return true;
-    Add(field, fmt::format("{} must lie between 1 and {}: {}", field, most, value));
+    Add(field, fmt::format("{} must be between 1 and {}: {}", field, most, value));
     return false;
   }
   void Matrix(const char* field, std::int64_t rows, std::int64_t columns) {
@@ -246,7 +246,7 @@ void CheckExperts(const Architecture& a, Faults& faults) {
   }
   if (experts.leading_dense < 0 || experts.leading_dense > a.layers) {
     faults.Add("first_k_dense_replace",
-               fmt::format("first_k_dense_replace must lie between 0 and num_hidden_layers, {}: {}",
+               fmt::format("first_k_dense_replace must be between 0 and num_hidden_layers, {}: {}",
                            a.layers, experts.leading_dense));
     counts = false;
   }

@@ -335,7 +335,7 @@ TEST(ArchitectureTest, AdaptersStandBesideLayersThatExist) {
   EXPECT_EQ(message(Llama2With7B(), {.rank = 8, .targets = {.linear_qkv = true, .key = true}}),
             "targets: linear_qkv already has the adapter of queries, keys and values");
   EXPECT_EQ(message(Gpt2Small(), {.rank = 8, .targets = {.gate = true}}),
-            "targets: the feed-forward of this model has no gate: activation is gelu");
+            "targets: this model's feed-forward has no gate: activation is gelu");
   EXPECT_EQ(message(Llama2With7B(), {.rank = 8, .targets = {.linear_fc1 = true, .up = true}}),
             "targets: linear_fc1 already has the adapter of gate and up");
   EXPECT_EQ(message(Mixtral8x7B(), qkv), "");

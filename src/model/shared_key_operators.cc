@@ -50,8 +50,15 @@ void SharedKeyOperators::Compress(const Operand& x, std::string_view product,
   });
   const Operand keys = operators_.Norm(pooled, norm, Normalization::kRmsNorm, find_(norm));
   tape_.Keep(keys.value);
-  // The core's backward has written this gradient beside that of the window's keys.
-  tape_.OnBackward([=, this] { tape_.Deliver(keys.value, tape_.MakeGradient(keys.value)); });
+  // The core's backward writes this gradient together with that of the window's keys. A split
+  // backward needs an operation that writes the gradient, to keep it for the weights' part.
+  tape_.OnBackward([=, this, name = Joined(norm, ".gradient")] {
+    const Value gradient = tape_.MakeGradient(keys.value);
+    if (operators_.options_.splits_backward) {
+      tape_.RunBackward(operators_.Memory(name, 0, Bytes(), Bytes()), {}, {gradient});
+    }
+    tape_.Deliver(keys.value, gradient);
+  });
 }
 
 void SharedKeyOperators::Choose(const Operand& x, const Operand& query_vector) {

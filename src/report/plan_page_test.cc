@@ -119,7 +119,7 @@ TEST_F(PlanPageTest, TheFrontIsOfPlansThatMayBeTheBest) {
 }
 
 TEST_F(PlanPageTest, NamesWhatTheScenarioHolds) {
-  EXPECT_THAT(Page(), Not(HasSubstr("held by the scenario")));
+  EXPECT_THAT(Page(), Not(HasSubstr("set by the scenario")));
   report_.held = {{.key = "training.blocks_per_checkpoint",
                    .of = "training.activation_checkpointing",
                    .at = {"full"}}};

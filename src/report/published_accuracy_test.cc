@@ -121,8 +121,8 @@ TEST(PublishedAccuracyReport, ThePageNeedsNothingElse) {
   }
   EXPECT_NE(page.find("A &lt;paper&gt; &amp; more"), std::string::npos);
   // Two points for step times and one for memory.
-  EXPECT_NE(markup.find("forecast over measured; points: 2, sources: 1"), std::string::npos);
-  EXPECT_NE(markup.find("forecast over measured; points: 1, sources: 1"), std::string::npos);
+  EXPECT_NE(markup.find("forecast against measured; 2 points from 1 source;"), std::string::npos);
+  EXPECT_NE(markup.find("forecast against measured; 1 point from 1 source;"), std::string::npos);
 }
 
 }  // namespace

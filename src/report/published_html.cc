@@ -59,9 +59,10 @@ class Points {
         "% off."};
     section.chart = PredictedAgainstMeasured(
         fmt::format(
-            "{}: forecast against measured; {} points from {} sources; the tables below list the "
-            "errors by source",
-            heading, count_, sources_.size()),
+            "{}: forecast against measured; {} {} from {} {}; the tables below list the errors by "
+            "source",
+            heading, count_, count_ == 1 ? "point" : "points", sources_.size(),
+            sources_.size() == 1 ? "source" : "sources"),
         unit, std::move(data_), sources_, {"check", "fit"}, least_, most_,
         {{"group", "Source"},
          {"name", "Case"},

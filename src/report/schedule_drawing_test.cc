@@ -48,7 +48,7 @@ TEST(ScheduleDrawingTest, NumbersAreLeftOutFirst) {
             "stage 1   FB-FB-FB-FB-FB-FB-FB-FB-FB-\n"
             "slot     0         10        20\n"
             "F forward   B backward\n"
-            "the numbers of micro-batches are left out: they need 99 columns\n");
+            "the numbers of micro-batches are not shown: they need 99 columns\n");
 }
 
 // 31 columns hold 13 slots, a gap and 13 slots, of 48.
@@ -58,8 +58,8 @@ TEST(ScheduleDrawingTest, TheMiddleIsLeftOut) {
             "stage 1   FB-FB-FB-FB- ... B-FB-FB-FB-\n"
             "slot     0         10  ...      40\n"
             "F forward   B backward\n"
-            "slots 13 to 34 are left out: all 48 need 57 columns\n"
-            "the numbers of micro-batches are left out: they need 201 columns\n");
+            "slots 13 to 34 are not shown: all 48 slots need 57 columns\n"
+            "the numbers of micro-batches are not shown: they need 201 columns\n");
 }
 
 TEST(ScheduleDrawingTest, ColoursSayTheSame) {

@@ -105,7 +105,7 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
             "outside the allocator       1.00\n"
             "capacity                   80.00\n"
             "headroom                   61.00\n"
-            "2 KiB of the peak only pad shards to equal length\n"
+            "2 KiB of the peak is padding of shards to equal length\n"
             "\n"
             "fits: 61 GiB of 80 GiB are left\n");
 }

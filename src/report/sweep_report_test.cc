@@ -49,18 +49,22 @@ std::vector<SweepRow> Rows() {
 TEST(SweepReportTest, TheTableNamesTheShortestStepThatFits) {
   EXPECT_EQ(
       SweepText(Grid(), Rows()),
-      "bucket_                         tokens/  sent    left   peak  needs\nsize     "
-      "status        step ms    s/GPU     B     GiB    GiB    GiB  "
-      "batch\n-------------------------------------------------------------------------------\n1 "
-      "MiB    ok             12.500  1,234.5     0   76.00   2.00   4.00      0\n25 MiB   "
-      "does_not_fit   12.000  1,300.0     0  -12.50  90.00  92.50      0\n0 B      "
-      "illegal             -        -     -       -      -      -      -  [1]\nno room "
-      "for: accumulated (--columns shows all)\n\n[1]  no \"0 B\" here, sorry; "
-      "second\n\nexposed: communication that does not overlap computation; sent: bytes "
-      "that a rank sends per step; left: free memory of a device, after reserved memory "
-      "and memory outside of the allocator (context, NCCL); peak: allocated memory; "
-      "accumulated: micro-batches per rank\n\n3 combinations: 1 ok, 1 does not fit, 1 "
-      "illegal\nshortest step: 12.5 ms with data_parallel.bucket_size=1 MiB\n");
+      "bucket_                         tokens/  sent    left   peak  needs\n"
+      "size     status        step ms    s/GPU     B     GiB    GiB    GiB  batch\n"
+      "-------------------------------------------------------------------------------\n"
+      "1 MiB    ok             12.500  1,234.5     0   76.00   2.00   4.00      0\n"
+      "25 MiB   does_not_fit   12.000  1,300.0     0  -12.50  90.00  92.50      0\n"
+      "0 B      illegal             -        -     -       -      -      -      -  [1]\n"
+      "columns not shown: accumulated (--columns shows all)\n"
+      "\n"
+      "[1]  no \"0 B\" here, sorry; second\n"
+      "\n"
+      "exposed: communication that does not overlap computation; sent: bytes that a rank sends "
+      "per step; left: free memory of a device, after reserved memory and memory outside of the "
+      "allocator (context, NCCL); peak: allocated memory; accumulated: micro-batches per rank\n"
+      "\n"
+      "3 combinations: 1 ok, 1 does not fit, 1 illegal\n"
+      "shortest step: 12.5 ms with data_parallel.bucket_size=1 MiB\n");
 }
 
 TEST(SweepReportTest, WhatMayNotFitIsNoPlainOk) {

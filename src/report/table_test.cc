@@ -87,15 +87,17 @@ TEST(TableTest, ColumnsWithoutAPlaceAreLeftOut) {
             "---------------------\n"
             "a    1000000  3000000\n"
             "b    1000001  3000001\n"
-            "no room for: second\n"
-            "(--columns shows all)\n");
+            "columns not shown:\n"
+            "second (--columns\n"
+            "shows all)\n");
   EXPECT_EQ(table.ToString(14),
             "key    first\n"
             "------------\n"
             "a    1000000\n"
             "b    1000001\n"
-            "no room for:\n"
-            "second, third\n"
+            "columns not\n"
+            "shown: second,\n"
+            "third\n"
             "(--columns\n"
             "shows all)\n");
 }

@@ -419,9 +419,9 @@ TEST(HuggingFaceTest, TypesOfLayers) {
   EXPECT_EQ(refused(llama, LayerTypes(32, sliding, 0, "")),
             "models of this type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(mistral, LayerTypes(31, sliding, 0, "")),
-            "32 layers cannot be of 31 types: 'layer_types' is an array");
+            "the model has 32 layers, but the list has 31 types: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, "\"layer_types\": [\"full_attention\", 1]"),
-            "'layer_types' needs an array of texts: an array");
+            "'layer_types' needs an array of strings: an array");
 }
 
 // A multimodal model with a text model of an accepted type.
@@ -437,8 +437,8 @@ TEST(HuggingFaceTest, TheTextModelOfAWrapperIsRead) {
   EXPECT_EQ(config.constants.rotary_scaling, model::RotaryScaling());
   EXPECT_EQ(config.warnings,
             std::vector<std::string>{
-                "model: only the text model of 'llava' is forecast; the vision tower, the "
-                "projector and everything else beside text_config are left out"});
+                "model: the forecast covers only the text model of 'llava' (text_config); it "
+                "omits the vision tower, the projector and all other parts"});
   // In the spelling of transformers 5, the section's objects are one level deeper.
   const HuggingFaceConfig newer = ConfigOf(With(wrapper, text, Llama31OfTransformers5()));
   EXPECT_EQ(newer.constants.rotary_base, 500'000);
@@ -941,8 +941,8 @@ TEST(HuggingFaceTest, MistakesOfLatentAttention) {
       MistakesIn(With(text, "\"num_key_value_heads\": 128", "\"num_key_value_heads\": 8"));
   ASSERT_EQ(heads.size(), 1U) << Format(heads);
   EXPECT_EQ(heads[0].message,
-            "latent attention makes keys and values for every head, so the two numbers of heads "
-            "must be equal: 8 and 128");
+            "with latent attention, num_attention_heads and num_key_value_heads must be equal: 8 "
+            "and 128");
 }
 
 TEST(HuggingFaceTest, MistakesOfAMixture) {

@@ -841,9 +841,9 @@ TEST(Load, WarnsWhereFlashAttentionIsTakenOnBlackwell) {
   const std::vector<std::string> said = warnings("b200", "deepspeed");
   ASSERT_EQ(said.size(), 1U);
   EXPECT_EQ(said.front(),
-            "training.attention is not given, so flash (FlashAttention-2) is assumed, which has no "
-            "kernels for b200 and reaches a quarter of the rate of cuDNN there; if you use cuDNN's "
-            "attention, write training.attention: cudnn");
+            "training.attention is not given, so flash (FlashAttention-2) is assumed. It has no "
+            "kernels for b200, and reaches a quarter of cuDNN's rate on this GPU. If you use "
+            "cuDNN's attention, write training.attention: cudnn");
   EXPECT_TRUE(warnings("b200", "deepspeed", ", attention: flash").empty());
   EXPECT_TRUE(warnings("b200", "ddp").empty());
   EXPECT_TRUE(warnings("h100-sxm", "deepspeed").empty());
@@ -859,9 +859,10 @@ TEST(Load, WarnsAboutTablesOfOtherGroups) {
   EXPECT_EQ(WarningsWithTables(table(2, 1) + ", " + table(8, 8)), std::vector<std::string>{});
   EXPECT_EQ(
       WarningsWithTables(table(4, 1) + ", " + table(2, 1)),
-      std::vector<std::string>{"the calibration profile's collectives were measured over 4 ranks "
-                               "on 1 node, 2 ranks on 1 node; no table is used, because this plan "
-                               "has 8 ranks on 8 nodes (each device of a flat cluster is a node)"});
+      std::vector<std::string>{"the calibration profile's tables of collectives are not used: "
+                               "they were measured over 4 ranks on 1 node, 2 ranks on 1 node, "
+                               "but this plan has 8 ranks on 8 nodes (each device of a flat "
+                               "cluster is a node)"});
   // Hybrid sharding: groups of four shards, and of two replicas.
   const std::vector<std::string> hybrid = {"data_parallel.zero_stage=3",
                                            "data_parallel.shard_group_size=4"};

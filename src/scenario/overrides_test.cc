@@ -65,10 +65,9 @@ TEST(WithOverride, SaysWhatIsWrong) {
   EXPECT_EQ(After("a: 1", "a="),
             "--set a=: error[override.syntax]: the override has no value: 'a='\n"
             "  hint: write KEY=null for the key's default\n");
-  EXPECT_EQ(
-      After("a: 1", "a..b=1"),
-      "--set a..b=1: error[override.syntax]: a key must be words with dots between them: 'a..b'\n"
-      "  hint: write for example training.precision\n");
+  EXPECT_EQ(After("a: 1", "a..b=1"),
+            "--set a..b=1: error[override.syntax]: a key must be words separated by dots: 'a..b'\n"
+            "  hint: write for example training.precision\n");
   EXPECT_EQ(After("a: x.yaml", "a.b=1"),
             "--set a.b=1: error[override.no-mapping]: 'a' is not a mapping, so its keys cannot be "
             "set: 'x.yaml'\n"

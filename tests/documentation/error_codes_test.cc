@@ -45,7 +45,8 @@ std::set<std::string> UsedCodes(const std::set<std::string>& documented) {
   std::set<std::string> families;
   for (const std::string& code : documented) families.insert(code.substr(0, code.find('.')));
   // Keys of input files, and file names, that look like codes.
-  const std::set<std::string> keys = {"model.norm", "model.layers", "plan.json", "launch.sh"};
+  const std::set<std::string> keys = {"model.norm", "model.layers", "plan.json", "launch.sh",
+                                      "scenario.yaml"};
   std::set<std::string> used;
   for (const auto& entry : fs::recursive_directory_iterator(Workspace() / "src")) {
     const std::string name = entry.path().filename().string();

@@ -178,7 +178,7 @@ class ImportTest(unittest.TestCase):
         self.assertIn("allreduce of 7875584 elements Float over 2 ranks", text)
         self.assertIn("broadcast", text)
         self.assertIn('name: "rank0"', text)
-        self.assertIn("activation is 0 B", self.said)
+        self.assertIn("'activation' is 0 B", self.said)
         done = run("model", "import", "--kineto", str(self.trace), "--step", "4", "--name",
                    'a "name"')
         self.assertIn('name: "a \\"name\\""', done.stdout)
