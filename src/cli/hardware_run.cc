@@ -273,12 +273,11 @@ tl::expected<std::string, std::string> Check(const HardwareOptions& options, con
       check->bound == 0 ? "bit by bit" : fmt::format("to within {:.2g}", check->bound);
   if (!check->right()) {
     return tl::unexpected(
-        fmt::format("{} of {} values are not those of plain data parallelism, compared {}: {}",
+        fmt::format("{} of {} values differ from those of plain data parallelism, compared {}: {}",
                     check->wrong, check->compared, how, check->example));
   }
   return fmt::format(
-      "{} values on {} ranks after {} steps are those of plain data parallelism, "
-      "compared {}",
+      "{} values on {} ranks after {} steps equal those of plain data parallelism ({})",
       check->compared, yields.size(), steps, how);
 }
 

@@ -724,7 +724,8 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
         {"foreign.missing",
          {file, 0, 0},
          what,
-         names.empty() ? "give a file with a function that returns a call with keyword arguments"
+         names.empty() ? "give a file with a function that returns a configuration, for example: "
+                         "return ConfigContainer(train=..., model=...)"
                        : fmt::format("choose one with --function {}; the file has {}",
                                      names.front(), fmt::join(names, ", "))}});
   }

@@ -48,7 +48,9 @@ std::vector<LayerOperators::Block> LayerOperators::RingBlocks() const {
 
 Operand LayerOperators::FlashOverContext(const Core& core, std::string_view module,
                                          const AttentionShape& shape) {
-  STEPCAST_CHECK(shape.causal, "the tokens that ranks have are balanced under a causal mask");
+  STEPCAST_CHECK(shape.causal,
+                 "context parallelism needs a causal mask, because ranks divide the "
+                 "tokens so that causal attention is balanced");
   const ContextParallel& context = options_.context;
   if (context.heads == 1) return FlashOfParts(core, module, shape);
   // All-to-alls around the attention, after which a rank has a part of the heads.

@@ -305,7 +305,8 @@ constexpr NamedSchedule kNamedSchedules[] = {
      .splits_backward = true,
      .build = Of<ZeroBubbleH2>},
     {.name = "zb_v",
-     .summary = "zero bubble with two chunks per stage; the first and the last are on stage 0",
+     .summary = "zero bubble with two chunks per stage; stage 0 has the model's first and last "
+                "chunk",
      .chunks = 2,
      .splits_backward = true,
      .build = Of<ZeroBubbleV>},

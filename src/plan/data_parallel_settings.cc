@@ -89,7 +89,7 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "shard_group_size",
        .type = Count{&Given::shard_group_size, &DataParallel::shard_group_size, 1, kMostRanks},
        .uses = {At(kReference, 1, 3), Of(kFsdp1), Of(kFsdp2),
-                At(kMegatron, 1, 1, "ranks of a distributed optimizer's instance")},
+                At(kMegatron, 1, 1, "the ranks of one instance of the distributed optimizer")},
        .values =
            "the ranks that share one copy of the states; a divisor of `data`. A value smaller "
            "than `data` is hybrid sharding",

@@ -184,7 +184,7 @@ std::vector<TrainingSetting> Rows() {
        .shown = [](const Training& training) { return !HasOwnKernels(training.optimizer); },
        .values =
            "`fused` (one kernel), `foreach` (a chain of kernels over all tensors) or `single` "
-           "(the chain for one tensor after the other), explained below",
+           "(the same chain, run separately for each tensor), explained below",
        .default_value =
            "`fused` for reference, megatron and deepspeed; `single` for ddp and fsdp1 before "
            "torch 2.0; else `foreach`. With `lamb` `fused`; with `adamw_8bit`, `lion` and "

@@ -292,7 +292,8 @@ const std::vector<SearchRow>& Rows() {
          sizes.emplace_back(kDefaultValue);
          return sizes;
        },
-       "1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first that holds all gradients; the default",
+       "the default, and 1, 5, 10, 25, 50, 100, 200, 400 MiB up to the first that holds all "
+       "gradients",
        ""},
       {"data_parallel.bucket_size", kCommunication, {At(kReference, 0, 2)},
        [](const SearchPoint& point) {

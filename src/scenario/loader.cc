@@ -414,8 +414,8 @@ class Loader::Reading {
     if (flat && file.devices) {
       Report("scenario.devices-of-flat", LocationOf(root_, "cluster.devices"),
              "a job uses all devices of a flat cluster; the topology states their number",
-             "set the number in the topology, --set cluster.topology.devices=..., and remove "
-             "cluster.devices");
+             "remove cluster.devices, and set the number in the topology instead: --set "
+             "cluster.topology.devices=...");
       return;
     }
     for (const OtherNodes& other : file.other_nodes) *nodes += other.nodes;

@@ -62,7 +62,7 @@ def plans(model, speed, quick):
         settings = {f"data_parallel.{key}": value for key, value in settings.items()}
         if speed is not None:
             settings["cluster.slow_devices"] = f"[{{device: device2, speed: {speed}}}]"
-            text += f", a device at {speed}"
+            text += f", one device at speed {speed}"
         settings["data_parallel.zero_stage"] = stage
         settings["data_parallel.framework"] = framework
         if accumulation > 1:
