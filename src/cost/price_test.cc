@@ -339,8 +339,11 @@ TEST(PricesTest, WithoutLinkAndTableThereIsNoPrice) {
                          TableOf(CollectiveKind::kAllGather, 4, {{KiB(4), Microseconds(1)}})};
   SetProfile(scenario, profile);
   EXPECT_EQ(Codes(program, scenario), Names{});
-  // A table over eight ranks says nothing about four.
+  // A table over eight ranks is scaled to four.
   profile.collectives[0].ranks = profile.collectives[0].nodes = 8;
+  SetProfile(scenario, profile);
+  EXPECT_EQ(Codes(program, scenario), Names{});
+  profile.collectives.erase(profile.collectives.begin());
   SetProfile(scenario, profile);
   EXPECT_EQ(Codes(program, scenario), Names{"cost.no-link"});
 }

@@ -44,11 +44,10 @@ bool IsRecipe(const std::string& name) {
 bool IsModelName(const std::string& name) {
   std::error_code error;
   if (name.empty() || IsRecipe(name) || std::filesystem::is_regular_file(name, error)) return false;
-  if (ModelOfTheHub(name)) return true;
-  if (name.ends_with(".yaml")) return false;
   const auto found = scenario::FindSource(name, "", scenario::SourceKind::kModel);
-  // A folder without a config.json is none.
-  return found && !std::filesystem::is_directory(*found, error);
+  // A folder without a config.json is not a model, even if its name begins like one.
+  if (found && std::filesystem::is_directory(*found, error)) return false;
+  return ModelOfTheHub(name).has_value() || (found && !name.ends_with(".yaml"));
 }
 
 bool IsOfAnotherProgram(const std::string& file) {

@@ -44,21 +44,23 @@ std::vector<DataParallelSetting> Rows() {
                 At(kNanotron, 0, 0, "`ddp_bucket_cap_mb`")},
        .elsewhere = "unit_blocks",
        .values =
-           "bytes; `0 B`: one collective per tensor; `unit`: one per unit (reference, stage 3)",
+           "the size of a bucket in bytes. `0 B`: one collective per tensor; `unit`: one "
+           "collective per unit (reference, stage 3)",
        .default_value =
-           "megatron: the gradients of 40 million parameters, or of 1 million per rank if that is "
-           "more; others: 25 MiB; reference at stage 3: `unit`; reference at stages 0 to 2 "
-           "without overlap: one bucket, except if every micro-batch reduces"},
+           "megatron: the gradients of 40 million parameters, or of 1 million per rank if this is "
+           "more. reference at stage 3: `unit`. reference at stages 0 to 2 without overlap: one "
+           "bucket, unless every micro-batch reduces its gradients. Otherwise: 25 MiB"},
       {.key = "first_bucket_size",
        .type = OwnNotation<&Given::first_bucket_size>(),
        .uses = {Of(kReference), Of(kDdp)},
-       .values = "bytes; the limit of the first bucket that is ready",
+       .values = "the largest size, in bytes, of the bucket that is ready first",
        .default_value =
-           "reference: `bucket_size`. ddp: 1 MiB; since torch 2.0, `bucket_size` if it is given"},
+           "reference: `bucket_size`. ddp: 1 MiB; since torch 2.0, `bucket_size` if that key is "
+           "given"},
       {.key = "prefetch",
        .type = Count{&Given::prefetch, &DataParallel::prefetch, 0, kMostUnits},
        .uses = {At(kReference, 3, 3), Of(kFsdp2)},
-       .values = "how many units ahead are gathered; `0`: none",
+       .values = "the number of units that are gathered ahead of the current unit; `0`: none",
        .default_value = "`1`"},
       {.key = "reshard_after_forward",
        .type = OwnNotation<&Given::reshard_after_forward>(),
@@ -91,8 +93,8 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {At(kReference, 1, 3), Of(kFsdp1), Of(kFsdp2),
                 At(kMegatron, 1, 1, "the ranks of one instance of the distributed optimizer")},
        .values =
-           "the ranks that share one copy of the states; a divisor of `data`. A value smaller "
-           "than `data` is hybrid sharding",
+           "the number of ranks that share one copy of the model states; a divisor of `data`. A "
+           "value smaller than `data` is hybrid sharding",
        .default_value = "`data`"},
       {.key = "overlap_param_gather",
        .type = Switch{&Given::overlap_param_gather, &DataParallel::overlap_param_gather},
@@ -165,8 +167,8 @@ std::vector<DataParallelSetting> Rows() {
        .shown = [](const DataParallel& data_parallel) { return data_parallel.overlap_p2p_comm; },
        .values =
            "`true`: the messages of a pass overlap with the next pass; `false`: the compute "
-           "stream waits for one batch of sends and receives at a time. Without virtual stages, "
-           "and in all releases before 2023, it is always `false`",
+           "stream waits for each batch of sends and receives. Without virtual stages, and in "
+           "all releases before 2023, it is always `false`",
        .default_value = "`true` with virtual stages"},
       {.key = "batch_p2p_sync",
        .type = Switch{&Given::batch_p2p_sync, &DataParallel::batch_p2p_sync},
@@ -223,8 +225,9 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {Of(kDdp)},
        .idle = OnOneRank,
        .values =
-           "what replaces the all-reduce of a bucket: `none`, `fp16_compress`, `bf16_compress` "
-           "(sent in 16 bits; with `parameter_dtype: fp32`) or `powerSGD` (low-rank factors)",
+           "the hook that replaces the all-reduce of a bucket: `none`, `fp16_compress`, "
+           "`bf16_compress` (sent in 16 bits; with `parameter_dtype: fp32`) or `powerSGD` "
+           "(low-rank factors)",
        .default_value = "`none`"},
       {.key = "powersgd",
        .type = OwnNotation<&Given::powersgd>(),
@@ -236,7 +239,8 @@ std::vector<DataParallelSetting> Rows() {
                      BackwardPrefetch::kPre, BackwardPrefetch::kPost, BackwardPrefetch::kNone>(),
        .uses = {TakenByReference(), Of(kFsdp1)},
        .values = "when the next unit of backward is gathered: `pre` (before the gradients of the "
-                 "current unit), `post` (after them) or `none` (when it is needed)",
+                 "current unit are computed), `post` (after they are computed) or `none` (when "
+                 "the unit is needed)",
        .default_value = "`pre`; before torch 2.0 `none`"},
       {.key = "forward_prefetch",
        .type = Switch{&Given::forward_prefetch, &DataParallel::forward_prefetch},
@@ -246,7 +250,8 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "limit_all_gathers",
        .type = Switch{&Given::limit_all_gathers, &DataParallel::limit_all_gathers},
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "`true`: the host waits so that at most about two freed units are pending",
+       .values = "`true`: before each gather, the host waits until the device has freed all "
+                 "earlier units except about two",
        .default_value = "`true`; before torch 2.1 `false`"},
       {.key = "units",
        .type = Words<&Given::units, &DataParallel::units, WrappedUnits::kBlock,
@@ -287,11 +292,11 @@ std::vector<DataParallelSetting> Rows() {
                     : "";
        },
        .values =
-           "what casts 32-bit parameters: `fsdp` (its `MixedPrecision`: shards are cast before "
-           "they are gathered; accelerate and the Trainer set it) or `autocast` (`torch.autocast` "
-           "with FSDP but without `MixedPrecision`). With `autocast`, parameters are gathered and "
-           "gradients reduced in FP32. Residuals and norms are FP32, and a 16-bit copy of every "
-           "matrix stays from forward to backward",
+           "the mechanism that casts 32-bit parameters: `fsdp` (its `MixedPrecision`: shards are "
+           "cast before they are gathered; accelerate and the Trainer set it) or `autocast` "
+           "(`torch.autocast` with FSDP but without `MixedPrecision`). With `autocast`, "
+           "parameters are gathered and gradients reduced in FP32. Residuals and norms are FP32, "
+           "and a 16-bit copy of every matrix stays from forward to backward",
        .default_value = "`fsdp`"},
       {.key = "deepspeed",
        .type = OwnNotation<&Given::deepspeed>(),

@@ -51,9 +51,9 @@ std::vector<MixtureSetting> Rows() {
                     mixture.implementation != model::ExpertImplementation::kTorchtitan;
            },
        .values =
-           "whose layers run: `torchtitan` (fsdp2), `transformers` (Hugging Face's layers, used "
-           "by accelerate and the Trainer; each rank has all experts; fsdp2, deepspeed), "
-           "`deepspeed` (its `deepspeed.moe.layer.MoE`) or `autoep` (DeepSpeed's "
+           "the library whose layers run: `torchtitan` (fsdp2), `transformers` (Hugging Face's "
+           "layers, used by accelerate and the Trainer; each rank has all experts; fsdp2, "
+           "deepspeed), `deepspeed` (its `deepspeed.moe.layer.MoE`) or `autoep` (DeepSpeed's "
            "`expert_parallel` on transformers' layers). ddp and fsdp1 always have transformers' "
            "layers, megatron its own",
        .default_value =
@@ -65,15 +65,15 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values = "how the matrix products of a rank's experts are launched. `grouped`: one kernel. "
-                 "`streams`: one kernel per expert, on four streams (Transformer Engine's "
-                 "GroupedLinear). `looped`: one kernel per expert, one after the other "
+       .values = "how the matrix products of a rank's experts are launched. `grouped`: one "
+                 "kernel. `streams`: one kernel per expert, on four streams (Transformer "
+                 "Engine's GroupedLinear). `looped`: one kernel per expert, one after the other "
                  "(Megatron-Core without `moe_grouped_gemm`). In transformers before 5, the host "
-                 "also waits for the tokens of each expert",
+                 "also waits for the number of tokens of each expert",
        .default_value =
-           "`grouped`; transformers' layers and AutoEP before torch 2.9, and DeepSpeed's own "
-           "layer: `looped`; megatron: `streams`, as in recipes; Megatron-Core's own default is "
-           "`looped`"},
+           "`grouped`, with two exceptions. `looped`: transformers' layers and AutoEP before "
+           "torch 2.9, and DeepSpeed's own layer. `streams`: megatron, as in recipes; "
+           "Megatron-Core's own default is `looped`"},
       {.key = "dispatch_dtype",
        .type = Words<&Given::dispatch_dtype, &Mixture::dispatch_dtype, DataType::kBf16,
                      DataType::kFp8>(),
@@ -113,11 +113,12 @@ std::vector<MixtureSetting> Rows() {
        },
        .shown = [](const Mixture& mixture) { return mixture.node_limit > 0; },
        .values =
-           "the most nodes on which the experts of a token may lie, with `deepep` and `hybridep` "
-           "(Megatron-Core's `moe_router_group_topk`, with one group of experts per node)",
+           "the largest number of nodes that may hold the experts of one token, with `deepep` and "
+           "`hybridep` (Megatron-Core's `moe_router_group_topk`, with one group of experts per "
+           "node)",
        .default_value =
-           "the model's groups per token if as many nodes as groups divide the experts, else no "
-           "limit"},
+           "the model's number of groups per token, if the number of nodes that divide the "
+           "experts equals the model's number of groups; else no limit"},
       {.key = "fused_router",
        .type = Switch{&Given::fused_router, &Mixture::fused_router},
        .uses = {Of(Framework::kMegatron), TakenByReference()},
@@ -159,10 +160,11 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .values =
-           "the rows of the rank whose experts get the most, divided by the mean of all ranks; "
-           "from 1 to the number of ranks that divide the experts. The forecast is for that rank: "
-           "its products, messages and memory, in every layer. A layer list has fixed times and "
-           "memory, so there it only affects all-to-alls along the expert axis",
+           "the number of rows on the rank whose experts get the most rows, divided by the mean "
+           "number of rows of all ranks; from 1 to the number of ranks that divide the experts. "
+           "The forecast is for the rank with the most rows: its products, messages and memory, "
+           "in every layer. A layer list has fixed times and memory, so the imbalance of a layer "
+           "list only affects all-to-alls along the expert axis",
        .default_value = "1: the router balances perfectly, as in runs with forced balance"},
       {.key = "capacity_factor",
        .type = OwnNotation<&Given::capacity_factor>(),
@@ -179,9 +181,10 @@ std::vector<MixtureSetting> Rows() {
                     : "at experts.imbalance or above: no expert has more rows than that";
        },
        .values =
-           "the most rows that an expert takes, divided by the mean of all experts. Other tokens "
-           "are dropped and cost nothing (Megatron-Core's `moe_expert_capacity_factor`). "
-           "DeepSpeed's layer always allocates this many rows, empty or not",
+           "the largest number of rows that an expert accepts, divided by the mean of all "
+           "experts. Tokens above this limit are dropped and cost nothing (Megatron-Core's "
+           "`moe_expert_capacity_factor`). DeepSpeed's layer always allocates this many rows, "
+           "empty or not",
        .default_value = "none: no token is dropped; DeepSpeed's layer: 1"},
       {.key = "min_capacity",
        .type = Count{&Given::min_capacity, &Mixture::min_capacity, 0, kMostRows},
@@ -199,7 +202,8 @@ std::vector<MixtureSetting> Rows() {
              return mixture.implementation == model::ExpertImplementation::kDeepSpeed;
            },
        .values =
-           "the fewest rows that an expert has space for, per rank (DeepSpeed's `min_capacity`)",
+           "the smallest number of rows per rank for which an expert has space (DeepSpeed's "
+           "`min_capacity`)",
        .default_value = "4"},
       {.key = "pad_to_capacity",
        .type = Switch{&Given::pad_to_capacity, &Mixture::pad_to_capacity},
@@ -231,8 +235,8 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .shown = [](const Mixture& mixture) { return mixture.delay_weight_gradients; },
-       .values = "`true`, with `overlap_communication`: products of weight gradients run after the "
-                 "exchange, which does not need them (`delay_wgrad_compute`)",
+       .values = "`true`, with `overlap_communication`: the exchange does not wait for the "
+                 "products of weight gradients, which run after it (`delay_wgrad_compute`)",
        .default_value = "false"},
       {.key = "overlap_shared_experts",
        .type = Switch{&Given::overlap_shared_experts, &Mixture::overlap_shared_experts},

@@ -36,10 +36,10 @@ std::vector<ParallelismSetting> Rows() {
        .values =
            "t, the ranks that divide each layer (`reference`, `megatron`, `deepspeed`, `fsdp1`, "
            "`fsdp2`, `nanotron`): its heads, the hidden units of its feed-forward layer, and the "
-           "vocabulary (arXiv 1909.08053). t must divide the number of query heads, the number of "
-           "key-value heads and the intermediate size. With `megatron`, t may also be a multiple "
-           "of the number of key-value heads: ranks that share a head gather each other's "
-           "results. A vocabulary is rounded up",
+           "vocabulary (arXiv 1909.08053). t must divide the number of query heads, the number "
+           "of key-value heads and the intermediate size. With `megatron`, t may also be a "
+           "multiple of the number of key-value heads: ranks that share a head gather each "
+           "other's results. If t does not divide the vocabulary, the vocabulary is padded",
        .default_value = "1"},
       {.key = "pipeline",
        .type = Count{&Given::pipeline, &Parallelism::pipeline, 1, kMostOfAnAxis},
@@ -101,7 +101,7 @@ std::vector<ParallelismSetting> Rows() {
            },
        .values =
            "the ranks that divide each expert (Megatron-Core's `expert_tensor_parallel_size`)",
-       .default_value = "for mixtures t, the default of Megatron-Core"},
+       .default_value = "for mixtures of experts t, as in Megatron-Core"},
       {.key = "sequence_parallel",
        .type = Switch{&Given::sequence_parallel, &Parallelism::sequence_parallel},
        .uses = {},
@@ -116,11 +116,11 @@ std::vector<ParallelismSetting> Rows() {
        .without = "pipeline",
        .shown = IsPipeline,
        .values =
-           "the order of the passes of a stage: `1f1b`, `interleaved_1f1b` (`megatron` has only "
-           "these two), `gpipe`, `breadth_first`, `zb_v`, `dualpipe_v` (`fsdp2` has only these "
-           "six), `zb_h1`, `zb_h2`, `v_half`, `v_min`, or a CSV file of actions "
-           "([format](other-tools.md#pipeline-schedules)), relative to the scenario's folder. "
-           "`stepcast schedule` draws a schedule",
+           "the order of the passes of a stage: `1f1b`, `interleaved_1f1b`, `gpipe`, "
+           "`breadth_first`, `zb_v`, `dualpipe_v`, `zb_h1`, `zb_h2`, `v_half`, `v_min`, or the "
+           "path of a CSV file of actions ([format](other-tools.md#pipeline-schedules)), "
+           "relative to the scenario's folder. `megatron` has only the first two of these, "
+           "`fsdp2` only the first six. `stepcast schedule` draws a schedule",
        .default_value = "`1f1b`; with virtual stages `interleaved_1f1b`"},
       {.key = "virtual_stages",
        .type = Count{&Given::virtual_stages, &Parallelism::virtual_stages, 1, kMostVirtualStages},
@@ -128,11 +128,11 @@ std::vector<ParallelismSetting> Rows() {
        .without = "pipeline",
        .shown = IsPipeline,
        .values =
-           "v, the chunks of layers of a stage. With `interleaved_1f1b` and `breadth_first`, "
-           "stage s has chunks s, s + P, s + 2P, ...; with `zb_v`, `v_half`, `v_min` and "
-           "`dualpipe_v` it has chunks s and 2P-1-s (at least 2P micro-batches). A CSV file names "
-           "its own chunks",
-       .default_value = "1; schedules of several chunks 2"},
+           "v, the number of chunks of layers of a stage. With `interleaved_1f1b` and "
+           "`breadth_first`, stage s has chunks s, s + P, s + 2P, ...; with `zb_v`, `v_half`, "
+           "`v_min` and `dualpipe_v` it has chunks s and 2P-1-s (at least 2P micro-batches). A "
+           "CSV file names its own chunks",
+       .default_value = "1; with schedules of several chunks 2"},
       {.key = "microbatch_group_size_per_vp_stage",
        .type = Count{&Given::microbatch_group_size_per_vp_stage,
                      &Parallelism::microbatch_group_size_per_vp_stage, 1, kMostMicroBatchGroup},
@@ -144,9 +144,9 @@ std::vector<ParallelismSetting> Rows() {
                     axes.microbatch_group_size_per_vp_stage != axes.pipeline;
            },
        .values =
-           "with `interleaved_1f1b`: how many micro-batches run through a chunk before the stage "
-           "continues with its next chunk (Megatron-LM's setting of this name). At least P; the "
-           "last group has at least P micro-batches, too",
+           "with `interleaved_1f1b`: the number of micro-batches that run through a chunk before "
+           "the stage continues with its next chunk (Megatron-LM's setting of this name). Every "
+           "group, also the last one, must have at least P micro-batches",
        .default_value =
            "P; fsdp2: the M micro-batches form max(1, floor(M / P)) equal groups, which must "
            "divide M (torch.distributed.pipelining)"},
@@ -156,13 +156,13 @@ std::vector<ParallelismSetting> Rows() {
        .without = "pipeline",
        .shown = IsPipeline,
        .values =
-           "a list: the number of blocks of each stage, or with virtual stages of each chunk in "
-           "the order of the layers. Megatron-LM's layout, `Et*3|(tt|)*2L`, says the same. In a "
-           "layer list every layer is a block. The first stage, with the embedding, and the last, "
-           "with the head, may have 0 blocks",
-       .default_value = "equal parts. fsdp2: parts that differ by one, the larger ones first "
-                        "(torchtitan). nanotron: each stage takes blocks until it has its part of "
-                        "the weights of products, which include the head's"},
+           "a list of the number of blocks of each stage; with virtual stages, of each chunk, in "
+           "the order of the layers. Instead of a list, Megatron-LM's layout can be given: "
+           "`Et*3|(tt|)*2L`. In a layer list, every layer is a block. The first stage, which has "
+           "the embedding, and the last stage, which has the head, may have 0 blocks",
+       .default_value = "equal parts. fsdp2: if blocks do not divide evenly, the first parts have "
+                        "one block more (torchtitan). nanotron: each stage takes blocks until it "
+                        "has its part of all weights of products, including the head's weights"},
       {.key = "account_for_embedding_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_embedding_in_pipeline_split>(),
        .uses = {},

@@ -100,13 +100,13 @@ std::vector<TrainingSetting> Rows() {
        .of_task = true,
        .uses = {},
        .values = "grad_acc, micro-batches per step",
-       .default_value = "give exactly one of these two;"},
+       .default_value = "follows from `global_batch_size`; give exactly one of the two"},
       {.key = "global_batch_size",
        .type = OwnNotation<&Given::global_batch_size>(),
        .of_task = true,
        .uses = {},
        .values = "gbs = mbs x grad_acc x dp, sequences per step",
-       .default_value = "the other follows"},
+       .default_value = "follows from `gradient_accumulation`; give exactly one of the two"},
       {.key = "precision",
        .type = Words<&Given::precision, &Training::precision, DataType::kBf16, DataType::kFp16,
                      DataType::kFp32, DataType::kTf32, DataType::kFp8, DataType::kMxfp8,
@@ -130,12 +130,13 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .shown = HasShortParameters,
        .values =
-           "what the optimizer keeps for 16-bit parameters: `none`, `fp32` or `fp16_remainder`, "
-           "explained below. deepspeed, megatron and nanotron always keep master weights",
+           "the master weights that the optimizer keeps for 16-bit parameters: `none`, `fp32` or "
+           "`fp16_remainder`, explained below. deepspeed, megatron and nanotron always keep "
+           "master weights",
        .default_value =
-           "`none` for ddp, fsdp1 and fsdp2, like PyTorch's optimizers, except with `lamb`; "
-           "`fp16_remainder` for megatron with 16-bit `optimizer_state_dtype` and `bf16` "
-           "parameters; else `fp32`"},
+           "`none` for ddp, fsdp1 and fsdp2, like PyTorch's optimizers, except with `lamb`. "
+           "`fp16_remainder` for megatron if `optimizer_state_dtype` is a 16-bit type and "
+           "parameters are `bf16`. Otherwise `fp32`"},
       {.key = "optimizer_state_dtype",
        .type = Words<&Given::optimizer_state_dtype, &Training::optimizer_state_dtype,
                      DataType::kFp32, DataType::kBf16, DataType::kFp16>(),
@@ -147,7 +148,7 @@ std::vector<TrainingSetting> Rows() {
            "(`optimizer_implementation: fused`). With `adamw_8bit`, it is the type for tensors "
            "too small for 8 bits",
        .default_value =
-           "`fp32`; without master weights `parameter_dtype`, except `fp32` with `lion`, "
+           "`fp32`. Without master weights `parameter_dtype`, but still `fp32` with `lion`, "
            "`adafactor` and bitsandbytes' `adamw_8bit`"},
       {.key = "gradient_dtype",
        .type = Words<&Given::gradient_dtype, &Training::gradient_dtype, DataType::kFp32,
@@ -186,9 +187,9 @@ std::vector<TrainingSetting> Rows() {
            "`fused` (one kernel), `foreach` (a chain of kernels over all tensors) or `single` "
            "(the same chain, run separately for each tensor), explained below",
        .default_value =
-           "`fused` for reference, megatron and deepspeed; `single` for ddp and fsdp1 before "
-           "torch 2.0; else `foreach`. With `lamb` `fused`; with `adamw_8bit`, `lion` and "
-           "`adafactor` `single`"},
+           "`fused` with `lamb`; `single` with `adamw_8bit`, `lion` and `adafactor`. With other "
+           "optimizers: `fused` for reference, megatron and deepspeed; `single` for ddp and "
+           "fsdp1 before torch 2.0; else `foreach`"},
       {.key = "optimizer_in_backward",
        .type = Switch{&Given::optimizer_in_backward, &Training::optimizer_in_backward},
        .uses = {Of(Framework::kFsdp2)},
@@ -287,10 +288,11 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = [](const Training& training) { return training.loss_chunk > 0; },
-       .values = "with `loss: chunked`: how many tokens of a rank have logits at a time",
+       .values = "with `loss: chunked`: the number of a rank's tokens whose logits are in memory "
+                 "at the same time",
        .default_value =
-           "Liger's: the next power of two above the rank's tokens divided by `vocab_size / "
-           "hidden_size`"},
+           "Liger's value: the rank's tokens divided by `vocab_size / hidden_size`, rounded up to "
+           "a power of two"},
       {.key = "norm",
        .type = Words<&Given::norm, &Training::norm, model::Implementation::kEager,
                      model::Implementation::kFused, model::Implementation::kCompiled,
@@ -300,9 +302,9 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .values = "the kernels that compute norms: `fused`, `eager`, `huggingface`, `compiled`, "
                  "`apex` or `transformer_engine`, explained below",
-       .default_value = "`compiled` with `compile`; `apex` for megatron; `fused` for "
-                        "reference; else `eager` with PyTorch before 2.9, "
-                        "then `fused`"},
+       .default_value = "`compiled` with `compile`. Otherwise `apex` for megatron and `fused` for "
+                        "reference. For other frameworks, `eager` with PyTorch before 2.9, and "
+                        "`fused` from 2.9 on"},
       {.key = "rotary",
        .type = Words<&Given::rotary, &Training::rotary, model::Implementation::kEager,
                      model::Implementation::kFused, model::Implementation::kCompiled,
@@ -346,8 +348,9 @@ std::vector<TrainingSetting> Rows() {
        .needed = "attention sinks",
        .shown = [](const Training& training) { return training.sinks_fallback; },
        .values =
-           "`true`: `cudnn`'s attention with sinks runs at 0.18 of its rate. Transformer Engine "
-           "falls back to these kernels in NVIDIA's containers up to 26.06",
+           "`true`: with `attention: cudnn`, attention with sinks reaches only 0.18 of its usual "
+           "rate. In NVIDIA's containers up to 26.06, Transformer Engine falls back to such slow "
+           "kernels",
        .default_value = "`false`"},
       {.key = "masked_tokens",
        .type = Count{&Given::masked_tokens, &Training::masked_tokens, 1, kMostTokens},
@@ -355,8 +358,9 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = Gathers,
-       .values = "for encoders: how many tokens of a sequence the head predicts; they are gathered "
-                 "before it (20 of 128, 80 of 512 in NVIDIA/DeepLearningExamples)",
+       .values = "for encoders: the number of tokens of a sequence that the head predicts. Their "
+                 "rows are gathered before the head (in NVIDIA/DeepLearningExamples 20 of 128 "
+                 "tokens, or 80 of 512)",
        .default_value = "the head computes all tokens (Hugging Face, Megatron-LM)"},
       {.key = "document_length",
        .type = Count{&Given::document_length, &Training::document_length, 1, kMostTokens},
@@ -364,12 +368,13 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = PacksAlike,
-       .values = "tokens of a document. Documents of this length are packed to fill each sequence, "
-                 "and attention stays within a document (FlashAttention of varying lengths, as in "
-                 "NeMo's fine-tuning with packed sequences). Not with `attention: math` and "
-                 "`fused_softmax`, which compute all scores and then mask. It is shorthand for "
-                 "packed `lengths` with one length",
-       .default_value = "each sequence is one document, or kernels do not use its mask"},
+       .values = "the number of tokens of a document. Documents of this length are packed to fill "
+                 "each sequence, and attention stays within a document (FlashAttention of "
+                 "varying lengths, as in NeMo's fine-tuning with packed sequences). Not with "
+                 "`attention: math` and `fused_softmax`, which compute all scores and then mask. "
+                 "It is shorthand for packed `lengths` with one length",
+       .default_value = "attention covers the whole sequence, as one document or without a mask "
+                        "for documents"},
       {.key = "lengths",
        .type = OwnNotation<&Given::lengths>(),
        .of_task = true,
@@ -523,8 +528,8 @@ std::vector<TrainingSetting> Rows() {
            "recomputation; `autograd` is for kernels of autograd. Compiled blocks have no such "
            "time",
        .default_value =
-           "the profile's `host.dispatch` of the framework, else the value for the framework in "
-           "the profile's `frameworks`"},
+           "the framework's value under `host.dispatch` of the profile, else its value in the "
+           "file that `frameworks` of the profile names"},
   };
 }
 

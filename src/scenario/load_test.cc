@@ -479,8 +479,8 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
     return LoadString(std::string(kShipped), {override}).error().at(0).hint;
   };
   EXPECT_EQ(hint("cluster.topology=h100"),
-            "did you mean 'dgx-h100', or 'grand-teton-h100', or 'grand-teton-h100-80gb', or "
-            "'h100-8x100g'?");
+            "h100 is a GPU: write --gpus '8 x h100-sxm', or --cluster dgx-h100; in a scenario, "
+            "cluster: {gpu: h100-sxm, gpus: 8}");
   EXPECT_EQ(hint("model=gpt2.yaml"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("model=models/mixtral-7b.yaml"), "did you mean 'models/mixtral-8x7b.yaml'?");
   // Another size is not meant, however little differs.
