@@ -160,7 +160,7 @@ training: {sequence_length: 8, micro_batch_size: 1, gradient_accumulation: 1, pr
 data_parallel: {zero_stage: 0, framework: reference}
 """)
         done = run("execute", str(scenario), "--backend", "host", "--steps", "1",
-                   before=f"ulimit -v {self.room_to_start(HARDWARE) + 300_000}")
+                   before=f"ulimit -v {self.room_to_start(HARDWARE) + 350_000}")
         self.expect_sentence(done)
         scenario.write_text(scenario.read_text().replace("devices: 64", "devices: 4096"))
         done = run("execute", str(scenario), "--backend", "host")
