@@ -108,6 +108,7 @@ TEST_F(PlanPageTest, TheFrontIsOfPlansThatMayBeTheBest) {
   result_.pareto.clear();
   AddPlan(2, stepcast::Milliseconds(90), GiB(9), 55);
   result_.outcomes[2].fits = false;
+  result_.outcomes[2].over = GiB(1);
   const std::string page = PlanPage(report_, {}, [](std::int64_t plan) {
     return plan == 2 ? std::string("does not fit") : NameOf(plan);
   });
