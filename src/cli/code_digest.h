@@ -2,7 +2,7 @@
 
 namespace stepcast::cli {
 
-// A digest of the forecasting code, equal in all programs of one build.
+// Returns a digest of the forecasting code. All programs of one build have the same digest.
 const char* CodeDigest();
 
 }  // namespace stepcast::cli

@@ -10,8 +10,8 @@
 #include "src/cli/command_page.h"
 #include "src/cli/outcome.h"
 
-// Commands and their help pages. CLI11 parses the command line. It takes six seconds to include, so
-// only command.cc does.
+// Commands and their help pages. CLI11 parses the command line. Only command.cc includes CLI11,
+// because its header takes six seconds to compile.
 namespace stepcast::cli {
 
 struct Command {
@@ -20,7 +20,8 @@ struct Command {
   std::function<Outcome()> run;  // empty: the command only groups others
 };
 
-// A command with options of its own. `describe` adds them to the question.
+// Makes a command with options of its own. `describe` adds the options to the command's question,
+// and `run` runs the command with their values.
 template <typename Options, typename Describe, typename Run>
 Command MakeCommand(std::string name, const Describe& describe, const Run& run) {
   const auto options = std::make_shared<Options>();
@@ -29,7 +30,8 @@ Command MakeCommand(std::string name, const Describe& describe, const Run& run) 
   return command;
 }
 
-// The types of output files. Input files have other types.
+// The value types (OptionPage::type) of options for output files and folders. Options for input
+// files have other value types.
 inline constexpr const char* kFile = "FILE";
 inline constexpr const char* kFolder = "FOLDER";
 
@@ -40,19 +42,22 @@ class Program {
   explicit Program(std::function<std::string()> version);
   ~Program();
 
-  // Adds a command after the one whose name it continues. If that one has arguments, the overview
-  // leaves the command out.
+  // Adds a command below the command whose name begins the new command's name: "calibrate import"
+  // below "calibrate". If the upper command takes arguments, the overview omits the new command.
   void Add(Command command);
 
   struct Parsed {
     const Command* command = nullptr;  // the requested command; null if none is to be run
-    // If no command is to be run: help, the version, or mistakes in the words.
+    // The outcome if no command is to be run: a help page, the version, or the mistakes in the
+    // words.
     Outcome outcome{};
   };
-  // Sets the variables of the command's question.
+  // Parses the words of a command line, without the program's name. Sets the variables of the
+  // requested command's question.
   Parsed Parse(std::vector<std::string> words);
 
-  // All help pages: the program's first, and each command before its subcommands.
+  // Returns all help pages. The program's page comes first, and each command precedes its
+  // subcommands.
   std::vector<CommandPage> Pages() const;
 
  private:

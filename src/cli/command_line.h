@@ -8,7 +8,7 @@
 
 namespace stepcast::cli {
 
-// Runs a command line. The outcome is that of a command, a help page, or mistakes in the words.
+// Runs a command line. Returns the command's outcome, a help page, or the mistakes in the words.
 Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess& hardware);
 
 }  // namespace stepcast::cli

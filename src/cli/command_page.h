@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-// Help pages as values, and what is made from them: manual pages, and shell completion. The shell
-// script calls the program, so that completions match its version.
+// Help pages as values, and the manual pages and shell completions made from them. The shell's
+// completion script calls the program, so that completions match the program's version.
 namespace stepcast::cli {
 
 struct OptionPage {
@@ -27,15 +27,15 @@ struct CommandPage {
   std::vector<OptionPage> options{};
 };
 
-// The first sentence of a text on one line, without its full stop or colon.
+// Returns the first sentence of a text on one line, without the full stop or colon at its end.
 inline std::string FirstSentence(std::string_view text) {
   std::string line(text.substr(0, text.find_first_of(".:")));
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;
 }
 
-// A command's help page as a page for man(1), section 1, in the macros of man(7). `pages`: those of
-// all commands, the program's first.
+// Returns a command's help page as a manual page for man(1): section 1, in the macros of man(7).
+// `pages` are the help pages of all commands, the program's first.
 std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& pages,
                        const std::string& version);
 
@@ -49,11 +49,12 @@ const std::vector<std::string>& CompletionShells();
 // A shell's completion script.
 std::string CompletionScript(const std::string& shell);
 
-// Completions of the last of `words`, which follow the program's name. Each line has a word and,
-// after a tab, its meaning. A line with only kFilesToo adds file names.
+// A line of Completions that consists of this text asks the shell to add file names.
 inline constexpr const char* kFilesToo = ":files";
-// `names`: completions of values by type, in addition to files: the shipped models for "MODEL". A
-// name that ends in an equals sign is only the start of a value, "training.precision=".
+// Returns the completions of the last of `words`, the words after the program's name. Each line has
+// a word and, after a tab, the word's meaning. `names` has completions of values by option type, in
+// addition to files: the shipped models for "MODEL". A name that ends in an equals sign is only the
+// start of a value: "training.precision=".
 std::string Completions(const std::vector<CommandPage>& pages,
                         const std::map<std::string, std::vector<std::string>>& names,
                         const std::vector<std::string>& words);

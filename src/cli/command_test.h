@@ -19,7 +19,7 @@ struct ShellResult {
 // Runs a command line with /bin/sh in the working directory, with empty stdin.
 ShellResult Shell(const std::string& command);
 
-// Runs the binary like a user, with a folder for each test's files.
+// Runs the binary as a user does. Each test has its own folder for files.
 class CommandTest : public testing::Test {
  protected:
   void SetUp() override;
@@ -31,7 +31,8 @@ class CommandTest : public testing::Test {
   // Names of the folder's files, sorted.
   std::vector<std::string> Files() const;
   static std::string Read(const std::string& path);
-  // A text without line breaks, whose positions depend on the length of the folder's name.
+  // Returns the text with each run of spaces and line breaks replaced by one space. The positions
+  // of line breaks depend on the length of the folder's name.
   static std::string OneLine(const std::string& text);
 
   static constexpr const char* kBinary = "src/cli/stepcast";

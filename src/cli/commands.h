@@ -23,7 +23,7 @@ Command RunTimeCommand();
 Command GalleryCommand();
 Command SweepCommand(const RunWork& run_work);
 Command PlanCommand(const RunWork& run_work);
-// `arguments`: the whole command line, which the profile names as its origin.
+// `arguments` is the whole command line. The profile names it as its origin.
 Command CalibrateCommand(const HardwareAccess& hardware, const std::vector<std::string>& arguments);
 Command CalibrateImportCommand();
 Command CalibrateRunsCommand();
@@ -41,11 +41,11 @@ Command TopologyImportCommand();
 Command SchemaCommand();
 Command ServeCommand();
 Command CompletionCommand();
-// `pages`: the help pages of all commands, the program's first.
+// `pages` returns the help pages of all commands, the program's first.
 Command ManualCommand(std::function<std::vector<CommandPage>()> pages);
 
-// Completions of values by option type (command_page.h): keys followed by an equals sign, and the
-// shipped models and topologies.
+// Returns the completions of values by option type (see Completions in command_page.h): keys
+// followed by an equals sign, and the shipped models and topologies.
 std::map<std::string, std::vector<std::string>> NamesByType();
 
 }  // namespace stepcast::cli

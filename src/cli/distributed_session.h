@@ -21,16 +21,18 @@
 // The common part of commands that run on several ranks.
 namespace stepcast::cli {
 
-// For Watch::End: prints the sentence and removes unfinished files.
+// The function that a watch calls before it ends the process (Watch::End). Removes unfinished
+// files. If `sentence` is not empty, prints it, and then how many results are kept (SayWhatIsKept).
 void SayAtTheEnd(int status, const std::string& sentence);
 
-// Prints a sentence on stderr at once, outside of any outcome.
+// Prints a sentence on stderr immediately, instead of adding it to an outcome.
 void Say(const std::string& sentence);
 
 // Parses the value of --timeout. Errors: command.bad-quantity.
 Result<std::chrono::milliseconds> ReadTimeout(const std::string& text);
 
-// One rank of several processes. A failure between ranks ends the process (runtime/watch.h).
+// One rank of a job in which each rank is a process. A communication failure between ranks ends the
+// process (runtime/watch.h).
 class DistributedSession {
  public:
   explicit DistributedSession(std::unique_ptr<runtime::Job> job) : job_(std::move(job)) {}
@@ -41,21 +43,24 @@ class DistributedSession {
   runtime::Watch& watch() { return *watch_; }
   int rank() const { return job_->place().rank; }
 
-  // Programs of rank classes and the class of each rank, for naming operations.
+  // Sets the programs of the rank classes, and the index of each rank's program. The watch uses
+  // them to name operations.
   void SetPrograms(std::vector<program::Program> programs,
                    const std::vector<std::size_t>& program_of_rank);
   const std::vector<program::Program>& programs() const { return programs_; }
 
-  // The failure of the lowest rank that cannot take part, at all ranks; only rank 0 has its text.
-  // Nothing if all ranks can take part.
+  // Call on all ranks. `own` is this rank's failure; none if the rank can take part. Returns the
+  // failure of the lowest rank that cannot take part, on all ranks; only rank 0 has the failure's
+  // text. Returns none if all ranks can take part.
   std::optional<Outcome> Agree(const std::optional<Outcome>& own);
 
-  // Compares `own` between ranks. At rank 0, returns the lowest rank that differs, as "rank 3 on
-  // 'host'"; at other ranks, or if none differs, an empty string.
+  // Compares `own` between ranks. On rank 0, returns the lowest rank whose text differs from rank
+  // 0's, as "rank 3 on 'host'". On other ranks, or if no text differs, returns an empty string.
   std::string FirstThatDiffers(const std::string& own);
 
-  // All ranks end with rank 0's status, once it has printed everything. Signals are ignored from
-  // here on: launchers terminate the other ranks when one ends with a nonzero status.
+  // Call on all ranks. Returns rank 0's status on all ranks, after rank 0 has printed everything.
+  // From then on, signals are ignored, because launchers terminate the other ranks when one rank
+  // ends with a nonzero status.
   ExitStatus End(ExitStatus status);
 
  private:
@@ -72,11 +77,12 @@ class DistributedSession {
 Outcome RunInSession(const messaging::Launch& launch, const runtime::WatchOptions& options,
                      const std::function<Outcome(DistributedSession&)>& work);
 
-// Runs `work` for each job on a thread of its own. A thread that cannot be made ends the process.
+// Runs `work` for each job on a separate thread. If a thread cannot be started, the process ends.
 void RunJobs(const std::vector<std::unique_ptr<runtime::Job>>& jobs, runtime::Watch& watch,
              const std::function<void(runtime::Job&)>& work);
 
-// The answer of `work` on a rank. If it fails, the process ends and names the rank.
+// Returns the result of `work` on a rank. If `work` fails, the process ends with a message that
+// names the rank.
 template <typename T>
 T OrFail(runtime::Watch& watch, int rank, const std::function<runtime::Attempt<T>()>& work) {
   runtime::Failure failure;

@@ -25,22 +25,23 @@ std::string Named(const ScenarioFiles& files);
 foreign::ImportRequest ImportRequestOf(const ScenarioFiles& files,
                                        const std::vector<std::string>& set);
 
-// Runs a command for one scenario on `files`. `scenario` becomes the path that the command loads,
-// and `set` its overrides. Files of other programs are converted to a scenario in memory. Its
-// mistakes are reported at the original files, and omitted settings come before the command's own
-// messages.
+// Runs a command on the scenario that `files` describe. Sets `scenario` to the path that the
+// command loads, and `set` to the overrides. Files of other programs are converted to a scenario in
+// memory. Mistakes in that scenario are reported at the original files. The list of omitted
+// settings precedes the command's own messages.
 Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std::string>& set,
               const std::function<Outcome()>& command);
 
-// The command for `files` with these overrides, as the user would type it.
+// Returns the command line that runs `command` on `files` with these overrides, as a user would
+// type it.
 report::CommandWords CommandOn(const char* command, const ScenarioFiles& files,
                                const std::vector<std::string>& set);
 
-// How to name a scenario that a command loads: its path or, if it was made from other files, the
-// title.
+// Returns the name of a loaded scenario for output: its path or, if it was made from other
+// programs' files, its title.
 std::string TitleOf(const std::string& scenario);
 
-// "note: ..." lines and the omitted settings, for stderr.
+// Returns the notes of an import as "note: ..." lines, and the omitted settings, for stderr.
 std::string ImportMessages(const foreign::Imported& imported);
 
 }  // namespace stepcast::cli

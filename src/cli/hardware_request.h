@@ -10,7 +10,7 @@
 namespace stepcast::cli {
 
 // Options of commands that run on hardware. These structs do not depend on the implementation, so a
-// program that hands the commands over can parse them too.
+// program that hands the commands over to another program can also parse the options.
 
 // Options common to `execute` and `validate`.
 struct HardwareOptions {
@@ -70,7 +70,7 @@ struct HardwareAccess {
   std::function<Outcome(const CalibrateOptions&)> calibrate{};
   // For sweeps and searches.
   RunWork run_work;
-  // The backends for --version: "host, cuda, MPI".
+  // Returns the backends that --version prints: "host, cuda, MPI".
   std::function<std::string()> backends{};
 };
 

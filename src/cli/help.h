@@ -7,8 +7,8 @@ namespace stepcast::cli {
 // help.txt: the texts of all help pages.
 std::string_view HelpText();
 
-// The scripts for completion. They call `stepcast complete WORD...`, and offer the words that begin
-// with the last word.
+// The completion scripts of the shells. Each script calls `stepcast complete WORD...`, and offers
+// the results that begin with the last word.
 std::string_view BashCompletion();
 std::string_view FishCompletion();
 std::string_view ZshCompletion();

@@ -13,37 +13,38 @@
 // Settings that several commands share.
 namespace stepcast::cli {
 
-// --output, for a command that otherwise writes to stdout.
+// Adds --output, for a command that otherwise writes to stdout.
 void AddOutput(Question& question, std::string& file);
 
-// The scenario and --set.
+// Adds the scenario and --set.
 void AddScenario(Question& question, std::string& scenario, std::vector<std::string>& set);
-// The same for a command that also takes other programs' configurations and prints tables, with the
-// options for their missing values.
+// Adds SCENARIO, which may also be configurations of other programs, --set, and the options for
+// values that such configurations lack. For commands that print tables.
 void AddScenarioFiles(Question& question, ScenarioFiles& files, std::vector<std::string>& set);
-// Only those additional options.
+// Adds only the options for values that configurations of other programs lack.
 void AddImport(Question& question, ScenarioFiles& files);
-// --report, which also writes an HTML page.
+// Adds --report, which writes an HTML page in addition to the output.
 void AddReport(Question& question, std::string& report);
-// --trace-dir, which also writes a folder of traces, one for each rank with a timeline.
+// Adds --trace-dir, which also writes a folder with one trace for each rank that has a timeline.
 void AddTraceFolder(Question& question, std::string& folder);
-// --network, the fidelity of collectives.
+// Adds --network, the fidelity of collectives.
 void AddNetwork(Question& question, std::string& network, const char* help);
-// --columns, for a command that prints tables.
+// Adds --columns, for a command that prints tables.
 void AddColumns(Question& question);
-// Whether it is given: one value for the process.
+// Returns whether --columns is given. The process has one such value.
 bool& AllColumns();
-// --json and --csv, which exclude each other.
+// Adds --json and --csv, which exclude each other.
 void AddJsonAndCsv(Question& question, bool& json, bool& csv);
-// --fit-probability, for a command that reports whether one plan fits.
+// Adds --fit-probability, for a command that reports whether one plan fits.
 void AddFitProbability(Question& question, std::optional<double>& probability);
-// --emit and --force.
+// Adds --emit and --force.
 void AddEmit(Question& question, std::string& folder, bool& force);
 
 // "all_reduce, all_gather, ..."
 std::string CollectiveNames();
 
-// Parse words about collectives; `option` is the word's option ("--op"). They append mistakes:
+// These functions parse a collective's name and a size. `option` is the option to which the word
+// belongs ("--op"). A mistake is appended to `diagnostics`, and the result is none. Errors:
 // command.unknown-collective, command.bad-quantity.
 std::optional<CollectiveKind> ReadCollective(const std::string& option, const std::string& word,
                                              Diagnostics& diagnostics);

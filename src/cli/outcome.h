@@ -30,30 +30,32 @@ struct Outcome {
   ExitStatus status = kDone;
   std::string output;    // stdout
   std::string messages;  // stderr
-  // Called when everything is printed; returns the exit status. It lets several processes end
-  // together. Null: nothing to do.
+  // Called with the outcome's status when everything is printed. Returns the exit status of the
+  // process. It lets several processes end together. Null: nothing to do.
   std::function<ExitStatus(ExitStatus)> end{};
   // The mistakes in `messages`, with kWrongInput.
   Diagnostics diagnostics{};
 };
 
 Outcome WrongInput(const Diagnostics& diagnostics);
-// A single mistake at a place without lines: a file, or an option.
+// Returns the outcome for a single mistake. `place` is a file or an option, without line numbers.
 Outcome WrongInput(const char* code, std::string place, std::string message, std::string hint);
 
-// A failure with this sentence, without a full stop.
+// Returns a failure with the sentence `reason`, which has no full stop.
 Outcome Failed(const std::string& reason);
 
-// Converts mistakes or a failure.
+// Returns the outcome for mistakes or for a failure.
 Outcome OutcomeOf(const study::Failure& failure);
 
-// Whether all of it was written; otherwise see errno.
+// Writes `text` to the descriptor. Returns whether all of the text was written; otherwise, errno
+// states the error.
 bool WriteAll(int descriptor, std::string_view text);
 
 // The message about stored results when a signal ends a run.
 
-// While an object lives, SayWhatIsKept reports that the file `store` has `kept` of `what` ("of 400
-// combinations", "bounds and forecasts"). At most one at a time.
+// While a KeptNote exists, SayWhatIsKept reports that the file `store` keeps `kept` results. `what`
+// follows the number: "of 400 combinations", "bounds and forecasts". `kept` must outlive the
+// object. Only one KeptNote may exist at once.
 class KeptNote {
  public:
   KeptNote(const std::atomic<std::int64_t>& kept, const std::string& what,
@@ -63,11 +65,11 @@ class KeptNote {
   KeptNote& operator=(const KeptNote&) = delete;
 };
 
-// Prints a line on stderr: "120 of 400 are kept in 'F': the same command goes on from there".
-// Prints nothing if nothing is kept. Safe in a signal handler.
+// Prints a line on stderr: "120 of 400 combinations are kept in 'F': the same command goes on from
+// there". Prints nothing if no KeptNote exists. Safe in a signal handler.
 void SayWhatIsKept();
 
-// The scenario's warnings as lines for stderr.
+// Returns the scenario's warnings as lines for stderr.
 inline std::string Warnings(const scenario::Scenario& scenario) {
   std::string lines;
   for (const std::string& warning : scenario.warnings) lines += "warning: " + warning + "\n";
@@ -79,10 +81,11 @@ inline std::string Warnings(const scenario::Scenario& scenario) {
 struct WorkCommand {
   std::string scenario;  // name of the command's input in messages
   int threads = 0;       // per rank; 0: one per usable core
-  // Called first, on every rank: reads the input. An outcome ends the command; rank 0 prints it.
+  // Reads the input. Called first, on every rank. If it returns an outcome, the command ends and
+  // rank 0 prints the outcome.
   std::function<std::optional<Outcome>()> prepare;
-  // Called next if there are several ranks, on every rank. Returns text that must be equal on all
-  // ranks for them to do the same work (study/run_facts.h).
+  // Called next, on every rank, if there are several ranks. Returns a text that must be equal on
+  // all ranks. Equal texts ensure that all ranks do the same work (study/run_facts.h).
   std::function<std::string()> fingerprint;
   // Processes one item.
   planner::Work work;
@@ -90,10 +93,10 @@ struct WorkCommand {
   std::function<Outcome(planner::WorkerPool& pool)> run;
 };
 
-// How a program runs such a command: on its own threads, or on those of several processes.
+// Runs a WorkCommand: on the program's own threads, or on the threads of several processes.
 using RunWork = std::function<Outcome(const WorkCommand& command)>;
 
-// Runs it on the threads of this process.
+// Runs a WorkCommand on the threads of this process.
 Outcome RunOnThreads(const WorkCommand& command);
 
 }  // namespace stepcast::cli

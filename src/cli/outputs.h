@@ -16,16 +16,18 @@
 
 namespace stepcast::cli {
 
-// An optional output file: a page, a trace, a document. It appears when it is complete, and never
-// replaces an input file.
+// An optional output file: a page, a trace or a document. The file appears when it is complete, and
+// never replaces an input file.
 class OptionalOutput {
  public:
-  // Call this before the work, so that a missing folder is reported at once. An outcome is a
-  // failure.
+  // Call this before the work, so that a missing folder is reported at once. An empty path requests
+  // no file. Returns an outcome only on failure.
   std::optional<Outcome> Create(const std::string& path);
-  // Calls `text` only if a file is requested.
+  // Writes the result of `text` to the file. Calls `text` only if a file is requested. Returns an
+  // outcome only on failure.
   std::optional<Outcome> Write(const std::function<std::string()>& text);
-  // Lets `put` write piece by piece if a file is requested. Its error is a sentence.
+  // Calls `put`, which writes the file piece by piece, only if a file is requested. The error of
+  // `put` is a sentence. Returns an outcome only on failure.
   std::optional<Outcome> WriteBy(
       const std::function<tl::expected<void, std::string>(report::OutputFile&)>& put);
 
@@ -34,20 +36,21 @@ class OptionalOutput {
   std::optional<report::OutputFile> file_;
 };
 
-// Why a requested file cannot be created. A mistyped name, or a missing folder, is wrong input with
-// a hint; anything else is `failure`.
+// Returns the outcome for a requested file that cannot be created. If the path is a folder, or if
+// its folder is missing, the outcome is wrong input with a hint; otherwise it is the failure with
+// the sentence `failure`.
 Outcome CannotCreate(const std::string& path, const std::string& failure);
 
-// An outcome if the folder in which `path` is to be created does not exist.
+// Returns an outcome if the folder in which `path` is to be created does not exist.
 std::optional<Outcome> NoFolderFor(const std::string& path);
 
 // Writes `text` to `file`, completely or not at all, or to stdout if `file` is empty.
 Outcome PutText(const std::string& file, std::string text);
 
-// The optional output file of --trace. It appears when it is complete.
+// The optional output file of --trace. The file appears when it is complete.
 class TraceFile {
  public:
-  // Call this before the work. An outcome is a failure.
+  // Call this before the work. Returns an outcome only on failure.
   std::optional<Outcome> Create(const std::string& path) { return file_.Create(path); }
   std::optional<Outcome> Write(std::span<const report::TraceProcess> processes,
                                const report::TraceSubject& subject);
@@ -62,23 +65,26 @@ class TraceFile {
 // An optional folder with output files.
 class OutputFolder {
  public:
-  // Call this before the work: makes the folder if it is missing. An outcome is a failure.
+  // Makes the folder if it is missing. Call this before the work. Returns an outcome only on
+  // failure.
   std::optional<Outcome> Create(const std::string& path);
   bool asked() const { return !path_.empty(); }
-  // The path of a file in it.
+  // Returns the path of the file `name` in the folder.
   std::string File(const std::string& name) const { return path_ + "/" + name; }
 
  private:
   std::string path_;  // empty: none is requested
 };
 
-// The optional folder of --trace-dir, with a trace per rank, "rank-0.json" and so on, for Holistic
-// Trace Analysis. Each file appears when it is complete.
+// The optional folder of --trace-dir. It has one trace for each rank, "rank-0.json" and so on, for
+// Holistic Trace Analysis. Each file appears when it is complete.
 class TraceFolder {
  public:
-  // Call this before the work: makes the folder if it is missing. An outcome is a failure.
+  // Makes the folder if it is missing. Call this before the work. Returns an outcome only on
+  // failure.
   std::optional<Outcome> Create(const std::string& path) { return folder_.Create(path); }
-  // Writes one file per process; a process is a rank and its id the rank's number.
+  // Writes one file for each of `processes`. Each process is a rank, and its id is the rank's
+  // number.
   std::optional<Outcome> Write(const std::vector<report::TraceProcess>& processes,
                                const std::string& scenario, int ranks);
 
@@ -86,9 +92,9 @@ class TraceFolder {
   OutputFolder folder_;
 };
 
-// Sets the exit status by whether the plan fits. kAnswerIsNo: it does not fit. kMayNotFit: the
-// probability is below `least` (--fit-probability). Otherwise kDone, with a warning if it may not
-// fit and `least` is not given.
+// Sets the status of `outcome`. kAnswerIsNo: the plan does not fit. kMayNotFit: the probability
+// that the plan fits is below `least` (--fit-probability). Otherwise the status is kDone, with a
+// warning if the plan may not fit and `least` is not given.
 void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optional<double> least,
                Outcome& outcome);
 
@@ -98,23 +104,25 @@ struct EmitOptions {
   bool force = false;  // replaces the plan in the folder
 };
 
-// Call this before the work, so that an impossible folder is reported at once. An outcome is a
-// failure.
+// Call this before the work, so that a folder that cannot be used is reported at once. Returns an
+// outcome only on failure.
 std::optional<Outcome> CheckEmit(const EmitOptions& options);
 
-// Writes the plan of the scenario, loaded from the file `source`, if requested. An outcome is a
-// failure; otherwise a message about the written files is appended to `messages`.
+// Writes the plan of `scenario`, if requested. `source` is the file from which the scenario was
+// loaded. Returns an outcome only on failure. Otherwise, a message about the written files is
+// appended to `messages`.
 std::optional<Outcome> EmitPlan(const scenario::Scenario& scenario, const std::string& source,
                                 const EmitOptions& options, std::string& messages);
 
 // Output on a terminal.
 
-// The terminal's width, else $COLUMNS, else 80.
+// Returns the terminal's width in columns. If it is not known, returns $COLUMNS or, without this
+// variable, 80.
 int StdoutWidth();
 
-// How to draw on stdout; nothing if it is not a terminal, unless `forced`. The width is
-// StdoutWidth. Colors are used only on a terminal that has them, and not if $NO_COLOR is set
-// (no-color.org).
+// Returns how to draw on stdout; none if stdout is not a terminal. `forced` overrides whether to
+// draw. The width is StdoutWidth. Colors are used only on a terminal that has colors, and not if
+// $NO_COLOR is set (no-color.org).
 std::optional<report::TerminalStyle> StdoutStyle(std::optional<bool> forced);
 
 }  // namespace stepcast::cli

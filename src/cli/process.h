@@ -12,10 +12,10 @@ namespace stepcast::cli {
 // The process: signals, file descriptors, memory, exit status.
 
 struct ProcessParts {
-  // Called with the words of the command line.
+  // Returns the commands that need hardware. `arguments` are the words of the command line.
   std::function<HardwareAccess(const std::vector<std::string>& arguments)> hardware;
-  // Whether other code, such as a watch over ranks, ends the process for this signal. Called in a
-  // signal handler. Null: none.
+  // Returns whether other code, such as a watch over ranks, ends the process for this signal.
+  // Called in a signal handler. Null: there is no such code.
   bool (*take_signal)(int signal) = nullptr;
 };
 
@@ -24,8 +24,8 @@ int RunProcess(int count, char** words, const ProcessParts& parts);
 
 // Ctrl-C in a command that can end early with an answer.
 
-// While an object lives, the first SIGINT requests a stop instead of ending the process. At most
-// one at a time.
+// While an object exists, the first SIGINT requests a stop through `flag` instead of ending the
+// process. Only one object may exist at once.
 class StopAtInterrupt {
  public:
   explicit StopAtInterrupt(StopFlag& flag);
@@ -34,12 +34,12 @@ class StopAtInterrupt {
   StopAtInterrupt& operator=(const StopAtInterrupt&) = delete;
 };
 
-// For signal handlers: whether the signal was handled as a request to stop.
+// For signal handlers. Returns whether the signal was handled as a request to stop.
 bool TakeInterrupt(int signal);
 
-// For the program stepcast: each command is handed over to stepcast-hardware, the program in the
-// same folder, with the same arguments. Sweeps and searches are handed over only if mpirun or srun
-// started several ranks. Errors: command.no-hardware.
+// For the program stepcast. Each returned function runs its command in stepcast-hardware, the
+// program in the same folder, with the same arguments. Sweeps and searches are handed over only if
+// mpirun or srun started several ranks. Errors: command.no-hardware.
 HardwareAccess HandedOver(std::vector<std::string> arguments);
 
 }  // namespace stepcast::cli

@@ -13,15 +13,17 @@
 
 namespace stepcast::cli {
 
-// "59 s", "12 min", "3 h 20 min".
+// Formats a time: "59 s", "12 min", "3 h 20 min".
 std::string TimeLeft(double seconds);
 
-// "1,234 of 20,000 combinations, 830/s, 23 s left". `known` of the done ones took no time. Without
-// any other there is no rate.
+// Returns a text such as "1,234 of 20,000 combinations, 830/s, 23 s left". `known` of the `done`
+// combinations took no time and do not count toward the rate. If all of them took no time, the text
+// has no rate.
 std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,
                          std::chrono::duration<double> passed);
 
-// A progress line on stderr that is overwritten until the work is done. One thread at a time.
+// A progress line on stderr that is overwritten until the work is done. Only one thread at a time
+// may use it.
 class ProgressLine {
  public:
   // Whether stderr is a terminal.
@@ -36,9 +38,9 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-// Prints what a command is doing to `to`, after `patience` and again when the time has doubled:
-// after 2, 4, 8 seconds. It prints whole lines, for logs and terminals. With $STEPCAST_PROGRESS=0
-// it prints nothing, so that transcripts do not depend on the machine's speed.
+// Prints to `to` what a command is doing: after `patience`, and again whenever the time has
+// doubled, by default after 2, 4, 8 seconds. It prints whole lines, for logs and terminals. With
+// $STEPCAST_PROGRESS=0 it prints nothing, so that transcripts do not depend on the machine's speed.
 class WorkNotice {
  public:
   // `work`: "simulating a step of scenario.yaml".
@@ -62,19 +64,21 @@ class WorkNotice {
 
 // Progress of `plan`.
 
-// "12,345 of 60,000 families of plans bounded, 3 s left", then "35 plans simulated, 1,204 may still
-// be better, 40 s left". `passed`: time since the present phase began, in which `looked_at` plans
-// were examined. `most`: time limit of the search.
+// Returns a text such as "12,345 of 60,000 families of plans bounded, 3 s left" in the first phase,
+// and "35 plans simulated, 1,204 may still be better, 40 s left" in the second. `passed` is the
+// time since the present phase began; `looked_at` plans were examined in that time. `most` is the
+// time limit of the search in seconds.
 std::string SearchProgressText(const planner::SearchProgress& progress, std::int64_t looked_at,
                                std::chrono::duration<double> passed,
                                std::optional<double> most = std::nullopt);
 
-// Shows progress on stderr: on a terminal a line that is overwritten, otherwise whole lines after
-// 2, 4, 8 seconds and so on, unless $STEPCAST_PROGRESS is 0. After a minute, a search without a
-// limit says how to end it with an answer. One thread at a time.
+// Shows progress on stderr. On a terminal, it overwrites a line. Otherwise, it prints whole lines
+// after 2, 4, 8 seconds and so on, unless $STEPCAST_PROGRESS is 0. After a minute, a search without
+// a limit prints how to end the search with an answer. Only one thread at a time may use it.
 class SearchProgressLine {
  public:
-  // `within`: time limit of the search in seconds; none: until its proof is complete.
+  // `within` is the time limit of the search in seconds. None: the search runs until its proof is
+  // complete.
   explicit SearchProgressLine(std::optional<double> within);
   SearchProgressLine(const SearchProgressLine&) = delete;
   SearchProgressLine& operator=(const SearchProgressLine&) = delete;
@@ -95,7 +99,7 @@ class SearchProgressLine {
   bool said_how_to_end_ = false;
 };
 
-// Wall-clock time since construction, only for the `run` key of the JSON documents.
+// Measures the wall-clock time since construction, only for the `run` key of the JSON documents.
 class Stopwatch {
  public:
   double Seconds() const {

@@ -16,7 +16,7 @@ struct RankYield {
   std::string weights;    // validate::ReadWeights, if weights are to be checked
 };
 
-// The expected shape of a rank's results, known to rank 0.
+// The sizes of a rank's results, which rank 0 knows in advance.
 struct ExpectedYield {
   int rank = 0;
   int ranks = 1;
@@ -27,8 +27,9 @@ struct ExpectedYield {
 std::string ToBytes(const runtime::Place& place, const runtime::Measurement& measurement,
                     std::string_view weights);
 
-// Checks everything before it is used for indices, and makes text printable. Fails, naming the
-// rank, if the bytes are not a measurement of a rank with that program.
+// Reads the results of a rank. Checks all numbers before they are used as indices, and makes text
+// printable. If the bytes are not a measurement of a rank with that program, fails with a message
+// that names the rank.
 runtime::Attempt<RankYield> ToYield(std::string_view bytes, const ExpectedYield& expected);
 
 }  // namespace stepcast::cli

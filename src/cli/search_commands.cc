@@ -46,8 +46,9 @@ namespace {
 // The optional store of --store, and messages about it.
 class KeptResults {
  public:
-  // `facts`: the inputs of the stored results, requested only if there is a store. `what` it keeps:
-  // "of 400 combinations", "bounds and forecasts". An outcome is a failure.
+  // `facts` returns the inputs of the stored results. It is called only if there is a store. `what`
+  // describes the kept results: "of 400 combinations", "bounds and forecasts". Returns an outcome
+  // only on failure.
   std::optional<Outcome> Open(const std::string& path,
                               const std::function<std::vector<planner::StoreFact>()>& facts,
                               const std::string& what) {

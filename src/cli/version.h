@@ -4,10 +4,10 @@
 
 namespace stepcast::cli {
 
-// This release; tools/release also reads it here.
+// The version of this release. tools/release also reads it from this file.
 inline constexpr const char* kVersion = "0.1.0";
 
-// Version, commit and backends, one per line.
+// Returns the version, the commit and the backends, one per line.
 std::string VersionText(const std::string& backends);
 
 }  // namespace stepcast::cli

@@ -10,33 +10,36 @@
 // Hints for mistakes in the words of a command line. Each hint contains words that can be pasted.
 namespace stepcast::cli {
 
-// For an option that the command does not have. `value`: the value that was given; empty: none.
+// Returns the hint for an option that the command does not have. `value` is the value that was
+// given; empty: none.
 std::string UnknownOptionHint(std::string_view option, std::string_view value,
                               const CommandPage& command, const std::vector<CommandPage>& pages);
 
-// For a word that names no command. `group`: the page of the command before it, or the program's.
+// Returns the hint for a word that names no command. `group` is the page of the command before the
+// word, or the program's page.
 std::string UnknownCommandHint(std::string_view word, const CommandPage& group,
                                const std::vector<CommandPage>& pages);
 
-// For a missing argument or option. `words`: the words that were given, without the program's name.
+// Returns the hint for a missing argument or option. `words` are the words that were given, without
+// the program's name.
 std::string MissingHint(const OptionPage& missing, const CommandPage& command,
                         const std::vector<std::string>& words);
 
-// For words that are neither options nor arguments: the command with each of them as the value of
-// an option, or else the command's usage. `words`: as in MissingHint.
+// Returns the hint for words that are neither options nor arguments: the command with each of these
+// words as the value of an option, or else the command's usage. `words` are as in MissingHint.
 std::string UnexpectedHint(const CommandPage& command, const std::vector<std::string>& words);
 
-// An option with a value from the command's examples, "--tokens 15T"; without one, with
-// `otherwise`.
+// Returns the option with a value from the command's examples, such as "--tokens 15T". If no
+// example has the option, the value is `otherwise`.
 std::string OptionExample(const std::string& option, const CommandPage& command,
                           const std::string& otherwise);
 
-// The whole number that a text means: 8192 for "8k", 4096 for "4,096" or "4096.0". k, m and g are
-// powers of 1024. Nothing for other texts.
+// Returns the whole number that a text means: 8192 for "8k", 4096 for "4,096" or "4096.0". The
+// units k, m and g are powers of 1024. Returns none for other texts.
 std::optional<std::string> WholeNumberMeant(std::string_view text);
 
-// The allowed word that a text means: the word itself, or the word with other capital letters, with
-// hyphens for underscores, in the singular or the plural. Empty: none.
+// Returns the allowed word that a text means. The text may differ from the word in capital letters,
+// in hyphens for underscores, and in singular or plural. Empty: there is no such word.
 std::string AllowedWord(std::string_view text, const std::vector<std::string>& allowed);
 
 }  // namespace stepcast::cli

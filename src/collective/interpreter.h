@@ -22,9 +22,10 @@ struct Interpretation {
   std::string fault;
 };
 
-// Executes the list. `contributions`: [rank][address], each rank's of the partition's size.
-// `lowest_first`: of the participants that can continue, the one with the lowest number runs first;
-// otherwise the one with the highest. No result may depend on this order.
+// Executes the list. `contributions` are indexed by rank and address; each rank's contribution has
+// the partition's size. If `lowest_first` is true, the participant with the lowest number runs
+// first, among the participants that can continue; otherwise, the participant with the highest
+// number. No result may depend on this order.
 Interpretation Interpret(const StepList& list,
                          const std::vector<std::vector<std::int64_t>>& contributions,
                          bool lowest_first);

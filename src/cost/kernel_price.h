@@ -110,7 +110,7 @@ struct KernelSetting {
   Version torch{};  // release whose libraries run
   // The power limit of the board under these kernels, in watts (kernel_time.h); 0: none.
   double limit_watts = 0;
-  // Whether the kernels are those of serving, whose attention also plans, and starts after
+  // Whether the kernels are serving's kernels. Their attention also plans, and starts after
   // forward_start. Training's attention starts after start_latency.
   bool serving = false;
   // Whether a kernel has a start latency. False for textbook programs, which omit launch costs.

@@ -208,7 +208,7 @@ class NcclPricer {
   // A group's tuner.
   struct Communicator {
     nccl::CommunicatorModel model;  // as NCCL sees it: determines the choice
-    // the same channels with the actual NVLink speed: determines the time
+    // The same channels with the actual NVLink speed. They determine the time.
     nccl::CommunicatorModel timing;
     nccl::PathType ring_type;  // the links that rings use inside the node
     int compute_channels = 1;
@@ -220,7 +220,8 @@ class NcclPricer {
   const Communicator& CommunicatorOf(const GroupShape& shape) {
     return CommunicatorOf(Machine(shape, own_));
   }
-  // `communicator`: as in Price(); its other GPUs relay between those of the group.
+  // `communicator` is as in Price(). Its GPUs outside the group relay between the GPUs of the
+  // group.
   const nccl::ExchangeModel& ExchangeOf(const Machine& machine,
                                         const GroupShape* communicator = nullptr);
   topology::CommunicationPath LinksOf(const Asked& asked, const GroupShape* communicator = nullptr);
@@ -255,8 +256,8 @@ class NcclPricer {
   // Makes `timed` at least the time on half of the nodes, a quarter, and so on.
   void NotFasterThanFewerNodes(const Asked& asked, Timed& timed);
   std::optional<CollectivePrice> PriceWith(const Asked& asked, bool use_curves, const Way& way);
-  // Returns the law's estimate on a group's links, which is no faster than the links allow. The
-  // path in `asked` is that of this cluster's links.
+  // Returns the law's estimate for a group's links. It is no faster than the links allow. The path
+  // in `asked` describes this cluster's links.
   std::optional<Estimate> OnLinks(const Asked& asked, const LinkSpeeds& speeds, const Way& way);
   // Returns the time, in microseconds, of the traffic that leaves a node over TCP connections and
   // through host memory; 0 with RDMA. `inter`: the time of this traffic on the raw links of `path`.

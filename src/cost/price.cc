@@ -48,7 +48,7 @@ class KernelMemo {
   std::size_t size() const { return entries_.size(); }
 
  private:
-  // All that a price depends on besides the device and the profile (kernel_price.h). It omits the
+  // All that a price depends on except the device and the profile (kernel_price.h). It omits the
   // name. Of the code that issues the kernel it only holds whether it is a product of a compiled
   // graph.
   struct Key {
@@ -119,7 +119,7 @@ std::uint32_t KernelMemo::Add(const Kernel& kernel, const Demand& demand) {
   return number;
 }
 
-// A GPU with a profile and a power limit: everything that kernel prices depend on besides the
+// A GPU with a profile and a power limit: everything that kernel prices depend on except the
 // kernel.
 struct PricedDevice {
   static bool IsTextbook(const scenario::Scenario& scenario) {

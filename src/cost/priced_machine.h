@@ -137,8 +137,8 @@ class SharedLinks {
  public:
   // A group with its siblings, and the algorithm and kind of a collective.
   using Use = std::tuple<const SiblingLinks*, std::string, CollectiveKind>;
-  // The seconds per byte for which a use keeps each link busy, in the order of resources from
-  // kNodeLinks on.
+  // For each link, the time for which a use keeps the link busy, in seconds per byte. Indexed by
+  // resource, from kNodeLinks on.
   using Busy = std::array<double, kSharedLinks>;
 
   // Returns the loads of each use of a program. Fails like SiblingLinks::Of.

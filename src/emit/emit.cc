@@ -137,7 +137,7 @@ const char* DeepSpeedOptimizer(const plan::Training& training,
              : "deepspeed.ops.adam.FusedAdam";
 }
 
-// How ranks divide the model, besides data parallelism; empty if they do not.
+// How ranks divide the model, without data parallelism; empty if they do not divide it.
 std::string Divided(const plan::Parallelism& axes) {
   std::vector<std::string> parts;
   if (axes.tensor > 1) {

@@ -23,7 +23,7 @@ inline tl::unexpected<std::string> CannotRun(std::string why) {
 
 // Returns DeepSpeed's configuration, with keys of deepspeedai/DeepSpeed@1b88ac36
 // deepspeed/runtime/zero/config.py and @088be892 deepspeed/runtime/constants.py. The keys of
-// activation checkpointing are those of deepspeed/runtime/activation_checkpointing/config.py.
+// activation checkpointing come from deepspeed/runtime/activation_checkpointing/config.py.
 Target DeepSpeedConfig(const scenario::Scenario& scenario);
 
 // Returns a Python module with the arguments of torch.nn.parallel.DistributedDataParallel,

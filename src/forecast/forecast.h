@@ -19,8 +19,8 @@
 namespace stepcast::forecast {
 
 // A class of ranks in a forecast, with the data from which its figures were computed. Traces,
-// report pages and program dumps use this data. The prices are those of the class's devices, with
-// the source of each time.
+// report pages and program dumps use this data. The prices are for the class's devices, with the
+// source of each time.
 struct ClassRun : PricedClass {
   program::Timeline timeline{};  // of one rank of the class; steps end when the last class's steps
                                  // do

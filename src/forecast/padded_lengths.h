@@ -30,7 +30,7 @@ namespace stepcast::forecast {
 
 // Returns the probability that each value is the largest of `draws` independent draws: F(i)^n - F(i
 // - 1)^n, where F is the cumulative probability and n the number of draws. Values are in ascending
-// order; `probabilities` are those of one draw and add up to one.
+// order; `probabilities` are the values' probabilities in one draw, and add up to one.
 std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
 
 // Each of `ranks` computes the mean of `draws` random values. Returns the expected largest of these

@@ -60,7 +60,7 @@ constexpr Option kOptions[] = {
     NotModelled("curriculum_learning.enabled data_efficiency.enabled", "false",
                 "all sequences have the same length"),
     NotModelled("progressive_layer_drop.enabled", "false", "all layers run in every step"),
-    // Written by `--emit` beside DeepSpeed's own keys: settings of the scenario.
+    // Written by `--emit` next to DeepSpeed's own keys: settings of the scenario.
     Rule("stepcast_settings.*"),
     NoEffect(
         "bf16.* fp16.* amp.* optimizer.* scheduler.* prescale_gradients gradient_predivide_factor "

@@ -179,7 +179,7 @@ std::optional<std::string> VocabularyOf(const Reading& reading) {
   }
   const std::string type = reading.Text("tokenizer-type");
   if (type == "Llama2Tokenizer") return "32000";
-  // Without a type, the files are those of GPT-2's tokenizer.
+  // Without a type, the files belong to GPT-2's tokenizer.
   if (type == "GPT2BPETokenizer" || (type.empty() && reading.Stated("merge-file") != nullptr)) {
     return "50257";
   }

@@ -46,11 +46,10 @@ enum class Syntax : std::uint8_t { kToml, kYaml, kShell, kPython };
 // text.
 Syntax SyntaxOf(const std::string& file, std::string_view text);
 
-// Returns whether the name is that of a recipe and not of a file.
+// Returns whether the name denotes a recipe and not a file.
 bool IsRecipe(const std::string& name);
 
-// Returns whether the name is that of an existing model (stepcast's or the Hub's) and not of a
-// file.
+// Returns whether the name denotes an existing model (stepcast's or the Hub's) and not a file.
 bool IsModelName(const std::string& name);
 
 // Returns whether Import accepts the file: another program's configuration, a recipe or a model.

@@ -161,7 +161,7 @@ void AskForFiles(Reading& reading) {
                             named->value.text));
 }
 
-// Whether the file belongs to LLaMA-Factory, which has keys beside the Trainer's, and other
+// Whether the file belongs to LLaMA-Factory, which adds keys to the Trainer's, and other
 // defaults.
 bool IsOfFactory(const Reading& reading) {
   return reading.Stated("cutoff_len") != nullptr || reading.Stated("finetuning_type") != nullptr ||

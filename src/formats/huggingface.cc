@@ -93,7 +93,7 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
 
 // Unknown rules are treated as none, with a warning.
 std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader, const std::string& section) {
-  // Files written by transformers contain the older key beside the newer one.
+  // Files written by transformers contain both the older and the newer key.
   const std::string older = section + ".type";
   const std::string key =
       reader.Find(section + ".rope_type") != nullptr ? section + ".rope_type" : older;

@@ -18,7 +18,7 @@ namespace stepcast::formats {
 
 // Reads the common parts of the config.json files of Hugging Face model repositories: typed values
 // with their positions, keys without effect, attention windows, and rotary positions. The spelling
-// is that of transformers 4 or 5. A family's file states how the other keys are read
+// follows transformers 4 or 5. A family's file states how the other keys are read
 // (scenario/family_config.h). Any key that is not followed causes a warning or an error.
 
 // The hint for a feature of layers that no model file can describe.
@@ -86,7 +86,7 @@ class HuggingFaceReader {
   std::set<std::string> asked_for_;  // paths in the section
 };
 
-// Warns if the gating function is not SiLU: products and bytes are those of SwiGLU.
+// Warns if the gating function is not SiLU, because products and bytes are computed for SwiGLU.
 void ReadGate(HuggingFaceReader& reader);
 
 // The rule for attention windows if the file has no `layer_types`: all layers from `first_layer` on
@@ -105,7 +105,7 @@ AttentionWindow ReadWindow(HuggingFaceReader& reader, std::int64_t layers, const
 // Refuses a file that states a window, for model classes without attention windows.
 void RefuseWindow(HuggingFaceReader& reader, std::int64_t layers);
 
-// Returns the epsilon of norms and the rotary positions of the model. The defaults are those of
+// Returns the epsilon of norms and the rotary positions of the model. The defaults come from
 // transformers' configurations: 1e-5 for layer norms, 1e-6 for RMS norms, and a base of 10,000.
 model::NumericalConstants ReadConstants(const model::Architecture& architecture,
                                         HuggingFaceReader& reader);
@@ -126,7 +126,8 @@ enum class UnknownKeys : std::uint8_t {
 // work, causes a warning, and so does an unknown key.
 void JudgeOtherKeys(HuggingFaceReader& reader, UnknownKeys unknown);
 
-// Accepts the keys for norms of queries and keys, for types whose layers always have these norms.
+// Accepts the config keys for query and key norms. Call this for model types whose layers always
+// have these norms.
 void AcceptHeadNorms(HuggingFaceReader& reader);
 
 }  // namespace stepcast::formats

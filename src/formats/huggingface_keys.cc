@@ -63,7 +63,7 @@ bool ChangesNothing(std::string_view key) {
              std::end(kWithoutEffect);
 }
 
-// A key that changes the layers, and its neutral value besides 0.
+// A key that changes the layers, and its neutral value other than 0.
 struct Effect {
   std::string_view key;
   std::string_view said;

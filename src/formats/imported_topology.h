@@ -40,9 +40,9 @@ struct ImportOptions {
   bool AllNics() const { return nics.size() == 1 && nics.front() == "all"; }
 };
 
-// Default latencies, which the formats do not contain. The values are those of topologies/*.yaml,
-// which are of the order of measured peer-to-peer latencies. The latency of a NIC is InfiniBand
-// HDR's specified port latency.
+// Default latencies, which the formats do not contain. The values come from topologies/*.yaml, and
+// are of the order of measured peer-to-peer latencies. The latency of a NIC is InfiniBand HDR's
+// specified port latency.
 inline constexpr Time kNvLinkLatency = Nanoseconds(250);
 inline constexpr Time kPcieLatency = Nanoseconds(150);
 inline constexpr Time kCpuLatency = Nanoseconds(200);
@@ -56,8 +56,8 @@ inline constexpr const char* kFabricNote =
 
 // Returns the bandwidth in one direction between two CPUs of a host: links x rate x bits per
 // transfer, with the number of links of two-socket GPU servers. (NCCL uses its value in
-// src/graph/topo.h only for its search.) The result for an unknown processor is that of the slowest
-// processor since 2017.
+// src/graph/topo.h only for its search.) For an unknown processor, the result is the bandwidth of
+// the slowest processor since 2017.
 inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   using topology::Processor;
   const auto links = [](int count, double gigatransfers, int bits) {

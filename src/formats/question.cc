@@ -16,7 +16,7 @@
 namespace stepcast::formats {
 namespace {
 
-// Keys keep their order, which is that of a sweep's axes.
+// Keys keep their order, which is the order of a sweep's axes.
 using Json = nlohmann::ordered_json;
 
 // A value in the form of --set and --vary: text as it is, otherwise JSON.

@@ -6,25 +6,24 @@
 #include "src/lowering/training_step.h"
 
 // torch.autocast (torch/amp/autocast_mode.py): parameters are stored in a wider type than kernels
-// compute in. Before a layer's forward, its matrices are cast to the compute type. Autograd keeps
-// each copy until the backward of the product that read it, even if blocks are recomputed and
-// each copy until the backward of the product that read it, even if blocks are recomputed and
-// however the parameter was gathered. (Public runs of FSDP1 with autocast, on 8 and on 64 GPUs,
-// with and without adapters, hold two extra bytes per model parameter at the end of forward: see
-// the table of intelligent-machine-learning/dlrover pull request 825.) Vectors (biases, norms) and
-// embedding tables are read in the stored type. A gradient is computed in the compute type and cast
-// to the stored type in place. The data flow describes the gradient in the stored type from the
-// start, so the cast has no effect there.
+// compute in. Before a layer's forward, the layer's matrices are cast to the compute type. Autograd
+// keeps each copy until the backward of the product that read the copy, even if blocks are
+// recomputed and however the parameter was gathered. (Public runs of FSDP1 with autocast, on 8 and
+// on 64 GPUs, with and without adapters, hold two extra bytes per model parameter at the end of
+// forward: see the table of intelligent-machine-learning/dlrover pull request 825.) Vectors
+// (biases, norms) and embedding tables are read in the stored type. A gradient is computed in the
+// compute type and cast to the stored type in place. The data flow describes the gradient in the
+// stored type from the start, so the cast has no effect there.
 namespace stepcast::lowering {
 
 class Autocast {
  public:
   Autocast(TrainingStep& step, Operations& operations) : step_(step), operations_(operations) {}
 
-  // Prologue: describes the copies. If nothing is cast, all other calls do nothing.
+  // Describes the copies, in the prologue. If nothing is cast, all other calls do nothing.
   void AddLayers();
 
-  // `parameter_of(tensor)` returns the Range that stores the parameter.
+  // Casts the layer's matrices. `parameter_of(tensor)` returns the Range that stores the parameter.
   template <typename ParameterOf>
   void BeforeForward(int layer, const ParameterOf& parameter_of) {
     for (Copy& copy : CopiesOf(layer)) {
@@ -39,12 +38,13 @@ class Autocast {
   }
   // Call when the tensor's gradient, stored in `gradient`, is complete.
   void CastGradient(int tensor, const Range& gradient);
-  // Releases the layer's copies. Needed because a tied tensor's gradient is not complete in every
-  // layer that has a copy.
+  // Releases the layer's copies that CastGradient has not released. A tied tensor's gradient is not
+  // complete in every layer that has a copy.
   void AfterBackward(int layer) {
     for (Copy& copy : CopiesOf(layer)) Release(copy);
   }
-  // The place from which the layer's kernels read a tensor stored in `parameter`.
+  // Returns the place from which the layer's kernels read a tensor: its copy if it has one,
+  // otherwise `parameter`, where the tensor is stored.
   program::Elements ReadPlace(int layer, int tensor, const program::Elements& parameter) const;
 
  private:

@@ -29,13 +29,13 @@ class CommHook {
 
   bool active() const { return hook_ != plan::CommHook::kNone; }
 
-  // Prologue. `reduction` is the communicator's stream. Each bucket in `buffers` stores its
-  // `tensors` contiguously, in `type`.
+  // Call these functions in the prologue. `reduction` is the communicator's stream. `buffer` stores
+  // the bucket's `tensors` contiguously, in `type`.
   void WritePrologue(StreamId reduction, Index communicator);
   void AddBucket(Index buffer, std::span<const int> tensors, DataType type);
 
-  // Call when the compute stream has filled the bucket. Records `reduced` when the average is
-  // ready.
+  // Reduces the bucket. Call when the compute stream has filled it. The event `reduced` is recorded
+  // when the average is ready.
   void Run(std::size_t bucket, Index reduced);
   // Frees the hook's memory for the bucket. Call after the compute stream has waited for `reduced`.
   void Release(std::size_t bucket);
@@ -80,8 +80,8 @@ class CommHook {
   Index AddProduct(const char* name, DataType type, std::int64_t m, std::int64_t n, std::int64_t k);
   void RunCasts(HookedBucket& bucket, Index reduced);
   void RunFactors(HookedBucket& bucket, Index reduced);
-  // Issues the next collective on `buffer` after the work of stream `after`; `after` then waits for
-  // it.
+  // Issues `collective` on `buffer` after the work of the stream `after`. That stream then waits
+  // for the collective.
   void Reduce(HookedBucket& bucket, StreamId after, Index collective, Index buffer);
 
   TrainingStep& step_;

@@ -28,9 +28,10 @@ class DataLoadingAndSaving {
   DataLoadingAndSaving(const scenario::Scenario& scenario, const PipelineStage& stage,
                        ProgramBuilder& builder);
 
-  // `slots`: the number of micro-batches that are between their forward and their backward.
+  // `slots` is the number of micro-batches that can be between their forward and their backward at
+  // the same time.
   void WritePrologue(int slots);
-  // Call before the forward of a micro-batch, and after its backward.
+  // Call BeginMicroBatch before the forward of a micro-batch, and EndMicroBatch after its backward.
   void BeginMicroBatch(std::int64_t micro_batch, int slot);
   void EndMicroBatch(int slot);
   // Call after the update.
@@ -49,8 +50,8 @@ class DataLoadingAndSaving {
   Index copied_ = program::kNone, written_ = program::kNone;  // events
 };
 
-// Bytes that one save of a model, or of a stage's part of it, moves: the first rank copies
-// `of_rank` from its device, and the first node writes `of_node` to storage.
+// The bytes that one checkpoint save moves, for a model or for a stage's part of a model. The first
+// rank copies `of_rank` from its device, and the first node writes `of_node` to storage.
 struct CheckpointBytes {
   Bytes of_rank, of_node;
 };

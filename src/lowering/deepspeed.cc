@@ -20,7 +20,7 @@ using program::BufferUse;
 using program::Category;
 using program::kNone;
 
-// A bucket as it is sent: beside one of DeepSpeedBuckets.
+// The data of a bucket as it is sent, for one of DeepSpeedBuckets.
 struct SentBucket {
   // Buffers of the tensors that the same ranks reduce.
   struct Share {

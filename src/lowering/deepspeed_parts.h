@@ -20,16 +20,17 @@ namespace stepcast::lowering {
 // (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; for experts deepspeed/moe/utils.py @
 // ce352eb1).
 
-// The maximum over ranks of the number and total size of the tensors that overlap a rank's part. A
-// tensor that overlaps only partly counts in full.
+// The tensors that overlap a rank's part: their number, and their elements in total. Both are
+// maxima over ranks. A tensor that overlaps only partly counts in full.
 struct Holding {
   std::int64_t tensors = 0;
   std::int64_t elements = 0;
 };
 
-// Parameters in one flat tensor, divided into one equal part per rank, in registration order or,
-// with `round_robin`, tensors 0, ranks, 2 x ranks, ..., then 1, ranks + 1, ..., and so on. Padded
-// to a multiple of 2 x ranks elements, so that parts start at multiples of 4 bytes.
+// Returns the layout of parameters in one flat tensor, which is divided into one equal part per
+// rank. Parameters are in registration order or, with `round_robin`, in the order 0, ranks, 2 x
+// ranks, ..., then 1, ranks + 1, ..., and so on. The flat tensor is padded to a multiple of 2 x
+// ranks elements, so that parts start at multiples of 4 bytes.
 FlatLayout DeepSpeedLayout(const model::Model& model, std::span<const int> tensors,
                            std::int64_t ranks, bool round_robin);
 Holding LargestHolding(const FlatLayout& flat);
@@ -48,7 +49,7 @@ using OfParameterGroups = std::array<Value, std::size(model::kParameterGroups)>;
 // The optimizer's parameter groups. Dense parameters form one group. Experts, which are stored on
 // other ranks, form groups of at most 178,956,971 elements; a larger tensor is a group by itself
 // (split_params_into_different_moe_groups_for_optimizer). Each group is divided among the `ranks`
-// that share parameters of its kind. Without `experts_apart` there is one group.
+// that share parameters of the group's kind. Without `experts_apart` there is only one group.
 class FlatGroups {
  public:
   FlatGroups(const model::Model& model, const OfParameterGroups<std::int64_t>& ranks,
@@ -74,7 +75,7 @@ struct DeepSpeedBucket {
   struct Share {
     std::int64_t elements = 0;
     std::int64_t first = 0;  // offset in the bucket of the part's first tensor
-    // Number of runs of consecutive elements owned by one rank.
+    // The number of runs of consecutive elements that belong to the same rank.
     std::int64_t parts = 0;
   };
   std::vector<int> tensors;  // in the order of insertion
@@ -88,19 +89,20 @@ struct DeepSpeedBucket {
 std::vector<DeepSpeedBucket> BucketsOf(const model::Model& model, std::span<const int> order,
                                        const FlatGroups& groups, std::int64_t limit);
 
-// DeepSpeed's stage 0 after backward (deepspeed/runtime/engine.py, allreduce_no_retain). Gradients
-// are reduced in registration order, in chunks. The tensor that takes a chunk beyond 5e8 elements
-// closes it. Each chunk is packed, cast to the communication type, divided, all-reduced, cast and
-// copied back, all on the compute stream. Experts' gradients follow, over the ranks that have the
-// same experts (_reduce_non_expert_gradients, _reduce_expert_gradients).
+// The reduction of gradients at DeepSpeed's stage 0, after backward (deepspeed/runtime/engine.py,
+// allreduce_no_retain). Gradients are reduced in registration order, in chunks. The tensor that
+// takes a chunk beyond 5e8 elements closes the chunk. Each chunk is packed, cast to the
+// communication type, divided, all-reduced, cast and copied back, all on the compute stream.
+// Experts' gradients follow, over the ranks that have the same experts
+// (_reduce_non_expert_gradients, _reduce_expert_gradients).
 
 class ChunkedReduction {
  public:
   ChunkedReduction(TrainingStep& step, Operations& operations)
       : step_(step), operations_(operations) {}
 
-  // Prologue, for tensors whose gradients are summed over `communicator` (kNone: over one rank).
-  // `ranks` is the divisor: all data-parallel ranks.
+  // Describes chunks in the prologue, for tensors whose gradients are summed over `communicator`
+  // (kNone: over one rank). Sums are divided by `ranks`, the number of all data-parallel ranks.
   void AddChunks(Index communicator, std::int64_t ranks, std::span<const int> tensors);
   void Reduce(const LocalGradients& gradients);
 
@@ -137,8 +139,9 @@ class DeepSpeedPartitions {
   // The tensors that a rank handles in a group, and in all groups.
   const Holding& held(std::size_t g) const { return states_[g].held; }
   const Holding& held() const { return held_; }
-  // For each kind of parameter group: the ranks that divide its elements, the number of those
-  // elements, and the number of elements in tensors that overlap a rank's parts.
+  // These functions describe each kind of parameter group. `ranks` returns the number of ranks that
+  // divide its elements, and ElementsOf the number of its elements. HeldOf returns the number of
+  // elements in tensors that overlap a rank's parts.
   std::int64_t ranks(model::ParameterGroup of) const {
     return static_cast<std::int64_t>(ranks_[IndexOf(of)].data.size());
   }
@@ -148,17 +151,18 @@ class DeepSpeedPartitions {
 
   Range Parameter(int tensor) const;
   program::BufferUse OwnParameters(std::size_t g) const;
-  // The pieces of a group that the rank owns, and its piece of a tensor; nothing without a data
-  // flow. Offsets are within the rank's part of the group.
+  // Own returns the pieces of a group that the rank owns. OwnOf returns the rank's piece of a
+  // tensor, or null. Without a data flow, both return nothing. Offsets are within the rank's part
+  // of the group.
   std::span<const Piece> Own(std::size_t g) const { return states_[g].own; }
   const Piece* OwnOf(int tensor) const;
-  // The offset of a piece within the rank's parts of all groups, where each group takes
-  // held(g).elements.
+  // Returns the offset of a piece, in elements, within the rank's parts of all groups. Each group
+  // takes held(g).elements.
   std::int64_t KeptOffset(const Piece& own) const {
     return states_[flats_.group_of(own.tensor)].kept_first + own.offset;
   }
 
-  // After the update, on the compute stream: gathers all ranks' parts, group by group.
+  // Gathers all ranks' parts, group by group, on the compute stream. Call after the update.
   void Gather();
 
  private:
@@ -187,9 +191,9 @@ class DeepSpeedPartitions {
 };
 
 // The end of a step in all ZeRO optimizers of DeepSpeed (deepspeed/runtime/zero/stage_1_and_2.py @
-// 02aa38c3 and stage3.py @ 007cca6a, step()): overflow check in fp16, then gradient norm. Then,
-// group by group: gradients are packed, cast to FP32 and unscaled, the optimizer runs on FP32
-// values, and the result is copied to the parameters.
+// 02aa38c3 and stage3.py @ 007cca6a, step()). First come the overflow check in fp16 and the
+// gradient norm. Then, group by group, gradients are packed, cast to FP32 and unscaled, the
+// optimizer updates FP32 values, and the result is copied to the parameters.
 
 // The elements that one call of the optimizer updates.
 struct UpdateGroup {
@@ -203,31 +207,34 @@ struct UpdateGroup {
 
 class DeepSpeedUpdate {
  public:
-  // `experts`: the communicator over which the norm of experts' gradients is averaged. kNone: there
-  // are no experts, or one rank has all of them.
+  // `experts` is the communicator over which the norm of experts' gradients is averaged. kNone:
+  // there are no experts, or one rank has all of them.
   DeepSpeedUpdate(TrainingStep& step, Index communicator, Index experts = program::kNone);
 
-  // Prologue: describes a group and allocates its states. `padding` is included in `elements`.
+  // Describes a group and allocates its states, in the prologue. `padding` is included in
+  // `elements`.
   UpdateGroup AddGroup(const std::string& name, std::int64_t elements, std::int64_t padding);
   // Declares that the model's elements [first, first + count) are at `offset` of the group.
   void AddState(const UpdateGroup& group, std::int64_t offset, std::int64_t first,
                 std::int64_t count);
 
-  // fp16 only: checks for overflow on `stream`. `uses` names the ranges to check, which contain
-  // `tensors` tensors with `elements` elements in all. All ranks agree on the result, and the host
-  // waits for it.
+  // Checks for overflow on `stream`, only with fp16 parameters. `uses` names the ranges to check.
+  // They contain `tensors` tensors with `elements` elements in total. All ranks agree on the
+  // result, and the host waits for it.
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
-  // All ranks agree on one number, on the compute stream; `then` uses it.
+  // Makes all ranks agree on one number, on the compute stream. The effects `then` use the number.
+  // With `of_experts`, the ranks that have the same experts also agree.
   void AgreeOnScalar(std::span<const program::Effect> then = {}, bool of_experts = false);
-  // The norm of all gradients, first over the given tensors, then over all ranks. `squares` (made
-  // by SquaresOf) are the squares of the model's elements in these tensors. Except in the `first`
-  // call of a step, the squares are added to those of earlier calls. `of_experts`: the ranks that
-  // store the same experts average their sums, which are equal (_average_expert_grad_norms).
+  // Computes the norm of all gradients: first over the given tensors, then over all ranks.
+  // `squares` (made by SquaresOf) are the squares of the model's elements in these tensors. Except
+  // in the `first` call of a step, the squares are added to the squares of earlier calls. With
+  // `of_experts`, the ranks that store the same experts average their sums, which are equal
+  // (_average_expert_grad_norms).
   void TakeNorm(std::int64_t tensors, std::int64_t elements,
                 const std::vector<program::BufferUse>& uses,
                 std::span<const program::Effect> squares, bool first, bool of_experts = false);
-  // The sum of squares of elements that are stored on `copies` ranks each.
+  // Returns the effect that adds up the squares of elements that are stored on `copies` ranks each.
   program::Effect SquaresOf(const program::Elements& source, std::int64_t elements,
                             std::int64_t copies) const;
 
@@ -238,15 +245,16 @@ class DeepSpeedUpdate {
   // Updates the parameters in the ranges `parameters`. `updates`: see UpdateOf.
   void Apply(const UpdateGroup& group, const std::vector<program::BufferUse>& parameters,
              std::span<const program::Effect> updates);
-  // The update of the `count` parameters stored at `place`. The first one is at `offset` of the
-  // group.
+  // Returns the effect that updates the `count` parameters stored at `place`. The first parameter
+  // is at `offset` of the group.
   program::Effect UpdateOf(const UpdateGroup& group, const program::Elements& place,
                            std::int64_t offset, std::int64_t count) const;
 
  private:
   Index MemoryKernel(const char* name, std::int64_t elements, std::int64_t read_bytes,
                      std::int64_t written_bytes);
-  // The optimizer's arrays. They follow the FP32 copy of the parameters, if there is one.
+  // Returns the place of the optimizer's arrays, from `offset` of the group on. The arrays follow
+  // the FP32 copy of the parameters, if there is one.
   program::Elements StatesOf(const UpdateGroup& group, std::int64_t offset) const;
 
   TrainingStep& step_;

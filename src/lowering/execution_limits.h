@@ -19,7 +19,7 @@ struct ExecutionLimit {
 
 // All limits. Also listed in docs/plans.md.
 std::span<const ExecutionLimit> ExecutionLimits();
-// The limits that the plan violates. Empty: the plan can be executed.
+// Returns the limits that the plan violates. Empty: the plan can be executed.
 std::vector<const ExecutionLimit*> LimitsOf(const plan::Plan& plan);
 
 }  // namespace stepcast::lowering

@@ -11,11 +11,11 @@
 
 namespace stepcast::lowering {
 
-// A sharding strategy with what all frameworks need: the step, its builder, its plan and its
-// operations. The step must outlive the strategy.
+// The base class of the frameworks' sharding strategies. Its members are the step, and the step's
+// builder, plan and operations. The step must outlive the strategy.
 class FrameworkStrategy : public ShardingStrategy {
  public:
-  // The ranges of the layer's parameters, tensor by tensor.
+  // Appends the ranges of the layer's parameters, tensor by tensor.
   void AppendParameterReads(int layer, std::vector<program::BufferUse>& uses) override {
     for (const int tensor : step_.model().layers[layer].tensors) {
       uses.push_back(Reads(Parameter(tensor)));
@@ -26,13 +26,13 @@ class FrameworkStrategy : public ShardingStrategy {
   explicit FrameworkStrategy(TrainingStep& step)
       : step_(step), builder_(step.builder()), plan_(step.plan()), operations_(builder_) {}
 
-  // The place from which kernels read a whole parameter. Strategies that gather parameters declare
-  // their reads themselves.
+  // Returns the range from which kernels read a whole parameter. Strategies that gather parameters
+  // declare their reads themselves.
   virtual Range Parameter(int /*tensor*/) const { return {}; }
 
   int Tensors() const { return static_cast<int>(step_.model().tensors.size()); }
   std::int64_t Elements(int tensor) const { return step_.model().tensors[tensor].elements; }
-  // All tensors of the model, in registration order.
+  // Returns all tensors of the model, in registration order.
   std::vector<int> AllTensors() const {
     std::vector<int> all(step_.model().tensors.size());
     std::iota(all.begin(), all.end(), 0);
@@ -157,8 +157,9 @@ program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
 //    (zero_grad(set_to_none=True)).
 program::Program LowerFsdp1(const scenario::Scenario& scenario, const LowerOptions& options);
 
-// The factor by which gradients are divided before they are summed over `ranks`. The rest of the
-// division follows the sum (torch/distributed/algorithms/_comm_hooks/default_hooks.py).
+// Returns the factor by which gradients are divided before they are summed over `ranks` ranks.
+// After the sum, they are divided by the remaining factor
+// (torch/distributed/algorithms/_comm_hooks/default_hooks.py).
 std::int64_t GradientPredivideFactor(std::int64_t ranks);
 
 // PyTorch's fully_shard (FSDP2: torch/distributed/fsdp/_fully_shard/, read at PyTorch 2.6.0 and

@@ -191,7 +191,7 @@ class Update {
 
   void OneByOne(const UpdatedTensors& updated, std::span<const BufferUse> uses,
                 std::span<const program::Effect> updates) {
-    // Wrappers that keep master weights beside PyTorch's optimizers cast all gradients first.
+    // Wrappers that keep master weights for PyTorch's optimizers cast all gradients first.
     std::vector<Index> gradients;
     for (const UpdatedTensor& tensor : updated.tensors) {
       const UpdateKernel& first = PartOf(tensor).kernels.front();

@@ -60,22 +60,24 @@ class GradientClipping {
   // Whether the plan clips. If not, the calls below only undo the loss scale.
   bool clips() const { return step_.plan().training.gradient_clipping.has_value(); }
 
-  // Prologue. `communicator`: the ranks that share the stage's gradients; kNone if this rank has
-  // all of them. If ranks have different parts of the model, the norm is also summed over those
-  // ranks. If experts are on other ranks than the rest, this sum is taken group by group.
+  // Call in the prologue. `communicator` connects the ranks that share the stage's gradients; kNone
+  // if this rank has all of them. If ranks have different parts of the model, the norm is also
+  // summed over those ranks. If experts are on other ranks than the other parameters, this sum is
+  // separate for each parameter group.
   void WritePrologue(Index communicator);
 
-  // Call before the update, on the compute stream. `gradients` names the ranges of `tensors`
-  // tensors with `elements` elements in all, of `type`. `ranges`: the model's elements in these
-  // tensors, if the data flow is described. A stage without tensors still takes part in the sum of
-  // the norm.
+  // Undoes the loss scale and clips the gradients, on the compute stream. Call before the update.
+  // `gradients` names the ranges of `tensors` tensors of `type`, with `elements` elements in total.
+  // `ranges` are the model's elements in these tensors, if the data flow is described. A stage
+  // without tensors still takes part in the sum of the norm.
   void Write(std::int64_t tensors, std::int64_t elements, DataType type,
              std::span<const program::BufferUse> gradients, std::span<const ClippedRange> ranges);
 
  private:
   // Whether the plan's framework scales the loss as described above.
   bool ScalesLoss() const;
-  // `communicator`: the ranks that divide the gradients. kNone: every rank has all gradients.
+  // `communicator` connects the ranks that divide the gradients. kNone: every rank has all
+  // gradients.
   void AddLossScaling(Index communicator);
   void UndoLossScale(std::int64_t elements, DataType type,
                      std::span<const program::BufferUse> gradients);
@@ -85,13 +87,13 @@ class GradientClipping {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::ClippingKernels kernels_;
-  // The axes over which the group's norm is summed: those that divide the model and, with
-  // `shared_out`, those that shard its states.
+  // Returns the axes over which the group's norm is summed: the axes that divide the model and,
+  // with `shared_out`, the axes that shard the group's states.
   parallel::AxisSet AxesOfNorm(model::ParameterGroup group, bool shared_out) const;
   program::Elements SumOf(model::ParameterGroup group) const;
 
   Index squares_ = program::kNone;  // buffer: one FP32 number per sum
-  // One sum over ranks per group, or one for all groups if the same ranks share them.
+  // The sums over ranks: one for each group, or one for all groups if the same ranks share them.
   std::vector<Index> all_reduces_;  // collectives
   Index known_ = program::kNone;    // event
   // Loss scaling: a flag, its all-reduce, and the event that the host waits for to read it.

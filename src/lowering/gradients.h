@@ -20,11 +20,11 @@ namespace stepcast::lowering {
 
 // The order in which gradients become ready in backward, and their division into buckets.
 
-// Tensors (indices into Model::tensors) in the order in which their gradients become complete:
-// layers from last to first, a layer's kernels in order. A tied tensor is complete after its last
-// contribution. Tensors completed by one kernel are in reverse registration order, like autograd's
-// hooks of one node. Every tensor appears once. `work_of_layer`: the index into `works` for each
-// layer.
+// Returns tensors (indices into Model::tensors) in the order in which their gradients become
+// complete: layers from last to first, and a layer's kernels in order. A tied tensor is complete
+// after its last contribution. Tensors completed by one kernel are in reverse registration order,
+// like autograd's hooks of one node. Every tensor appears once. `work_of_layer` is each layer's
+// index into `works`.
 std::vector<int> GradientReadyOrder(const model::Model& model,
                                     std::span<const model::LayerWork> works,
                                     std::span<const int> work_of_layer);
@@ -34,10 +34,10 @@ struct Bucket {
   std::int64_t elements = 0;
 };
 
-// PyTorch's rule (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size):
-// append tensors to the open bucket, and close it when its bytes reach the limit. A bucket may thus
-// exceed the limit by up to one tensor. The first bucket has its own limit. A limit of 0 B gives
-// one bucket per tensor. The buckets point into `order`.
+// Divides tensors into buckets by PyTorch's rule (torch/csrc/distributed/c10d/reducer.cpp,
+// compute_bucket_assignment_by_size): append tensors to the open bucket, and close it when its
+// bytes reach the limit. A bucket may thus exceed the limit by up to one tensor. The first bucket
+// has its own limit. A limit of 0 B gives one bucket per tensor. The buckets point into `order`.
 std::vector<Bucket> AssignBuckets(const model::Model& model, std::span<const int> order,
                                   std::int64_t bytes_per_element, Bytes first_limit, Bytes limit);
 
@@ -106,9 +106,9 @@ class GradientBuckets {
   // Counts one more gradient in its bucket. If the bucket is now full, resets the count and returns
   // true.
   bool Fill(int tensor);
-  // Calls launch(bucket) for each bucket that is full and whose predecessors are full. `full`: the
-  // bucket that has just been filled. EndLaunches: all buckets are launched; the next ones are
-  // empty.
+  // LaunchInOrder marks the bucket `full` as full. It then calls launch(bucket) for each bucket
+  // that is not launched, is full, and has only full predecessors. Call EndLaunches when all
+  // buckets are launched; it marks all buckets as not full.
   template <typename Launch>
   void LaunchInOrder(std::size_t full, const Launch& launch) {
     buckets_[full].full = true;
@@ -161,8 +161,8 @@ class DummyGradients {
       : step_(step), operations_(operations) {}
 
   void WritePrologue();
-  // Call before each kernel that adds to a tensor's main gradient, and when all kernels of a
-  // micro-batch have added to it.
+  // Call BeforeGradient before each kernel that adds to a tensor's main gradient. Call
+  // GradientReady when all kernels of a micro-batch have added to that gradient.
   void BeforeGradient(int tensor) {
     if (of_output_layer_.empty()) return;
     OfOutputLayer& own = of_output_layer_[tensor];
@@ -202,9 +202,10 @@ class LocalGradients {
   // Call before the kernel that contributes to the gradient and reads the parameters in `source`:
   // allocates memory if needed, and declares the kernel's writes and effects.
   void Write(int tensor, const program::Elements& source);
-  // The range that this micro-batch has written.
+  // Returns the range that this micro-batch has written.
   const Range& Written(int tensor) const;
-  // Call when the micro-batch's contributions are complete: adds them to those of earlier ones.
+  // Adds the micro-batch's contributions to the contributions of earlier micro-batches. Call when
+  // they are complete.
   void Complete(int tensor);
   void Release(int tensor);
 
@@ -240,9 +241,10 @@ class TiedGradients {
  public:
   explicit TiedGradients(TrainingStep& step) : step_(step), builder_(step.builder()) {}
 
-  // Whether the gradients of `tensor`, an index in this stage's model, are summed over stages.
+  // Returns whether the gradients of `tensor`, an index in this stage's model, are summed over
+  // stages.
   bool Has(int tensor) const;
-  // Whether this rank includes the tensor in sums that count every parameter once.
+  // Returns whether this rank includes the tensor in sums that count every parameter once.
   bool Counts(int tensor) const;
 
   void WritePrologue();

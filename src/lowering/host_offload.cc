@@ -234,7 +234,7 @@ HostBytes OffloadedBytesOfNode(const scenario::Scenario& scenario) {
   }
   const std::int64_t kept = SizeOf(training.gradient_dtype);
   std::int64_t memory = 0, drives = 0;
-  // FP32 gradients stay in host memory beside the states.
+  // FP32 gradients stay in host memory together with the states.
   const std::int64_t states = part * (StateBytes(training) + 4);
   if (settings.offload_optimizer == OffloadDevice::kCpu) memory += states;
   if (settings.offload_optimizer == OffloadDevice::kNvme) {

@@ -36,15 +36,15 @@ class HostOffload {
   // Adds streams and events to the program. Call before the first step.
   void WritePrologue();
 
-  // The CPUs update `elements` parameters. If the states are on NVMe, they are read from there and
-  // written back. The host is busy meanwhile.
+  // Writes an update of `elements` parameters on the CPUs. If the states are on NVMe, they are read
+  // from the drives and written back. The host is busy during the update.
   void Update(std::int64_t elements);
 
   // Like Update, but as a host task. The host has already waited for the gradients.
   void UpdateOnHost(std::int64_t elements);
 
-  // The CPUs add the gradients of `elements` parameters, which arrive on `stream`, to the gradients
-  // in host memory. The host is busy meanwhile.
+  // Writes an addition on the CPUs. The gradients of `elements` parameters, which arrive on
+  // `stream`, are added to the gradients in host memory. The host is busy during the addition.
   void AccumulateOnHost(StreamId stream, std::int64_t elements);
 
   // Writes gradients of `elements` parameters to NVMe after they reach the host on `stream`.
@@ -56,7 +56,7 @@ class HostOffload {
 
  private:
   Time AtRate(Bytes bytes, Bandwidth of_node) const;
-  // The host memory bandwidth that CPU kernels reach.
+  // Returns the host memory bandwidth that CPU kernels reach.
   Bandwidth Achieved() const;
   Time UpdateTime(std::int64_t elements) const;
   void RunOnDrive(StreamId before, const char* name, Time time);
@@ -81,8 +81,8 @@ void UpdateOnHost(HostOffload& offload, Units& units) {
   offload.Update(elements);
 }
 
-// The bytes that one node stores for its ranks, in memory and on drives: offloaded states, and a
-// checkpoint that is written while training continues.
+// The bytes that one node stores for its ranks, in memory and on drives. They include offloaded
+// states, and a checkpoint that is written while training continues.
 struct HostBytes {
   Bytes memory, drives;
 };

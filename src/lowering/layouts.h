@@ -12,7 +12,8 @@
 
 namespace stepcast::lowering {
 
-// The length of each of `ranks` equal shards of `elements` elements. The last shards are padded.
+// Returns the length of each of `ranks` equal shards of `elements` elements. The last shards are
+// padded.
 constexpr std::int64_t ShardLength(std::int64_t elements, std::int64_t ranks) {
   return (elements + ranks - 1) / ranks;
 }
@@ -23,8 +24,8 @@ constexpr std::int64_t ShardLength(std::int64_t elements, std::int64_t ranks) {
 struct Range {
   program::Elements place{};
   std::int64_t elements = 0;
-  // The offset in the buffer depends on the rank. Operations then declare that they use the whole
-  // buffer, so that the programs of different ranks differ only in their data flow.
+  // Whether the offset in the buffer depends on the rank. If so, operations declare that they use
+  // the whole buffer, so that the programs of different ranks differ only in their data flow.
   bool of_rank = false;
 
   // Whether the range refers to a buffer.
@@ -34,13 +35,13 @@ struct Range {
   Bytes size() const { return BytesOf(elements, place.type); }
   program::Elements At(std::int64_t element) const { return Further(place, element); }
   Range Part(std::int64_t first, std::int64_t count) const { return {At(first), count, of_rank}; }
-  // The part of rank `index`, if the range contains `count` elements for each rank.
+  // Returns the part of rank `index`, if the range contains `count` elements for each rank.
   Range Share(std::int64_t index, std::int64_t count) const {
     return {At(index * count), count, true};
   }
 };
 
-// For a range that is at the same place on all ranks.
+// Returns the use of a range that is at the same place on all ranks.
 inline program::BufferUse Reads(const Range& range) {
   return Reads(range.buffer(), range.place.offset, range.size());
 }
@@ -48,7 +49,8 @@ inline program::BufferUse Writes(const Range& range) {
   return Writes(range.buffer(), range.place.offset, range.size());
 }
 
-// Elements [first, first + elements) of a tensor are at element `offset` of a range.
+// A piece of a tensor: elements [first, first + elements) of the tensor are at element `offset` of
+// a range.
 struct Piece {
   int tensor = 0;
   std::int64_t first = 0, elements = 0;
@@ -58,8 +60,8 @@ struct Piece {
 // Sorted by offset.
 using Pieces = std::vector<Piece>;
 
-// Moves `pieces`, multiplied by `scale`, from `source` to `target`, which have the same layout.
-// Adjacent moves are merged.
+// Returns the effects that move `pieces`, multiplied by `scale`, from `source` to `target`. Both
+// places have the same layout. Adjacent moves are merged.
 std::vector<program::Effect> MovesOf(const Pieces& pieces, const program::Elements& target,
                                      const program::Elements& source, double scale = 1);
 
@@ -74,18 +76,19 @@ struct FlatLayout {
   std::int64_t shard = 0;     // elements of each rank's shard: elements / ranks, rounded up
   std::int64_t ranks = 1;
 
-  // Size of all shards together, as gathered or reduce-scattered. If it exceeds `elements`, a
-  // gradient must first be copied into padded memory.
+  // Returns the number of elements of all shards together, as gathered or reduce-scattered. If it
+  // exceeds `elements`, a gradient must first be copied into padded memory.
   std::int64_t padded() const { return shard * ranks; }
 
-  // Appends a tensor, at the next multiple of `alignment` elements. Returns its offset.
+  // Appends a tensor of `count` elements at the next multiple of `alignment` elements. Returns the
+  // tensor's offset.
   std::int64_t Append(int tensor, std::int64_t count, std::int64_t alignment = 1);
-  // Call when all tensors are appended. Pads to a multiple of `alignment` and divides into `into`
-  // shards.
+  // Pads the layout to a multiple of `alignment` elements and divides it into `into` shards. Call
+  // when all tensors are appended.
   void Cut(std::int64_t into, std::int64_t alignment = 1);
 };
 
-// A layout of `elements` contiguous elements, whose tensors are not listed.
+// Returns a layout of `elements` contiguous elements. It does not list their tensors.
 inline FlatLayout Packed(std::int64_t elements, std::int64_t ranks = 1) {
   return {.exact = elements,
           .elements = elements,
@@ -93,19 +96,20 @@ inline FlatLayout Packed(std::int64_t elements, std::int64_t ranks = 1) {
           .ranks = ranks};
 }
 
-// `alignment`: every tensor starts at a multiple of `alignment` elements, and the end is padded to
-// a multiple of `ranks`. 0: no padding or alignment.
+// Returns the layout of packed tensors. Every tensor starts at a multiple of `alignment` elements,
+// and the end is padded to a multiple of `ranks`. If `alignment` is 0, there is no padding or
+// alignment.
 FlatLayout Flatten(const model::Model& model, std::span<const int> tensors, std::int64_t ranks,
                    std::int64_t alignment);
 
-// The pieces in the shard of rank `index`. Offsets are relative to the shard.
+// Returns the pieces in the shard of rank `index`. Offsets are relative to the shard.
 Pieces PartsOf(const FlatLayout& flat, std::int64_t index);
 
-// The rank whose shards, over all these layouts, contain parts of the most tensors. If several
-// ranks tie, the first. All layouts must have the same number of ranks.
+// Returns the rank whose shards in these layouts contain parts of the most tensors. If several
+// ranks tie, returns the first of them. All layouts must have the same number of ranks.
 std::int64_t FullestRank(std::span<const FlatLayout* const> parameters);
-// For each layout, the fullest rank among all layouts with the same number of ranks. Experts have
-// fewer ranks than dense parameters.
+// Returns, for each layout, the fullest rank over all layouts with the same number of ranks.
+// Experts have fewer ranks than dense parameters.
 std::vector<std::int64_t> FullestRanks(std::span<const FlatLayout* const> parameters);
 
 // Tensors sharded one by one: each rank stores one block of every tensor, padded to the longest
@@ -125,23 +129,27 @@ class BlockLayout {
   };
 
   BlockLayout() = default;
-  // `lengths`: the block length of each tensor over `ranks` ranks. Empty tensors have no block.
+  // `lengths` is the length of each tensor's blocks, in elements, over `ranks` ranks. Empty tensors
+  // have no block.
   BlockLayout(const model::Model& model, std::span<const int> tensors,
               std::span<const std::int64_t> lengths, std::int64_t ranks);
-  // All tensors of the model, which are divided evenly. Every tensor has a block.
+  // Lays out all tensors of the model, divided evenly. Every tensor has a block.
   BlockLayout(const model::Model& model, std::int64_t ranks);
-  // The same layout with `elements` more elements after each rank's blocks.
+  // Returns the same layout with `elements` more elements after each rank's blocks.
   BlockLayout Before(std::int64_t elements) const;
-  // The same full tensors, with their padding, divided over `ranks`, which must divide them evenly.
+  // Returns the layout of the same full tensors, with their padding, divided over `ranks` ranks.
+  // This number must divide them evenly.
   BlockLayout Over(std::int64_t ranks) const;
 
   std::span<const Block> blocks() const { return blocks_; }
   std::int64_t ranks() const { return ranks_; }
-  // Elements of a rank's shard, which is also the distance between ranks' shards when gathered.
+  // Returns the number of elements of a rank's shard, which is also the distance between ranks'
+  // shards when gathered.
   std::int64_t shard() const { return shard_; }
   // Elements of the tensors, without padding.
   std::int64_t exact() const { return exact_; }
-  // The part of a block that rank `index` stores, without padding, and its offset in the shard.
+  // Returns the part of a block that rank `index` stores, without padding, and its offset in the
+  // shard.
   Piece Own(const Block& block, std::int64_t index) const;
 
  private:
@@ -152,15 +160,15 @@ class BlockLayout {
 };
 
 // Layout of tensors in textbook data parallelism. Gradients are reduced in buckets, and parameters
-// are gathered in groups. In both, a rank has the elements of the model that it updates. Up to ZeRO
-// stage 2, buckets and groups are the same. At stage 3, groups are units, and buckets may cross
-// units.
+// are gathered in groups. In both, a rank has the model's elements that the rank updates. Up to
+// ZeRO stage 2, buckets and groups are the same. At stage 3, groups are units, and buckets may
+// cross units.
 
 // Divides elements among ranks so that two groupings are both divided evenly. At ZeRO-3 with
 // buckets, gradients are reduced by bucket and parameters gathered by unit, and a rank must get the
 // same elements in both.
 
-// The number of elements that a row (a bucket) and a column (a unit) have in common.
+// The elements that a row (a bucket) and a column (a unit) have in common.
 struct Cell {
   int row = 0;
   int column = 0;
@@ -176,7 +184,8 @@ struct Cell {
 // exists (Koenig 1916) and is found by flipping alternating paths.
 std::vector<std::vector<std::int64_t>> BalancedPartition(std::span<const Cell> cells, int ranks);
 
-// A part of a tensor that is contiguous both in its bucket and in its group; units are elements.
+// A part of a tensor that is contiguous both in its bucket and in its group. All members are in
+// elements.
 struct TensorPiece {
   std::int64_t first = 0;  // in the tensor
   std::int64_t elements = 0;
@@ -192,20 +201,22 @@ class TensorPieces {
     std::int64_t part = 0;
   };
 
-  // `groups` is empty if the buckets are the groups. `cut`: compute the pieces of every rank. If
-  // false, compute only the places of whole tensors.
+  // Computes the places of tensors. `groups` is empty if the buckets are also the groups. If `cut`
+  // is true, computes the pieces of every rank; otherwise, only the places of whole tensors.
   void LayOut(const model::Model& model, std::span<const Group> buckets,
               std::span<const Group> groups, std::int64_t ranks, bool cut);
 
   int bucket_of(int tensor) const { return gradients_[tensor].group; }
   int group_of(int tensor) const { return parameters_[tensor].group; }
-  // Offset of the tensor's gradient in its bucket. Only for tensors in one piece.
+  // Returns the offset of the tensor's gradient in its bucket, in elements. Only for tensors in one
+  // piece.
   std::int64_t gradient_offset(int tensor) const { return gradients_[tensor].offset; }
   std::span<const TensorPiece> Of(int tensor) const {
     return std::span(pieces_).subspan(first_piece_[tensor],
                                       first_piece_[tensor + 1] - first_piece_[tensor]);
   }
-  // All pieces of a bucket in the order of their gradients; empty unless laid out with `cut`.
+  // Returns all pieces of a bucket, each with the index of its tensor, in the order of their
+  // gradients. Empty unless LayOut was called with `cut`.
   std::span<const std::pair<int, TensorPiece>> InBucket(std::size_t bucket) const {
     return in_bucket_.empty() ? std::span<const std::pair<int, TensorPiece>>()
                               : std::span(in_bucket_[bucket]);

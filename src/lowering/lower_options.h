@@ -11,11 +11,14 @@ struct LowerOptions {
   // The rank whose program is written. The programs of ranks with the same label differ only in
   // their process groups and in the offsets of their data flow.
   int rank = 0;
-  // Describe how operations change values (src/program/data_flow.h), for the runtime.
+  // Whether the program describes how operations change values (src/program/data_flow.h). The
+  // runtime needs this description.
   bool data_flow = false;
-  // model::BuildWork of the scenario, if the caller already has it.
+  // The result of model::BuildWork for the scenario, if the caller already has it. Null: it is
+  // computed.
   const std::vector<model::LayerWork>* works = nullptr;
-  // plan::ScheduleOf the scenario's plan, if the caller already has it.
+  // The result of plan::ScheduleOf for the scenario's plan, if the caller already has it. Null: it
+  // is computed.
   const parallel::PipelineSchedule* schedule = nullptr;
 };
 

@@ -17,25 +17,26 @@ namespace stepcast::lowering {
 void AddParameterState(TrainingStep& step, const program::Elements& place, std::int64_t first,
                        std::int64_t elements);
 
-// The same for the optimizer's arrays, which start `stride` elements apart: the master copy, if
-// there is one, then the moments. All arrays have the type of `states`.
+// Declares where the rank stores the optimizer's arrays for these model elements. The arrays start
+// `stride` elements apart: the master copy, if there is one, then the moments. All arrays have the
+// type of `states`.
 void AddOptimizerState(TrainingStep& step, const program::Elements& states, std::int64_t stride,
                        std::int64_t first, std::int64_t elements);
 
-// The extent of a rank's optimizer states: arrays of `elements` elements each. On all `ranks` ranks
+// The extent of a rank's optimizer states. Each array has `elements` elements. On all `ranks` ranks
 // together, an array has `exact` elements of the model. The excess over exact / ranks is padding.
 struct StateExtent {
   std::int64_t elements = 0, exact = 0, ranks = 1;
 };
 
 // Describes a rank's buffer for the optimizer's states, which are arrays of equal length. If an
-// optimizer's moments depend on a tensor's shape (not plan::HasEqualMoments), they are bytes for
-// these `tensors`, without a data flow.
+// optimizer's moments depend on a tensor's shape (not plan::HasEqualMoments), the buffer is
+// described as bytes for these `tensors`, without a data flow.
 Range AddOptimizerStates(const TrainingStep& step, Operations& operations,
                          const program::NameParts& name, const StateExtent& extent,
                          std::span<const UpdatedTensor> tensors);
 
-// A rank's persistent state of a sharded unit: its part of the parameters, of the optimizer's
+// The state of a sharded unit that a rank keeps: its part of the parameters, of the optimizer's
 // arrays and, from backward to the update, of the reduced gradients. All three have the same
 // layout.
 struct ShardedState {
@@ -47,21 +48,21 @@ struct ShardedState {
   std::vector<UpdatedTensor> updated{};  // the optimizer's tensors
 };
 
-// Describes the three buffers, whose names start with the text `name`, and allocates all but the
+// Describes the three buffers, whose names start with the text `name`. Allocates all but the
 // gradient on the compute stream. With cpu_offload, the optimizer's arrays are on the host; the
-// other two are on the device only during copies. The shard has `elements` elements, and all
-// `ranks` shards together contain `exact` elements of the model; the excess over exact / ranks is
-// padding. `parts` may be empty without data flow. Gradients are stored in the parameters' type.
-// `updated`: the optimizer's tensors.
+// other two buffers are on the device only during copies. The shard has `elements` elements, and
+// all `ranks` shards together contain `exact` elements of the model. The excess over exact / ranks
+// is padding. `parts` may be empty without data flow. Gradients are stored in the parameters' type.
+// `updated` are the tensors that the optimizer updates.
 ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index name,
                              std::int64_t elements, std::int64_t exact, std::int64_t ranks,
                              Pieces parts, std::vector<UpdatedTensor> updated);
 
-// The framework's update of all shards, in the order of the model's tensors, after gradient
-// clipping. `gradient_tensors`: the number of tensors in which the framework stores the gradients.
-// `exchange`: how Muon assembles matrices. The `gradient_streams`, on which the gradients were
-// computed, wait for the update through the event `updated`. Then the gradients are released
-// (zero_grad(set_to_none=True)).
+// Writes the framework's update of all shards, in the order of the model's tensors, after gradient
+// clipping. `gradient_tensors` is the number of tensors in which the framework stores the
+// gradients. `exchange` describes how Muon assembles matrices. The `gradient_streams`, on which the
+// gradients were computed, wait for the update through the event `updated`. Then the gradients are
+// released (zero_grad(set_to_none=True)).
 void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> states,
                         std::span<const StreamId> gradient_streams, Index updated,
                         GradientClipping& clipping, std::int64_t gradient_tensors,

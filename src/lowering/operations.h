@@ -27,15 +27,16 @@ class Operations {
                  program::Category category) {
     return AddRange(name, elements, type, category, elements);
   }
-  // Describes one rank's share of `exact` elements over `ranks`. Padding: the excess over exact /
-  // ranks.
+  // Describes one rank's share of `exact` elements that are divided over `ranks` ranks. The excess
+  // of `elements` over exact / ranks is padding.
   Range AddShard(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact, std::int64_t ranks);
   // For ranges that are whole buffers.
   void Allocate(StreamId owner, const Range& range) { builder_.Allocate(owner, range.buffer()); }
   void Release(const Range& range) { builder_.Release(range.buffer()); }
 
-  // Kernels; `name` must be a literal. target = scale x source, converted to the target's type.
+  // The next functions write kernels; `name` must be a literal. Copy: target = scale x source,
+  // converted to the target's type.
   void Copy(StreamId stream, const char* name, const Range& target, const Range& source,
             double scale = 1) {
     Reads(source);
@@ -61,7 +62,8 @@ class Operations {
     Run(stream, name);
   }
 
-  // A kernel in steps: declare its reads, writes and effects, then call Run.
+  // The next functions write a kernel in steps. Declare the reads, writes and effects, then call
+  // Run.
   void Reads(const Range& range) {
     Use(range, false);
     read_ += range.size();
@@ -76,12 +78,13 @@ class Operations {
     Writes(range);
     read_ += range.size();
   }
-  // Moves as many elements as the shorter range has; the rest is padding.
+  // Declares that the kernel moves as many elements as the shorter range has; the rest is padding.
   void Moves(const Range& target, const Range& source, double scale = 1) {
     if (!builder_.describes_data_flow()) return;
     builder_.With(Scaled(scale, Move(target.place, source.place, Shorter(target, source))));
   }
-  // For kernels whose memory traffic differs from the sizes of their ranges.
+  // Replaces the bytes read and written, for kernels whose memory traffic differs from the sizes of
+  // their ranges.
   void Traffic(Bytes read, Bytes written, Access access = Access::kPlain) {
     read_ = read;
     written_ = written;
@@ -125,7 +128,7 @@ class Operations {
                    const Range& source, const Range& whole, bool average);
 
   ProgramBuilder& builder_;
-  // For the kernel that is being described.
+  // Properties of the kernel that is being described.
   Bytes read_, written_;
   DataType type_ = DataType::kFp32;
   Access access_ = Access::kPlain;

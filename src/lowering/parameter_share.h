@@ -16,7 +16,7 @@ struct ParameterShare {
   std::int64_t ranks = 1;
 };
 
-// Elements of a model's tensors by model::ParameterGroup.
+// The number of elements in a model's tensors, by model::ParameterGroup.
 using GroupElements = std::array<std::int64_t, 2>;
 GroupElements ElementsOf(const model::Model& model);
 
@@ -24,11 +24,12 @@ GroupElements ElementsOf(const model::Model& model);
 // same ranks as everything else, only dense parameters have elements.
 class ParameterShares {
  public:
-  // `of_stage`: the elements of the rank's part of the model.
+  // `of_stage` is the number of elements in the rank's part of the model.
   ParameterShares(const plan::Plan& plan, const GroupElements& of_stage);
 
   std::int64_t elements() const;  // of all groups
-  // Bytes per rank at `bytes_per_parameter` each, rounded up to whole bytes.
+  // Returns the bytes per rank for sharded parameters of `bytes_per_parameter` bytes each, rounded
+  // up to whole bytes.
   Bytes Sharded(std::int64_t bytes_per_parameter) const;
   Bytes Whole(std::int64_t bytes_per_parameter) const {
     return Bytes(elements() * bytes_per_parameter);
@@ -38,9 +39,9 @@ class ParameterShares {
   std::array<ParameterShare, 2> shares_;
 };
 
-// Optimizer states of a rank's part of the model, sharded or whole. If an optimizer's moments
-// depend on shapes, states are computed for whole tensors and then divided; tensors split among
-// ranks never have fewer states.
+// Returns the bytes of optimizer states for a rank's part of the model, sharded or whole. If an
+// optimizer's moments depend on shapes, states are computed for whole tensors and then divided.
+// Tensors that are split among ranks never have fewer states.
 Bytes OptimizerStates(const plan::Plan& plan, const model::Model& stage, bool sharded);
 
 }  // namespace stepcast::lowering

@@ -21,8 +21,8 @@
 
 namespace stepcast::lowering {
 
-// Limits how far the host runs ahead: it waits for the event that was recorded three records
-// earlier (DeepSpeed's stage 3 keeps a queue of events after gathers and one after reductions).
+// Limits how far the host runs ahead of the device. The host waits for the third-latest recorded
+// event. (DeepSpeed's stage 3 keeps a queue of events after gathers and one after reductions.)
 class Backpressure {
  public:
   void AddEvents(ProgramBuilder& builder, const std::string& name) {
@@ -47,7 +47,7 @@ class Backpressure {
 // rank's parts are contiguous in its partition, in registration order.
 class PartitionedState {
  public:
-  // The part of a tensor that this rank has, and where it is in the partition.
+  // Returns the part of a tensor that this rank has, and its offset in the partition.
   Piece Own(int tensor) const { return parts_.Own(BlockOf(tensor), groups_.shard_index()); }
   // All parts of this rank.
   const Range& partition() const { return partition_; }
@@ -64,11 +64,11 @@ class PartitionedState {
         settings_(step.plan().data_parallel.deepspeed),
         overlap_(step.plan().data_parallel.overlap) {}
 
-  // Describes the partition; allocates it unless `on_host`.
+  // Describes the partition, and allocates it on the device unless `on_host`.
   void AddPartition(const char* name, DataType type, program::Category category, bool on_host);
 
   std::int64_t Elements(int tensor) const { return BlockOf(tensor).elements; }
-  // Elements of one rank's part of a tensor, with padding.
+  // Returns the number of elements of one rank's part of a tensor, with padding.
   std::int64_t PartLength(int tensor) const { return BlockOf(tensor).length; }
   Range PartOf(int tensor) const {
     return partition_.Part(BlockOf(tensor).offset, PartLength(tensor));
@@ -101,9 +101,10 @@ class PartitionedState {
 // from the host, even for a single rank, which then has nothing to gather (NoGatherHandle,
 // NoGatherCoalescedHandle).
 
-// Decides which parameters DeepSpeed's stage 3 gathers and frees around every module, once it has
-// learned the order in which a micro-batch visits them (deepspeed/runtime/zero/
-// partitioned_param_coordinator.py @ 00a31c99; the order is known from the third micro-batch on).
+// Decides which parameters DeepSpeed's stage 3 gathers and frees around every module. DeepSpeed
+// learns the order in which a micro-batch visits the modules
+// (deepspeed/runtime/zero/partitioned_param_coordinator.py @ 00a31c99); the order is known from the
+// third micro-batch on.
 
 struct CoordinatorOptions {
   std::int64_t prefetch = 0;   // elements to prefetch, rounded up to whole parameters
@@ -116,7 +117,7 @@ class ParameterCoordinator {
  public:
   using Parameters = std::vector<int>;  // ascending
 
-  // `visits`: the parameters of each module execution in a micro-batch, in order. `elements` and
+  // `visits` are the parameters of each module execution in a micro-batch, in order. `elements` and
   // `persistent` (the parameter stays gathered) are indexed by parameter.
   ParameterCoordinator(std::vector<Parameters> visits, std::vector<std::int64_t> elements,
                        std::vector<bool> persistent, const CoordinatorOptions& options);
@@ -173,16 +174,16 @@ class PartitionedParameters : public PartitionedState {
   void SetVisits(std::vector<Parameters> visits);
 
   void BeginMicroBatch() { coordinator_->BeginMicroBatch(); }
-  // Call around each visit, and after backward.
+  // Call Fetch before each visit and Release after it. Call ReleaseRest after backward.
   void Fetch();
   void Release() { FreeAll(coordinator_->Release()); }
   void ReleaseRest() { FreeAll(coordinator_->ReleaseRest()); }
   void ReleasePersistent() { FreeAll(persistent_); }
-  // Call after the parts are updated: marks secondary copies as stale and gathers small parameters
-  // again.
+  // Marks secondary copies as stale and gathers small parameters again. Call after the parts are
+  // updated.
   void Renew();
 
-  // The place from which kernels read a parameter.
+  // Returns the range from which kernels read a parameter.
   Range Place(int tensor) const {
     return (ReadInPlace() ? PartOf(tensor) : tensors_[tensor].full).Part(0, Elements(tensor));
   }
@@ -194,7 +195,7 @@ class PartitionedParameters : public PartitionedState {
     Range secondary;  // this rank's part of the secondary copy
     bool has_secondary = false;
   };
-  // Parameters gathered in one collective, from all ranks or from those that share a secondary
+  // Parameters gathered in one collective, from all ranks or from the ranks that share a secondary
   // copy.
   struct Gather {
     Parameters parameters;
@@ -213,11 +214,13 @@ class PartitionedParameters : public PartitionedState {
   // With a single rank, kernels read the part in place, unless it is on the host.
   bool ReadInPlace() const { return parts_.ranks() == 1 && !offload_.parameters(); }
   bool HasSecondary() const;
-  // The length of each rank's part of a tensor, as divided among the gather's ranks.
+  // Returns the length of each rank's part, in elements, if the tensor is divided among the
+  // gather's ranks.
   std::int64_t LengthIn(const Gather& gather, int tensor) const {
     return PartLength(tensor) * parts_.ranks() / gather.ranks;
   }
-  // Elements of this rank's part of a tensor, as divided among the gather's ranks, without padding.
+  // Returns the number of elements of this rank's part, without padding, if the tensor is divided
+  // among the gather's ranks.
   std::int64_t OwnLength(int tensor, const Gather& gather) const;
   Range SourceOf(int tensor, const Gather& gather) const {
     return gather.secondary ? tensors_[tensor].secondary : PartOf(tensor);
@@ -246,10 +249,10 @@ class PartitionedParameters : public PartitionedState {
   std::vector<Tensor> tensors_;    // indexed like the model's tensors
   std::vector<int> persistent_;
   std::optional<ParameterCoordinator> coordinator_;
-  // by parameters; second: gathered from secondary copies
+  // By the parameters, and by whether they are gathered from secondary copies.
   std::map<std::pair<Parameters, bool>, Gather> gathers_;
   std::map<int, Gather*> in_flight_;
-  // event, and elements of freed memory that the device may still read
+  // An event, and the number of elements in freed memory that the device may read until the event.
   std::deque<std::pair<Index, std::int64_t>> freed_;
   std::int64_t freed_elements_ = 0;
   std::vector<Index> spare_events_;
@@ -273,7 +276,7 @@ class PartitionedGradients : public PartitionedState {
   void Write(int tensor, const program::Elements& source) { gradients_.Write(tensor, source); }
   // Call when the tensor's gradient of this micro-batch is complete.
   void Ready(int tensor);
-  // Call after backward. Reduces the remaining gradients and makes the host wait.
+  // Reduces the remaining gradients and makes the host wait. Call after backward.
   void Finish();
   // Makes the host wait for the kernels that compute the gradients.
   void AwaitCompute();

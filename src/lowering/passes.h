@@ -18,10 +18,10 @@
 
 namespace stepcast::lowering {
 
-// The messages of a stage, pass by pass, as input of StageMessages: the pass that takes a pass's
-// output within the stage, and the slots of activations and received gradients. Micro-batches in
-// flight at the same time have different slots. `works`: of the stage's layers. `rank`: any rank of
-// the stage.
+// Returns the messages of a stage as input of StageMessages. For each pass, they include the pass
+// of this stage that takes its output, and the slots of activations and received gradients.
+// Micro-batches in flight at the same time have different slots. `works` are the works of the
+// stage's layers. `rank` is any rank of the stage.
 StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const parallel::Grids& grids,
                                 const PipelineStage& stage,
                                 const std::vector<model::LayerWork>& works, int rank);
@@ -39,47 +39,49 @@ class PassValues {
   struct Place {
     int chunks = 1;               // of all stages
     std::int64_t batch_part = 0;  // the part of the batch that the rank trains on
-    // Ranks that share layers have the same word, and so do ranks whose gradients of whole tensors
-    // must be equal. If false, a rank's word may differ: the result of a reduce-scatter differs
-    // from part to part.
+    // Whether ranks that share layers have the same word, and also ranks whose gradients of whole
+    // tensors must be equal. If false, a rank's word may differ, because the result of a
+    // reduce-scatter differs from part to part.
     bool one_word = true;
   };
   PassValues(const Place& place, ProgramBuilder& builder) : place_(place), builder_(builder) {}
 
-  // `words`: the number of passes in flight at once. `communicates`: layers communicate. `splits`:
-  // the backward for weights continues with the word of the backward for inputs.
+  // `words` is the number of passes in flight at once. `communicates` is true if layers
+  // communicate. If `splits` is true, the backward for weights continues with the word of the
+  // backward for inputs.
   void WritePrologue(int words, bool communicates, bool splits);
 
-  // Effects for a pass's first and last kernels (attached with ProgramBuilder::With). A backward
-  // begins with recomputation or with the received gradient. `received`: the buffer of the message
-  // from a neighbor; kNone: none. `chunk`: index among the chunks of all stages. `word`: index of
-  // the micro-batch's word among the words in flight.
+  // These functions add effects to a pass's first and last kernels (with ProgramBuilder::With). A
+  // backward begins with recomputation or with the received gradient. `received` is the buffer of
+  // the message from a neighbor; kNone: none. `chunk` is the index among the chunks of all stages.
+  // `word` is the index of the micro-batch's word among the words in flight.
   void BeginForward(int chunk, int word, Index received);
   void TurnBack(int chunk, int word);
   void BeginBackward(int chunk, Index received);
   // Writes the word, unchanged, to the outgoing message.
   void HandOn(Index sent);
   void ContinueBackward(int word);
-  // The word of the pass being written. A caller that interleaves two passes sets it at each
-  // switch.
+  // Returns the index of the word of the pass being written. A caller that interleaves two passes
+  // sets this index at each switch.
   int present() const { return present_; }
   void SetPresent(int word) { present_ = word; }
 
-  // Take: the next kernel reads the result of a collective. Give: the next kernel writes the input
-  // of a collective.
+  // Call Take if the next kernel reads the result of a collective. Call Give if the next kernel
+  // writes the input of a collective.
   void Take(const model::ValueUse& use, Index buffer);
   void Give(const model::ValueUse& use, Index buffer);
 
-  // The place of the word that seeds the gradients of the present backward. If it has no buffer,
-  // rank, step and micro-batch determine the seed.
+  // Returns the place of the word that seeds the gradients of the present backward. If the place
+  // has no buffer, rank, step and micro-batch determine the seed.
   program::Elements seed() const;
 
  private:
   bool on() const { return words_ != program::kNone; }
   program::Elements Word(int at) const;
-  // The place of the word in a received message. No buffer: the message is shorter than a word.
+  // Returns the place of the word in a received message. The place has no buffer if the message is
+  // shorter than a word.
   program::Elements Carried(Index received);
-  // The size of the parts of a value's buffer that each start with a word.
+  // Returns the size of each part of a value's buffer. Each part starts with a word.
   Bytes PartOf(const model::ValueUse& use, Index buffer) const;
   // Mixes the present pass's word (unless it `begins`) with the received values.
   void Mix(program::Elements received, program::Elements also, std::int64_t salt);
@@ -87,8 +89,8 @@ class PassValues {
 
   const Place place_;
   ProgramBuilder& builder_;
-  // Words of the micro-batches in flight. They are followed by one word for the backward or, if
-  // backward splits, by one for each.
+  // The buffer of words: one for each micro-batch in flight. They are followed by one word for the
+  // backward or, if backward splits, by one backward word for each micro-batch in flight.
   Index words_ = program::kNone;
   bool splits_ = false;
   int in_flight_ = 0;
@@ -126,7 +128,7 @@ class ActivationOffload {
     Index at_host = program::kNone, back = program::kNone;  // events
   };
   bool active() const { return blocks_.size() > 1; }
-  // Index in blocks_; -1: the layer is not an offloaded block.
+  // Returns the layer's index in blocks_; -1: the layer is not an offloaded block.
   int Find(int layer) const;
 
   ProgramBuilder& builder_;

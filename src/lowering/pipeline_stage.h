@@ -14,13 +14,15 @@ namespace stepcast::lowering {
 // and the order of its passes. Without pipelining, one stage has the whole model.
 class PipelineStage {
  public:
-  // `schedule` is plan::ScheduleOf the scenario's plan. It is not referenced after construction.
+  // `schedule` is the result of plan::ScheduleOf for the scenario's plan. The object does not refer
+  // to it after construction.
   PipelineStage(const scenario::Scenario& scenario, const parallel::PipelineSchedule& schedule,
                 int stage);
 
   int stage() const { return stage_; }
   int stages() const { return stages_; }
-  // Whether the stage has the model's first layers, and its last layers.
+  // `first` returns whether the stage has the model's first layers, and `last` whether it has the
+  // model's last layers.
   bool first() const { return chunks_.front().first; }
   bool last() const { return chunks_.back().last; }
   const model::Model& model() const { return part_ ? part_->model : whole_model(); }
@@ -35,7 +37,7 @@ class PipelineStage {
     int before = 0, behind = 0;          // the stages of the previous and next chunk
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
-  // The index of the work of each layer of model() (model::WorkOfLayers).
+  // Returns the index of each layer's work, for the layers of model() (model::WorkOfLayers).
   std::vector<int> WorkOfLayers(const model::WorkOptions& options) const;
   // The first layer of each of chunks().
   std::vector<int> ChunkBegins() const;
@@ -48,27 +50,28 @@ class PipelineStage {
     while (chunks_[chunk].number != number) ++chunk;
     return chunk;
   }
-  // The layer whose output is the input of the chunk's first layer. Not for the model's first
-  // chunk.
+  // Returns the layer whose output is the input of the chunk's first layer. Not for the model's
+  // first chunk.
   const model::Layer& layer_before(const Chunk& chunk) const {
     const int first = part_->layers[static_cast<std::size_t>(chunk.first_layer)];
     return whole_model().layers[static_cast<std::size_t>(first) - 1];
   }
-  // The index in the whole model of a tensor of model().
+  // Returns the index in the whole model for a tensor of model().
   int whole_tensor(int tensor) const {
     return part_ ? part_->tensors[static_cast<std::size_t>(tensor)] : tensor;
   }
-  // Tensors of model() that layers of other stages also use, and all stages that use them,
-  // including this one.
+  // `tied_across` returns the tensors of model() that layers of other stages also use.
+  // `tied_stages` returns all stages that use these tensors, including this stage.
   const std::vector<int>& tied_across() const { return tied_across_; }
   const std::vector<int>& tied_stages() const { return tied_stages_; }
 
   // The stage's passes, in host order.
   const std::vector<parallel::Action>& passes() const { return passes_; }
-  // [pass]: begins a pair of overlapping passes; the next pass is the pair's backward
+  // By pass: whether the pass begins a pair of overlapping passes. The next pass is then the pair's
+  // backward.
   const std::vector<bool>& begins_pair() const { return begins_pair_; }
-  // The parameter passes (gathers, frees, reductions) before a pass. Index passes().size() is after
-  // the last pass.
+  // Returns the parameter passes (gathers, frees, reductions) before a pass. Index passes().size()
+  // is after the last pass.
   const std::vector<parallel::ParameterPass>& parameter_passes(std::size_t before) const {
     return parameter_passes_[before];
   }
@@ -85,14 +88,14 @@ class PipelineStage {
   std::vector<int> tied_across_, tied_stages_;
   std::vector<parallel::Action> passes_;
   std::vector<bool> begins_pair_;
-  // [pass], plus one entry for the end
+  // By pass, plus one entry for the end of the step.
   std::vector<std::vector<parallel::ParameterPass>> parameter_passes_;
   std::vector<Chunk> chunks_;
 };
 
-// When a stage of Megatron's interleaved pipeline launches data-parallel collectives, so that all
-// stages launch them at the same time. Each stage is one pass behind the previous one
-// (NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py, `grad_sync_func` and
+// The passes at which a stage of Megatron's interleaved pipeline launches data-parallel
+// collectives. All stages launch them at the same time; each stage is one pass behind the previous
+// one (NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py, `grad_sync_func` and
 // `param_sync_func`). Both tables are indexed by pass of the stage and hold the stage's own chunks.
 struct MegatronAlignment {
   // Chunks whose parameters are gathered before the pass. The first two are gathered before the

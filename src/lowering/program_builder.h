@@ -85,7 +85,7 @@ class ProgramBuilder {
   program::NameParts Named(std::string_view text, std::string_view part) {
     return Named(AddText(text), part);
   }
-  // For example "bucket 3", from "bucket " and 3.
+  // Adds a text with a number, for example "bucket 3" from "bucket " and 3.
   Index AddNumbered(std::string_view text, std::size_t number);
 
   StreamId AddStream(std::string name);
@@ -113,7 +113,7 @@ class ProgramBuilder {
     return AddBuffer({.first = AddText(name)}, size, category, padding);
   }
   Index AddKernel(Kernel kernel);
-  // Work of the host's CPUs or drives that a stream waits for.
+  // Adds a kernel for work of the host's CPUs or drives that a stream waits for.
   Index AddHostKernel(const char* name, Time time) {
     return AddKernel({.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
   }
@@ -179,7 +179,7 @@ class ProgramBuilder {
     program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
   }
 
-  // Kernels one after another, without uses or effects.
+  // Runs kernels one after another, without uses or effects.
   void Run(StreamId stream, std::span<const Index> kernels);
   void Run(StreamId stream, Index kernel) { Operate(program::Opcode::kKernel, stream, kernel); }
   void Run(StreamId stream, Index kernel, std::span<const program::BufferUse> uses) {
@@ -189,7 +189,8 @@ class ProgramBuilder {
   void Run(StreamId stream, Index kernel, std::initializer_list<program::BufferUse> uses) {
     Run(stream, kernel, std::span(uses.begin(), uses.size()));
   }
-  // For several operations with the same long list of uses: AddUses once, then Run for each.
+  // If several operations have the same long list of uses, call AddUses once, then Run for each
+  // operation.
   UseRange AddUses(std::span<const program::BufferUse> uses) {
     Use(uses);
     return TakeUses();
@@ -219,7 +220,7 @@ class ProgramBuilder {
                    std::initializer_list<program::BufferUse> uses) {
     Communicate(stream, collective, std::span(uses.begin(), uses.size()));
   }
-  // `uses`: one for each message, in the order of messages.
+  // `uses` has one entry for each message, in the order of the messages.
   void Exchange(StreamId stream, Index exchange, std::span<const program::BufferUse> uses) {
     program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
     Operate(program::Opcode::kExchange, stream, exchange);
@@ -295,7 +296,7 @@ class ProgramBuilder {
     Emit(program::Opcode::kRecordEvent, stream, awaited_[stream]);
     Emit(program::Opcode::kHostWaitEvent, 0, awaited_[stream]);
   }
-  // Takes the uses that are not yet attached to an operation.
+  // Returns the uses that are not yet attached to an operation, and marks them as attached.
   UseRange TakeUses() {
     const Index first = std::exchange(taken_uses_, static_cast<Index>(program_.uses.size()));
     return {.first = first, .count = taken_uses_ - first};

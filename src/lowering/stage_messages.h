@@ -22,9 +22,10 @@ namespace stepcast::lowering {
 // How a framework sends and receives between the passes of a schedule.
 enum class MessageStyle : std::uint8_t {
   // Each direction has its own stream and communicator. A pass's receive is posted before the pass
-  // ahead of it runs, and nothing waits for a send. This is the textbook's style, and Megatron-LM's
-  // with overlapped messages. It is also PyTorch's with several chunks per stage, which has one
-  // communicator for all messages; receives on it are in the order in which they are sent.
+  // ahead of it runs, and nothing waits for a send. The textbook uses this style, and so does
+  // Megatron-LM with overlapped messages. PyTorch uses it with several chunks per stage, but has
+  // one communicator for all messages; receives on this communicator are in the order in which the
+  // messages are sent.
   kOverlapped,
   // One exchange at a time, on the pipeline's communicator, and the compute stream waits for it:
   //  * Megatron-LM without overlapped messages (core/pipeline_parallel/schedules.py,
@@ -38,7 +39,8 @@ enum class MessageStyle : std::uint8_t {
   kBlocking,
 };
 
-// kBlocking: how the exchange after a pass sends the pass's output and receives (Stage::posted).
+// Only with kBlocking: how the exchange after a pass sends the pass's output and receives inputs of
+// later passes (Stage::posted).
 enum class ExchangesBehind : std::uint8_t {
   kApart,     // first an exchange with the pass's send, then one with the receives
   kTogether,  // both in one exchange
@@ -46,7 +48,7 @@ enum class ExchangesBehind : std::uint8_t {
   kNone,  // the next pass's exchange sends and receives
 };
 
-// kBlocking: the exchanges after which the host waits for the device.
+// Only with kBlocking: the exchanges after which the host waits for the device.
 enum class MessageWaits : std::uint8_t {
   kNever,
   kAlways,    // for all issued work
@@ -61,22 +63,22 @@ class StageMessages {
     parallel::GroupLayout pipeline{};  // the corresponding ranks of all stages
     MessageStyle style = MessageStyle::kOverlapped;
     std::vector<ExchangesBehind> behind{};  // [pass], kBlocking
-    // [pass] kBlocking: the number of passes, from the first one on, whose receives have been
-    // posted once the exchange behind this pass is issued.
+    // By pass, only with kBlocking: the number of passes, counted from the first one, whose
+    // receives have been posted when the exchange after this pass is issued.
     std::vector<std::size_t> posted{};
     MessageWaits host_waits = MessageWaits::kAlways;
-    // kBlocking: the compute stream does not wait for exchanges that only send
+    // Only with kBlocking: the compute stream does not wait for exchanges that only send.
     bool sends_beside = false;
-    // kBlocking: each message is separate, on a communicator of its two stages.
+    // Only with kBlocking: each message is separate, on a communicator of its two stages.
     bool in_pairs = false;
-    // kBlocking: number of ranks that divide layers and have the same activations. Each sends its
-    // own part, and receivers gather the whole (Megatron-LM's scatter_gather_tensors_in_pipeline
-    // until 2023). 1: each sends everything.
+    // Only with kBlocking: the number of ranks that divide layers and have the same activations.
+    // Each of these ranks sends its own part, and receivers gather the whole (Megatron-LM's
+    // scatter_gather_tensors_in_pipeline until 2023). 1: each rank sends everything.
     int parts = 1;
     int own_part = 0;
     // The stage's chunks, their message sizes, and the stages of their neighbors.
     struct Chunk {
-      bool first = true, last = true;  // of the chunks of all stages
+      bool first = true, last = true;  // among the chunks of all stages
       int before = 0, behind = 0;
       Bytes received{};  // activations of a micro-batch from the previous chunk
       Bytes sent{};      // activations of a micro-batch to the next chunk
@@ -84,15 +86,16 @@ class StageMessages {
     std::vector<Chunk> chunks{};
     DataType type = DataType::kBf16;
     std::vector<parallel::Action> passes{};  // in issue order
-    // [pass] kOverlapped: begins a pair that overlaps with the next pass (PipelineStage). The pair
-    // begins when both inputs have arrived, and both outputs are sent after the second pass
-    // (DualPipe, dualpipe.py; torch.distributed.pipelining, OVERLAP_F_B).
+    // By pass, only with kOverlapped: whether the pass and the next one are a pair of overlapping
+    // passes (PipelineStage::begins_pair). The pair begins when both inputs have arrived, and both
+    // outputs are sent after the second pass (DualPipe, dualpipe.py; torch.distributed.pipelining,
+    // OVERLAP_F_B).
     std::vector<bool> begins_pair{};
     std::vector<std::size_t> chunk_of{};  // [pass] index in `chunks`
     std::vector<int> slots{};             // [pass] slot of its micro-batch's activations
     std::vector<int> gradient_slots{};    // [pass] slot of a backward's received gradient
-    // [pass] the pass of this stage that takes this pass's output; kNoPass: no pass, or a pass of
-    // another stage.
+    // By pass: the pass of this stage that takes this pass's output. kNoPass: no pass takes the
+    // output, or a pass of another stage does.
     static constexpr std::size_t kNoPass = static_cast<std::size_t>(-1);
     std::vector<std::size_t> takers{};
   };
@@ -104,23 +107,24 @@ class StageMessages {
   // `inputs`: [chunk][slot] buffers for received activations.
   void WritePrologue(std::vector<std::vector<Index>> inputs);
 
-  // Whether the stream carries messages that overlap passes. A host that waits for such a stream
-  // may deadlock, because its peer may be waiting for this host.
+  // Returns whether the stream carries messages that overlap passes. A host that waits for such a
+  // stream may deadlock, because its peer may be waiting for this host.
   bool CarriesBeside(StreamId stream) const {
     return std::any_of(legs_.begin(), legs_.end(), [&](const Leg& leg) {
       return stream == leg.activations.stream || stream == leg.gradients.stream;
     });
   }
 
-  // Call around a pass, in this order. The pass's input is available after AwaitInput, which comes
-  // right before its first kernel so that other streams need not wait.
+  // Call these functions around a pass, in this order. The pass's input is available after
+  // AwaitInput. Call AwaitInput right before the pass's first kernel, so that other streams need
+  // not wait.
   void BeforePass(std::size_t pass);
   void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);
 
-  // Buffers of the present pass. AllocateOutput allocates the output. The pass's last kernel writes
-  // it for the neighboring chunk, on this or another stage. A backward reads the received gradient.
-  // kNone: there is none.
+  // These functions return buffers of the present pass; kNone: there is none. AllocateOutput
+  // allocates the output, which the pass's last kernel writes for the neighboring chunk, on this or
+  // another stage. ReceivedGradient is the gradient that a backward reads.
   Index AllocateOutput(std::size_t pass);
   Index ReceivedGradient(std::size_t pass) const;
   // Call when the backward no longer needs the received gradient.
@@ -139,8 +143,8 @@ class StageMessages {
     Index arrived[2] = {program::kNone, program::kNone};  // events, alternating between passes
   };
 
-  // A boundary between a chunk of stage `from` and the next chunk, of stage `to`. One of the two is
-  // this stage.
+  // A boundary between a chunk of stage `from` and the next chunk, which is on stage `to`. One of
+  // the two stages is this stage.
   struct Leg {
     int from = 0, to = 0;
     Lane activations, gradients;
@@ -149,7 +153,8 @@ class StageMessages {
   bool IsForward(std::size_t pass) const {
     return stage_.passes[pass].task == parallel::Task::kForward;
   }
-  // Whether the pass takes input from, or makes output for, a neighboring chunk.
+  // `Takes` returns whether the pass takes input from a neighboring chunk, and `Gives` whether it
+  // makes output for one.
   bool Takes(std::size_t pass) const {
     if (stage_.passes[pass].task == parallel::Task::kBackwardWeight) return false;
     return stage_.stages > 1 && !(IsForward(pass) ? ChunkOf(pass).first : ChunkOf(pass).last);
@@ -164,13 +169,14 @@ class StageMessages {
   int Taker(std::size_t pass) const {
     return IsForward(pass) ? ChunkOf(pass).behind : ChunkOf(pass).before;
   }
-  // Whether the neighboring chunk is on another stage.
+  // `Receives` returns whether the pass's input comes from another stage, and `Sends` whether its
+  // output goes to another stage.
   bool Receives(std::size_t pass) const { return Takes(pass) && Giver(pass) != stage_.stage; }
   bool Sends(std::size_t pass) const { return Gives(pass) && Taker(pass) != stage_.stage; }
   const Stage::Chunk& ChunkOf(std::size_t pass) const {
     return stage_.chunks[stage_.chunk_of[pass]];
   }
-  // The lane of the message that the pass receives or sends.
+  // Returns the lane of the message that the pass receives or, if `receives` is false, sends.
   const Lane& LaneOf(std::size_t pass, bool receives) const;
 
   Index InputOf(std::size_t pass) const;
@@ -185,7 +191,7 @@ class StageMessages {
   void AddReceive(std::size_t pass);
   void AddSend(std::size_t pass);
   void RunBlocking();
-  // Whether messages of this size are divided into parts.
+  // Returns whether messages of this size are divided into parts.
   bool Scatters(Bytes bytes) const;
   // An all-gather of the parts of a chunk's activations or gradients.
   struct Gather {
@@ -210,14 +216,14 @@ class StageMessages {
   std::vector<Leg> legs_;
   // kBlocking
   StreamId stream_ = 0;
-  // `communicator_` connects all stages. `pairs_`: this stage with the previous one and with the
-  // next one.
+  // `communicator_` connects all stages. `pairs_` connect this stage with the previous stage and
+  // with the next stage.
   Index communicator_ = program::kNone, pairs_[2] = {program::kNone, program::kNone};
   Index before_ = program::kNone, after_ = program::kNone;  // events
   std::vector<Index> drained_;                              // events by stream
   std::vector<program::Message> messages_;                  // of the exchange being built
   std::vector<program::BufferUse> uses_;
-  // gathers to run after the exchange, and their target buffers
+  // The gathers to run after the exchange, and their target buffers.
   std::vector<std::pair<const Gather*, Index>> gathers_;
   std::size_t posted_ = 0;   // number of passes whose receive has been posted
   std::size_t awaited_ = 0;  // number of passes whose input has arrived

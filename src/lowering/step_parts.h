@@ -16,7 +16,8 @@
 
 namespace stepcast::lowering {
 
-// A kernel such as a copy, cast or addition, whose cost follows from the bytes read and written.
+// Returns a kernel such as a copy, cast or addition. Its cost follows from the bytes read and
+// written.
 inline Kernel MemoryKernel(std::string name, DataType type, Bytes read, Bytes written) {
   return {.name = std::move(name),
           .kind = KernelKind::kMemoryBound,
@@ -42,7 +43,7 @@ void AllocateFrameworkWorkspaces(TrainingStep& step);
 
 // Effects of operations on values (src/program/data_flow.h).
 
-// The elements of a buffer of `type`, from element `first` on.
+// Returns the place of a buffer's elements of `type`, from element `first` on.
 inline program::Elements At(program::Index buffer, std::int64_t first, DataType type) {
   return {.buffer = buffer, .offset = BytesOf(first, type), .type = type};
 }
@@ -59,23 +60,25 @@ program::Effect Move(program::Elements target, program::Elements source, std::in
 program::Effect Added(program::Effect move);
 // target = scale x source.
 program::Effect Scaled(double scale, program::Effect move);
-// Divides a move into blocks of `block` elements. The strides are the distances between block
-// starts.
+// Divides a move into blocks of `block` elements. The strides are the distances between the starts
+// of blocks, in the target and in the source.
 program::Effect InBlocks(program::Effect move, std::int64_t block, std::int64_t target_stride,
                          std::int64_t source_stride);
 
-// `elements`: the size of the whole, over all ranks.
+// Returns the effect of a collective. `elements` is the size of the whole, over all ranks.
 program::Effect Collected(program::Elements target, program::Elements source,
                           std::int64_t elements);
 
 // number = (or +=, if `add`) scale x the sum of the squares of `elements` elements.
 program::Effect Squares(program::Elements number, program::Elements source, std::int64_t elements,
                         bool add, double scale = 1);
-// target scaled down to a norm of at most `limit`. `squares`: the square of its present norm.
+// Scales `target` down to a norm of at most `limit`. `squares` is the place of the square of its
+// present norm.
 program::Effect Clipped(program::Elements target, program::Elements squares, std::int64_t elements,
                         double limit);
 
-// `states`: arrays of one type, `stride` elements apart (program/data_flow.h).
+// `states` is the place of the first of several arrays of one type, which are `stride` elements
+// apart (program/data_flow.h).
 program::Effect OptimizerUpdate(program::Elements parameters, program::Elements gradients,
                                 program::Elements states, std::int64_t stride,
                                 std::int64_t elements);
@@ -100,7 +103,7 @@ struct ProcessGroups {
   std::int64_t shard_index() const { return shard.Index(rank); }
 };
 
-// The groups for the tensors of parameter group `group`.
+// Returns the process groups of a rank for the tensors of parameter group `group`.
 ProcessGroups ProcessGroupsOf(const parallel::Grids& grids, int rank,
                               model::ParameterGroup group = model::ParameterGroup::kDense);
 

@@ -411,7 +411,7 @@ void TrainingStep::Reserve() {
     const std::size_t activations =
         work.Of(model::Lifetime::kSaved).size() + work.Of(model::Lifetime::kRecomputed).size();
     const std::size_t parameters = reads.parameters - reads.first;
-    // Instructions beside a collective: its waits, and the buffer of its result.
+    // Instructions in addition to a collective: its waits, and the buffer of its result.
     std::size_t collectives = 0;
     for (const auto* pass : {&work.forward, &work.recompute, &work.backward}) {
       collectives += static_cast<std::size_t>(std::count_if(

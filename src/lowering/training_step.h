@@ -34,7 +34,8 @@ class ShardingStrategy {
 
   // Allocates what persists across steps. Called before the first step.
   virtual void WritePrologue() = 0;
-  // Whether the strategy stores untrained parameters itself. If not, each rank stores all of them.
+  // Returns whether the strategy stores untrained parameters itself. If not, each rank stores all
+  // of them.
   virtual bool keeps_frozen() const { return false; }
   virtual void BeginStep() {}
   virtual void BeginForward() {}
@@ -53,9 +54,9 @@ class ShardingStrategy {
   // Updates the parameters. Called last in the step.
   virtual void WriteUpdate() = 0;
 
-  // Called around each operator of a layer, if follows_operators() is true. It may write
-  // instructions before and after the operator's kernel, and declare the ranges that it reads
-  // (ProgramBuilder::Use).
+  // If follows_operators() is true, BeforeOperator and AfterOperator are called around each
+  // operator of a layer. They may write instructions before and after the operator's kernel, and
+  // declare the ranges that this kernel reads (ProgramBuilder::Use).
   virtual bool follows_operators() const { return false; }
   virtual void BeforeOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
   virtual void AfterOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
@@ -126,16 +127,16 @@ class TrainingStep {
     // other effects. Most kernels are plain.
     std::vector<std::size_t> plain_end{};
     std::vector<GroupOperations::Entry> groups{};  // by operation; empty if there are none
-    // For each operation: an event that is recorded after it and for which the host waits later.
-    // Empty if there are no such events.
+    // For each operation: the event that is recorded after the operation and for which the host
+    // waits later. Empty if there are no such events.
     std::vector<Index> host_events{};
-    // For each operation: an event that is recorded after a kernel and for which another lane
-    // waits. Empty if there are no such events.
+    // For each operation: the event that is recorded after the operation's kernel and for which
+    // another lane waits. Empty if there are no such events.
     std::vector<Index> lane_events{};
     Index LaneEvent(std::size_t operation) const {
       return lane_events.empty() ? program::kNone : lane_events[operation];
     }
-    // The event, recorded after an operation, that another operation waits for.
+    // Returns the event that is recorded after an operation and for which another operation waits.
     Index Done(std::size_t operation) const {
       const Index of_lane = LaneEvent(operation);
       return of_lane != program::kNone ? of_lane : groups[operation].done;
@@ -163,8 +164,8 @@ class TrainingStep {
     Entries forward_transient, backward_transient;  // buffers
     Entries input_transient, weight_transient;      // of the two parts of backward
   };
-  // Work that an operation list leaves to the next kernel: it waits for these group operations, and
-  // reads these buffers before they are released.
+  // Work that an operation list leaves to the next kernel. That kernel waits for these group
+  // operations, and reads these buffers before they are released.
   struct Pending {
     std::vector<Index> events{};
     std::vector<std::pair<Index, model::ValueUse>> buffers{};
@@ -187,17 +188,18 @@ class TrainingStep {
 
   // The reads of a layer's first and last kernels, as ranges of reads_. [first, parameters) are the
   // layer's parameters. Next, for backward, are the values that forward and recomputation kept,
-  // slot by slot. The weights' part of backward also reads what the inputs' part leaves, slot by
-  // slot.
+  // slot by slot. If backward is split, the reads of its part for weights follow, slot by slot:
+  // kept values, and values that its part for inputs leaves.
   struct LayerReads {
     std::size_t first = 0, parameters = 0;
     std::size_t activations = 0;  // number per slot, after the parameters
-    // where the reads of the weights' part begin, and their number per slot
+    // `weights` is the index in reads_ of the first read of backward's part for weights. `left` is
+    // the number of these reads per slot.
     std::size_t weights = 0, left = 0;
   };
 
   void AddWork(const model::LayerWork& work, const model::Layer* sample);
-  // The buffer named like the value. All layers share it.
+  // Returns the buffer that has the value's name. All layers share this buffer.
   Index RegisteredBuffer(const model::LayerValue& value);
   void AddLayers();
   void AddTensors();
@@ -222,16 +224,18 @@ class TrainingStep {
   void BeginPass(ShardingStrategy& strategy);
   void BeginBackwardPass(ShardingStrategy& strategy);
   void EndPass(ShardingStrategy& strategy);
-  // The layer at a position of the present pass; in a backward, the last layer comes first.
+  // Returns the layer at position `place` of the present pass. In a backward, the last layer comes
+  // first.
   int LayerAt(int place) const {
     return task() == parallel::Task::kForward ? chunk().first_layer + place
                                               : chunk().end_layer - 1 - place;
   }
   int layers_of_pass() const { return chunk().end_layer - chunk().first_layer; }
-  // The entries of the operation list that the layer runs in the present pass, without
+  // Returns the entries of the operation list that the layer runs in the present pass, without
   // recomputation.
   const OperationEntries& EntriesOf(int layer) const;
-  // Whether an expert all-to-all divides the list of some layer of the present pass into turns.
+  // Returns whether an expert all-to-all divides the list of some layer of the present pass into
+  // turns.
   bool HasTurns() const;
   // Writes one turn of the layer's pass, including the work before the first turn and after the
   // last.
@@ -242,16 +246,17 @@ class TrainingStep {
   void WriteBackward(ShardingStrategy& strategy, int layer, Turn turn);
   void BeginLayerBackward(ShardingStrategy& strategy, int layer);
   void EndLayerBackward(ShardingStrategy& strategy, int layer);
-  // The part of backward that computes weight gradients.
+  // Writes the part of backward that computes weight gradients.
   void WriteWeights(ShardingStrategy& strategy, int layer, Turn turn);
-  // Called before a backward; before and after a layer's gradient operations.
+  // BeginGradients is called before a backward. BeginContributions and EndContributions are called
+  // before and after a layer's gradient operations.
   void BeginGradients();
   void BeginContributions(int layer);
   void EndContributions();
-  // The operation list that the layer's backward runs in the present pass.
+  // Returns the operation list that the layer's backward runs in the present pass.
   const std::vector<model::Operation>& BackwardOf(int layer) const;
-  // Recomputation before the layer's backward. If the layer is the last of its checkpoint, all
-  // layers of the checkpoint are recomputed.
+  // Writes the recomputation before the layer's backward. If the layer is the last of its
+  // checkpoint, all layers of the checkpoint are recomputed.
   void Recompute(ShardingStrategy& strategy, int layer);
   // The values that the layer recomputes.
   const Entries& Recomputed(int layer) const {
@@ -261,19 +266,19 @@ class TrainingStep {
   void RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
                 Turn turn);
-  // The first buffer that lives only during the layer's forward or its whole backward. kNone: there
-  // is no such buffer, or recomputation owns it.
+  // Returns the first buffer that lives only during the layer's forward or its whole backward.
+  // kNone: there is no such buffer, or recomputation owns it.
   Index TemporariesOf(ShardingStrategy::Pass pass, int layer) const;
   // Makes the host wait for the event and then read the values copied to it.
   void AwaitOnHost(Index event);
   // Adds the pending waits and reads to the next kernel.
   void TakePending();
-  // Writes the kernel after its pending waits, then the gradients that it completes.
+  // Writes the pending waits, then the kernel, then the gradients that the kernel completes.
   void RunKernel(ShardingStrategy& strategy, int layer, const model::Operation& operation,
                  Index kernel);
   OperationEntries AddOperations(const std::vector<model::Operation>& operations, Issuer issuer);
   void AddLane(std::uint8_t lane);  // with its stream, if it does not exist yet
-  // The buffer of a layer's value in the present pass.
+  // Returns the buffer of a layer's value in the present pass.
   Index BufferOf(model::ValueId value, int layer) const;
   // An operation list of a layer, while the present pass writes it.
   struct ListRun {
@@ -300,39 +305,39 @@ class TrainingStep {
   // Called for the last kernel before the layer's backward. The kernel writes the gradient that the
   // group operations at the start of that backward read.
   void HandBack(int layer);
-  // Buffers for received activations, by chunk and slot.
+  // Returns new buffers for received activations, by chunk and slot.
   std::vector<std::vector<Index>> AddInputs();
-  // The buffer that the present pass's chunk received; kNone for the model's first chunk.
+  // Returns the buffer that the present pass's chunk received; kNone for the model's first chunk.
   Index Received() const;
-  // Whether the activation that the layer keeps was sent by another stage.
+  // Returns whether the activation that the layer keeps was sent by another stage.
   bool ReceivesInto(int layer, int activation) const;
   // Properties of the present pass.
   parallel::Task task() const { return stage_.passes()[now_.pass].task; }
   std::size_t chunk_index() const { return messages_.stage().chunk_of[now_.pass]; }
   const PipelineStage::Chunk& chunk() const { return stage_.chunks()[chunk_index()]; }
   int word() const { return static_cast<int>(chunk_index()) * slots_ + slot(); }
-  // These add uses to the first and last kernels of a pass: reads of the received message, writes
-  // of the sent message.
+  // These functions add uses to the first and last kernels of a pass: reads of the received
+  // message, and writes of the sent message.
   void BeginForward();
   void BeginBackward();
   void WriteOutput();
-  // Writes a zero-cost kernel that writes the message, if no other kernel does.
+  // Writes a kernel that costs nothing and writes the sent message, if no other kernel does.
   void HandOn(ShardingStrategy& strategy, int layer);
-  // The slot of the pass being written.
+  // Returns the slot of the pass being written.
   int slot() const { return slot_of_pass_[now_.pass]; }
   std::size_t At(int slot, int layer) const {
     return static_cast<std::size_t>(slot) * model().layers.size() + static_cast<std::size_t>(layer);
   }
   const Entries& Saved(int slot, int layer) const { return saved_[At(slot, layer)]; }
-  // If backward has two parts: the values that the first part leaves for the second.
+  // Returns the values that the first part of a split backward leaves for the second part.
   const Entries& Deferred(int slot, int layer) const { return deferred_[At(slot, layer)]; }
-  // The same without values from another chunk. Such values are in the receive buffer or, after the
-  // model's last layer, do not exist.
+  // Returns Deferred() without values from another chunk. Values from another chunk are in the
+  // receive buffer or, after the model's last layer, do not exist.
   Entries DeferredHere(int slot, int layer) const;
-  // The received gradient that the weights' part reads; kNone: none was received.
+  // Returns the received gradient that backward's part for weights reads; kNone: none was received.
   Index ReceivedForWeights(int layer) const;
-  // The gradient of the layer's output, written by the next layer of the chunk. kNone: no separate
-  // buffer is read.
+  // Returns the buffer of the gradient of the layer's output, which the next layer of the chunk
+  // writes. kNone: no separate buffer is read.
   Index HandedBack(int layer) const;
 
   const scenario::Scenario& scenario_;
@@ -349,7 +354,8 @@ class TrainingStep {
   ActivationOffload offload_;
   GroupOperations groups_;
   Index handing_on_ = program::kNone;  // a kernel for passes that end with a collective
-  // Counts that kernels copy to the host, and the host task that reads them; kNone: none.
+  // The buffer for counts that kernels copy to the host, and the host task that reads them; kNone:
+  // none.
   Index counts_at_host_ = program::kNone, read_counts_ = program::kNone;
   std::vector<std::pair<std::string, Index>> registered_;  // persistent buffers by name
   bool communicates_ = false;                              // there is communication inside layers
@@ -359,7 +365,8 @@ class TrainingStep {
   std::vector<Entries> saved_;     // buffers by slot and layer
   std::vector<Entries> deferred_;  // buffers by slot and layer
   std::vector<Index> labels_;      // by layer
-  // buffers by layer; kNone: the layer has none. Empty: no layer has any.
+  // The buffers of untrained parameters, by layer; kNone: the layer has none. Empty: no layer has
+  // any.
   std::vector<Index> frozen_;
   std::vector<std::int64_t> first_elements_;  // by tensor
   std::vector<int> layers_of_tensor_;         // number of contributions to each gradient

@@ -35,7 +35,7 @@ struct Units {
   std::vector<int> of_layer;  // index of each layer's unit
 };
 
-// Every layer is a unit; layers that share a tied tensor are one unit.
+// Makes every layer a unit; layers that share a tied tensor are one unit.
 Units UnitPerLayer(const model::Model& model);
 
 // The units that FSDP wraps (plan::DataParallel::units, ::unit_blocks). PyTorch's usual wrapping
@@ -47,8 +47,8 @@ Units UnitPerLayer(const model::Model& model);
 Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan,
                      const std::vector<int>& chunk_begins = {0});
 
-// One bucket for each unit, in the order in which the units' gradients become complete, given the
-// `order` of the tensors. Sorts `order` by bucket; the buckets point into it.
+// Returns one bucket for each unit, in the order in which the units' gradients become complete.
+// `order` is the order of the tensors; it is sorted by bucket, and the buckets point into it.
 std::vector<Bucket> BucketPerUnit(const Units& units, std::vector<int>& order);
 
 // The order in which frameworks with hooks visit units: the root first, in both forward and
@@ -57,10 +57,11 @@ struct UnitOrder {
   UnitOrder() = default;
   // `has_parameters`: by unit.
   UnitOrder(const Units& units, const std::vector<bool>& has_parameters);
-  // Only the units whose first layer is in [first, end).
+  // Includes only the units whose first layer is in [first, end).
   UnitOrder(const Units& units, const std::vector<bool>& has_parameters, int first, int end);
 
-  // The unit `distance` units later in forward. Negative: in backward. -1: none.
+  // Returns the unit that is `distance` units later in forward. A negative distance counts in
+  // backward. -1: there is none.
   int Later(int unit, std::int64_t distance) const;
 
   int root = -1;            // index of the root unit; -1: there is none
@@ -68,8 +69,8 @@ struct UnitOrder {
   std::vector<int> place;   // by unit: position in blocks; -1: not in blocks
 };
 
-// FSDP2's data for each sharded module: ranges, events, and its state while a step is being
-// written.
+// FSDP2's data for each sharded module: ranges, events, and the module's state while a step is
+// being written.
 
 // A module under fully_shard. If its experts are sharded over other ranks than the rest, the module
 // has two units, one for each mesh. A unit's parameters are gathered and reduced together
@@ -80,7 +81,7 @@ struct ShardedUnit {
   bool root = false;
   int first_layer = 0, last_layer = 0;
   std::vector<int> tensors;
-  // by tensor: this rank's elements, padded rows included
+  // By tensor: the number of this rank's elements, including padded rows.
   std::vector<std::int64_t> tensor_elements;
   std::int64_t shard_elements = 0;     // sum of tensor_elements
   std::int64_t gathered_elements = 0;  // of all ranks, including frozen ones
@@ -111,7 +112,8 @@ struct ShardedUnit {
 };
 
 struct Fsdp2Shards {
-  // By model::ParameterGroup: the number of ranks, and this rank's index.
+  // The number of ranks that shard a parameter group, and this rank's index among them. `meshes` is
+  // indexed by model::ParameterGroup.
   struct Mesh {
     std::int64_t index = 0, ranks = 1;
   };
@@ -126,8 +128,8 @@ struct Fsdp2Shards {
 std::vector<ShardedUnit> AddShardedUnits(TrainingStep& step, Operations& operations,
                                          const Units& wrapping, const Fsdp2Shards& shards);
 
-// Sharded units of the textbook (ZeRO stage 3). Every layer is a unit. It is gathered in the
-// compute type before its first layer, `prefetch` units ahead, and freed after its last.
+// The sharded units of the textbook (ZeRO stage 3). Every layer is a unit. A unit is gathered in
+// the compute type before its first layer, `prefetch` units ahead, and freed after its last layer.
 
 class GatheredUnits {
  public:

@@ -45,7 +45,7 @@ struct UpdateKernel {
 //    PyTorch/LanguageModeling/BERT/lamb_amp_opt, which takes gradients as they are): norm of all
 //    gradients, norms of the tensors, moments and update, which overwrites the gradient, norms of
 //    updates, parameters. In fp16 the gradient scaler first checks for infinities.
-//  * single: the same chain for one tensor after the other (foreach=False). UpdateKernels is then
+//  * single: the same chain, run separately for each tensor (foreach=False). UpdateKernels is then
 //    called for each tensor. Root and denominator are two temporaries in all releases.
 //
 // If there are FP32 master weights, the update works on them: the gradient is read in its own type,
@@ -64,7 +64,8 @@ struct UpdatedTensor {
   std::int64_t elements = 0;
 };
 
-// The ranks over which Muon assembles matrices by all-to-alls, if their rows are on several ranks.
+// The ranks over which Muon assembles matrices by all-to-alls, if the rows of a matrix are on
+// several ranks.
 struct MatrixExchange {
   StreamId stream = 0;
   Index communicator = program::kNone;  // kNone: every rank has whole matrices
@@ -121,13 +122,14 @@ UpdatedTensors WriteMuonUpdate(TrainingStep& step, const plan::Training& trainin
 
 class UpdateLoop {
  public:
-  // Kernels run on `stream`. `uses`: gradients and states. `updates`: the effects, attached to the
-  // last kernel.
+  // Kernels run on `stream`. `uses` are the gradients and states. `updates` are the effects,
+  // attached to the last kernel.
   UpdateLoop(TrainingStep& step, StreamId stream, std::span<const program::BufferUse> uses,
              std::span<const program::Effect> updates);
 
-  // Runs `body`, which calls the functions below, twice. The first run counts its kernels, because
-  // the first and the last kernel name all of `uses` (stream order covers those in between).
+  // Runs `body` twice; it calls the functions below. The first run counts the kernels of `body`,
+  // because the first and the last kernel name all of `uses` (stream order covers the kernels in
+  // between).
   template <typename Body>
   void Write(const Body& body) {
     counting_ = true;
@@ -140,12 +142,12 @@ class UpdateLoop {
   Index Make(Bytes size);
   void Free(Index buffer);
 
-  // Runs a memory-bound kernel. `name` must be a literal. `temporaries`: those that it reads or
-  // writes.
+  // Runs a memory-bound kernel. `name` must be a literal. `temporaries` are the temporary tensors
+  // that the kernel reads or writes.
   void Run(const char* name, DataType type, Bytes read, Bytes written,
            std::initializer_list<Index> temporaries = {});
-  // `batch` products of [m, k] and [k, n], whose elements take `size` bytes in memory. `adds`: the
-  // result is added to the output.
+  // A kernel of `batch` products of [m, k] and [k, n] matrices, whose elements take `size` bytes in
+  // memory. If `adds` is true, the result is added to the output.
   struct Product {
     const char* name;
     std::int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -158,8 +160,9 @@ class UpdateLoop {
   // Makes the host wait for all work issued on the stream.
   void AwaitOnHost();
 
-  // An all-to-all between two temporaries, after the work issued on the update's stream. `bytes`
-  // per rank, including this rank. Returns the event for Await; kNone while kernels are counted.
+  // Writes an all-to-all between two temporaries, after the work issued on the update's stream.
+  // `bytes` is the size per rank, including this rank. Returns the event for Await; kNone while
+  // kernels are counted.
   Index Exchange(StreamId stream, Index communicator, Bytes bytes, Index source, Index target);
   // Makes the update's stream wait for the event.
   void Await(Index event);
@@ -186,13 +189,13 @@ class UpdateLoop {
       known_;
 };
 
-// The end of a step: clips gradients, if the plan does, and updates this rank's parameters with an
-// optimizer of PyTorch. Collect the ranges first.
+// The end of a step: clips gradients, if the plan clips them, and updates this rank's parameters
+// with an optimizer of PyTorch. Collect the ranges first.
 
 class ParameterUpdate {
  public:
   explicit ParameterUpdate(TrainingStep& step) : ParameterUpdate(step, step.plan().training) {}
-  // `training`: the optimizer's view of the types, if it differs from the plan's.
+  // `training` has the types as the optimizer sees them, if they differ from the plan's types.
   ParameterUpdate(TrainingStep& step, const plan::Training& training)
       : step_(step), builder_(step.builder()), training_(training) {
     gradients_.reserve(step.model().tensors.size() + 64);
@@ -201,8 +204,8 @@ class ParameterUpdate {
   void ReadsGradients(const Range& range) { gradients_.push_back(Reads(range)); }
   // Adds a range of parameters or optimizer states.
   void WritesState(const Range& range) { states_.push_back(Writes(range)); }
-  // Declares `elements` of the model, stored at these places. The optimizer's arrays start `stride`
-  // elements apart. `counted` and `group`: see ClippedRange.
+  // Declares that `elements` elements of the model are stored at these places. The optimizer's
+  // arrays start `stride` elements apart. For `counted` and `group`, see ClippedRange.
   void Updates(const program::Elements& parameters, const program::Elements& gradients,
                const program::Elements& states, std::int64_t stride, std::int64_t elements,
                bool counted = true, model::ParameterGroup group = model::ParameterGroup::kDense) {

@@ -89,8 +89,8 @@ struct Usage {
   // The peak of bytes that the allocator reserved on the device. These bytes are segments,
   // including cached and fragmented memory. At least `peak`; without an allocator, equal to `peak`.
   Bytes reserved;
-  // Whether every allocation succeeded, possibly after flushes. If false, all figures are those of
-  // an unlimited device.
+  // Whether every allocation succeeded, possibly after flushes. If false, all figures are for a
+  // device with unlimited memory.
   bool fits = true;
   int flushes = 0;  // times that unused segments were returned to free memory
   // If false, the figures may differ from those of the requested longer step (Steps::longer).

@@ -63,9 +63,9 @@ class LongerPeriods {
 // represents buffers of several micro-batches. A block is therefore identified by micro-batch and
 // purpose.
 
-// The owner of a block: a micro-batch, which has at most one block for each purpose. Allocations of
-// two micro-batches at the same place of a layer's pass have the same purpose. Buffers allocated
-// before the step have the owner kBeforeStep.
+// The owner of a block: a micro-batch and a purpose. A micro-batch has at most one block for each
+// purpose. The allocations that two micro-batches make at the same place of a layer's pass have the
+// same purpose. Buffers allocated before the step have the owner kBeforeStep.
 struct Owner {
   static constexpr std::uint32_t kBeforeStep = program::kNone;
   std::uint32_t micro_batch = kBeforeStep;

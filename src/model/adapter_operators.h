@@ -8,15 +8,14 @@
 #include "src/model/layer_operators.h"
 #include "src/model/lora.h"
 
-// Low-rank adapters (lora.h) of linear layers, as separate modules in the type of activations: (x
-// A) B, times a constant, is added to the layer's output. Dropout applies to the adapter's input.
-//
-// With tensor parallelism they follow NVIDIA/NeMo (nemo/collections/llm/peft/utils.py,
-// ParallelLinearAdapter). The columns of B are divided. For a layer divided by columns, the columns
-// of A are divided too, and their results are gathered. For a layer divided by rows, the rows of A
-// are divided, and their results are summed. The adapter's products do not use sequence
-// parallelism: their input is gathered first or shared with the layer, and their output is split by
-// tokens afterwards.
+// Low-rank adapters (lora.h) of linear layers. Each adapter runs as separate modules in the type of
+// activations: (x A) B, times a constant, is added to the layer's output. Dropout applies to the
+// adapter's input. With tensor parallelism, adapters follow NVIDIA/NeMo
+// (nemo/collections/llm/peft/utils.py, ParallelLinearAdapter). The columns of B are divided among
+// ranks. For a layer divided by columns, the columns of A are also divided, and the ranks gather x
+// A. For a layer divided by rows, the rows of A are divided, and the ranks sum x A. The adapter's
+// products do not use sequence parallelism. Their input is gathered first or shared with the layer,
+// and their output is split by tokens afterwards.
 namespace stepcast::model {
 
 struct AdapterModule {
@@ -29,7 +28,7 @@ class AdapterOperators {
   AdapterOperators(const WorkOptions& options, const Lora& lora, LayerTape& tape);
 
   // For layers divided by columns: adds the adapter's output for `x` to the layers' outputs `ys`.
-  // `whole` is x gathered over the tensor-parallel ranks.
+  // `whole` is `x` gathered over the tensor-parallel ranks.
   std::vector<Operand> AddColumns(const Operand& x, const Operand& whole,
                                   const AdapterModule& adapter, std::vector<Operand> ys);
   // For a layer divided by rows: adds the adapter's output for `x` to the layer's output `y`.

@@ -76,7 +76,7 @@ LayerOperators::Block LayerOperators::WholeDocuments(const AttentionShape& shape
   const SampleLengths& lengths = options_.documents;
   const bool alike = lengths.size() <= 1 && options_.sequence_length % s == 0;
   if (alike) return block;
-  // The documents' tokens are those of full sequences.
+  // The documents' tokens are the tokens of full sequences.
   const std::int64_t tokens = options_.micro_batch_size * options_.sequence_length;
   double samples = 0, seen = 0;
   for (const SampleLength& length : lengths) {

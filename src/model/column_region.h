@@ -8,33 +8,33 @@
 
 namespace stepcast::model {
 
-// Linear layers that share one input and are divided by columns (LayerOperators::EnterColumns). In
-// backward, the gradients of their input are summed over the ranks while those of their weights are
-// computed.
+// A region of linear layers that share one input and are divided by columns
+// (LayerOperators::EnterColumns). In backward, the ranks sum the gradients of the shared input
+// while the weights' gradients are computed.
 struct ColumnRegion {
-  // The input of forward products, if it is not the operand itself: parts of the tokens as they
-  // arrive, or a quantized copy.
+  // The values that forward products read: the whole input, its parts by tokens as they arrive, or
+  // a quantized copy (`quantized`).
   std::vector<LayerTape::Piece> inputs;
   bool quantized = false;
-  // Values that weight gradients need: the input, or a part of it.
+  // Values that the weight-gradient products read: the region's input, or a part of the input.
   std::vector<LayerTape::Value> kept;
-  // Called before the first backward kernel of the region.
+  // Must be called before the region's first backward kernel.
   std::function<void()> begin_backward;
-  // One per layer, in the order of backward. The argument is the input, if it has been gathered
-  // again.
+  // One function per layer, in the order of backward, that runs the layer's weight-gradient
+  // product. The argument is the region's input if it was gathered again, otherwise none.
   std::vector<std::function<void(std::optional<LayerTape::Value>)>> weight_gradients;
   std::optional<LayerTape::Value> gathered;
   std::optional<LayerTape::Value> gathered_columns;  // its quantized copy for weight gradients
 };
 
-// The product that ends a divided region (LayerOperators::LeaveRows).
+// The linear layer that ends a divided region (LayerOperators::LeaveRows).
 struct RowRegion {
-  // Output pieces, if the product's result is summed piece by piece, and a callback that runs after
-  // each piece.
+  // The pieces of the output, if the ranks sum the product's result piece by piece. `made` is
+  // called after each piece, with the index of the piece.
   std::vector<LayerTape::Piece> outputs;
   std::function<void(int)> made;
-  // In backward, the gathered gradient of the output: in pieces, or quantized. Empty: the tape's
-  // gradient.
+  // The gathered gradient of the output in backward: in pieces, or as a quantized copy
+  // (`quantized`). Empty: the gradient on the tape is used.
   std::vector<LayerTape::Piece> gradient;
   bool quantized = false;
 };

@@ -3,8 +3,8 @@
 #include <compare>
 #include <cstdint>
 
-// Context parallelism: the ranks of a group have parts of each sequence and exchange tokens only in
-// attention.
+// Context parallelism: each rank of a group has a part of each sequence. The ranks exchange data of
+// tokens only in attention.
 namespace stepcast::model {
 
 // How a rank's queries reach the keys and values of all ranks:
@@ -19,12 +19,14 @@ const char* Name(ContextMethod method);  // "ring", "all_gather", "all_to_all", 
 struct ContextParallel {
   std::int64_t ranks = 1;
   ContextMethod method = ContextMethod::kRing;
-  // Number of neighboring ranks that divide heads: all with kAllToAll, 1 without all-to-alls.
+  // The number of neighboring ranks that divide heads: all ranks with kAllToAll, 1 for methods
+  // without all-to-alls.
   std::int64_t heads = 1;
-  // PyTorch's implementation, which accumulates in FP32; false: Transformer Engine's.
+  // True: PyTorch's implementation, which accumulates in FP32. False: Transformer Engine's.
   bool of_pytorch = false;
 
-  // Number of groups of ranks that divide heads, among which a sequence's tokens are divided.
+  // Returns the number of groups of ranks that divide heads. Each sequence's tokens are divided
+  // among these groups.
   std::int64_t parts() const { return ranks / heads; }
   friend auto operator<=>(const ContextParallel&, const ContextParallel&) = default;
 };

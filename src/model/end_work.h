@@ -12,27 +12,30 @@
 // or that have an encoder before the decoder.
 namespace stepcast::model {
 
-// Rows of the vocabulary that a rank has, with padding.
+// Returns the number of vocabulary rows on each rank, including padding.
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options);
 
-// The options of blocks whose sequences have `tokens` tokens; 0: those of the batch and `more`.
+// Returns the options for blocks with sequences of `tokens` tokens. If `tokens` is 0, sequences
+// have the length in `options` plus `more` tokens.
 WorkOptions OfLength(WorkOptions options, std::int64_t tokens, std::int64_t more = 0);
 
-// Expands the table of distances of the encoder's or the other blocks, if they have one.
+// Adds the kernels that expand the table of relative distances: the table of the encoder's blocks
+// (`of_encoder`), or else of the other blocks. Does nothing without such a table.
 void AppendDistances(const Architecture& a, bool of_encoder,
                      const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
                      const WorkOptions& options);
 
-// The first layer of a model that reads rows of numbers.
+// Returns the work of the first layer of a model that reads rows of numbers.
 LayerWork ValueInputWork(const Architecture& a, const WorkOptions& options);
-// The first layer of an encoder-decoder: its output are the encoder's rows. The decoder's rows wait
-// for its first block, which counts them as its input.
+// Returns the work of the first layer of an encoder-decoder. Its output is the encoder's rows. The
+// decoder's rows are kept until the decoder's first block reads them, and count as input of that
+// block.
 LayerWork EncoderInputWork(const Architecture& a, const WorkOptions& options);
-// The last layer of a diffusion model, from all rows of the last block.
+// Returns the work of the last layer of a diffusion model, which reads all rows of the last block.
 LayerWork ModulatedHeadWork(const Architecture& a, const WorkOptions& options,
                             const std::vector<ModuleParameter>& parameters);
-// The last layer of a model that predicts classes or values, from the normalized rows. `parameters`
-// are the layer's. Finishes the tape.
+// Returns the work of the last layer of a model that predicts classes or values. `normalized` is
+// the layer's normalized input; `parameters` are the layer's. Finishes `tape`.
 LayerWork PredictionWork(const Architecture& a, const WorkOptions& options,
                          const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
                          const Operand& normalized, LayerTape& tape);

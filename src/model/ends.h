@@ -2,16 +2,17 @@
 
 #include <cstdint>
 
-// Inputs and predictions of a model other than words, and the encoder that a decoder's blocks read.
+// Inputs and predictions other than words, and the encoder whose output a decoder's blocks read.
 namespace stepcast::model {
 
-// Rows of numbers instead of words: patches of an image or video, or frames of a spectrogram. A
-// product, or a convolution of several rows, turns them into rows of the hidden width.
+// An input of rows of numbers instead of words: patches of an image or video, or frames of a
+// spectrogram. A product, or a convolution of several rows, turns them into rows of the hidden
+// width.
 struct ValueInput {
   std::int64_t values = 0;  // numbers of a row; 0: the model reads words
   std::int64_t taps = 1;    // input rows that one output row is computed from
-  // Further convolutions of `taps` rows, each of which leaves every second row. GELU follows each
-  // convolution (Whisper).
+  // The number of further convolutions of `taps` rows. Each one halves the number of rows. GELU
+  // follows each convolution (Whisper).
   std::int64_t halvings = 0;
   bool bias = true;
   std::int64_t positions = 0;    // rows of a table of positions; 0: no table
@@ -22,24 +23,25 @@ struct ValueInput {
   friend bool operator==(const ValueInput&, const ValueInput&) = default;
 };
 
-// The condition of a diffusion model: a vector for each sample, made of its time and, if they
-// exist, a guidance, a class and a vector of its text. Two products with SiLU turn each of them,
-// but the class, into a vector of the hidden width, and these are added up.
+// The condition of a diffusion model: one vector for each sample. It is computed from the sample's
+// time and, if they exist, a guidance, a class and a vector of the text. Two products with SiLU
+// between them turn each input except the class into a vector of the hidden width. The condition is
+// the sum of these vectors.
 struct Condition {
   std::int64_t time = 0;        // numbers of the time's sine and cosine; 0: no condition
   bool guidance = false;        // likewise a guidance
   std::int64_t classes = 0;     // rows of a table of classes; 0: none
   std::int64_t text_width = 0;  // of the vector of the text; 0: none
-  // Vectors of the hidden width that one product makes of the condition for all blocks (Wan); 0:
-  // each block makes its own.
+  // The number of vectors of the hidden width that one product computes from the condition for all
+  // blocks (Wan). 0: each block computes its own vectors.
   std::int64_t shared_vectors = 0;
 
   constexpr bool exists() const { return time > 0; }
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
-// Rows of a text that a frozen encoder has made before. Products turn them into rows of the hidden
-// width: one, or two with GELU between them.
+// The rows of a text, which a frozen encoder computed before training. One product, or two with
+// GELU between them, turn each row into a row of the hidden width.
 struct TextRows {
   std::int64_t values = 0;  // numbers of a row; 0: there is no text
   std::int64_t tokens = 0;  // rows of one sample
@@ -51,11 +53,12 @@ struct TextRows {
   friend bool operator==(const TextRows&, const TextRows&) = default;
 };
 
-// Vectors that the condition makes for a block or head (adaLN, arXiv 2212.09748): a scale and a
-// shift after each norm, and a factor of each branch's output.
+// The vectors that are computed from the condition for a block or the head (adaLN, arXiv
+// 2212.09748): a scale and a shift after each norm, and a factor for each branch's output.
 struct Modulation {
   std::int64_t vectors = 0;  // 0: none
-  // A product of the condition makes them; else they are a table's, added to the shared ones.
+  // True: a product of the condition computes the vectors. False: the vectors are rows of a table,
+  // added to the vectors shared by all blocks.
   bool by_product = true;
 
   constexpr bool exists() const { return vectors > 0; }
@@ -71,7 +74,8 @@ enum class Target : std::uint8_t {
 // The head's output and loss.
 struct Prediction {
   Target target = Target::kWords;
-  // Classes, or numbers of a row. 0: the rows of the last block themselves, without a product.
+  // The number of predicted classes, or of predicted numbers per row. 0: the prediction is the last
+  // block's rows, without a product.
   std::int64_t count = 0;
   bool bias = true;    // the head's product has a bias
   bool means = false;  // kClasses: from the mean of a sequence's rows instead of its first row
@@ -79,8 +83,8 @@ struct Prediction {
   friend bool operator==(const Prediction&, const Prediction&) = default;
 };
 
-// The encoder of an encoder-decoder model (T5, Whisper): the first blocks of the model, with
-// sequences of their own length. Its normalized output is the context of cross-attention.
+// The encoder of an encoder-decoder model (T5, Whisper). It consists of the model's first blocks,
+// whose sequences have a separate length. Cross-attention reads the encoder's normalized output.
 struct Encoder {
   std::int64_t layers = 0;  // 0: no encoder
   std::int64_t tokens = 0;  // of one sequence

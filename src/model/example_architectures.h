@@ -6,7 +6,7 @@
 #include "src/model/architecture.h"
 #include "src/model/example_families.h"
 
-// Published models for tests, with the figures of their papers and repositories.
+// Published models for tests, with the dimensions stated in their papers and repositories.
 namespace stepcast::model {
 
 inline Architecture Gpt2Small() {
@@ -69,7 +69,7 @@ inline Architecture Qwen2With7B() {
   return a;
 }
 
-// With heads of 128 elements, whose total need not equal the hidden size.
+// A model with heads of 128 elements. Heads times head size need not equal the hidden size.
 inline Architecture Qwen3Like(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
                               std::int64_t kv_heads, std::int64_t feed_forward) {
   Architecture a = TypicalOf("qwen3");

@@ -10,7 +10,8 @@
 // Published encoders, encoder-decoders and diffusion transformers.
 namespace stepcast::model {
 
-// A model of blocks of these kinds, in this order. `a` has what all of them share.
+// Returns a model whose blocks have the kinds in `pattern`, in this order. `a` has the properties
+// that all kinds share.
 inline Architecture OfBlocks(Architecture a, std::vector<Architecture> kinds,
                              std::vector<int> pattern) {
   a.layers = std::ssize(pattern);
@@ -77,14 +78,16 @@ inline Architecture T5EncoderXxl() {
   return OfBlocks(a, {kind}, std::vector<int>(24, 0));
 }
 
-// A pattern of an encoder's blocks (kind 0) and a decoder's (kind 1).
+// Returns the pattern of an encoder-decoder: first the encoder's blocks (kind 0), then the
+// decoder's (kind 1).
 inline std::vector<int> EncoderThenDecoder(std::size_t layers) {
   std::vector<int> pattern(layers, 0);
   pattern.insert(pattern.end(), layers, 1);
   return pattern;
 }
 
-// The blocks of an encoder-decoder, from a kind that both share.
+// Builds the blocks of an encoder-decoder from a kind with the properties that encoder and decoder
+// share.
 inline std::vector<Architecture> EncoderAndDecoder(const Architecture& a, const Architecture& kind,
                                                    bool biases) {
   Architecture encoding = kind, decoding = kind;

@@ -21,12 +21,14 @@ namespace stepcast::model {
 //  kHybridEp   the same with NVIDIA's kernels, which permute the rows as they dispatch them
 enum class Dispatcher : std::uint8_t { kAllToAll, kAllGather, kDeepEp, kHybridEp };
 const char* Name(Dispatcher dispatcher);  // "all_to_all", "all_gather", "deepep", "hybridep"
-// Whether a token crosses each link once for all of its experts behind it.
+// Returns whether a token crosses each link only once, even if several of its experts are behind
+// the link.
 constexpr bool SendsTokensOnce(Dispatcher dispatcher) {
   return dispatcher == Dispatcher::kDeepEp || dispatcher == Dispatcher::kHybridEp;
 }
-// Multiprocessors used by dispatch and combine (megatron/core/transformer/transformer_config.py,
-// moe_flex_dispatcher_num_sms; HybridEP's own defaults).
+// The number of multiprocessors that dispatch and combine use
+// (megatron/core/transformer/transformer_config.py, moe_flex_dispatcher_num_sms; HybridEP's own
+// defaults).
 inline constexpr int kDeepEpMultiprocessors = 20, kHybridEpMultiprocessors = 16;
 
 // How the products of a rank's experts are launched:
@@ -64,44 +66,45 @@ const char* Name(ExpertImplementation implementation);
 struct ExpertParallel {
   std::int64_t ranks = 1;   // ranks with different experts
   std::int64_t tensor = 1;  // ranks that each have a part of every expert
-  // Number of neighboring expert ranks that are on one node. Known if tokens are sent once
+  // The number of neighboring expert ranks on one node. Known only if tokens are sent once
   // (SendsTokensOnce), otherwise 1.
   std::int64_t near = 1;
-  // The largest number of nodes that a token's experts may be on; 0: no limit (experts.node_limit).
+  // The largest number of nodes among which one token's experts may be spread. 0: no limit
+  // (experts.node_limit).
   std::int64_t node_limit = 0;
   Dispatcher dispatcher = Dispatcher::kAllToAll;
   ExpertProducts products = ExpertProducts::kGrouped;
   ExpertImplementation implementation = ExpertImplementation::kMegatron;
-  // Rows are sent to experts in 8 bits, with an FP32 scale for every 128 numbers, and return in 16
-  // bits (DeepEP, as DeepSeek-V3 was trained: arXiv 2412.19437, section 3.3.3).
+  // Rows are sent to experts in 8 bits, with one FP32 scale per 128 numbers. Experts return rows in
+  // 16 bits (DeepEP, as DeepSeek-V3 was trained: arXiv 2412.19437, section 3.3.3).
   bool dispatches_fp8 = false;
-  // The router's work after its product is one kernel, and a permutation computes its map in three
-  // (Transformer Engine's fused router and permutation). Otherwise PyTorch's operators run one by
-  // one.
+  // `fused_router`: after the router's product, one kernel does the rest of the routing.
+  // `fused_permutation`: three kernels compute a permutation's map. Both are in Transformer Engine.
+  // If false, PyTorch's operators run one by one.
   bool fused_router = true;
   bool fused_permutation = true;
-  // The exchange lays out rows (HybridEP), the router's map pads experts, and grouped products cast
-  // their inputs: no separate kernels permute, pad or cast.
+  // No separate kernels permute, pad or cast rows: the exchange lays out rows (HybridEP), the
+  // router's map pads experts, and grouped products cast their inputs.
   bool fused_rows = false;
   DataType router_type = DataType::kBf16;  // type of the router's logits
-  // Rows of this rank's experts relative to the mean over all ranks.
+  // The number of rows of this rank's experts, relative to the mean over all ranks.
   double load = 1;
-  // Every expert gets the same number of rows from every rank, some of them empty. No counts are
-  // exchanged, and the host does not wait.
+  // Every expert receives the same number of rows from every rank, and some of these rows are
+  // empty. No counts are exchanged, so the host does not wait.
   bool fixed_rows = false;
-  // kDeepSpeed: the smallest number of rows per expert and rank.
+  // For kDeepSpeed: the smallest number of rows per expert and sending rank.
   std::int64_t min_capacity = 0;
-  // Forward and backward of two micro-batches are issued in turns. Backward then sends all rows
-  // before it copies received ones.
+  // The forward of one micro-batch and the backward of another are issued in turns. Backward then
+  // sends all rows before it copies received rows.
   bool overlaps_passes = false;
-  // Weight-gradient products of a block are delayed as far as the turn allows: the experts' until
-  // after the exchange of rows that follows their input gradients, the others until the end of the
-  // block.
+  // Weight-gradient products of a block are delayed within the block. The experts' products run
+  // after the exchange of rows that follows their input gradients; all other products run at the
+  // end of the block.
   bool delays_weight_gradients = false;
   // Shared experts run on a separate stream while rows are exchanged. Only with
-  // Dispatcher::kAllToAll and undivided layers.
+  // Dispatcher::kAllToAll and layers that are not divided by tensor parallelism.
   bool shared_beside = false;
-  // Loads of an exchange of rows among all of `ranks`.
+  // Returns the loads of an exchange of rows among all `ranks` ranks.
   AllToAllLoads LoadsOf(AllToAllLoads::First first) const {
     return fixed_rows ? AllToAllLoads() : AllToAllLoads::Of(load, ranks, first);
   }
@@ -109,9 +112,10 @@ struct ExpertParallel {
   friend auto operator<=>(const ExpertParallel&, const ExpertParallel&) = default;
 };
 
-// Average number of groups, of `groups` equal groups of experts, that contain one of a token's
-// `chosen` experts. All choices among `experts` are equally likely. With a `limit`, that many
-// groups are chosen first and the experts come from them; 0: no limit.
+// Experts form `groups` equal groups, and each token uses `chosen` of `experts` experts. Returns
+// the average number of groups with at least one of a token's experts, if all choices are equally
+// likely. With a `limit`, the token first chooses that many groups, then its experts from these
+// groups. 0: no limit.
 double GroupsOfToken(std::int64_t experts, std::int64_t groups, std::int64_t chosen,
                      std::int64_t limit);
 

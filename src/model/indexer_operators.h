@@ -8,17 +8,16 @@
 #include "src/model/family.h"
 #include "src/model/layer_operators.h"
 
-// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556): small heads score all keys
+// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556). Small heads score all keys
 // before each query, and the best keys are chosen. Every rank of a tensor-parallel group has the
 // whole indexer (Megatron-Core, megatron/core/transformer/experimental_attention_variant/dsa.py).
-//
 // Scores are read once and not kept; the indices of the chosen keys are kept. The indexer learns
-// from the weights that attention gives to the chosen keys, summed over its heads: one more product
-// of attention's queries and keys (DSAIndexerLossAutoScaler, with the loss over chosen keys). So
-// its backward has as many pairs as attention's. Its products also make the gradient of their
-// input, which frameworks skip: a slight overestimate.
-//
-// With context parallelism, a rank scores the keys of all ranks for its own queries.
+// from the weights that attention gives to the chosen keys, summed over attention's heads. These
+// weights cost one more product of attention's queries and keys (DSAIndexerLossAutoScaler, with the
+// loss over chosen keys), so the indexer's backward has as many pairs as attention's. Forecasts
+// include the gradients of the inputs of the indexer's products. Frameworks skip these gradients,
+// so the forecast is slightly too long. With context parallelism, a rank scores the keys of all
+// ranks for its own queries.
 namespace stepcast::model {
 
 class IndexerOperators {
@@ -28,19 +27,22 @@ class IndexerOperators {
   IndexerOperators(LayerOperators& operators, const Architecture& architecture,
                    const ModuleNames& names, Find find);
 
-  // Chooses keys. `x`: the block's normalized input. `query_source`: the input of the queries'
-  // product. Both are the rank's part of the tokens. `attention`: the core that reads chosen keys.
+  // Adds the kernels that choose keys. `x` is the block's normalized input, `query_source` the
+  // input of the indexer's query product. Both have the rank's part of the tokens. `attention` is
+  // the shape of the attention core that reads the chosen keys.
   void Choose(const Operand& x, const Operand& query_source, const AttentionShape& attention);
-  // For an indexer that exists but does not run: only its gradients, which are zero.
+  // For an indexer that exists but does not run: adds only the gradients of its parameters, which
+  // are zero.
   void Idle();
 
  private:
   using Value = LayerTape::Value;
   ModulePositions Whole(std::string_view module) const;
   Operand KeysOfAllRanks(const Operand& key);
-  // The rank's part of the queries, with the keys of all ranks and as many pairs as each rank has.
+  // Returns the block for the rank's part of the queries and the keys of all ranks. Each rank has
+  // the same number of pairs.
   LayerOperators::Block OfRank(LayerOperators::Block block) const;
-  // The kernel of scores: one product for each pair.
+  // Returns the kernel that computes the scores, one product for each pair of query and key.
   Kernel Scores(std::string name, const AttentionShape& shape,
                 const LayerOperators::Block& pairs) const;
 

@@ -18,9 +18,10 @@ namespace stepcast::model {
 // Frozen tensors are listed separately: they have no gradients and no optimizer states, and are not
 // reduced.
 
-// A tensor's dimension is divided among the ranks along an axis.
+// The division of one dimension of a tensor among the ranks along an axis.
 struct Split {
-  // Each rank has a different tensor; the shape is already that of one rank (layer lists).
+  // Each rank has a separate tensor, and the tensor's shape is already that of one rank. Used for
+  // layer lists.
   static constexpr int kOwn = -1;
 
   parallel::Axis axis = parallel::Axis::kTensor;
@@ -28,11 +29,11 @@ struct Split {
   friend bool operator==(const Split&, const Split&) = default;
 };
 
-// Tensors that are sharded, reduced and counted alike. Ranks with the same part of one group may
-// have different parts of the other.
+// A group of tensors that are sharded, reduced and counted alike. Ranks with the same part of one
+// group may have different parts of the other group.
 enum class ParameterGroup : std::uint8_t {
   kDense,
-  // weights of a mixture's experts, which are placed on the expert grid (parallel::Grids)
+  // The weights of a mixture's experts, which are placed on the expert grid (parallel::Grids).
   kExperts,
 };
 inline constexpr ParameterGroup kParameterGroups[] = {ParameterGroup::kDense,
@@ -43,11 +44,11 @@ struct Tensor {
   std::string name;  // "model.layers.0.self_attn.q_proj.weight"
   std::vector<std::int64_t> shape;
   std::int64_t elements = 0;
-  // Ranks along all other axes have equal values.
+  // The axes along which the tensor is divided. Ranks along all other axes have equal values.
   std::vector<Split> splits{};
   ParameterGroup group = ParameterGroup::kDense;
-  // With sequence parallelism, a rank's gradient covers only its part of the tokens (norms, and
-  // biases added after a reduction). The ranks sum their gradients.
+  // With sequence parallelism, a rank's gradient covers only the rank's part of the tokens, and the
+  // ranks sum these gradients. This concerns norms, and biases added after a reduction.
   bool sequence_parallel = false;
   bool of_block = false;
 
@@ -59,13 +60,14 @@ struct Tensor {
 
 enum class LayerKind : std::uint8_t { kEmbedding, kBlock, kHead };
 
-// A module that runs as a unit: the embedding, one transformer block, or the head (final norm,
-// output projection and loss). Layers are stored in execution order.
+// A layer: a module that runs as a unit. Layers are the embedding, each transformer block and the
+// head (final norm, output projection and loss). They are stored in execution order.
 struct Layer {
   std::string name;  // "model.layers.0"
   LayerKind kind = LayerKind::kBlock;
-  // Indices into Model::tensors. The layer's operators refer to positions in this list. A tied
-  // tensor is in two layers (GPT-2: embedding and head); the first one owns it.
+  // Indices into Model::tensors. The layer's operators refer to a tensor by its position in this
+  // list. A tied tensor belongs to two layers (GPT-2: embedding and head), and the first of these
+  // owns it.
   std::vector<int> tensors;
   std::vector<int> frozen{};    // indices into Model::frozen
   bool first_block = false;     // the first block of the whole model
@@ -78,7 +80,7 @@ struct Layer {
 
 // A model with given layer times, from a profile or a paper.
 
-// A collective within a layer, over the ranks along an axis.
+// A collective within a layer, among the ranks along an axis.
 struct ListedCommunication {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   parallel::AxisSet axis = parallel::Axis::kTensor;
@@ -91,18 +93,19 @@ struct ListedLayer {
   std::vector<std::int64_t> parameters;  // elements of each tensor, registration order
   Time forward;                          // one micro-batch
   Time backward;                         // the layer's gradients are ready at its end
-  // the part for weight gradients; default: half of `backward`
+  // The part of `backward` that computes weight gradients. None: half of `backward`.
   std::optional<Time> backward_weight{};
   Bytes activation;  // kept from forward to backward, for one micro-batch
   Bytes output{};    // passed to the next layer, for one micro-batch
-  // In order. n collectives divide the pass into n + 1 equal parts, each of which waits for the
-  // collective before it.
+  // The collectives of each pass, in execution order. n collectives divide the pass into n + 1
+  // equal parts. Each part waits for the collective before it.
   std::vector<ListedCommunication> forward_communication{}, backward_communication{};
 };
 
 struct LayerList {
   std::vector<ListedLayer> layers;
-  // for all parameters on one device; a sharded update takes a proportional part
+  // The time to update all parameters on one device. A rank that updates only its shard takes a
+  // proportional part of this time.
   Time optimizer_step;
 };
 

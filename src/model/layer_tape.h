@@ -40,7 +40,7 @@ namespace stepcast::model {
 class LayerTape {
  public:
   using Value = int;  // a tensor: an activation, its gradient, or scratch
-  // A value, or one of its equal parts.
+  // A value, or one of the equal parts of a value.
   struct Piece {
     Piece(Value value) : value(value) {}  // NOLINT
     Piece(Value value, PieceRange range) : value(value), range(range) {}
@@ -48,38 +48,40 @@ class LayerTape {
     PieceRange range;
   };
 
-  // `element` is the type of activations and their gradients. With `fuses_sums`, a kernel that runs
-  // anyway sums the contributions to one gradient, which costs one more operand to read. Otherwise
-  // a separate kernel sums them.
+  // `element` is the type of activations and their gradients. With `fuses_sums`, the contributions
+  // to a gradient are summed by a kernel that runs in any case and reads one more operand.
+  // Otherwise, a separate kernel sums them.
   explicit LayerTape(DataType element, bool fuses_sums = false)
       : element_(element), fuses_sums_(fuses_sums) {}
 
-  // The layer's input, if it has one. It exists before the first kernel. Call at most once.
+  // Returns the layer's input, which exists before the first kernel. Call at most once, and only if
+  // the layer has an input.
   Value Input(std::string name, Bytes bytes);
   Value Make(std::string name, Bytes bytes);
-  // A value that another layer keeps and this layer reads. It does not count here.
+  // Returns a value that another layer keeps and this layer reads. Its bytes do not count in this
+  // layer.
   Value Outside(std::string name, Bytes bytes);
-  // Backward needs the value: it stays until the end of the layer's backward.
+  // Keeps the value until the end of the layer's backward, which reads it.
   void Keep(Value value);
-  // The same for a value that other layers read, whatever this layer's backward needs.
+  // Keeps a value that other layers read, even if this layer's backward does not read it.
   void KeepForOthers(Value value);
-  // The same tensor under another name, with a separate gradient.
+  // Returns a second value for the same tensor, with a separate gradient.
   Value Alias(Value value);
 
-  // Uses memory that is allocated once and kept for the value. Only for communicated values that
-  // are not saved. Values with one name share the memory, such as a module's in forward and in
-  // recomputation.
+  // Places the value in memory that is allocated once and never freed. Only for communicated values
+  // that are not saved. Values with the same name share the memory, such as a module's values in
+  // forward and in recomputation.
   void Register(Value value, std::string name);
 
-  // Operands of an operator, in braces or in a vector.
+  // The operands of an operator, given in braces or as a vector.
   struct Values : std::span<const Piece> {
     Values(std::initializer_list<Piece> values) : span(values.begin(), values.size()) {}  // NOLINT
     Values(const std::vector<Piece>& values) : span(values) {}                            // NOLINT
   };
-  // For `parameters` and `gradients`, here and below, see Operation.
+  // Here and below, `parameters` and `gradients` have the same meaning as in Operation.
   void Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters = {});
-  // A collective among the ranks along `axes`, from one value to another, or in place. Its size is
-  // that of the larger value; the smaller one is a rank's part.
+  // A collective among the ranks along `axes`, from one value to another, or in place. The larger
+  // value determines the collective's size; the smaller one is a rank's part.
   struct Collective {
     CollectiveKind kind = CollectiveKind::kAllReduce;
     parallel::AxisSet axes;
@@ -89,19 +91,19 @@ class LayerTape {
     AllToAllLoads loads{};                 // as in GroupOperation
   };
   void Communicate(const Collective& collective, Piece source, Piece target);
-  // The next recorded forward operator is issued only when the host has `value`, which an earlier
-  // operator copied to it. For sizes that the host must know.
+  // The host issues the next recorded forward operator only after `value`, which an earlier
+  // operator copies to the host, has arrived there. For sizes that the host must know.
   void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
 
-  // The operators between the two calls are frozen and read nothing that is trained: they have no
-  // backward and keep nothing.
+  // The operators between the two calls are frozen and read no values that depend on trained
+  // parameters. They have no backward and keep nothing.
   void BeginFrozen() { frozen_ = true; }
   void EndFrozen() { frozen_ = false; }
 
-  // The operators between the two calls, and their gradients, run on a stream beside the compute
-  // stream, as autograd does it. Each stream waits for the other if they use the same value, and a
-  // list ends when both have ended.
+  // The operators between the two calls, and their gradients, run on a second stream, as autograd
+  // does it. If both streams use a value, one waits for the other. A list ends when both streams
+  // have finished.
   void BeginLane() { lane_ = 1; }
   void EndLane() { lane_ = 0; }
 
@@ -113,7 +115,8 @@ class LayerTape {
   void EndModule() {
     if (!whole_) module_ = Module::kNone;
   }
-  // The same, ignoring any modules that begin or end within.
+  // Like BeginModule and EndModule, but all operators between the two calls belong to `module`,
+  // even if other modules begin or end among them.
   void BeginWhole(Module module) {
     module_ = module;
     whole_ = true;
@@ -125,11 +128,11 @@ class LayerTape {
 
   // For functions given to OnBackward.
   Value GradientOf(Value value) const;
-  // Makes a contribution to the gradient of `value`; hand it over with Deliver. Second and later
-  // contributions to one gradient cost a kernel that adds them.
+  // Returns a new contribution to the gradient of `value`; pass it to Deliver when it is written.
+  // Each further contribution to one gradient costs a kernel that adds it.
   Value MakeGradient(Value value);
   void Deliver(Value value, Value contribution);
-  // For an operator that passes its gradient on unchanged (addition).
+  // For an operator, such as addition, that passes its output's gradient on unchanged.
   void Pass(Value from, Value to) { Deliver(to, GradientOf(from)); }
   // Makes a temporary of the backward.
   Value MakeScratch(Bytes bytes);
@@ -137,8 +140,8 @@ class LayerTape {
                    std::vector<int> parameters = {});
   void CommunicateBackward(const Collective& collective, Piece source, Piece target);
 
-  // Finish runs the backward and returns the work. `output` is the layer's output; none if the
-  // layer ends in the loss. Call once.
+  // Finish runs the backward and returns the layer's work. `output` is the layer's output, or none
+  // if the layer ends in the loss. Call once.
   struct Keeping {
     Checkpointing checkpointing = Checkpointing::kNone;
     bool stops_early = false;           // see WorkOptions::recompute_stops_early
@@ -147,8 +150,8 @@ class LayerTape {
     bool splits_backward = false;       // see WorkOptions; without recomputation
     // See ExpertParallel; without splits_backward.
     bool delays_weight_gradients = false;
-    // If false, nothing before the layer is trained: operators and values that only the gradient of
-    // its input needs are dropped.
+    // If false, nothing before the layer is trained. Then operators and values that are needed only
+    // for the gradient of the layer's input are dropped.
     bool input_has_gradient = true;
   };
   LayerWork Finish(std::optional<Value> output, const Keeping& keeping);
@@ -161,7 +164,8 @@ class LayerTape {
     bool registered = false;
     bool outside = false;
     bool for_others = false;
-    // First and last forward operator that writes it; -1: the layer's input, or not of the forward.
+    // The first and the last forward operator that write the variable. -1: the variable is the
+    // layer's input, or does not belong to the forward.
     int first_writer = -1, writer = -1;
     Value gradient = kNoValue;
     Value alias_of = kNoValue;
@@ -171,7 +175,7 @@ class LayerTape {
     std::array<Value, kMost> values{};
     std::array<PieceRange, kMost> ranges{};
     std::size_t count = 0;
-    // number of values that are read; they come first, then the written ones
+    // The number of values that are read. They come before the written values.
     std::size_t reads = 0;
     std::span<const Value> all() const { return {values.data(), count}; }
     bool Writes(std::size_t i) const { return i >= reads; }
@@ -188,38 +192,42 @@ class LayerTape {
     Value awaited_on_host = kNoValue;
     std::size_t differentiates = 0;  // backward: index in differentiate_
   };
-  // The place of a value that a list's group operations read or write, if known.
+  // Returns the place of a value that a list's group operations read or write; none if it is not
+  // known.
   using Places = std::function<std::optional<ValueId>(Value)>;
 
   Use UseOf(Values reads, Values writes) const;
   Bytes BytesIn(const Piece& piece) const {
     return Bytes(variables_[piece.value].bytes.count() / piece.range.pieces);
   }
-  // The gradients of constants that one kernel makes beside its input's, as an operation that
-  // takes no time: they are complete with those of the weights.
+  // Returns an operation that takes no time and completes the gradients of constants. The kernel
+  // that computes the input's gradient also computes these gradients, but they count as complete
+  // with the gradients of the weights.
   static Recorded GradientsOf(const Operation& operation);
   Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
-  // Notes that the next recorded forward operator writes the value.
+  // Records that the next forward operator writes the value.
   void NoteWriter(Value value);
-  // The last operator of the list that writes the value; Operation::kNoWait: none does.
+  // Returns the last operator of the list that writes the value, or Operation::kNoWait if there is
+  // none.
   static int LastWriter(std::span<const Recorded> list, Value value);
-  // By value: whether group operations of the list read or write it.
+  // Returns, indexed by value, whether group operations of the list read or write the value.
   std::vector<char> CommunicatedIn(std::span<const Recorded> list) const;
-  // layer_tape_placing.cc: the list's operations, extended with the uses and waits that its group
-  // operations require, and with buffers in `work` for values that have no place yet.
+  // Appends the list's operations, extended with the uses and waits that the group operations
+  // require. Values that have no place yet get buffers in `work`. Defined in layer_tape_placing.cc.
   class Placement;
   void Place(std::span<const Recorded> list, const Places& place,
              std::vector<Operation>& operations, LayerWork& work) const;
-  // Adds waits between kernels of the two lanes, in a placed list. The second lane's gradient
-  // contributions are complete at the list's last kernel.
+  // Adds waits between kernels of the two lanes, in a list whose values have places. Gradient
+  // contributions of the second lane are complete at the list's last kernel.
   static void JoinLanes(std::span<const Recorded> list, std::vector<Operation>& operations);
-  // Declares writes of values that kernels before backward leave for collectives that occur only in
-  // backward, as if their own list communicated them.
+  // Some kernels before backward write values that only collectives in backward communicate.
+  // Declares these writes as if the kernels' own list communicated the values.
   void SayWhatBackwardCommunicates(std::span<const Recorded> list, const Places& place,
                                    std::span<const Operation> backward,
                                    std::vector<Operation>& operations) const;
-  // The bytes of each `counted` value that is alive at the peak of `list`. A value lives from its
-  // first to its last use in the list; pinned ones live from the start, or to the end.
+  // Returns the bytes of each `counted` value that is alive at the peak of `list`. A value lives
+  // from its first to its last use in the list. Pinned values also live from the list's start, or
+  // until its end.
   using Counted = std::function<bool(Value)>;
   std::vector<Bytes> Peak(std::span<const Recorded> list, const Counted& counted,
                           Values pinned_from_start, Values pinned_to_end) const;
@@ -228,45 +236,48 @@ class LayerTape {
   std::optional<Value> WriteBackward(std::optional<Value> output, const Keeping& keeping);
   Value InputGradient() const;  // kNoValue: there is none
 
-  // layer_tape_keeping.cc: values that outlive the pass that makes them.
+  // The values that outlive the pass that makes them (layer_tape_keeping.cc).
   struct Kept {
     std::vector<int> saved, recomputed;  // by value: index among those of the lifetime, or -1
-    // One entry for each forward operator. `outcome_stays`: selective_op keeps the operator's
-    // outputs. `runs_again`: the operator is recomputed, unless its output stays.
+    // Both have one entry for each forward operator. `outcome_stays`: selective_op keeps the
+    // operator's outputs. `runs_again`: backward recomputes the operator, unless `outcome_stays` is
+    // set.
     std::vector<char> outcome_stays, runs_again;
   };
-  // Decides which forward values are saved and which are recomputed, and lists them in `work`.
-  // Values from `activations` on belong to backward and are ignored.
+  // Decides which forward values are saved and which are recomputed, and lists both in `work`.
+  // Ignores values with index `activations` or above, which belong to backward.
   Kept KeepValues(std::optional<Value> output, Value activations, const Keeping& keeping,
                   LayerWork& work) const;
   std::vector<char> OperatorsWhoseOutcomeStays(Value activations, const Keeping& keeping) const;
   std::vector<char> OperatorsThatRunAgain(const Keeping& keeping) const;
   static std::optional<ValueId> PlaceIn(Lifetime lifetime, const std::vector<int>& places,
                                         Value value);
-  // Values of the lifetime whose life begins with the forward operator.
+  // Returns the values with this lifetime whose life begins with the forward operator.
   std::vector<ValueId> BegunBy(std::size_t op, Lifetime lifetime,
                                const std::vector<int>& places) const;
   // Computes the peak temporaries of each pass.
   void SayTemporaries(std::optional<Value> output, std::optional<Value> output_gradient,
                       const Keeping& keeping, const Kept& kept, std::span<const Recorded> recompute,
                       LayerWork& work) const;
-  // Drops backward operators that contribute to no parameter's gradient, and the values kept for
-  // them.
+  // Drops the backward operators that contribute to no parameter's gradient, and the values kept
+  // for these operators.
   void DropGradientOfInput();
-  // Keeps the inputs of recomputed modules even if nothing else keeps them: a part of the tokens
-  // that a module gathers, an activation that it casts to FP8, the input of a frozen product.
+  // Keeps the inputs of recomputed modules, even if no other operator keeps them: a part of the
+  // tokens that the module gathers, an activation that it casts to FP8, or the input of a frozen
+  // product.
   void KeepInputs(const RecomputedModules& modules);
-  // layer_tape_parts.cc: the two parts of backward in LayerWork. `saved`: by value, its index
-  // there.
+  // The two parts of backward in LayerWork (layer_tape_parts.cc). In SplitBackward, `saved` has the
+  // index of each value among the saved values.
   struct Parts {
     std::vector<Recorded> input, weight;
     Value input_gradient = kNoValue;  // as the input's part leaves it
   };
   Parts PartsOfBackward();
-  // Protects the inputs of delayed operations: an earlier operation that would write such a value
-  // in place writes a new tensor instead.
+  // Protects the inputs of delayed operations. If an operation that now runs earlier would write
+  // such an input in place, it writes a new tensor instead.
   class ReadLater;
-  // Moves weight-gradient products after the next exchange of experts' rows, or to the end.
+  // Moves each weight-gradient product after the next exchange of experts' rows, or to the end of
+  // backward.
   void DelayWeightGradients();
   void SplitBackward(std::optional<Value> output_gradient, std::vector<int> saved, LayerWork& work);
 

@@ -7,35 +7,36 @@
 #include "src/model/layer.h"
 #include "src/model/layer_work.h"
 
-// A variant: layers of a transformer that do the same work.
+// A variant is a set of layers of a transformer that do the same work.
 namespace stepcast::model {
 
 struct LayerVariant {
   LayerKind kind = LayerKind::kBlock;
   bool experts = false;  // the feed-forward is a mixture of experts
-  // Full attention in a model where other blocks have a window.
+  // The block has full attention in a model whose other blocks have a window.
   bool full_attention = false;
   int block_kind = -1;        // Layer::block_kind
   bool ends_encoder = false;  // Layer::ends_encoder
-  // No part of the block is recomputed, while others are (checkpointed_blocks).
+  // No part of the block is recomputed, but other blocks are recomputed (checkpointed_blocks).
   bool uncheckpointed = false;
   // The block is not the first of its checkpoint (blocks_per_checkpoint).
   bool continues_checkpoint = false;
-  // With adapters: nothing before the block is trained, and backward ends in it.
+  // With adapters: no parameter before the block is trained, so backward ends in this block.
   bool ends_backward = false;
 
   friend auto operator<=>(const LayerVariant&, const LayerVariant&) = default;
 };
 
-// The variants of the architecture's layers, in the order of TransformerWork's results: embedding,
-// the most frequent block, head, then all others.
+// Returns the variants of the architecture's layers in the order of TransformerWork's results: the
+// embedding, the most frequent block, the head, then all other variants.
 std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const WorkOptions& options);
 
-// The layer's variant. `block`: its number, counted from where checkpoints start.
+// Returns the layer's variant. `block` is the layer's number, counted from the block where the
+// count of checkpoints starts.
 LayerVariant VariantOf(const Architecture& architecture, const WorkOptions& options,
                        const Layer& layer, std::int64_t block);
 
-// The index of the variant in VariantsOf.
+// Returns the index of the variant in `variants`, the result of VariantsOf.
 int IndexOf(const std::vector<LayerVariant>& variants, const LayerVariant& variant);
 
 }  // namespace stepcast::model

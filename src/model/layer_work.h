@@ -39,62 +39,67 @@ struct WorkOptions {
   Checkpointing checkpointing = Checkpointing::kNone;
   RecomputedModules recomputed_modules{};  // for kSelective
   Share checkpointed_blocks{};             // the other blocks keep everything
-  // Blocks under one checkpoint, recomputed together. All but the first keep nothing.
+  // The number of blocks under one checkpoint, which are recomputed together. All blocks but the
+  // first keep nothing.
   std::int64_t blocks_per_checkpoint = 1;
   Attention attention = Attention::kFlash;
-  // Relative speed of fused attention with sinks: less than one if a library falls back to other
+  // The relative speed of fused attention with sinks. Below 1 if a library falls back to other
   // kernels.
   double attention_rate = 1;
-  // Full recomputation ends as soon as everything that backward needs exists again: a block's last
-  // matrix product and its residual are not run twice (torch.utils.checkpoint without reentrant
-  // autograd, since 2.1).
+  // Full recomputation ends as soon as all values that backward needs exist again. The block's last
+  // matrix product and residual sum are then not recomputed (torch.utils.checkpoint without
+  // reentrant autograd, since 2.1).
   bool recompute_stops_early = false;
   Loss loss = Loss::kEager;
-  // Loss::kChunked: tokens per chunk; 0: as Liger chooses for the sizes (LossChunk).
+  // For Loss::kChunked: the number of tokens per chunk. 0: Liger's choice for these sizes
+  // (LossChunk).
   std::int64_t loss_chunk = 0;
   // Memory-bound kernels inside a block are fused as torch.compile does.
   bool compiled = false;
-  // Compiled, with the loss in the model's graph: the loss's gradient overwrites the logits.
+  // For compiled code with the loss in the model's graph: the gradient of the loss overwrites the
+  // logits.
   bool donates_logits = false;
-  // Compiled: the gradients of a norm's weights are sums over tokens. Before 2.10, torch.compile
-  // does not fuse them with the sums over channels for the input's gradient, so another kernel
-  // reads everything again (pytorch/pytorch pull request 165370).
+  // For compiled code: the gradients of a norm's weights are sums over tokens, and the input's
+  // gradient needs sums over channels. Before 2.10, torch.compile does not fuse the two, so another
+  // kernel reads all values again (pytorch/pytorch pull request 165370).
   bool sums_norm_weights_apart = false;
   Implementation norm = Implementation::kFused;
   Implementation rotary = Implementation::kFused;
   Implementation activation_function = Implementation::kEager;
-  // Keys and values of grouped queries are copied so that every head has its own, even if the
-  // attention kernel does not need it (repeat_kv of Meta's Llama, torchtitan, Hugging Face).
+  // For grouped queries, keys and values are copied so that every query head has separate ones,
+  // even if the attention kernel does not need it (repeat_kv of Meta's Llama, torchtitan, Hugging
+  // Face).
   bool repeat_kv = false;
   // Queries, keys and values are stored in another order than the attention core requires. They and
-  // the output are copied, and backward keeps the copies. This holds for FlashAttention under
+  // the output are copied, and backward keeps the copies. This is so for FlashAttention under
   // Transformer Engine, with tokens before sequences
-  // (transformer_engine/pytorch/attention/dot_product_attention/backends.py). It also holds for
-  // torch.matmul of heads, whose batches must be contiguous while a token's heads are adjacent
-  // (Hugging Face's and NVIDIA's BERT, `transpose_for_scores`). A single sequence has the same
-  // layout in both orders.
+  // (transformer_engine/pytorch/attention/dot_product_attention/backends.py). It is also so for
+  // torch.matmul of heads, whose batches must be contiguous although a token's heads are adjacent
+  // (Hugging Face's and NVIDIA's BERT, `transpose_for_scores`). If a micro-batch is a single
+  // sequence, both orders are the same.
   bool transposes_attention = false;
-  // The biases of queries, keys and values are added by a kernel after the product: in
+  // A kernel after the product adds the biases of queries, keys and values. This is so in
   // Megatron-LM's own linear layer (megatron/core/tensor_parallel/layers.py, `output + bias`), and
   // in torch before 1.12 (aten::linear of more than two dimensions; pytorch/pytorch pull request
-  // 72728). Other biases are added by a kernel that reads the product anyway.
+  // 72728). Other biases are added by a kernel that reads the product in any case.
   bool adds_attention_biases = false;
-  // Encoders: number of masked tokens per sequence that the head predicts; they are gathered before
-  // it. 0: all tokens.
+  // For encoders: the number of masked tokens per sequence that the head predicts. They are
+  // gathered before the head. 0: the head predicts all tokens.
   std::int64_t masked_tokens = 0;
-  // Lengths of the documents that fill a sequence; attention stays within each. Empty: a sequence
-  // is one document. Several lengths only if no ranks divide sequences.
+  // The lengths in tokens of the documents that fill a sequence. Attention stays within each
+  // document. Empty: a sequence is one document. Several lengths are allowed only if no ranks
+  // divide sequences.
   SampleLengths documents{};
   // torch.autocast over FP32 parameters: embeddings, residuals and norms are FP32, and every matrix
   // product casts its input.
   bool autocast = false;
-  // Copies of weights in 8 or 4 bits are made for every micro-batch: its forward has gathered the
-  // weights again, or layers do not know that they are unchanged. Megatron-LM tells them
-  // (`is_first_microbatch`).
+  // Weights are cast to 8 or 4 bits for every micro-batch. The reason is that the forward gathers
+  // the weights again, or that layers do not know that weights are unchanged. Megatron-LM tells its
+  // layers (`is_first_microbatch`).
   bool casts_weights = true;
-  // Ranks that divide layers: heads, hidden units and vocabulary over `tensor` ranks (Shoeybi et
-  // al. 2019, arXiv 1909.08053) and, between those regions, also the tokens (sequence parallelism,
-  // Korthikanti et al. 2022, arXiv 2205.05198).
+  // The number of ranks that divide layers (tensor parallelism). `tensor` ranks divide heads,
+  // hidden units and vocabulary (Shoeybi et al. 2019, arXiv 1909.08053). With `sequence_parallel`,
+  // they also divide the tokens between these regions (Korthikanti et al. 2022, arXiv 2205.05198).
   std::int64_t tensor = 1;
   // A rank's part of the vocabulary is padded to a multiple of this, so that rows of matrix
   // products stay aligned. Work and activations include the padding; parameters do not.
@@ -105,36 +110,37 @@ struct WorkOptions {
   // The experts of a mixture are divided among ranks.
   ExpertParallel experts{};
   // With sequence parallelism: a rank keeps only its part of a divided layer's input, and gathers
-  // the whole again for weight gradients (Megatron-LM). If false, it keeps the whole.
+  // the whole input again for weight gradients (Megatron-LM). If false, each rank keeps the whole
+  // input.
   bool regathers = false;
-  // With sequence parallelism: each sequence is divided separately, in the dimension after the
-  // batch. A copy after each gather and before each reduce-scatter then reorders NCCL's parts
+  // With sequence parallelism: each sequence is divided separately, along the dimension after the
+  // batch. A copy after each gather and before each reduce-scatter then puts NCCL's parts in order
   // (PyTorch's DTensor: torch/distributed/_functional_collectives.py, all_gather_tensor and
-  // reduce_scatter_tensor of another dimension than the first).
+  // reduce_scatter_tensor along another dimension than the first).
   bool divides_sequences = false;
-  // Without sequence parallelism: the gradient of a divided layer's input is summed during the
-  // weight-gradient products; if false, after them.
+  // Without sequence parallelism: the ranks sum the gradient of a divided layer's input during the
+  // weight-gradient products. If false, they sum it after these products.
   bool sums_beside_weights = true;
-  // Megatron-LM: kernels issued on several streams begin in issue order
-  // (CUDA_DEVICE_MAX_CONNECTIONS=1). If false, a product issued after a collective may fill the
-  // device first, so the collective of the input's gradient begins after the weight-gradient
-  // products; this is assumed to happen always.
+  // Kernels that are issued on several streams begin in issue order (Megatron-LM sets
+  // CUDA_DEVICE_MAX_CONNECTIONS=1). If false, a product that is issued after a collective may fill
+  // the device first. Forecasts assume that it always does: the collective of the input's gradient
+  // begins after the weight-gradient products.
   bool begins_in_issue_order = true;
   // How products overlap the collectives before and after them.
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
   Fp8Scaling fp8_scaling = Fp8Scaling::kDelayed;
-  // The type of main gradients to which weight-gradient products add (Megatron-LM's
-  // gradient_accumulation_fusion). None: products write separate gradients.
+  // The type of the main gradients to which weight-gradient products add their result
+  // (Megatron-LM's gradient_accumulation_fusion). None: products write separate gradients.
   std::optional<DataType> main_gradients{};
-  // Column-divided products with the same input are one product: queries, keys and values, and the
-  // two of SwiGLU.
+  // Column-divided products with the same input are fused into one product: queries, keys and
+  // values, and the two products before SwiGLU.
   bool fuses_products = false;
   // Dropout and the following residual sum are one kernel (Megatron-LM's bias_dropout_add).
   bool fuses_dropout_add = false;
-  // With sequence parallelism: gradients of parameters applied to a part of the tokens are summed
-  // over the ranks at the end of each layer's backward.
+  // With sequence parallelism: at the end of each layer's backward, the ranks sum the gradients of
+  // parameters that are applied to a part of the tokens.
   bool adds_up_parts = false;
-  // Also produce backward in two parts (LayerWork::backward_input, ::backward_weight).
+  // Backward is additionally split into two parts (LayerWork::backward_input, ::backward_weight).
   bool splits_backward = false;
 
   friend auto operator<=>(const WorkOptions&, const WorkOptions&) = default;
@@ -144,10 +150,11 @@ struct WorkOptions {
 struct LayerValue {
   std::string name;  // "mlp.gate_proj output"
   Bytes bytes;
-  // A communicated value whose memory is allocated once and kept. Values with one name share it.
+  // A communicated value in memory that is allocated once and never freed. Values with the same
+  // name share this memory.
   bool registered = false;
-  // A saved value that the weights' part of a two-part backward reads. It lives until that part has
-  // ended.
+  // A saved value that the weights' part of a two-part backward reads. The value lives until the
+  // end of that part.
   bool for_weights = false;
   friend bool operator==(const LayerValue&, const LayerValue&) = default;
 };
@@ -169,17 +176,19 @@ struct LayerWork {
   }
 
   std::vector<Operation> forward;
-  // Run at the start of the layer's backward, or of its checkpoint's; empty without recomputation.
+  // The operations that run at the start of the layer's backward, or of its checkpoint's backward.
+  // Empty without recomputation.
   std::vector<Operation> recompute;
   // The block is not the first of its checkpoint, so its input is recomputed too.
   bool continues_checkpoint = false;
   std::vector<Operation> backward;
-  // Peak bytes of temporaries, besides `values`, while the layer's forward or backward runs
-  // (activation gradients, softmax scratch, unsaved outputs). Gradients of parameters are not
-  // included: the sharding strategy decides where they are.
+  // The peak bytes of temporaries (activation gradients, softmax scratch, unsaved outputs) while
+  // the layer's forward or backward runs, in addition to `values`. Gradients of parameters are not
+  // included, because the sharding strategy determines where they are stored.
   Bytes forward_transient;
   Bytes backward_transient;
-  // The same tensor by tensor at the peak, because an allocator allocates each separately.
+  // The bytes of each temporary at the peak, tensor by tensor, because an allocator allocates each
+  // one separately.
   std::vector<Bytes> forward_temporaries{};
   std::vector<Bytes> backward_temporaries{};
   // Backward in two parts, for pipeline schedules that need it. An operation is in the weights'
@@ -191,11 +200,11 @@ struct LayerWork {
     friend bool operator==(const BackwardPart&, const BackwardPart&) = default;
   };
   BackwardPart backward_input{}, backward_weight{};
-  // The first deferred value is the gradient of the layer's output; the part for inputs makes the
-  // others.
+  // The first deferred value is the gradient of the layer's output. The part of backward for inputs
+  // makes all other deferred values.
   bool defers_gradient_of_output = false;
-  // The index of the layer's input among the saved values. kNone: backward does not need it, as in
-  // layer lists, which keep only their `activation`.
+  // The index of the layer's input among the saved values. kNone: backward does not need the input.
+  // This is so in layer lists, which keep only their `activation`.
   static constexpr int kNone = -1;
   int input = kNone;
   Bytes output{};  // bytes of the output; zero if the layer ends in the loss

@@ -7,12 +7,12 @@
 #include "src/base/data_type.h"
 
 // Low-rank adaptation (Hu et al. 2021, arXiv 2106.09685). The model's own parameters are frozen.
-// Some linear layers y = x W get an adapter, y + s (x A) B, whose two matrices, of `rank` columns
-// and rows, are all that is trained.
+// Some linear layers y = x W get an adapter, y + s (x A) B. Only the adapter's two matrices are
+// trained: A has `rank` columns and B has `rank` rows.
 namespace stepcast::model {
 
 // The linear layers of a block that have an adapter. Layers that are one product in the model
-// (GPT-2) or in the framework (Megatron-LM) share one: linear_qkv, linear_fc1.
+// (GPT-2) or in the framework (Megatron-LM) share one adapter: linear_qkv, linear_fc1.
 struct AdaptedLayers {
   bool linear_qkv = false, query = false, key = false, value = false;
   bool projection = false;
@@ -21,12 +21,12 @@ struct AdaptedLayers {
 
   friend auto operator<=>(const AdaptedLayers&, const AdaptedLayers&) = default;
 };
-// Names of the targets: Megatron-LM's modules, and those of Hugging Face's Llama.
+// A name of an adapted layer: either a Megatron-LM module or a module of Hugging Face's Llama.
 struct AdaptedLayerName {
   const char* name;
   bool AdaptedLayers::*member;
 };
-// Text writes the first name of a member.
+// If a member has several names, Text writes the first one.
 inline constexpr AdaptedLayerName kAdaptedLayerNames[] = {
     {"linear_qkv", &AdaptedLayers::linear_qkv},
     {"q_proj", &AdaptedLayers::query},
@@ -43,17 +43,18 @@ inline constexpr AdaptedLayerName kAdaptedLayerNames[] = {
 // "linear_qkv linear_proj".
 std::string Text(const AdaptedLayers& layers);
 
-// A generous limit: no known adapter has a higher rank.
+// The largest allowed rank. No known adapter has a higher rank.
 inline constexpr std::int64_t kMostRank = 1 << 14;
 
 struct Lora {
   std::int64_t rank = 0;  // 0: no adapters; all parameters are trained
   AdaptedLayers targets{};
   double dropout = 0;  // probability for an adapter's input
-  // Storage type of frozen parameters; kFp8: the matrices of blocks, with the others in bf16.
+  // The storage type of frozen parameters. With kFp8, only the matrices of blocks are in FP8; all
+  // other frozen parameters are in bf16.
   DataType frozen_dtype = DataType::kBf16;
   // With sequence parallelism, after layers divided by rows: an all-to-all from parts of the
-  // features to parts of the tokens replaces an all-gather (NeMo's a2a_experimental).
+  // features to parts of the tokens replaces the all-gather (NeMo's a2a_experimental).
   bool all_to_all = false;
 
   bool adapts() const { return rank > 0; }

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// Token mixers of a block other than softmax attention over all of a head's keys: recurrent layers,
-// which carry a state along the sequence, and the indexer of sparse attention.
+// The token mixers of a block, other than softmax attention to all keys of a head: recurrent
+// layers, which carry a state along the sequence, and the indexer of sparse attention.
 namespace stepcast::model {
 
 enum class Mixer : std::uint8_t {
@@ -13,23 +13,24 @@ enum class Mixer : std::uint8_t {
   kNone,        // the block has only a feed-forward layer
 };
 
-// How a mixer's output is gated by a product of the mixer's input: times its sigmoid (attention),
-// or inside a norm (recurrent layers).
+// How a product of the mixer's input gates the mixer's output. Attention multiplies its output by
+// the sigmoid of the product. Recurrent layers apply the gate inside a norm.
 enum class OutputGate : std::uint8_t {
   kNone,
   kElement,  // one number for each element of the output
   kHead,     // one number for each head
 };
 
-// The gated delta rule (Yang et al. 2024, arXiv 2412.06464). Each value head has a state of key x
-// value numbers. For each token, the state decays, removes the value stored at the token's key and
-// stores the token's value there. A key head serves value_heads / key_heads value heads.
+// The gated delta rule (Yang et al. 2024, arXiv 2412.06464). Each value head has a state of `key` x
+// `value` numbers. For each token, the state decays, removes the value stored at the token's key,
+// and stores the token's value there. Each key head serves value_heads / key_heads value heads.
 struct DeltaRule {
   std::int64_t key_heads = 0, value_heads = 0;
   std::int64_t key = 0, value = 0;  // size of a head
   std::int64_t conv = 4;            // width of the causal convolution before it
-  // The decay has one number per key channel, and its product goes through a vector of `decay_rank`
-  // (Kimi delta attention, arXiv 2510.26692). If false, one number per head.
+  // The decay has one number per key channel, computed by two products with a vector of
+  // `decay_rank` numbers between them (Kimi delta attention, arXiv 2510.26692). If false, the decay
+  // has one number per head.
   bool by_channel = false;
   std::int64_t decay_rank = 0;
   std::int64_t gate_rank = 0;  // of the product that makes the output gate; 0: full rank
@@ -41,9 +42,9 @@ struct DeltaRule {
   friend bool operator==(const DeltaRule&, const DeltaRule&) = default;
 };
 
-// Mamba-2 (Dao and Gu 2024, arXiv 2405.21060). Each head has a state of head x state numbers, which
-// decays and adds the outer product of the token's input and its B. The heads of a group share B
-// and C.
+// Mamba-2 (Dao and Gu 2024, arXiv 2405.21060). Each head has a state of `head` x `state` numbers.
+// For each token, the state decays, and the outer product of the token's input and the token's B is
+// added. The heads of a group share B and C.
 struct StateSpace {
   std::int64_t heads = 0, head = 0;
   std::int64_t state = 0, groups = 1;
@@ -53,20 +54,21 @@ struct StateSpace {
   std::int64_t chunk = 256;      // tokens that a kernel processes at once
 
   constexpr std::int64_t inner() const { return heads * head; }
-  // Channels of the convolution: x, B and C.
+  // Returns the number of channels of the convolution, which are those of x, B and C.
   constexpr std::int64_t convolved() const { return inner() + 2 * groups * state; }
   friend bool operator==(const StateSpace&, const StateSpace&) = default;
 };
 
-// Chooses the keys that attention reads for each query (DeepSeek-V3.2, arXiv 2512.02556). Small
-// heads score all keys before the query, and the `top` best are chosen, in blocks of `block` keys.
+// The indexer chooses the keys that attention reads for each query (DeepSeek-V3.2, arXiv
+// 2512.02556). Small heads score all keys before the query. The `top` best keys are chosen, in
+// blocks of `block` keys.
 struct Indexer {
   std::int64_t heads = 0, head = 0;
   std::int64_t top = 0;    // keys per query; 0: no indexer
   std::int64_t block = 1;  // keys that are chosen together
-  // The layer has no indexer of its own and reuses the choice of the last layer that has one.
+  // The layer has no indexer and reuses the keys chosen by the last indexer before it.
   bool shared = false;
-  // Training runs the indexer. If false, its weights exist but attention reads all keys.
+  // Training runs the indexer. If false, the indexer's weights exist, but attention reads all keys.
   bool runs = true;
   bool from_query_rank = true;  // its queries are made from latent attention's query vector
   bool weighs_heads = true;     // a product of the input weights the heads' scores
@@ -76,8 +78,8 @@ struct Indexer {
   friend bool operator==(const Indexer&, const Indexer&) = default;
 };
 
-// Attention whose keys and values are made of rows of another part of the model, the context, which
-// every block with cross-attention reads.
+// Cross-attention: keys and values are computed from rows of another part of the model, called the
+// context. Every block with cross-attention reads the same context.
 struct CrossAttention {
   std::int64_t heads = 0, kv_heads = 0, head = 0;  // heads 0: no cross-attention
   std::int64_t width = 0;                          // of a row of the context
@@ -89,12 +91,15 @@ struct CrossAttention {
   friend bool operator==(const CrossAttention&, const CrossAttention&) = default;
 };
 
-// Attention whose keys and values are one vector per token, shared by all heads (DeepSeek-V4). It
-// reads the tokens of a window and, with `compressed`, vectors that each represent several tokens.
+// Attention whose key and value are one vector per token, shared by all heads (DeepSeek-V4). A
+// query attends to the tokens of a window and, with `compressed`, to vectors that each represent
+// several tokens.
 struct SharedKeyValue {
-  // width of the vector that queries are made from; 0: attention is not of this kind
+  // The width of the vector from which queries are computed. 0: the block has another kind of
+  // attention.
   std::int64_t query_rank = 0;
-  // Groups of heads through which the output goes, and the numbers that each group produces.
+  // The output is computed in two products. The first one combines each of `output_groups` groups
+  // of heads into `output_rank` numbers.
   std::int64_t output_groups = 0, output_rank = 0;
   std::int64_t compressed = 0;  // tokens per compressed vector; 0: there are none
   std::int64_t overlap = 1;     // a vector is made from this many times `compressed` tokens

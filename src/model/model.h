@@ -13,8 +13,8 @@
 #include "src/model/layer.h"
 #include "src/model/layer_work.h"
 
-// The trained model: parameter tensors in registration order, and the layers that use them. Built
-// from an architecture (architecture.h) or from a layer list with given times.
+// The trained model: its parameter tensors in registration order, and the layers that use them. A
+// model is built from an architecture (architecture.h) or from a layer list with given times.
 namespace stepcast::model {
 
 struct Model {
@@ -25,37 +25,43 @@ struct Model {
   // The description that the model was built from; BuildWork reads it.
   std::variant<Architecture, LayerList> source;
 
-  // trained elements; every tensor counts once, including tied ones
+  // Returns the number of trained elements. Every tensor counts once, including tied ones.
   std::int64_t parameter_count() const;
   std::int64_t frozen_count() const;  // untrained elements, likewise
   std::int64_t all_parameter_count() const { return parameter_count() + frozen_count(); }
-  // Layer times are inputs, so there is no FLOP count and MFU is undefined.
+  // Returns whether the model is a layer list. Layer times are then inputs, so there is no FLOP
+  // count and MFU is undefined.
   bool is_layer_list() const { return std::holds_alternative<LayerList>(source); }
 };
 
-// Builds a model. The description must satisfy Check() (architecture.h) or be a checked layer list.
+// Builds a model. An architecture must pass Check (architecture.h), and a layer list must have been
+// checked.
 Model Build(std::string name, const Architecture& architecture);
 Model Build(std::string name, const LayerList& list);
-// The model with adapters and its own parameters frozen. Its architecture must satisfy CheckLora.
+// Returns the model with adapters; all its own parameters are frozen. Its architecture must pass
+// CheckLora.
 Model Adapted(const Model& model, const Lora& lora);
-// Storage type and bytes of frozen tensors, by index in Model::frozen; bytes of all of them.
+// These functions return the storage type or the bytes of one frozen tensor, by its index in
+// Model::frozen, or the bytes of all frozen tensors.
 DataType FrozenType(const Model& model, int frozen);
 Bytes FrozenBytes(const Model& model, int frozen);
 Bytes FrozenBytes(const Model& model);
 
-// The work of each distinct layer for one micro-batch, indexed by WorkOfLayers. A layer list
-// ignores the batch: its times and activations are given for one micro-batch.
+// Returns the work of each distinct layer for one micro-batch, indexed by WorkOfLayers. A layer
+// list ignores the batch in `options`, because its times and activations are given for one
+// micro-batch.
 std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options);
 
-// For each layer, the index of its work: that of its variant (layer_variant.h), or of its entry in
-// the layer list. `begins`: the first layers of a pipeline's chunks, from which checkpointed blocks
-// are counted. `stages`: the stage of each chunk; a fraction of the blocks (Share) is counted
-// through all chunks of one stage. Empty: no stage has several chunks.
+// Returns, for each layer, the index of its work: the index of its variant (layer_variant.h), or of
+// its entry in the layer list. `begins` has the first layer of each pipeline chunk, where the count
+// of checkpointed blocks starts. `stages` has the stage of each chunk; a fraction of the blocks
+// (Share) is counted through all chunks of one stage. If `stages` is empty, no stage has several
+// chunks.
 std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
                               std::span<const int> begins = {}, std::span<const int> stages = {});
 
-// The given time of a layer list's update of all parameters on one device. Zero for an
-// architecture, whose update is priced as kernels.
+// Returns the time that a layer list states for the update of all parameters on one device. Zero
+// for an architecture, because the kernels of its update are priced.
 Time GivenOptimizerStep(const Model& model);
 
 }  // namespace stepcast::model

@@ -6,11 +6,11 @@
 #include "src/model/layer_operators.h"
 #include "src/model/transformer_tensors.h"
 
-// The places of modules' parameters among those of a layer.
+// The positions of a module's parameters among the parameters of a layer.
 namespace stepcast::model {
 
-// Calls `visit(of, position)` for each parameter of the module. Positions count trained parameters;
-// that of a frozen one is -1.
+// Calls `visit(of, position)` for each parameter of the module. Positions count only trained
+// parameters. The position of a frozen parameter is -1.
 template <typename Visit>
 void ForEachOf(const std::vector<ModuleParameter>& parameters, std::string_view module,
                const Visit& visit) {
@@ -23,8 +23,8 @@ void ForEachOf(const std::vector<ModuleParameter>& parameters, std::string_view 
 
 // The module must have a weight.
 ModulePositions Find(const std::vector<ModuleParameter>& parameters, std::string_view module);
-// The positions of a module that may have no parameters, such as a norm without weights or a part
-// of another module's product.
+// Returns the positions of a module that may have no parameters, such as a norm without weights or
+// a part of another module's product.
 ModulePositions FindIfAny(const std::vector<ModuleParameter>& parameters, std::string_view module);
 // The position of a module's bias.
 int FindBias(const std::vector<ModuleParameter>& parameters, std::string_view module);

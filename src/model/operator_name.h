@@ -7,15 +7,17 @@
 
 namespace stepcast::model {
 
-// A kernel's name: its module's, such as `blocks.3.mlp`, and the operation, such as `.gelu`.
+// Returns a kernel's name, which consists of a module's name, such as `blocks.3.mlp`, and an
+// operation, such as `.gelu`.
 inline std::string Joined(std::string_view module, std::string_view suffix) {
   std::string name(module);
   name += suffix;
   return name;
 }
 
-// The product, or `most` if it is larger. The counts of a long sequence's score matrix can exceed
-// 64 bits. The exact count does not matter, because no device has room for the batch.
+// Returns the product of `a` and `b`, but at most `most`. The counts of a long sequence's score
+// matrix can exceed 64 bits. Their exact value does not matter, because no device has room for such
+// a batch.
 inline std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return most;
@@ -27,10 +29,11 @@ inline constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
 
 // Sizes and costs of elements, independent of the model's compute type.
 
-// Bytes of an FP32 number, of a dropout mask, of a token or word index.
+// The sizes in bytes of an FP32 number, of an element of a dropout mask, and of a token or word
+// index.
 inline constexpr std::int64_t kFp32Size = 4, kMaskSize = 1, kIndexSize = 8;
-// Floating-point operations per element. For memory-bound kernels they matter only on a device with
-// little arithmetic for its bandwidth.
+// The number of floating-point operations per element. For memory-bound kernels, it matters only on
+// devices with little arithmetic throughput relative to their bandwidth.
 inline constexpr std::int64_t kSoftmaxFlops = 5;
 
 }  // namespace stepcast::model

@@ -12,13 +12,14 @@ enum class Checkpointing : std::uint8_t {
   kNone,
   kSelective,  // some modules of a block are recomputed: RecomputedModules
   kFull,       // only a block's input is kept
-  // Keeps a block's input and the results of the attention core, of every second matrix product
-  // starting with the first, of reduce-scatters and of all-to-alls. The rest is recomputed. This is
-  // torchtitan's default policy (pytorch/torchtitan@b5bcd76, "selective op").
+  // The block keeps its input and the results of the attention core, of every second matrix product
+  // starting with the first, of reduce-scatters and of all-to-alls. All other values are
+  // recomputed. This is torchtitan's default policy (pytorch/torchtitan@b5bcd76, "selective op").
   kSelectiveOp,
 };
 
-// Modules of a block. kNone: not in a module that can be recomputed separately.
+// The module of a block to which an operator belongs. kNone: the operator is in no module that can
+// be recomputed separately.
 enum class Module : std::uint8_t {
   kNone,
   kAttentionCore,
@@ -30,18 +31,18 @@ enum class Module : std::uint8_t {
   kFurtherBlock,      // the whole block of a multi-token-prediction module
 };
 
-// Whether recomputing the module saves its output, which is dropped although the next operator
-// keeps it.
+// Returns whether recomputing the module saves the memory of the module's output. The output is
+// then dropped, although the next operator would keep it.
 constexpr bool DropsOutput(Module module) {
   return module == Module::kNorm || module == Module::kExpertActivation ||
          module == Module::kLatentUp;
 }
 
 // The modules that selective recomputation drops and runs again, with the names of Megatron-LM's
-// --recompute-modules (megatron/core/transformer/transformer_config.py). A feed-forward or an
+// --recompute-modules (megatron/core/transformer/transformer_config.py). A feed-forward layer or an
 // attention core keeps its input and drops its inner values. A norm drops its output, which the
-// next layer would keep. So do the experts' activation (moe_act) and the up-projections of latent
-// attention (mla_up_proj).
+// next layer would otherwise keep. The experts' activation (moe_act) and the up-projections of
+// latent attention (mla_up_proj) also drop their outputs.
 struct RecomputedModules {
   bool core_attn = true, mlp = false, layernorm = false, moe = false, moe_act = false;
   bool mla_up_proj = false;
@@ -65,18 +66,18 @@ inline constexpr RecomputedModuleName kRecomputedModuleNames[] = {
     {"layernorm", &RecomputedModules::layernorm}, {"moe", &RecomputedModules::moe},
     {"moe_act", &RecomputedModules::moe_act},     {"mla_up_proj", &RecomputedModules::mla_up_proj}};
 
-// A selection of blocks: an evenly spaced fraction, or the first ones of a rank. The fraction
-// selects those blocks, numbered from 1, where i x part / of + 1/2 reaches another integer. 1/2 is
-// every second one, 2/3 two of three (foundation-model-stack/fms-fsdp,
-// fms_fsdp/policies/ac_handler.py). A rank with several chunks of a pipeline counts through all of
-// them (torchtitan's _layer_sac_count). The first ones: Megatron-LM's --recompute-method block,
-// which counts in each chunk.
+// A selection of blocks: either an evenly spaced fraction, or the first blocks of a rank. The
+// fraction selects those blocks, numbered from 1, where i x part / of + 1/2 reaches another
+// integer. 1/2 selects every second block, 2/3 two of three (foundation-model-stack/fms-fsdp,
+// fms_fsdp/policies/ac_handler.py). If a rank has several chunks of a pipeline, the count continues
+// through all of them (torchtitan's _layer_sac_count). The first blocks are counted in each chunk
+// (Megatron-LM's --recompute-method block).
 struct Share {
   std::int64_t part = 1, of = 1;  // 1 <= part <= of
   std::int64_t first = 0;         // if not 0, this many blocks, and `part` is ignored
   bool all() const { return first == 0 && part == of; }
   bool is_part() const { return first == 0 && part < of; }
-  // Whether the block with this number, counted from 0, is included.
+  // Returns whether the selection includes the block with this number, counted from 0.
   bool Has(std::int64_t block) const {
     if (first > 0) return block < first;
     return (2 * (block + 1) * part + of) / (2 * of) > (2 * block * part + of) / (2 * of);
@@ -127,7 +128,7 @@ enum class Attention : std::uint8_t {
 //  kCut      one kernel makes logits block by block on chip, and backward makes them again: none
 //            reach memory (Cut Cross-Entropy, arXiv 2411.09009)
 enum class Loss : std::uint8_t { kEager, kInPlace, kFused, kHuggingFace, kChunked, kCut };
-// Whether the loss takes the head's input and weight instead of logits.
+// Returns whether the loss reads the head's input and weight and computes the logits itself.
 constexpr bool MakesLogits(Loss loss) { return loss == Loss::kChunked || loss == Loss::kCut; }
 
 // The implementation of a norm, rotary positions or a feed-forward's activation function:
@@ -157,7 +158,7 @@ inline constexpr Implementation kImplementations[] = {Implementation::kFused,
                                                       Implementation::kApex,
                                                       Implementation::kTransformerEngine,
                                                       Implementation::kHuggingFace};
-// Whether every operation is a separate kernel.
+// Returns whether every operation is a separate kernel.
 constexpr bool IsUnfused(Implementation implementation) {
   return implementation == Implementation::kEager || implementation == Implementation::kHuggingFace;
 }
@@ -174,12 +175,12 @@ constexpr bool IsUnfused(Implementation implementation) {
 //                in as many pieces as there are ranks, each sent directly to its destination by
 //                copy engines
 enum class TensorOverlap : std::uint8_t { kNone, kUserBuffers, kAsync };
-// Pieces of a product whose result user buffers sum; each rank's part of the tokens must divide by
-// it.
+// The number of pieces of a product whose result is summed by user buffers. Each rank's part of the
+// tokens must be divisible by this number.
 inline constexpr int kPiecesOfUserBuffers = 4;
-// Number of streams that run the pieces of products in turn
+// The number of streams that run the pieces of products alternately
 // (transformer_engine/common/comm_gemm_overlap, NVTE_COMM_OVERLAP_MAX_STREAMS;
-// torch/distributed/_symmetric_memory, the backend's stream beside the current one).
+// torch/distributed/_symmetric_memory, the current stream and the backend's stream).
 inline constexpr int kStreamsOfUserBuffers = 3, kStreamsOfAsync = 2;
 
 // How operands of FP8 products with per-tensor (or per-row) scales are cast:
@@ -201,11 +202,13 @@ const char* Name(Checkpointing checkpointing);       // "none", "selective", ...
 std::string Text(const RecomputedModules& modules);  // "core_attn mlp"
 std::string Text(const Share& share);                // "all", "1/2", "first 4"
 const char* Name(Attention attention);               // "flash", "math", "flash1", ...
-// 1 to 3, 4 for kCudnn, 5 for kFlex; 0 if the score matrix is in memory.
+// Returns the generation of FlashAttention, 1 to 3; 4 for kCudnn and 5 for kFlex. 0 if the score
+// matrix is in memory.
 int FlashGeneration(Attention attention);
-// Attention with sinks: whether the kernel's softmax has no sinks, so that its output is rescaled
-// by the log-sum-exp (torchtitan/models/gpt_oss/model.py, apply_attention_sink_rescale). cuDNN's
-// supports sinks, and transformers runs FlashAttention-3 with them.
+// For attention with sinks: returns whether the kernel's softmax does not support sinks, so that
+// its output is rescaled by the log-sum-exp (torchtitan/models/gpt_oss/model.py,
+// apply_attention_sink_rescale). cuDNN's kernel supports sinks, and transformers runs
+// FlashAttention-3 with sinks.
 constexpr bool RescalesForSinks(Attention attention) {
   return attention == Attention::kFlash || attention == Attention::kFlash1 ||
          attention == Attention::kFlex;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "src/model/architecture.h"
-#include "src/model/layer_operators.h"
 #include "src/model/family.h"
+#include "src/model/layer_operators.h"
 
 // Recurrent layers: the gated delta rule and Mamba-2. A product computes all that a layer needs of
 // a token. A short causal convolution mixes neighboring tokens. One pass over the sequence (a scan)
@@ -29,14 +29,14 @@ namespace stepcast::model {
 
 class RecurrentOperators {
  public:
-  // Finds a module's parameters; frozen parameters have no positions.
+  // Returns the positions of a module's parameters. Frozen parameters have no positions.
   using Find = std::function<ModulePositions(std::string_view module)>;
   // All arguments must outlive the tape's Finish.
   RecurrentOperators(LayerOperators& operators, const Architecture& architecture,
                      const ModuleNames& names, Find find);
 
-  // The input of the layer's last product, for the rank's heads and tokens. `x`: the whole
-  // activation of a tensor-parallel group (LayerOperators::EnterColumns).
+  // DeltaRule and StateSpace return the input of the layer's last product, for the rank's heads and
+  // tokens. `x` is the whole activation of a tensor-parallel group (LayerOperators::EnterColumns).
   Operand DeltaRule(const Operand& x);
   Operand StateSpace(const Operand& x);
 
@@ -49,16 +49,17 @@ class RecurrentOperators {
   // The rank's columns of a product.
   std::int64_t Columns(std::int64_t all) const;
   LinearModule Module(std::string_view name, std::int64_t out, bool part = false) const;
-  // With context parallelism: from some tokens of all heads to all tokens of some heads, and back.
+  // With context parallelism: ToHeads exchanges some tokens of all heads for all tokens of some
+  // heads. ToTokens exchanges them back.
   Operand ToHeads(const Operand& x, std::string_view name);
   Operand ToTokens(const Operand& x, std::string_view name);
   Operand Exchange(const Operand& x, const std::string& name, std::int64_t width,
                    std::int64_t tokens);
-  // Causal, per channel, with SiLU. `keeps`: keeps its input for backward.
+  // A causal convolution of each channel, with SiLU. With `keeps`, the input is kept for backward.
   Operand Convolution(const Operand& x, std::string_view module, std::int64_t width, bool keeps);
 
-  // The scan's inputs: queries, keys and values of every value head, and in FP32 the decay and the
-  // strength of each token.
+  // The inputs of the scan: queries, keys and values of every value head, and each token's decay
+  // and strength in FP32.
   struct DeltaInputs {
     Pieces values;
     Bytes bytes;  // of all of them
@@ -66,11 +67,13 @@ class RecurrentOperators {
   DeltaInputs PrepareByHead(const Operand& convolved, const Operand& decay_beta);
   Operand ScanDelta(const DeltaInputs& inputs, std::int64_t tokens);
   DeltaInputs KimiInputs(const Operand& x);
-  // Chunks of the longest sequence, which a scan processes one after the other.
+  // Returns the number of chunks in the longest sequence. A scan processes these chunks one after
+  // the other.
   std::int64_t Steps(std::int64_t chunk) const;
   Kernel Scan(std::string name, ScanKind scan, bool forward, std::int64_t chunk, std::int64_t flops,
               Bytes read, Bytes written) const;
-  // A norm of each head or group, times SiLU or the sigmoid of the gate: one kernel.
+  // Normalizes each head or group and multiplies it by SiLU or the sigmoid of the gate, in one
+  // kernel.
   Operand GatedNorm(const Operand& y, const Operand& gate, std::string_view module);
 
   LayerOperators& operators_;

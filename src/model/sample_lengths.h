@@ -14,10 +14,10 @@ struct SampleLength {
 };
 using SampleLengths = std::vector<SampleLength>;  // shortest first, each length once
 
-// Mean length of a sample, averaged over samples.
+// Returns the mean length in tokens, averaged over samples.
 double MeanLength(const SampleLengths& lengths);
-// Mean length of the sample that a token belongs to, averaged over tokens. The number of token
-// pairs within samples is the same as if all samples had this length.
+// Returns the mean length in tokens of the sample to which a token belongs, averaged over tokens.
+// If all samples had this length, the number of token pairs within samples would be the same.
 double MeanLengthOfTokens(const SampleLengths& lengths);
 
 }  // namespace stepcast::model

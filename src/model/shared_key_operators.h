@@ -6,13 +6,12 @@
 #include <string_view>
 
 #include "src/model/architecture.h"
-#include "src/model/layer_operators.h"
 #include "src/model/family.h"
+#include "src/model/layer_operators.h"
 
-// Attention whose keys and values are one vector per token, shared by all heads (DeepSeek-V4). It
-// reads a window, and vectors that each represent many tokens: all of them, or those that an
-// indexer chooses. The rotated part of the output is rotated back.
-//
+// Attention whose key and value are one vector per token, shared by all heads (DeepSeek-V4). A
+// query attends to a window of tokens, and to vectors that each represent several tokens: all of
+// them, or those that an indexer chooses. The rotation of the output's rotated part is reversed.
 // With tensor parallelism, every rank has the whole vectors and some of the heads.
 namespace stepcast::model {
 
@@ -23,21 +22,25 @@ class SharedKeyOperators {
   SharedKeyOperators(LayerOperators& operators, const Architecture& architecture,
                      const ModuleNames& names, Find find);
 
-  // The core's operands: queries of the rank's heads, and the vectors of all tokens.
+  // The operands of the attention core: the queries of the rank's heads, and the key vectors of all
+  // tokens.
   struct Vectors {
     Operand query, key;
   };
-  // `x`: the rank's part of the tokens, normalized.
+  // Returns the operands of the attention core. `x` is the normalized input, for the rank's part of
+  // the tokens.
   Vectors Make(const Operand& x);
-  // The core's shape, with a window equal to the average number of vectors of both kinds per query.
+  // Returns the shape of the attention core. Its window is the average number of vectors per query:
+  // tokens and compressed vectors together.
   AttentionShape Shape(std::int64_t document_length) const;
-  // The input of the last product, from the core's output.
+  // Returns the input of the last product, computed from the core's output `y`.
   Operand Output(const Operand& y);
 
  private:
   using Value = LayerTape::Value;
   ModulePositions Whole(std::string_view module) const;
-  // Makes vectors that each represent several tokens. They are kept for backward.
+  // Computes compressed vectors, each of which represents several tokens. They are kept for
+  // backward.
   void Compress(const Operand& x, std::string_view product, std::string_view positions,
                 std::string_view norm, std::int64_t width);
   // Scores the compressed keys and chooses among them.

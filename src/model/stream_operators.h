@@ -5,10 +5,10 @@
 
 #include "src/model/layer_operators.h"
 
-// Hyper-connections (arXiv 2512.24880): the residual is several streams of the hidden width. Before
-// a branch, one kernel computes its input from all streams, with weights from a small product of
-// the streams. After the branch, one kernel mixes the streams and adds the output to each. Both are
-// memory-bound. The streams before the branch are kept.
+// Hyper-connections (arXiv 2512.24880): the residual consists of several streams of the hidden
+// width. Before a branch, one kernel computes the branch's input from all streams. The weights come
+// from a small product of the streams. After the branch, one kernel mixes the streams and adds the
+// branch's output to each. Both kernels are memory-bound. The streams before the branch are kept.
 namespace stepcast::model {
 
 class StreamOperators {
@@ -19,7 +19,7 @@ class StreamOperators {
 
   // `streams` copies of x.
   Operand Spread(const Operand& x, std::string_view name);
-  // The branch's input. `numbers`: outputs of the small product per token.
+  // Returns the branch's input. `numbers` is the number of outputs of the small product per token.
   Operand Take(const Operand& x, std::string_view module, std::int64_t numbers,
                const ModulePositions& parameters);
   // The streams after the branch.

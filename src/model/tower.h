@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// An image encoder before a decoder. It runs with the embedding, on the first pipeline stage,
-// undivided on each tensor-parallel rank. Its output rows replace those of words.
+// An image encoder before a decoder. The tower runs with the embedding on the first pipeline stage.
+// Every tensor-parallel rank runs the whole tower. Its output rows replace the rows of words.
 namespace stepcast::model {
 
 struct Tower {
@@ -19,11 +19,12 @@ struct Tower {
   bool patch_bias = true;
   std::int64_t positions = 0;  // rows of a table of positions; 0: no table
   bool last_norm = false;      // a norm follows the last layer
-  // Number of neighboring patches that become one decoder row, through two products with a norm.
+  // The number of neighboring patches that are merged into one decoder row, by two products and a
+  // norm.
   std::int64_t merged = 1;
   std::int64_t merge_hidden = 0;  // width between the two products
   std::int64_t mergers = 1;  // one for the rows, the others for the first layers of the decoder
-  // mergers whose norm spans the merged patches instead of each patch
+  // The number of mergers whose norm spans all merged patches instead of each patch.
   std::int64_t joined_norms = 0;
   std::int64_t patches = 0;      // in all images of a sequence
   std::int64_t image = 0;        // patches of one image; attention stays within an image

@@ -10,10 +10,10 @@
 
 namespace stepcast::model {
 
-// A tower's layers, mergers, and the rows that replace words'. One tensor holds a module's
-// parameters of all layers, so the first layer's backward, which comes last, completes its
-// gradient. A frozen tower runs forward only and keeps nothing. All arguments and the object must
-// outlive the tape's Finish.
+// The work of a tower: its layers, its mergers, and the rows that replace the rows of words. Each
+// module has one tensor with the parameters of all layers. The gradient of this tensor is complete
+// after the backward of the first layer, which comes last. A frozen tower runs only forward and
+// keeps nothing. All arguments and the object must outlive the tape's Finish.
 class TowerWork {
  public:
   TowerWork(const Architecture& a, const Tower& tower, const WorkOptions& options,
@@ -23,10 +23,12 @@ class TowerWork {
   Operand Run();
 
  private:
-  // The tower's options, with attention within `length` patches; 0: within all.
+  // Returns the options of a tower whose patches attend within `length` patches. 0: patches attend
+  // to all patches of the sequence.
   static WorkOptions OptionsOf(const Tower& tower, WorkOptions options, std::int64_t length);
   Operand Rows();
-  // `completes`: whether the module's gradient is complete after this use.
+  // Returns the positions of a module's parameters. `completes` states whether the module's
+  // gradient is complete after this use.
   ModulePositions Of(std::string_view module, bool completes) const;
   Operand Norm(const Operand& x, std::string_view module, bool completes);
   Operand Layer(const Operand& x, std::int64_t layer);

@@ -16,8 +16,8 @@ namespace stepcast::model {
 // norms and residuals, on a tape.
 class TransformerBlock {
  public:
-  // `parameters`: those of the layer that is, or contains, the block. All arguments and the block
-  // must outlive the tape's Finish.
+  // `parameters` are the parameters of the layer that is, or contains, the block. All arguments and
+  // the block must outlive the tape's Finish.
   TransformerBlock(const Architecture& architecture, const WorkOptions& options,
                    const LayerVariant& variant, const std::vector<ModuleParameter>& parameters,
                    LayerTape& tape, LayerOperators& operators);
@@ -30,7 +30,8 @@ class TransformerBlock {
   std::unique_ptr<Parts> parts_;
 };
 
-// The options of products that stay in 16 bits where others are in 8 or 4.
+// Returns the options of products that stay in 16 bits in a model whose other products are in 8 or
+// 4 bits.
 WorkOptions WithoutQuantization(WorkOptions options);
 
 }  // namespace stepcast::model

@@ -9,7 +9,7 @@
 #include "src/model/layer.h"
 
 // The parameter tensors of a transformer, as Hugging Face transformers registers them. Names, order
-// and shapes are those of GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM,
+// and shapes follow GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM,
 // Qwen3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, Phi3ForCausalLM,
 // Olmo2ForCausalLM, GlmForCausalLM, Glm4ForCausalLM, Starcoder2ForCausalLM, GPTJForCausalLM,
 // GPTNeoXForCausalLM, PhiForCausalLM, FalconForCausalLM, CohereForCausalLM, BertForPreTraining,
@@ -19,7 +19,8 @@ namespace stepcast::model {
 
 struct ModuleParameter {
   std::string_view module;  // one of the family's ModuleNames
-  // The weight, the bias, or the adapter's matrix for the input (A) or the result (B).
+  // The role of the parameter: the weight, the bias, the adapter's matrix for the input (A), or the
+  // adapter's matrix for the result (B).
   enum class Of : std::uint8_t { kWeight, kBias, kLoraA, kLoraB } of = Of::kWeight;
   std::vector<std::int64_t> shape;
   std::vector<Split> splits{};
@@ -30,23 +31,26 @@ struct ModuleParameter {
   bool further = false;  // of the multi-token-prediction module, which is named like a block
 };
 
-// The parameters of one layer in registration order. A tied head's weight is the embedding's:
-// module `embedding`, last in HeadParameters. Multi-token prediction runs with the head: the
-// embedding's parameters, which it also reads, and then its own come before the head's. Adapters'
-// parameters follow their linear layer's.
+// EmbeddingParameters, BlockParameters and HeadParameters return the parameters of one layer in
+// registration order. The weight of a tied head is the embedding's: module `embedding`, last in
+// HeadParameters. Multi-token prediction runs with the head. Its parameters precede the head's:
+// first the embedding's, which it also reads, then its own. An adapter's parameters follow those of
+// the linear layer.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
-// `experts`: the block's feed-forward layer is a mixture of experts.
+// With `experts`, the block's feed-forward layer is a mixture of experts.
 std::vector<ModuleParameter> BlockParameters(const Architecture& architecture,
                                              bool experts = false);
 std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
 
-// The norm after the encoder's last block, to which its parameters are appended.
+// Returns the parameters of the norm after the encoder's last block, to whose parameters they are
+// appended.
 std::vector<ModuleParameter> EncoderNorm(const Architecture& architecture);
 
-// Classes of next-sentence prediction: the segment follows, or it does not.
+// The number of classes of next-sentence prediction: the second segment follows the first, or it
+// does not.
 inline constexpr std::int64_t kSentenceClasses = 2;
 
-// All tensors, and the layers that use them: embedding, blocks, head.
+// All tensors of a transformer, and the layers that use them: embedding, blocks and head.
 struct TransformerLayout {
   std::vector<Tensor> tensors, frozen;
   std::vector<Layer> layers;

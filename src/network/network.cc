@@ -424,7 +424,7 @@ void Network::Router::Divide(int from, int to, bool chooses, double arriving) {
             [&](std::size_t a, std::size_t b) { return links_[a] < links_[b]; });
   const WayChoice& choice = network_.description_.choice_;
   if (choice.by == WayChoice::By::kDestination) {
-    // The ports of a leaf are those of all its nodes, or one of each of its nodes.
+    // The ports of a leaf are the ports of all its nodes, or one of each of its nodes.
     parts_[ways_[At(to + NodeOf(to)) % ways_.size()]] = arriving;
     return;
   }

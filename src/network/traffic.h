@@ -33,7 +33,7 @@ struct Connection {
   Bandwidth rate{};
   std::uint32_t first_use = 0;  // index in Traffic::shares()
   std::uint32_t uses = 0;
-  // These counts are those of the first loop, which is the largest loop.
+  // These are the counts of the first loop, which is the largest loop.
   std::int64_t messages = 0;
   std::int64_t bytes = 0;
   std::int64_t blocks = 0;  // in all messages; later loops have fewer bytes, by at most this number

@@ -48,7 +48,7 @@ PowerSgd Complete(const PowerSgdRequest& request);
 // Returns whether a matrix of this shape is compressed.
 bool Compresses(const PowerSgd& settings, std::int64_t rows, std::int64_t columns);
 
-// What happens to a unit's full parameters after its forward. true: they are freed and gathered
+// The treatment of a unit's full parameters after its forward. true: they are freed and gathered
 // again for backward. false: they are kept. k: they are resharded over groups of k ranks.
 using ReshardAfterForward = std::variant<bool, std::int64_t>;
 
@@ -93,22 +93,23 @@ struct DataParallel {
   std::int64_t prefetch = 1;
   ReshardAfterForward reshard_after_forward = true;
   bool accumulate_unsharded = false;
-  // ddp, megatron, and reference at stages 0 and 1: gradients are reduced once a step; if false,
-  // they are reduced in every micro-batch
+  // Only with ddp, megatron, and reference at ZeRO stages 0 and 1: whether gradients are reduced
+  // once a step. If false, they are reduced in every micro-batch.
   bool no_sync = true;
-  // the number of ranks that share one copy of the states; if equal to `data`, there is no hybrid
-  // sharding
+  // The number of ranks that share one copy of the states. If it equals `data`, there is no hybrid
+  // sharding.
   std::int64_t shard_group_size = 0;
   bool overlap_param_gather = false;  // megatron, stage 1: gather during the next forward
-  // megatron with a pipeline: all stages launch their reductions (or gathers) at the same time
+  // Only with megatron and a pipeline: whether all stages launch their reductions at the same time,
+  // and whether they launch their gathers at the same time.
   bool align_grad_reduce = true, align_param_gather = false;
-  // megatron with virtual stages: the parameters of the first virtual stage are gathered while the
-  // others are updated
+  // Only with megatron and virtual stages: whether the parameters of the first virtual stage are
+  // gathered while the other stages are updated.
   bool overlap_param_gather_with_optimizer_step = false;
-  // megatron: the kernels of matrix products add to the main gradients directly; if false, autograd
-  // creates gradients and a hook adds them
+  // Only with megatron: whether the kernels of matrix products add to the main gradients directly.
+  // If false, autograd creates gradients and a hook adds them.
   bool gradient_accumulation_fusion = true;
-  // megatron: 16-bit main gradients are copied to FP32 for the update
+  // Only with megatron: whether 16-bit main gradients are copied to FP32 for the update.
   bool copy_main_gradients = true;
   // megatron with a pipeline: messages overlap passes (with virtual stages). If false, stages
   // exchange one message at a time, and the host waits after each exchange (batch_p2p_sync). With

@@ -25,7 +25,7 @@ struct DeepSpeed {
   std::int64_t prefetch_bucket_size = 50'000'000;      // largest number of elements requested ahead
   std::int64_t param_persistence_threshold = 100'000;  // tensors up to this size stay gathered
   std::int64_t max_live_parameters = 1'000'000'000;    // nothing is prefetched beyond this
-  // parameters that are used again within this distance (in elements) stay gathered
+  // Parameters that are used again within this distance, in elements, stay gathered.
   std::int64_t max_reuse_distance = 1'000'000'000;
   std::int64_t sub_group_size = 1'000'000'000;  // elements of a rank that are updated at a time
   // Settings of ZeRO++ (Wang et al. 2023, arXiv 2306.10209).

@@ -23,7 +23,7 @@ inline constexpr Version kOldestDriver{450, 0};
 struct Facts {
   std::optional<std::int64_t> devices;  // of the cluster
   bool one_machine = false;             // the cluster is given as a number of GPUs
-  // longest sequence that the model supports; 0: no limit
+  // The longest sequence that the model supports, in tokens. 0: no limit.
   std::optional<std::int64_t> max_positions;
   std::optional<std::int64_t> layers;      // of the model
   std::optional<std::int64_t> blocks;      // of the model: a pipeline divides them among its stages
@@ -70,8 +70,8 @@ struct Facts {
 };
 
 struct Violation {
-  // dotted key of the scenario file, such as "parallelism.data"; for a rule about two keys, the
-  // later key
+  // The dotted key of the scenario file, such as "parallelism.data". For a rule about two keys, the
+  // later key.
   std::string key;
   std::string code;  // "plan.device-count"
   std::string message;

@@ -40,7 +40,7 @@ struct FrameworkTraits {
   bool of_pytorch = false;
   // By default, one kernel updates all tensors (optimizer_implementation).
   bool fused_update = false;
-  // Costs are those of papers: no host time, no allocator, no context.
+  // Costs are as in papers: no host time, no allocator, no context.
   bool textbook = false;
   // `plan --frameworks all` includes the framework.
   bool searched_by_default = true;
@@ -55,7 +55,7 @@ struct FrameworkTraits {
   // whole input again in backward. Gradients of parameters that are applied to parts of the tokens
   // are summed once a step (Megatron-LM; nanotron's tp_recompute_allgather).
   bool gathers_again = false;
-  // The layers are those of Megatron-LM: weights are stored in the type of matrix products, the
+  // The layers are Megatron-LM's layers: weights are stored in the type of matrix products, the
   // vocabulary is padded, and one kernel does dropout and residual sum.
   bool megatron_layers = false;
   // One matrix product computes queries, keys and values, and one computes both inputs of SwiGLU

@@ -80,8 +80,8 @@ struct LayerStyle {
   // setting.
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::ContextMethod context_method = model::ContextMethod::kRing;
-  // Context parallelism is that of torch.distributed.tensor.experimental: a ring, or gathered keys
-  // and values.
+  // Context parallelism follows torch.distributed.tensor.experimental: a ring, or gathered keys and
+  // values.
   bool torch_context = false;
   // Defaults for mixtures: whether tensor-parallel ranks divide experts if expert_tensor is not
   // given; the products of experts; whether router and permutation are one kernel each; whether the

@@ -35,9 +35,9 @@ struct SettingUse {
   bool HasEffect(int stage) const { return stage >= first_stage && stage <= last_stage; }
 };
 
-// The framework has the setting at stages first to last.
+// The framework has the setting at ZeRO stages `first` to `last`.
 SettingUse At(Framework framework, int first, int last, const char* note = "");
-// The framework has the setting at every stage.
+// The framework has the setting at every ZeRO stage.
 SettingUse Of(Framework framework, const char* note = "");
 // The framework `reference` accepts a setting of another framework, without effect.
 SettingUse TakenByReference();

@@ -43,10 +43,11 @@ struct EvaluationList {
 tl::expected<void, std::string> Evaluate(const EvaluationList& list, WorkerPool& pool,
                                          ResultStore* store);
 
-// Computes bounds and forecasts of many plans on a worker pool. Results that are expensive to
-// compute are kept in a store.
+// Answers (below) computes bounds and forecasts of many plans on a worker pool. Results that are
+// expensive to compute are kept in a store.
 
-// Returns the work that answers queries of Answers. `problem` must outlive the work.
+// Returns the function that the worker pool of an Answers object must run. `problem` must outlive
+// this function.
 Work WorkOf(const SearchProblem& problem);
 
 class Answers {

@@ -34,7 +34,7 @@ struct WorkFigures {
   std::vector<int> of_layer;
 };
 
-// The inputs of these figures besides the shared ones.
+// The inputs of these figures other than the shared inputs.
 struct WorkKey {
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
@@ -282,7 +282,7 @@ class Bounds::Kept {
     const parallel::NamedSchedule* const named = parallel::FindSchedule(axes.schedule);
     if (named == nullptr || named->two_copies) return {};
     if (named->splits_backward) return WaitingInParts(scenario, *named, stage);
-    // The first backward is that of the last chunk; at that time most micro-batches wait.
+    // The last chunk has the first backward; at that time most micro-batches wait.
     const std::int64_t count = scenario.plan.training.gradient_accumulation;
     const std::int64_t last = axes.virtual_stages - 1;
     const auto saved = [&](std::int64_t chunk) {

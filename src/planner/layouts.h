@@ -18,8 +18,8 @@
 #include "src/plan/request.h"
 #include "src/scenario/scenario.h"
 
-// Finds legal layouts: ways in which a job's ranks divide model, sequences and batch. The rules are
-// those of plan::Check. A layout is legal if, for some micro-batch, no rule about the layout alone
+// Finds legal layouts: ways in which a job's ranks divide model, sequences and batch. It uses the
+// rules of plan::Check. A layout is legal if, for some micro-batch, no rule about the layout alone
 // rejects it.
 namespace stepcast::planner {
 

@@ -13,8 +13,8 @@ namespace stepcast::planner {
 
 // Compares steps with different numbers of tokens.
 
-// The time per token as an exact fraction. For equal numbers of tokens, the order is that of the
-// step times.
+// The time per token as an exact fraction. For equal numbers of tokens, its order is the order of
+// the step times.
 struct TimePerToken {
   std::int64_t time = 0;  // of a step, in picoseconds
   std::int64_t tokens = 1;

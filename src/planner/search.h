@@ -168,8 +168,8 @@ std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal
                                     const std::function<std::string(std::int64_t)>& kind);
 
 // A plan is safe if it fits with at least this probability and its allocator does not flush its
-// cache. Unsafe plans are ranked last: among thousands of plans, those that just fit are the ones
-// whose memory is underestimated.
+// cache. Unsafe plans are ranked last: among thousands of plans, the plans that just fit are the
+// plans whose memory is underestimated.
 inline constexpr double kSafeFit = 0.9;
 inline bool IsSafe(const Bound& bound) { return bound.fit_probability >= kSafeFit; }
 inline bool IsSafe(const Outcome& outcome) {

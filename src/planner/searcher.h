@@ -29,7 +29,8 @@ inline constexpr std::size_t kRound = 16;
 
 using Finding = tl::expected<void, std::string>;
 
-// The aim of a search: plans that meet the goal or, if nothing fits, those that lack least.
+// The aim of a search: plans that meet the goal (kGoal) or, if nothing fits, the plans nearest to
+// the goal (kNearest).
 enum class Want : std::uint8_t { kGoal, kNearest };
 
 class Searcher {
@@ -52,8 +53,7 @@ class Searcher {
     options_.progress({families, families, simulated, result_.sharpened + simulated, open});
   }
 
-  // Initializes all states, in which plans that are not screened are open. Screens and simulates
-  // the scenario's own plan.
+  // Marks all plans as open. Then screens and simulates the scenario's own plan, if there is one.
   Finding Begin();
 
   Finding Screen();
@@ -134,8 +134,8 @@ class Searcher {
   // The best plans among those simulated so far.
   struct Ranking {
     std::vector<std::int64_t> best;
-    // The score of the last of the best; a plan that is not better changes nothing. Null: any plan
-    // may change the ranking.
+    // The score that another plan must beat to change the ranking. Null: fewer plans are ranked
+    // than are wanted, so any plan may change the ranking.
     const Score* last = nullptr;
   };
   Ranking Rank() const;
@@ -176,8 +176,8 @@ class Searcher {
   // The pending plans and families.
   Queue Pending() const;
 
-  // Best first: evaluates the plan with the best bound, until no bound is better than the last of
-  // the best, or for `rounds` rounds.
+  // Searches best-first: evaluates the plans with the best bounds, until no bound is better than
+  // Ranking::last, or for `rounds` rounds.
   Finding FindBest(int rounds = std::numeric_limits<int>::max()) {
     return Enough() ? Finding() : FindBestIn(Pending(), rounds);
   }

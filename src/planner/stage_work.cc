@@ -50,7 +50,7 @@ class PassPricer {
       }
       layer.saved = work.BytesOf(model::Lifetime::kSaved);
       layer.recomputed = work.BytesOf(model::Lifetime::kRecomputed);
-      // With backward in two parts, the first part runs beside all saved values.
+      // With backward in two parts, the first part runs while all saved values are live.
       layer.transient = splits ? std::min(work.backward_transient, work.backward_input.transient)
                                : work.backward_transient;
       layer.continues_checkpoint = work.continues_checkpoint;
@@ -59,7 +59,7 @@ class PassPricer {
   }
 
  private:
-  // Collectives are priced. Messages between two ranks wait for both of them and are left out.
+  // Collectives are priced. Messages between two ranks wait for both of them and are omitted.
   bool IsPriced(const model::GroupOperation& operation) const {
     return scenario_.network == scenario::Fidelity::kAnalytic &&
            operation.collective != CollectiveKind::kSendRecv;

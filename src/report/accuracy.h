@@ -73,7 +73,7 @@ struct RunsReport {
 };
 
 // Errors of the step time by three methods: the forecast, the nearest run alone, and the fit to
-// other runs. For a run that was learned from, the other runs are those of other configurations.
+// other runs. For a run that was learned from, the other runs are the runs of other configurations.
 // For a held-back run, they are all runs.
 struct RunErrors {
   validate::AccuracyFigures forecast, nearest, learned;

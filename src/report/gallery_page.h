@@ -7,7 +7,7 @@
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
-// The output of `gallery`: forecasts of well-known training runs beside published steps.
+// The output of `gallery`: forecasts of well-known training runs compared with published steps.
 namespace stepcast::report {
 
 struct GalleryStep {

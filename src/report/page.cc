@@ -53,7 +53,7 @@ std::string TableHtml(const PageTable& given, const std::string& heading) {
   std::string out = fmt::format(
       "<div class=\"scroll{}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>\n",
       given.table.rows().size() <= kShort ? " short" : "", Escaped(given.caption));
-  // The caption is left out if the summary of a collapsed table, or the section's heading, has the
+  // The caption is omitted if the summary of a collapsed table, or the section's heading, has the
   // same text.
   if (!given.folded && given.caption != heading)
     out += fmt::format("<caption>{}</caption>\n", Escaped(given.caption));

@@ -47,8 +47,8 @@ Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
                   const forecast::MemoryForecast& memory);
 
 // Returns a forecast as one HTML page: time breakdown, timeline of the step's streams, memory over
-// the step, collectives, and the scenario with its defaults.
-// `trace` is the name of the trace that is written beside the page; it may be empty.
+// the step, collectives, and the scenario with its defaults. `trace` is the name of the trace that
+// is written next to the page; empty if no trace is written.
 std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run& run,
                          const std::string& trace = "");
 

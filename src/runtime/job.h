@@ -40,7 +40,8 @@ class Job {
   virtual Attempt<std::string> Broadcast(std::string bytes) = 0;
 };
 
-// What a rank knows about its placement before it is connected to the other ranks.
+// The information about a rank's placement that the rank has before it is connected to the other
+// ranks.
 struct RankPlacement {
   std::string host;
   int local_rank = -1;  // from its launcher; -1: unknown

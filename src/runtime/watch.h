@@ -47,7 +47,7 @@ class Watch {
   using End = std::function<void(int status, const std::string& sentence)>;
 
   // Creates the watch of one rank of several processes. All ranks of the job call this function.
-  // `places` are those of all ranks. `mailbox` must have no other user.
+  // `places` are the places of all ranks. `mailbox` must have no other user.
   static std::unique_ptr<Watch> OverProcesses(const std::vector<Place>& places, int rank,
                                               std::unique_ptr<messaging::Mailbox> mailbox,
                                               const WatchOptions& options, End end);

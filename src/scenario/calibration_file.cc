@@ -150,7 +150,7 @@ calibration::CollectiveLaw ReadCollectiveLaw(MappingReader& section) {
   return law;
 }
 
-// The section `runs` of a calibration profile (docs/formats.md, "Learned runs"). Errors besides
+// The section `runs` of a calibration profile (docs/formats.md, "Learned runs"). Errors other than
 // those of documents: calibration.runs (none, too many, or two with the same settings).
 std::shared_ptr<const calibration::LearnedRuns> ReadLearnedRuns(MappingReader& section);
 

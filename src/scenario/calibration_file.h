@@ -116,7 +116,7 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 //  residuals:
 //    gemm: {spread: 0.01, interpolation: 0.02}
 //
-// Errors besides those of documents: calibration.no-provenance, calibration.no-gemm (an empty
+// Errors other than those of documents: calibration.no-provenance, calibration.no-gemm (an empty
 // `gemm`), calibration.bad-point (a row of wrong length), calibration.no-points (an empty curve),
 // calibration.incomplete-surface (not every combination of m, n, k exactly once; gradients'
 // products without the forward's), calibration.repeated-point (attention of the same sizes twice)

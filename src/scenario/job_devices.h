@@ -55,7 +55,7 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
                                         const topology::Cluster& cluster, int nodes,
                                         Diagnostics& diagnostics);
 
-// Clusters with several kinds of nodes (Scenario::other_nodes). Kind 0 is that of the first nodes.
+// Clusters with several kinds of nodes (Scenario::other_nodes). The first nodes have kind 0.
 //
 // A rank's own work is priced on its own kind of node. So is its side of joint work, as if all
 // nodes were of that kind. Joint work then takes the longest of these prices, because its ranks

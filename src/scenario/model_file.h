@@ -26,7 +26,7 @@ Result<model::NumericalConstants> ModelConstantsOf(const Scenario& scenario,
 // Model files (docs/formats.md): `kind: transformer`, a model given by its dimensions; `kind:
 // layers`, a model given by its layers' times; and an unmodified Hugging Face config.json.
 //
-// Errors besides those of documents: model.impossible (inconsistent dimensions),
+// Errors other than those of documents: model.impossible (inconsistent dimensions),
 // model.parameter-count (the dimensions give another count than the file states), model.too-large
 // (a layer list beyond the limits), model.no-parameters, and for a config.json those of
 // formats/huggingface.h.
@@ -66,8 +66,9 @@ bool NamesFamily(const Node& node);
 std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view folder,
                                               Diagnostics& diagnostics);
 
-// These functions read the numerical constants of the same descriptions, which forecasts do not
-// use. Those of layer lists have no meaning. Call them only for descriptions without mistakes.
+// These functions read the numerical constants of a model description. Forecasts do not use these
+// constants. For layer lists, they have no meaning. Call the functions only for descriptions
+// without mistakes.
 model::NumericalConstants ReadModelConstants(const Node& node);
 Result<model::NumericalConstants> LoadModelConstants(const std::string& path);
 

@@ -131,7 +131,7 @@ std::optional<Node> ScenarioOfPlan(const Node& document, Diagnostics& diagnostic
       reader.ReadNode(kScenarioKey, Need::kRequired, "the scenario, a mapping");
   reader.Finish();
   if (reader.failed() || !scenario.has_value()) return std::nullopt;
-  // Paths in messages are those of a scenario file, which --set also accepts.
+  // Paths in messages are paths of a scenario file, which --set also accepts.
   return Node(scenario->tree(), "");
 }
 

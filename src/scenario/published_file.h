@@ -14,7 +14,7 @@
 // Published measurements of whole training steps as YAML, calibration/published/*.yaml. A file is
 // one source, and a case is one row of it. Format: docs/formats.md, "Published steps".
 //
-// Errors besides those of documents: published.duplicate-name, published.unknown-part,
+// Errors other than those of documents: published.duplicate-name, published.unknown-part,
 // published.nothing-measured.
 namespace stepcast::scenario {
 

@@ -58,7 +58,7 @@ struct SlowDevice {
 // that all nodes share.
 struct KindOfNode {
   int nodes = 1;
-  // the whole cluster as if all nodes were of this kind
+  // The whole cluster, as if all nodes were of this kind.
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
   topology::Gpu gpu;

@@ -51,7 +51,7 @@ struct ScenarioFile {
   std::optional<Node> model;
   std::optional<Node> topology;
   std::string
-      // a sentence that states the assumed machine, if GPUs are given instead of a topology
+      // A sentence that states the assumed machine, if GPUs are given instead of a topology.
       machine;
   std::optional<Node> calibration;
   std::optional<bool> calibration_of_another_gpu;

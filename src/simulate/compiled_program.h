@@ -90,8 +90,8 @@ struct HostSpan {
   Time length;
   std::uint32_t first_item = 0;  // index in CompiledProgram::host_items
   std::uint32_t item_count = 0;
-  // What ends the span: a kHostWaitEvent, a full launch queue (kNone), or the end of prologue or
-  // step.
+  // The cause that ends the span: a kHostWaitEvent, a full launch queue (kNone), or the end of
+  // prologue or step.
   Index wait = program::kNone;
   bool ends_pass = false;
   Index first_instruction = 0;

@@ -54,7 +54,7 @@ namespace stepcast::simulate {
 
 using cost::RankClass;
 
-// What timelines contain in addition to step ends.
+// The data that timelines contain in addition to step ends.
 enum class Recording : std::uint8_t {
   kAll,
   kMarked,  // marked operations, and memory changes

@@ -19,9 +19,10 @@
 #include "src/simulate/simulated_class.h"
 
 // A run of several classes of ranks, including the interactions between them. Detached classes run
-// first, each as far as it can by itself. Then the earliest event is processed: of attached
-// classes, of collectives and transfers between them, or of messages on the network. One solver
-// determines the rates of all operations of classes in a joint collective or transfer.
+// first, each as far as it can by itself. Then events are processed in order of time. An event
+// belongs to an attached class, to a collective or transfer between classes, or to a message on the
+// network. One solver determines the rates of all operations of classes in a joint collective or
+// transfer.
 namespace stepcast::simulate {
 
 class Simulation final : public OtherClasses {

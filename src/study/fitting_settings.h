@@ -14,9 +14,9 @@ namespace stepcast::study {
 inline constexpr std::chrono::seconds kFittingTime{10};
 
 // Tries settings that save memory, one by one. If none suffices, tries two together, then three,
-// beginning with those that should fit at the least cost. Returns at most five that make the
-// scenario fit, fastest first. The global batch does not change. `scenario` and `set` are those of
-// scenario::Load.
+// beginning with the combinations that should fit at the least cost. Returns at most five that make
+// the scenario fit, fastest first. The global batch does not change. `scenario` and `set` are the
+// arguments of scenario::Load.
 report::Fitting SettingsThatFit(const std::string& scenario, const std::vector<std::string>& set,
                                 scenario::InputCache& cache,
                                 std::chrono::milliseconds time = kFittingTime);

@@ -9,7 +9,8 @@
 #include "src/scenario/published_file.h"
 #include "src/scenario/scenario.h"
 
-// Well-known training runs: the forecast of a step beside the published one. Used by `gallery`.
+// Well-known training runs: the forecast of a step, compared with the published step. Used by
+// `gallery`.
 namespace stepcast::study {
 
 struct GalleryEntry {
@@ -28,7 +29,7 @@ struct GalleryRun {
   forecast::Run run;
 };
 
-// Simulates the entry's run. Errors are those of its files.
+// Simulates the entry's run. Errors come from the entry's files.
 Result<GalleryRun> SimulateEntry(const GalleryEntry& entry);
 
 }  // namespace stepcast::study

@@ -29,7 +29,7 @@ struct RunTimeQuestion {
   std::string repair;                  // of a node
   bool elastic = false;
   std::optional<double> pue;
-  std::optional<double> node_watts;  // that a node draws beside its GPUs
+  std::optional<double> node_watts;  // that a node draws without its GPUs
 
   void Describe(Question& question) {
     question.Option("--tokens", &tokens, "N", "Number of tokens of the run: 15T, 300B, 300e9")

@@ -11,7 +11,7 @@
 #include "src/topology/device.h"
 
 // Computes the load that a ring collective over all ranks of a cluster puts on each link. Routes,
-// channels and rails are those of Cluster::PathOf.
+// channels and rails come from Cluster::PathOf.
 namespace stepcast::topology {
 
 // One direction of the connection between two devices; all parallel links count together.

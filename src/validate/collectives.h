@@ -73,8 +73,8 @@ struct CollectiveSource {
   bool counts() const { return not_counted.empty(); }
 };
 
-// A summary of errors. `median` and `p90` are those of absolute errors; `bias` is the mean of
-// signed errors.
+// A summary of errors. `median` and `p90` are of absolute errors; `bias` is the mean of signed
+// errors.
 struct ErrorSummary {
   std::size_t points = 0;
   double median = 0;

@@ -42,9 +42,9 @@ struct Execution {
   std::size_t typical = 0;  // index in `steps`: the step with the median time
   Time shortest, longest;   // step times
   int critical_rank = 0;    // last to finish the typical step; lowest on a tie
-  // The figures of the typical step, on the critical rank; step_time is the median. Memory is that
-  // of the rank with the highest peak. at_peak is known only if the device counted memory in the
-  // same way as the program; otherwise it is zero.
+  // The figures of the typical step, on the critical rank; step_time is the median. Memory is for
+  // the rank with the highest peak. at_peak is known only if the device counted memory in the same
+  // way as the program; otherwise it is zero.
   forecast::Forecast figures;
 
   const program::Program& program_of(const RankRun& rank) const { return programs[rank.program]; }

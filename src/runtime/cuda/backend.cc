@@ -24,7 +24,7 @@ namespace stepcast::runtime::cuda {
 // Queries NVML, the driver's management library, about a GPU (by CUDA's number). The library comes
 // with the driver and is opened when one of these functions is called.
 
-// Driver version, power limit and highest clocks; unknown values are left out.
+// Driver version, power limit and highest clocks; unknown values are omitted.
 std::vector<std::pair<std::string, std::string>> DescribeManagement(int ordinal);
 
 // Nothing unless NVML reports every value.

@@ -48,7 +48,8 @@ struct GradientWork {
   bool add = false;
   const std::uint32_t* seed = nullptr;  // seed of small integers; null: by origin and step
 };
-// Identifies gradients, together with the parameters that they belong to: by rank and micro-batch.
+// The rule that makes gradients, and the rank and micro-batch that they come from. The gradients
+// also depend on the parameters and, with kSmallIntegers, on the step or on GradientWork::seed.
 struct GradientOrigin {
   GradientRule rule = GradientRule::kComputed;
   int rank = 0, micro_batch = 0;

@@ -46,8 +46,9 @@ class OperandArenas {
   Bytes size() const { return size_; }
 
  private:
-  // An arena of the planned size. If that size is smaller than `least`, the arena has `least` more
-  // bytes, so that steps can start at different offsets.
+  // An arena of `planned` bytes. If `planned` is less than `least` (four times the cache), `least`
+  // more bytes are allocated. Each step then starts at another offset below `least`, so that its
+  // operands come from memory and not from the cache.
   struct Arena {
     std::byte* begin = nullptr;
     Bytes planned;

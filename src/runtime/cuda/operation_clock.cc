@@ -52,7 +52,7 @@ Attempt<void> OperationClock::SetAnchor() {
       recorded = Check(cudaEventElapsedTime(&passed, anchor_, *next), "setting the clock");
     }
     if (!recorded) break;
-    // Later tries record the same event again, so its time is that of the last try. The middle of
+    // Later tries record the same event again, so its time is the last try's time. The middle of
     // the narrowest interval gives the offset between host and device.
     const Time at = anchor_time_ + FromMilliseconds(passed);
     if (after - before < narrowest) {

@@ -35,8 +35,7 @@ class Products {
   struct Plan {
     Product product;
     cublasLtMatmulDesc_t operation = nullptr;
-    // The names are those of cuBLASLt, whose matrices are column-major, so A is the second operand
-    // here.
+    // The names follow cuBLASLt, whose matrices are column-major, so A is the second operand here.
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm{};
   };

@@ -51,8 +51,9 @@ class Blas {
 };
 
 // Memory and work of kernels whose operands are not in buffers of the program: operands that all
-// streams share, and results for each stream. The size is that of the largest product. Memory-bound
-// kernels cycle through at most kWindow of this memory, which is larger than the caches.
+// streams share, and results for each stream. The size is determined by the largest product.
+// Memory-bound kernels cycle through at most kWindow of this memory, which is larger than the
+// caches.
 class KernelWork {
  public:
   static constexpr Bytes kWindow = MiB(64);

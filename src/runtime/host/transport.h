@@ -58,8 +58,8 @@ class Transport {
   virtual ~Transport() = default;
 
   // Opens a communicator. All of `ranks`, including this rank, call this function together with the
-  // same `name`. The order of `ranks` is that of the group. Two communicators of the same ranks
-  // must have different names.
+  // same `name`. The order of `ranks` is the order of the group. Two communicators of the same
+  // ranks must have different names.
   virtual Attempt<std::unique_ptr<Channel>> Open(const std::string& name,
                                                  const std::vector<int>& ranks) = 0;
 
