@@ -161,8 +161,10 @@ class LayerTape::Placement {
       *use = {.value = places_.at(piece.value), .range = piece.range};
       if (group.collective == CollectiveKind::kAllToAll) {
         const Bytes kept = tape_.BytesIn(source) - tape_.BytesIn(target);
-        const auto ranks = static_cast<int>(group.bytes.count() / kept.count());
-        use->parts = use == &group.source ? ranks : ranks - 1;
+        // Without a part that stays on the rank, the values are one part.
+        const auto ranks =
+            kept > Bytes() ? static_cast<int>(group.bytes.count() / kept.count()) : 1;
+        use->parts = use == &group.source ? ranks : std::max(1, ranks - 1);
       } else if (tape_.BytesIn(piece) == group.bytes && tape_.BytesIn(other) < group.bytes) {
         use->parts = static_cast<int>(group.bytes.count() / tape_.BytesIn(other).count());
       }
