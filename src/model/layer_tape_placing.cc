@@ -165,7 +165,8 @@ class LayerTape::Placement {
         const auto ranks =
             kept > Bytes() ? static_cast<int>(group.bytes.count() / kept.count()) : 1;
         use->parts = use == &group.source ? ranks : std::max(1, ranks - 1);
-      } else if (tape_.BytesIn(piece) == group.bytes && tape_.BytesIn(other) < group.bytes) {
+      } else if (tape_.BytesIn(piece) == group.bytes && tape_.BytesIn(other) < group.bytes &&
+                 tape_.BytesIn(other) > Bytes()) {
         use->parts = static_cast<int>(group.bytes.count() / tape_.BytesIn(other).count());
       }
     }
