@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/forecast/training_run.h"
+#include "src/report/page.h"
 #include "src/report/step_figures.h"
 #include "src/report/table.h"
 
@@ -40,55 +41,36 @@ dd{margin:0;font-variant-numeric:tabular-nums}
 .published{background:var(--mark)}
 )";
 
-std::string Escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 // A bar whose length is a fraction of `longest`.
 std::string Bar(const char* kind, const char* label, Time time, Time longest) {
   return fmt::format(
       "<dt>{}</dt><dd class=\"track\"><span class=\"{}\" style=\"width:{:.1f}%\"></span></dd>"
       "<dd>{}</dd>\n",
-      label, kind, kHundred * (time / longest), Escaped(FormatTime(time)));
+      label, kind, kHundred * (time / longest), HtmlEscaped(FormatTime(time)));
 }
 
 std::string Card(const GalleryStep& step) {
   constexpr double kNear = 0.05;
   const Time longest = std::max(step.published, step.forecast.step_time);
-  std::string title = Escaped(step.title);
-  if (!step.page.empty()) title = fmt::format("<a href=\"{}\">{}</a>", Escaped(step.page), title);
+  std::string title = HtmlEscaped(step.title);
+  if (!step.page.empty())
+    title = fmt::format("<a href=\"{}\">{}</a>", HtmlEscaped(step.page), title);
   std::string out = fmt::format(
       "<section class=\"card\"><span class=\"error{}\">{} %</span><h2>{}</h2>\n"
       "<p>{}<br>{}</p>\n<dl>\n{}{}</dl>\n",
       std::abs(step.error()) <= kNear ? " near" : "", Signed(kHundred * step.error(), 1), title,
-      Escaped(step.machine), Escaped(step.plan),
+      HtmlEscaped(step.machine), HtmlEscaped(step.plan),
       Bar("forecast", "forecast", step.forecast.step_time, longest),
       Bar("published", "published", step.published, longest));
   if (const auto& range = step.forecast.step_time_range) {
-    out += fmt::format("<p>Range of the forecast: {} to {}</p>\n", Escaped(FormatTime(range->low)),
-                       Escaped(FormatTime(range->high)));
+    out += fmt::format("<p>Range of the forecast: {} to {}</p>\n",
+                       HtmlEscaped(FormatTime(range->low)), HtmlEscaped(FormatTime(range->high)));
   }
   for (const std::string& difference : step.stand_ins) {
-    out += fmt::format("<p>{}</p>\n", Escaped(difference));
+    out += fmt::format("<p>{}</p>\n", HtmlEscaped(difference));
   }
-  return out + fmt::format("<p>Published: {} ({})</p>\n</section>\n", Escaped(step.source),
-                           Escaped(step.row));
+  return out + fmt::format("<p>Published: {} ({})</p>\n</section>\n", HtmlEscaped(step.source),
+                           HtmlEscaped(step.row));
 }
 
 double MeanError(const std::vector<GalleryStep>& steps) {

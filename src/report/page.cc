@@ -9,9 +9,8 @@
 #include "src/report/page_assets.h"
 
 namespace stepcast::report {
-namespace {
 
-std::string Escaped(std::string_view text) {
+std::string HtmlEscaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
@@ -34,6 +33,8 @@ std::string Escaped(std::string_view text) {
   return out;
 }
 
+namespace {
+
 // JSON inside a script element, escaped so that its text cannot end the element.
 std::string ScriptJson(const Json& json) {
   std::string out;
@@ -52,11 +53,11 @@ std::string TableHtml(const PageTable& given, const std::string& heading) {
   constexpr std::size_t kShort = 24;
   std::string out = fmt::format(
       "<div class=\"scroll{}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>\n",
-      given.table.rows().size() <= kShort ? " short" : "", Escaped(given.caption));
+      given.table.rows().size() <= kShort ? " short" : "", HtmlEscaped(given.caption));
   // The caption is omitted if the summary of a collapsed table, or the section's heading, has the
   // same text.
   if (!given.folded && given.caption != heading)
-    out += fmt::format("<caption>{}</caption>\n", Escaped(given.caption));
+    out += fmt::format("<caption>{}</caption>\n", HtmlEscaped(given.caption));
   out += "<thead><tr>";
   const auto cell = [&](const char* element, std::size_t column, const std::string& text,
                         const char* scope, bool stressed = false) {
@@ -67,7 +68,7 @@ std::string TableHtml(const PageTable& given, const std::string& heading) {
                                                               : "left";
     if (stressed) kind += kind.empty() ? "other" : " other";
     if (!kind.empty()) kind = fmt::format(" class=\"{}\"", kind);
-    out += fmt::format("<{}{}{}>{}</{}>", element, scope, kind, Escaped(text), element);
+    out += fmt::format("<{}{}{}>{}</{}>", element, scope, kind, HtmlEscaped(text), element);
   };
   for (std::size_t i = 0; i < columns.size(); ++i) {
     cell("th", i, columns[i].heading, " scope=\"col\"");
@@ -94,14 +95,15 @@ std::string TableHtml(const PageTable& given, const std::string& heading) {
   }
   out += "</tbody></table></div>\n";
   if (!given.folded) return out;
-  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", Escaped(given.caption), out);
+  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", HtmlEscaped(given.caption),
+                     out);
 }
 
 std::string FoldedText(const std::string& heading, const std::string& text) {
   return fmt::format(
       "<details><summary>{0}</summary>\n<pre tabindex=\"0\" "
       "aria-label=\"{0}\">{1}</pre></details>\n",
-      Escaped(heading), Escaped(text));
+      HtmlEscaped(heading), HtmlEscaped(text));
 }
 
 // The chart's script, below its controls.
@@ -138,7 +140,7 @@ std::string ChartHtml(const Chart& chart, std::size_t number) {
       "<output class=\"readout\" aria-live=\"polite\"></output>\n"
       "<span id=\"keys-{0}\" class=\"skip\">{3}</span>\n"
       "<script type=\"application/json\">{4}</script>\n</figure>\n",
-      number, tools, Escaped(chart.label), keys, ScriptJson(json));
+      number, tools, HtmlEscaped(chart.label), keys, ScriptJson(json));
 }
 
 bool HasCharts(const Page& page) {
@@ -171,8 +173,8 @@ std::string Head(const Page& page) {
       "<title>{}: {}</title>\n<style>\n{}</style>\n</head>\n<body>\n"
       "<a class=\"skip\" href=\"#content\">Skip to the answer</a>\n"
       "<header>\n<p class=\"kind\">{}</p>\n<h1>{}</h1>\n",
-      Policy(page), Escaped(page.title), Escaped(page.kind), PageStyle(), Escaped(page.kind),
-      Escaped(page.title));
+      Policy(page), HtmlEscaped(page.title), HtmlEscaped(page.kind), PageStyle(),
+      HtmlEscaped(page.kind), HtmlEscaped(page.title));
 }
 
 const char* ClassOf(Tone tone) {
@@ -192,29 +194,30 @@ std::string Answer(const Page& page) {
   if (!page.asked.empty()) {
     out += "<dl class=\"asked\">\n";
     for (const auto& [what, text] : page.asked) {
-      out += fmt::format("<dt>{}</dt><dd>{}</dd>\n", Escaped(what), Escaped(text));
+      out += fmt::format("<dt>{}</dt><dd>{}</dd>\n", HtmlEscaped(what), HtmlEscaped(text));
     }
     out += "</dl>\n";
   }
   out += "</header>\n<main id=\"content\">\n";
   if (!page.verdict.empty()) {
-    out +=
-        fmt::format("<p class=\"verdict {}\">{}</p>\n", ClassOf(page.tone), Escaped(page.verdict));
+    out += fmt::format("<p class=\"verdict {}\">{}</p>\n", ClassOf(page.tone),
+                       HtmlEscaped(page.verdict));
   }
   if (!page.answer.empty()) {
     out += "<ul class=\"answer\" aria-label=\"The answer\">\n";
     for (const PageFigure& figure : page.answer) {
-      out += fmt::format("<li class=\"{}\"><span class=\"label\">{}</span><b>{}</b>",
-                         ClassOf(figure.tone), Escaped(figure.label), Escaped(figure.value));
+      out +=
+          fmt::format("<li class=\"{}\"><span class=\"label\">{}</span><b>{}</b>",
+                      ClassOf(figure.tone), HtmlEscaped(figure.label), HtmlEscaped(figure.value));
       if (!figure.more.empty()) {
-        out += fmt::format("<span class=\"more\">{}</span>", Escaped(figure.more));
+        out += fmt::format("<span class=\"more\">{}</span>", HtmlEscaped(figure.more));
       }
       out += "</li>\n";
     }
     out += "</ul>\n";
   }
   for (const std::string& warning : page.warnings) {
-    out += fmt::format("<p class=\"warning\">{}</p>\n", Escaped(warning));
+    out += fmt::format("<p class=\"warning\">{}</p>\n", HtmlEscaped(warning));
   }
   return out;
 }
@@ -281,17 +284,17 @@ std::string PageHtml(const Page& page) {
     const std::size_t here = ++number;
     out +=
         fmt::format("<section aria-labelledby=\"section-{0}\">\n<h2 id=\"section-{0}\">{1}</h2>\n",
-                    here, Escaped(section.heading));
+                    here, HtmlEscaped(section.heading));
     for (const std::string& text : section.paragraphs) {
-      out += fmt::format("<p>{}</p>\n", Escaped(text));
+      out += fmt::format("<p>{}</p>\n", HtmlEscaped(text));
     }
     if (section.chart) out += ChartHtml(*section.chart, here);
     for (const std::string& note : section.notes) {
-      out += fmt::format("<p class=\"note\">{}</p>\n", Escaped(note));
+      out += fmt::format("<p class=\"note\">{}</p>\n", HtmlEscaped(note));
     }
     for (const auto& [text, address] : section.links) {
       out += fmt::format("<p class=\"note\"><a href=\"{}\" rel=\"noreferrer\">{}</a></p>\n",
-                         Escaped(address), Escaped(text));
+                         HtmlEscaped(address), HtmlEscaped(text));
     }
     for (const PageTable& table : section.tables) out += TableHtml(table, section.heading);
     for (const auto& [heading, text] : section.texts) out += FoldedText(heading, text);
@@ -308,7 +311,7 @@ std::string PageHtml(const Page& page) {
         "<noscript><p class=\"noscript\">The charts need JavaScript; the tables have the same "
         "content.</p></noscript>\n<details><summary>Licenses of the charting libraries in this "
         "page</summary>\n<pre tabindex=\"0\" aria-label=\"Licenses\">{}</pre></details>\n",
-        Escaped(ChartLicences()));
+        HtmlEscaped(ChartLicences()));
   }
   out += "</footer>\n";
   if (HasCharts(page)) {

@@ -18,6 +18,9 @@
 // code writes. Every chart has tables with the same content. Internal to this package.
 namespace stepcast::report {
 
+// Returns the text with the characters `&`, `<`, `>` and `"` replaced by HTML entities.
+std::string HtmlEscaped(std::string_view text);
+
 enum class Tone : std::uint8_t { kPlain, kGood, kBad };
 
 // One of the large figures at the top of a page.
