@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "src/collective/sample_lists.h"
+#include "tests/examples/sample_lists.h"
 
 namespace stepcast::collective {
 namespace {

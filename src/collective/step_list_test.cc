@@ -9,8 +9,8 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/collective/interpreter.h"
-#include "src/collective/sample_lists.h"
+#include "tests/examples/sample_lists.h"
+#include "tests/proofs/list_interpreter.h"
 
 namespace stepcast::collective {
 namespace {

@@ -5,7 +5,7 @@
 #include "src/cost/nccl_setting.h"
 #include "src/nccl/graphs.h"
 #include "src/nccl/version.h"
-#include "src/topology/sample_nodes.h"
+#include "tests/examples/sample_nodes.h"
 
 namespace stepcast::cost {
 namespace {

@@ -13,10 +13,10 @@
 #include "src/base/data_type.h"
 #include "src/base/diagnostic.h"
 #include "src/lowering/framework_steps.h"
-#include "src/program/data_flow_validator.h"
 #include "src/program/program.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"
+#include "tests/proofs/data_flow_validator.h"
 
 namespace stepcast::lowering {
 namespace {

@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/nccl/sample_communicators.h"
+#include "tests/examples/sample_communicators.h"
 
 namespace stepcast::nccl {
 namespace {

@@ -114,29 +114,6 @@ MessageParts PartsOf(Bytes message, PeerKind kind, const PointToPointChannels& c
   return result;
 }
 
-std::vector<Round> ExchangeRounds(int nodes, int ranks_per_node, int rank) {
-  const int node = rank / ranks_per_node;
-  const int local = rank % ranks_per_node;
-  std::vector<Round> rounds;
-  // Modulo a power of two, x (x + 1) / 2 takes every value below it once.
-  const auto for_each_delta = [](int count, auto visit) {
-    const int modulus = PowerOfTwoAbove(count);
-    for (int i = 0, delta = 0; i < modulus; ++i, delta = (delta + i) % modulus) {
-      if (delta < count) visit(delta);
-    }
-  };
-  for_each_delta(nodes, [&](int node_delta) {
-    const int to = (node + node_delta) % nodes;
-    const int from = (node + nodes - node_delta) % nodes;
-    for_each_delta(ranks_per_node, [&](int delta) {
-      rounds.push_back({.send_to = to * ranks_per_node + (local + delta) % ranks_per_node,
-                        .receive_from = from * ranks_per_node +
-                                        (local + ranks_per_node - delta) % ranks_per_node});
-    });
-  });
-  return rounds;
-}
-
 namespace {
 
 // Intel's PCIe root splits traffic between GPUs into 64-byte packets.

@@ -62,19 +62,8 @@ struct MessageParts {
 // steps.
 MessageParts PartsOf(Bytes message, PeerKind kind, const PointToPointChannels& channels);
 
-// The peers of a rank in one round of an all-to-all exchange; in the first round the peer is the
-// rank itself. In each round every rank has one peer in each direction. Distances between nodes are
-// triangular numbers modulo a power of two, which spreads the load. The same applies to distances
-// between local ranks of a pair of nodes. At most eight operations share a channel at the same
-// time.
-struct Round {
-  int send_to = 0;
-  int receive_from = 0;
-
-  friend bool operator==(const Round&, const Round&) = default;
-};
+// The number of operations that share a channel at the same time.
 inline constexpr int kOperationsPerChannel = 8;
-std::vector<Round> ExchangeRounds(int nodes, int ranks_per_node, int rank);
 
 // The kind of an exchange. S is the size by the convention of nccl-tests, n the number of ranks.
 // The root is rank 0.

@@ -1,10 +1,8 @@
 #include "src/nccl/exchange.h"
 
-#include <set>
-
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/nccl/sample_communicators.h"
+#include "tests/examples/sample_communicators.h"
 
 namespace stepcast::nccl {
 namespace {
@@ -174,36 +172,6 @@ TEST(PointToPointTest, SmallMessagesGoInSmallChunksOverTheNetwork) {
   EXPECT_EQ(PartsOf(KiB(512), PeerKind::kNetwork, channels),
             (MessageParts{.parts = 4, .part = KiB(128), .chunk = KiB(64), .low_latency = false}));
   EXPECT_EQ(PartsOf(MiB(1), PeerKind::kNetwork, channels).chunk, KiB(128));
-}
-
-// Three nodes of two: distances 0, 1, (3 is not a node,) 2; rank 0 meets itself, its neighbor, then
-// nodes 1 and 2.
-TEST(PointToPointTest, RoundsFollowTriangularNumbers) {
-  EXPECT_EQ(ExchangeRounds(3, 2, 0),
-            (std::vector<Round>{{0, 0}, {1, 1}, {2, 4}, {3, 5}, {4, 2}, {5, 3}}));
-  std::vector<int> order;
-  for (const Round& round : ExchangeRounds(1, 8, 0)) order.push_back(round.send_to);
-  EXPECT_EQ(order, (std::vector<int>{0, 1, 3, 6, 2, 7, 5, 4}));
-}
-
-RC_GTEST_PROP(PointToPointProperty, InEachRoundEveryRankHasOnePeerEachWay, ()) {
-  const int nodes = *rc::gen::inRange(1, 9);
-  const int local = *rc::gen::inRange(1, 9);
-  const int ranks = nodes * local;
-  std::vector<std::vector<Round>> rounds;
-  for (int rank = 0; rank < ranks; ++rank) {
-    rounds.push_back(ExchangeRounds(nodes, local, rank));
-    std::set<int> peers;
-    for (const Round& round : rounds.back()) peers.insert(round.send_to);
-    RC_ASSERT(static_cast<int>(peers.size()) == ranks);
-    RC_ASSERT(static_cast<int>(rounds.back().size()) == ranks);
-  }
-  for (std::size_t i = 0; i < static_cast<std::size_t>(ranks); ++i) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      const int to = rounds[static_cast<std::size_t>(rank)][i].send_to;
-      RC_ASSERT(rounds[static_cast<std::size_t>(to)][i].receive_from == rank);
-    }
-  }
 }
 
 }  // namespace

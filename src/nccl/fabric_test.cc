@@ -1,6 +1,6 @@
 #include "gtest/gtest.h"
 #include "src/nccl/node.h"
-#include "src/nccl/sample_communicators.h"
+#include "tests/examples/sample_communicators.h"
 
 namespace stepcast::nccl {
 namespace {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "src/base/time.h"
@@ -57,13 +56,5 @@ struct FlowDemand {
   std::vector<engine::SharedResources::Use> uses{};  // of links
 };
 FlowDemand DemandOf(const Traffic& traffic);
-
-struct FlowJob {
-  const Traffic* traffic = nullptr;
-  Time start{};
-};
-
-// Runs the jobs and returns the end of each. All traffics must be on `network`.
-std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs);
 
 }  // namespace stepcast::network

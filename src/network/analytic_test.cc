@@ -6,9 +6,9 @@
 #include "rapidcheck/gtest.h"
 #include "src/base/rates.h"
 #include "src/collective/ring.h"
-#include "src/collective/sample_lists.h"
 #include "src/network/message.h"
-#include "src/network/sample_networks.h"
+#include "tests/examples/sample_lists.h"
+#include "tests/examples/sample_networks.h"
 
 namespace stepcast::network {
 namespace {

@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "gtest/gtest.h"
-#include "src/collective/sample_lists.h"
 #include "src/network/analytic.h"
 #include "src/network/traffic.h"
-#include "src/topology/sample_nodes.h"
+#include "tests/examples/sample_lists.h"
+#include "tests/examples/sample_nodes.h"
 
 namespace stepcast::network {
 namespace {

@@ -2,17 +2,21 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/base/check.h"
 #include "src/base/rates.h"
 #include "src/collective/ring.h"
-#include "src/collective/sample_lists.h"
+#include "src/engine/event_queue.h"
+#include "src/engine/shared_resources.h"
 #include "src/network/analytic.h"
 #include "src/network/message.h"
-#include "src/network/sample_networks.h"
+#include "tests/examples/sample_lists.h"
+#include "tests/examples/sample_networks.h"
 
 // The three fidelities compared with each other, with closed forms, and with the limits of links.
 namespace stepcast::network {
@@ -21,6 +25,55 @@ namespace {
 using collective::Sample;
 using collective::SampleShape;
 using collective::StepList;
+
+struct FlowJob {
+  const Traffic* traffic = nullptr;
+  Time start{};
+};
+
+// An event: a job's links become busy, or its work is done.
+struct Happening {
+  std::uint32_t job : 31;
+  std::uint32_t ends : 1;
+};
+
+// Runs the jobs and returns the end of each. All traffics must be on `network`.
+std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs) {
+  std::vector<FlowDemand> demands;
+  demands.reserve(jobs.size());
+  engine::EventQueue<Happening> queue;
+  for (std::uint32_t job = 0; job < jobs.size(); ++job) {
+    STEPCAST_CHECK(&jobs[job].traffic->network() == &network, "jobs share one network");
+    demands.push_back(DemandOf(*jobs[job].traffic));
+    queue.Push(jobs[job].start + demands.back().latency, {job, 0});
+  }
+  engine::SharedResources links(static_cast<std::uint32_t>(network.links()),
+                                static_cast<std::uint32_t>(jobs.size()));
+  std::vector<Time> ends(jobs.size());
+  std::vector<bool> over(jobs.size());
+  while (!queue.empty()) {
+    const auto [time, happening] = queue.Pop();
+    const std::uint32_t job = happening.job;
+    if (happening.ends == 0) {
+      links.Start(job, time, demands[job].work, demands[job].uses);
+    } else if (!over[job] && links.end(job) == time) {
+      // An end that has moved since is a different event.
+      over[job] = true;
+      ends[job] = time;
+      links.Finish(job);
+    }
+    if (!links.unsettled() || (!queue.empty() && queue.Top().time == time)) continue;
+    links.Settle(time);
+    for (const engine::SharedResources::Activity moved : links.moved()) {
+      queue.Push(links.end(moved), {moved, 1});
+    }
+  }
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    STEPCAST_CHECK(ends[job] - jobs[job].start >= jobs[job].traffic->bandwidth_bound(),
+                   "no collective is faster than its links");
+  }
+  return ends;
+}
 
 class EveryAlgorithm : public testing::TestWithParam<Sample> {};
 

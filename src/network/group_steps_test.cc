@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "src/network/traffic.h"
-#include "src/topology/sample_nodes.h"
+#include "tests/examples/sample_nodes.h"
 
 namespace stepcast::network {
 namespace {

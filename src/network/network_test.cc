@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "rapidcheck.h"
 #include "rapidcheck/gtest.h"
-#include "src/network/sample_networks.h"
+#include "tests/examples/sample_networks.h"
 
 namespace stepcast::network {
 namespace {

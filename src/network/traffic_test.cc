@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include "gtest/gtest.h"
-#include "src/collective/sample_lists.h"
-#include "src/network/sample_networks.h"
+#include "tests/examples/sample_lists.h"
+#include "tests/examples/sample_networks.h"
 
 namespace stepcast::network {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/parallel/schedule_text.h"
+#include "tests/examples/schedule_parser.h"
 
 namespace stepcast::parallel {
 namespace {

@@ -28,11 +28,4 @@ std::optional<Task> TaskOf(char letter);
 std::string Print(const ScheduleEntry& entry, int stage_chunk);
 std::string Print(const PipelineSchedule& schedule);
 
-// Parses the text of a schedule. The highest micro-batch number determines how many micro-batches
-// there are. Blank lines are ignored. `file` names the text in positions. All errors are reported
-// together: schedule.stage (a line does not start with "stage N:" where N counts from 0, or lists
-// chunks incorrectly), schedule.action (an invalid entry). CheckSchedule checks the lists of all
-// stages against each other (schedule_check.h).
-Result<PipelineSchedule> ParseSchedule(std::string_view text, const std::string& file);
-
 }  // namespace stepcast::parallel

@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/parallel/named_schedules.h"
+#include "tests/examples/schedule_parser.h"
 
 namespace stepcast::parallel {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "src/parallel/schedule_check.h"
-#include "src/parallel/schedule_text.h"
+#include "tests/examples/schedule_parser.h"
 
 // Lists worked out by hand; laws of named schedules are in pipeline_schedule_test.cc.
 namespace stepcast::parallel {

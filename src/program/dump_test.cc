@@ -1,6 +1,6 @@
 #include "gtest/gtest.h"
 #include "src/program/description.h"
-#include "src/program/test_program.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::program {
 namespace {

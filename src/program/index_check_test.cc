@@ -3,8 +3,8 @@
 
 #include "gtest/gtest.h"
 #include "src/program/program.h"
-#include "src/program/test_program.h"
 #include "src/program/validator.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::program {
 namespace {

@@ -24,7 +24,7 @@ enum class ViolationKind : std::uint8_t {
   // Another stream's use is not ordered after the allocation, so earlier uses may overlap it.
   kUsedBeforeAllocation,
   kReadUnwritten,  // read of bytes not written since the allocation
-  // For the programs of several ranks (matching.h):
+  // For the programs of several ranks (tests/proofs/matching.h):
   kMismatch,  // message without a matching end, or with different bytes or type
   kDeadlock,  // ranks that wait for one another
 };

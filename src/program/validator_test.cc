@@ -4,7 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "src/program/program.h"
-#include "src/program/test_program.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::program {
 namespace {

@@ -24,9 +24,9 @@ struct MessageArrow {
 };
 
 // The k-th send of a step from one rank to another over a group matches the k-th receive of that
-// step (program/matching.h proves this for matching programs). A message has no arrow if the other
-// rank's timeline is not in `ranks`. Arrows are ordered by receiving rank, then by the order of its
-// operations.
+// step (tests/proofs/matching.h proves this for matching programs). A message has no arrow if the
+// other rank's timeline is not in `ranks`. Arrows are ordered by receiving rank, then by the order
+// of its operations.
 std::vector<MessageArrow> MessageArrows(std::span<const RankTimeline> ranks);
 
 }  // namespace stepcast::report

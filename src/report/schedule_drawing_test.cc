@@ -5,8 +5,8 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/parallel/schedule_text.h"
 #include "src/report/dumps.h"
+#include "tests/examples/schedule_parser.h"
 
 namespace stepcast::report {
 namespace {

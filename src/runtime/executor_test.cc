@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/program/test_program.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::runtime {
 namespace {

@@ -19,9 +19,9 @@
 #include "src/cost/prices.h"
 #include "src/program/description.h"
 #include "src/program/program.h"
-#include "src/program/test_program.h"
 #include "src/program/timeline.h"
 #include "src/simulate/simulate.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::simulate {
 namespace {

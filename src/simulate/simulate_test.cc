@@ -10,7 +10,7 @@
 #include "src/collective/ring.h"
 #include "src/network/analytic.h"
 #include "src/network/traffic.h"
-#include "src/program/test_program.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::simulate {
 namespace {

@@ -13,7 +13,7 @@
 #include "rapidcheck/gtest.h"
 #include "src/topology/faults.h"
 #include "src/topology/graph.h"
-#include "src/topology/sample_nodes.h"
+#include "tests/examples/sample_nodes.h"
 
 namespace stepcast::topology {
 namespace {

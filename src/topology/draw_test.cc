@@ -11,7 +11,7 @@
 #include "src/base/bytes.h"
 #include "src/base/rates.h"
 #include "src/base/time.h"
-#include "src/topology/sample_nodes.h"
+#include "tests/examples/sample_nodes.h"
 
 namespace stepcast::topology {
 namespace {

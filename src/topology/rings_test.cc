@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "src/topology/sample_nodes.h"
+#include "tests/examples/sample_nodes.h"
 
 namespace stepcast::topology {
 namespace {

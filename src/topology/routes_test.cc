@@ -3,7 +3,7 @@
 #include <map>
 
 #include "gtest/gtest.h"
-#include "src/topology/sample_nodes.h"
+#include "tests/examples/sample_nodes.h"
 
 namespace stepcast::topology {
 namespace {

@@ -5,9 +5,9 @@
 #include "benchmark/benchmark.h"
 #include "src/nccl/communicator_model.h"
 #include "src/nccl/graphs.h"
-#include "src/nccl/sample_communicators.h"
 #include "src/nccl/terms.h"
 #include "src/nccl/version.h"
+#include "tests/examples/sample_communicators.h"
 
 namespace stepcast::nccl {
 namespace {

@@ -16,8 +16,8 @@
 #include "src/collective/ring.h"
 #include "src/network/analytic.h"
 #include "src/network/message.h"
-#include "src/network/sample_networks.h"
 #include "src/network/traffic.h"
+#include "tests/examples/sample_networks.h"
 
 namespace stepcast::network {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/program/test_program.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::benchmark_programs {
 namespace {

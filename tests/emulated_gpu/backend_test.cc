@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "src/program/test_program.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/job.h"
 #include "tests/emulated_gpu/emulation.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

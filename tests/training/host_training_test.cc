@@ -17,13 +17,13 @@
 #include "src/base/check.h"
 #include "src/base/diagnostic.h"
 #include "src/lowering/lowering.h"
-#include "src/program/data_flow_validator.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/host/backend.h"
 #include "src/runtime/job.h"
 #include "src/runtime/mpi_session.h"
 #include "src/scenario/load.h"
 #include "src/validate/training_check.h"
+#include "tests/proofs/data_flow_validator.h"
 
 namespace stepcast::training {
 namespace {

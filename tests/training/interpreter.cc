@@ -5,11 +5,11 @@
 
 #include "src/base/check.h"
 #include "src/program/data_flow.h"
-#include "src/program/data_flow_validator.h"
 #include "src/runtime/values/gradients.h"
 #include "src/runtime/values/number_types.h"
 #include "src/runtime/values/optimizers.h"
 #include "src/runtime/values/random_values.h"
+#include "tests/proofs/data_flow_validator.h"
 
 namespace stepcast::training {
 

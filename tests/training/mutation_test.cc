@@ -17,9 +17,9 @@
 #include "src/lowering/lowering.h"
 #include "src/plan/rank_grid.h"
 #include "src/program/description.h"
-#include "src/program/matching.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"
+#include "tests/proofs/matching.h"
 #include "tests/training/threaded_training.h"
 
 // Any omission in a plan's communication is detected. Each collective, exchange and wait of each

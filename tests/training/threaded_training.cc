@@ -4,11 +4,11 @@
 #include <thread>
 #include <utility>
 
-#include "src/program/data_flow_validator.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/host/backend.h"
 #include "src/runtime/job.h"
 #include "src/validate/training_check.h"
+#include "tests/proofs/data_flow_validator.h"
 
 namespace stepcast::training {
 namespace {

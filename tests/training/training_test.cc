@@ -14,11 +14,11 @@
 #include "src/base/check.h"
 #include "src/base/diagnostic.h"
 #include "src/lowering/lowering.h"
-#include "src/program/data_flow_validator.h"
 #include "src/program/description.h"
 #include "src/program/validator.h"
 #include "src/scenario/load.h"
 #include "src/validate/training_check.h"
+#include "tests/proofs/data_flow_validator.h"
 #include "tests/training/interpreter.h"
 
 namespace stepcast::training {

@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "src/program/test_program.h"
 #include "src/runtime/cuda/communicators.h"
 #include "src/runtime/job.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

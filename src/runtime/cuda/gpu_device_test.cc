@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "src/program/test_program.h"
 #include "src/runtime/cuda/backend.h"
 #include "src/runtime/executor.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

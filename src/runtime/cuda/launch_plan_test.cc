@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "src/program/test_program.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::runtime::cuda {
 namespace {

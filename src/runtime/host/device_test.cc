@@ -5,10 +5,10 @@
 #include <thread>
 #include <vector>
 
-#include "src/program/test_program.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/host/backend.h"
 #include "src/runtime/job.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::runtime::host {
 namespace {

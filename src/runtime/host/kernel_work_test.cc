@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "src/program/test_program.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::runtime::host {
 namespace {

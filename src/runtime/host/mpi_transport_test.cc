@@ -10,8 +10,8 @@
 #include <string>
 
 #include "fmt/format.h"
-#include "src/runtime/host/transport_checks.h"
 #include "src/runtime/mpi_session.h"
+#include "tests/proofs/transport_checks.h"
 
 namespace stepcast::runtime::host {
 namespace {

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/runtime/host/transport_checks.h"
+#include "tests/proofs/transport_checks.h"
 
 namespace stepcast::runtime::host {
 namespace {

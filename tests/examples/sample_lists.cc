@@ -1,4 +1,4 @@
-#include "src/collective/sample_lists.h"
+#include "tests/examples/sample_lists.h"
 
 #include <algorithm>
 #include <numeric>

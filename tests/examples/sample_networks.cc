@@ -1,4 +1,4 @@
-#include "src/network/sample_networks.h"
+#include "tests/examples/sample_networks.h"
 
 #include <random>
 #include <utility>

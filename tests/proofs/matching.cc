@@ -1,4 +1,4 @@
-#include "src/program/matching.h"
+#include "tests/proofs/matching.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "src/program/data_flow_validator.h"
+#include "tests/proofs/data_flow_validator.h"
 
 #include <algorithm>
 #include <span>

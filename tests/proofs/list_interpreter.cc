@@ -1,4 +1,4 @@
-#include "src/collective/interpreter.h"
+#include "tests/proofs/list_interpreter.h"
 
 #include <cstddef>
 #include <deque>

@@ -1,4 +1,4 @@
-#include "src/topology/sample_nodes.h"
+#include "tests/examples/sample_nodes.h"
 
 #include <utility>
 

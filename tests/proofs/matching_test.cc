@@ -1,10 +1,10 @@
-#include "src/program/matching.h"
+#include "tests/proofs/matching.h"
 
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/program/test_program.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::program {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/runtime/host/transport_checks.h"
+#include "tests/proofs/transport_checks.h"
 
 #include <algorithm>
 #include <cstring>

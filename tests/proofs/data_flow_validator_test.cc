@@ -1,4 +1,4 @@
-#include "src/program/data_flow_validator.h"
+#include "tests/proofs/data_flow_validator.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/program/test_program.h"
+#include "tests/examples/test_program.h"
 
 namespace stepcast::program {
 namespace {
