@@ -12,9 +12,9 @@
 
 namespace stepcast::memory {
 
-// The additional periods of a longer step (program/instruction.h) during a replay. If a period
-// leaves the allocator in the state that an earlier period left, the periods between the two repeat
-// and do not raise the peak, so whole repetitions are skipped. Such a cycle often has several
+// The additional periods of a longer step (program/instruction.h) during a replay. A period may
+// leave the allocator in the state that an earlier period left. The periods between the two then
+// repeat without a higher peak, so whole repetitions are skipped. The cycle often has several
 // periods: blocks of equal size exchange places and return after as many micro-batches as are alive
 // at once.
 class LongerPeriods {
@@ -84,7 +84,7 @@ class MicroBatchBlocks {
 
   void Clear() { micro_batches_.clear(); }
   void Add(const Owner& owner, std::int64_t later, Block block);
-  // Removes and returns a block; kNoBlock if there is none.
+  // Removes and returns a block. Returns kNoBlock if the owner does not have one.
   Block Take(const Owner& owner, std::int64_t later);
   // Returns the allocator's driver calls so far, and the address and size in bytes of every block
   // of micro-batches from `later` on, ordered by micro-batch and purpose. Micro-batches are

@@ -30,9 +30,8 @@ class Replayer {
   Replayer(Replayer&&) noexcept;
   Replayer& operator=(Replayer&&) noexcept;
 
-  // Returns the figures of a run. Skips steps and micro-batches that provably repeat: one that left
-  // the allocator's state unchanged leaves it unchanged again if it starts in the same state.
-  // `deferred` are the deferred frees of `program`.
+  // Returns the figures of a run. Skips steps that provably repeat: a step that leaves the state of
+  // the step before is followed by equal steps. `deferred` are the deferred frees of `program`.
   Usage Figures(const program::Program& program, const program::Timeline& timeline,
                 const DeferredFrees& deferred, const Device& device, const Steps& steps);
 

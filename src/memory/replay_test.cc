@@ -295,7 +295,7 @@ void CheckSame(const Usage& a, const Usage& b) {
   RC_ASSERT(a.step_calls == b.step_calls);
 }
 
-// Skipping steps and micro-batches does not change results, and cached replays are reused only for
+// Skipping steps does not change results, and cached replays are reused only for
 // equal inputs.
 RC_GTEST_PROP(ReplayProperty, FiguresAreThoseOfTheWholeAccount, (bool deferred)) {
   Replayer replayer;
