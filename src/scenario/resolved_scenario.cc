@@ -1,12 +1,13 @@
 #include "src/scenario/resolved_scenario.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <variant>
 
 #include "fmt/format.h"
-#include "src/base/check.h"
 #include "src/base/quantity.h"
 #include "src/model/architecture.h"
 #include "src/model/lora.h"
@@ -92,7 +93,26 @@ Mapping Cluster(const Scenario& scenario, const Sources& sources) {
   return cluster;
 }
 
-Resolved DataLoading(const plan::DataLoading& loading) {
+// The settings with a special notation.
+
+Resolved Written(double value) { return Text(fmt::format("{}", value)); }
+Resolved Written(const std::string& value) { return Text(value); }
+Resolved Written(Bytes value) { return Text(ExactBytes(value)); }
+Resolved Written(const model::RecomputedModules& modules) { return Text(model::Text(modules)); }
+Resolved Written(const model::Share& share) { return Text(model::Text(share)); }
+
+Resolved Written(const std::vector<std::int64_t>& counts) {
+  Resolved::Sequence sequence;
+  for (const std::int64_t count : counts) sequence.push_back(Integer(count));
+  return {std::move(sequence)};
+}
+
+Resolved Written(const Dispatch& dispatch) {
+  return {Mapping{{"module", Text(ExactTime(dispatch.module))},
+                  {"autograd", Text(ExactTime(dispatch.autograd))}}};
+}
+
+Resolved Written(const plan::DataLoading& loading) {
   Mapping mapping;
   mapping.emplace_back("time", Text(ExactTime(loading.time)));
   mapping.emplace_back("workers", Integer(loading.workers));
@@ -102,20 +122,20 @@ Resolved DataLoading(const plan::DataLoading& loading) {
   return {std::move(mapping)};
 }
 
-Resolved CheckpointSaving(const plan::CheckpointSaving& saving) {
+Resolved Written(const plan::CheckpointSaving& saving) {
   return {Mapping{{"every", Integer(saving.every)},
                   {"mode", Text(plan::Name(saving.mode))},
                   {"bandwidth", Text(ExactBandwidth(saving.bandwidth))}}};
 }
 
-Resolved Lora(const model::Lora& lora) {
+Resolved Written(const model::Lora& lora) {
   return {Mapping{{"rank", Integer(lora.rank)},
                   {"targets", Text(model::Text(lora.targets))},
                   {"dropout", Text(fmt::format("{}", lora.dropout))},
                   {"all_to_all", Boolean(lora.all_to_all)}}};
 }
 
-Resolved Lengths(const plan::Lengths& lengths) {
+Resolved Written(const plan::Lengths& lengths) {
   Resolved::Sequence histogram;
   for (const model::SampleLength& length : lengths.histogram) {
     histogram.push_back(
@@ -125,42 +145,7 @@ Resolved Lengths(const plan::Lengths& lengths) {
                   {"histogram", Resolved{std::move(histogram)}}}};
 }
 
-// Settings of `training` with a special notation; nothing if there is nothing to write.
-std::optional<Resolved> OwnValue(const plan::Training& training, std::string_view key) {
-  if (key == "global_batch_size") return std::nullopt;  // gradient_accumulation says it
-  if (key == "recompute_modules") return Text(model::Text(training.recompute_modules));
-  if (key == "checkpointed_blocks") return Text(model::Text(training.checkpointed_blocks));
-  if (key == "gradient_clipping") {
-    if (!training.gradient_clipping) return std::nullopt;
-    return Text(fmt::format("{}", *training.gradient_clipping));
-  }
-  if (key == "data_loading") {
-    return training.data_loading ? std::optional(DataLoading(*training.data_loading))
-                                 : std::nullopt;
-  }
-  if (key == "checkpoint_saving") {
-    return training.checkpoint_saving ? std::optional(CheckpointSaving(*training.checkpoint_saving))
-                                      : std::nullopt;
-  }
-  if (key == "lora") return Lora(training.lora);
-  if (key == "lengths") return Lengths(*training.lengths);
-  if (key == "frozen_dtype") return Text(Name(training.lora.frozen_dtype));
-  STEPCAST_CHECK(key == "dispatch", "a special notation must be known here");
-  if (training.dispatch == Dispatch()) return std::nullopt;
-  return Resolved{Mapping{{"module", Text(ExactTime(training.dispatch.module))},
-                          {"autograd", Text(ExactTime(training.dispatch.autograd))}}};
-}
-
-std::optional<Resolved> OwnValue(const plan::Parallelism& axes, std::string_view key) {
-  if (key == "schedule") return Text(axes.schedule);
-  if (key.starts_with("account_for_")) return std::nullopt;  // stage_layers says it
-  STEPCAST_CHECK(key == "stage_layers", "a special notation must be known here");
-  Resolved::Sequence layers;
-  for (const std::int64_t count : axes.stage_layers) layers.push_back(Integer(count));
-  return Resolved{std::move(layers)};
-}
-
-Resolved ReshardValue(const plan::ReshardAfterForward& reshard) {
+Resolved Written(const plan::ReshardAfterForward& reshard) {
   if (const bool* whether = std::get_if<bool>(&reshard)) return Boolean(*whether);
   return Integer(std::get<std::int64_t>(reshard));
 }
@@ -191,42 +176,83 @@ Resolved PowerSgd(const plan::PowerSgd& powersgd) {
                   {"warm_start", Boolean(powersgd.warm_start)}}};
 }
 
-// The same for the other sections.
-std::optional<Resolved> OwnValue(const plan::Mixture& mixture, std::string_view key) {
-  if (key == "imbalance" && mixture.imbalance != 1) {
-    return Text(fmt::format("{}", mixture.imbalance));
-  }
-  if (key == "capacity_factor" && mixture.capacity_factor) {
-    return Text(fmt::format("{}", *mixture.capacity_factor));
-  }
-  return std::nullopt;
-}
+// The value that is written; nothing if there is nothing to write.
+using Value = std::optional<Resolved>;
 
-std::optional<Resolved> OwnValue(const Scenario& scenario, std::string_view key) {
+// The size of buckets, or `first`: of the first one.
+Value BucketSize(const Scenario& scenario, bool first) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
-  if (key == "bucket_size" || key == "first_bucket_size") {
-    const bool first = key == "first_bucket_size";
-    if (data_parallel.bucket_size) {
-      const auto& size = first ? data_parallel.first_bucket_size : data_parallel.bucket_size;
-      return size ? std::optional(Text(ExactBytes(*size))) : std::nullopt;
-    }
-    if (data_parallel.zero_stage == 3) return first ? std::nullopt : std::optional(Text("unit"));
-    // A single bucket for all gradients: its size is exactly that of all of them.
-    return Text(ExactBytes(
-        BytesOf(scenario.model->parameter_count(), scenario.plan.training.reduce_dtype)));
+  if (data_parallel.bucket_size) {
+    const auto& size = first ? data_parallel.first_bucket_size : data_parallel.bucket_size;
+    return size ? Value(Written(*size)) : std::nullopt;
   }
-  if (key == "reshard_after_forward") return ReshardValue(data_parallel.reshard_after_forward);
-  if (key == "powersgd") {
-    const bool used = data_parallel.comm_hook == plan::CommHook::kPowerSgd;
-    return used ? std::optional(PowerSgd(data_parallel.powersgd)) : std::nullopt;
-  }
-  STEPCAST_CHECK(key == "deepspeed", "a special notation must be known here");
-  return DeepSpeed(data_parallel);
+  if (data_parallel.zero_stage == 3) return first ? std::nullopt : Value(Text("unit"));
+  // A single bucket for all gradients: its size is exactly that of all of them.
+  return Written(BytesOf(scenario.model->parameter_count(), scenario.plan.training.reduce_dtype));
 }
 
-// The value of a row of a settings table; nothing for special notations.
+// A setting whose member of the plan has a notation.
+template <auto section, auto member>
+Value Of(const Scenario& scenario) {
+  const auto& value = scenario.plan.*section.*member;
+  if constexpr (requires { value.has_value(); }) {
+    return value ? Value(Written(*value)) : std::nullopt;
+  } else {
+    return Written(value);
+  }
+}
+
+// A setting without a row is not written, because another setting says its value:
+// gradient_accumulation says global_batch_size, and stage_layers says account_for_*.
+struct OwnNotation {
+  std::string_view key;
+  Value (*value)(const Scenario& scenario);
+};
+constexpr auto kTraining = &plan::Plan::training;
+constexpr auto kAxes = &plan::Plan::parallelism;
+constexpr OwnNotation kOwnNotations[] = {
+    {"recompute_modules", Of<kTraining, &plan::Training::recompute_modules>},
+    {"checkpointed_blocks", Of<kTraining, &plan::Training::checkpointed_blocks>},
+    {"gradient_clipping", Of<kTraining, &plan::Training::gradient_clipping>},
+    {"data_loading", Of<kTraining, &plan::Training::data_loading>},
+    {"checkpoint_saving", Of<kTraining, &plan::Training::checkpoint_saving>},
+    {"lora", Of<kTraining, &plan::Training::lora>},
+    {"lengths", Of<kTraining, &plan::Training::lengths>},
+    {"frozen_dtype",
+     [](const Scenario& scenario) {
+       return Value(Text(Name(scenario.plan.training.lora.frozen_dtype)));
+     }},
+    {"dispatch",
+     [](const Scenario& scenario) {
+       const Dispatch& dispatch = scenario.plan.training.dispatch;
+       return dispatch == Dispatch() ? std::nullopt : Value(Written(dispatch));
+     }},
+    {"schedule", Of<kAxes, &plan::Parallelism::schedule>},
+    {"stage_layers", Of<kAxes, &plan::Parallelism::stage_layers>},
+    {"imbalance",
+     [](const Scenario& scenario) {
+       const double imbalance = scenario.plan.mixture.imbalance;
+       return imbalance == 1 ? std::nullopt : Value(Written(imbalance));
+     }},
+    {"capacity_factor", Of<&plan::Plan::mixture, &plan::Mixture::capacity_factor>},
+    {"bucket_size", [](const Scenario& scenario) { return BucketSize(scenario, false); }},
+    {"first_bucket_size", [](const Scenario& scenario) { return BucketSize(scenario, true); }},
+    {"reshard_after_forward",
+     Of<&plan::Plan::data_parallel, &plan::DataParallel::reshard_after_forward>},
+    {"powersgd",
+     [](const Scenario& scenario) {
+       const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
+       const bool used = data_parallel.comm_hook == plan::CommHook::kPowerSgd;
+       return used ? Value(PowerSgd(data_parallel.powersgd)) : std::nullopt;
+     }},
+    {"deepspeed",
+     [](const Scenario& scenario) { return Value(DeepSpeed(scenario.plan.data_parallel)); }},
+};
+
+// The value of a row of a settings table.
 template <typename Given, typename Kept>
-std::optional<Resolved> ValueOf(const plan::Setting<Given, Kept>& setting, const Kept& plan) {
+Value ValueOf(const plan::Setting<Given, Kept>& setting, const Kept& plan,
+              const Scenario& scenario) {
   if (const auto* type = std::get_if<plan::SwitchSetting<Given, Kept>>(&setting.type)) {
     return Boolean(plan.*type->kept);
   }
@@ -236,13 +262,13 @@ std::optional<Resolved> ValueOf(const plan::Setting<Given, Kept>& setting, const
   if (const auto* word = std::get_if<plan::WordSetting<Given, Kept>>(&setting.type)) {
     return Text(word->name(plan));
   }
-  return std::nullopt;
+  const auto own = std::ranges::find(kOwnNotations, setting.key, &OwnNotation::key);
+  return own == std::end(kOwnNotations) ? std::nullopt : own->value(scenario);
 }
 
-// Appends the settings that the scenario has and that have an effect. `own` returns those with a
-// special notation.
+// Appends the settings that the scenario has and that have an effect.
 void AppendSettings(const auto& settings, const Scenario& scenario, const auto& plan,
-                    const auto& own, Mapping& mapping) {
+                    Mapping& mapping) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
   for (const auto& setting : settings) {
@@ -250,40 +276,23 @@ void AppendSettings(const auto& settings, const Scenario& scenario, const auto& 
     if (setting.of_architectures && architecture == nullptr) continue;
     if (setting.had_by != nullptr && !setting.had_by(*architecture)) continue;
     if (setting.shown != nullptr && !setting.shown(plan)) continue;
-    auto value = ValueOf(setting, plan);
-    if (!value) value = OwnValue(own, setting.key);
+    auto value = ValueOf(setting, plan, scenario);
     if (value) mapping.emplace_back(setting.key, *std::move(value));
   }
 }
 
-Mapping Training(const Scenario& scenario) {
+Resolved Section(const auto& settings, const Scenario& scenario, const auto& plan) {
   Mapping mapping;
-  const plan::Training& training = scenario.plan.training;
-  AppendSettings(plan::TrainingSettings(), scenario, training, training, mapping);
-  return mapping;
+  AppendSettings(settings, scenario, plan, mapping);
+  return {std::move(mapping)};
 }
 
-Mapping Parallelism(const Scenario& scenario) {
-  Mapping mapping;
-  const plan::Parallelism& axes = scenario.plan.parallelism;
-  AppendSettings(plan::ParallelismSettings(), scenario, axes, axes, mapping);
-  return mapping;
-}
-
-Mapping Experts(const Scenario& scenario) {
-  Mapping mapping;
-  const plan::Mixture& mixture = scenario.plan.mixture;
-  AppendSettings(plan::MixtureSettings(), scenario, mixture, mixture, mapping);
-  return mapping;
-}
-
-Mapping DataParallel(const Scenario& scenario) {
+Resolved DataParallel(const Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
-  Mapping mapping;
-  mapping.emplace_back("zero_stage", Integer(data_parallel.zero_stage));
-  mapping.emplace_back("framework", Text(plan::Name(data_parallel.framework)));
-  AppendSettings(plan::DataParallelSettings(), scenario, data_parallel, scenario, mapping);
-  return mapping;
+  Mapping mapping{{"zero_stage", Integer(data_parallel.zero_stage)},
+                  {"framework", Text(plan::Name(data_parallel.framework))}};
+  AppendSettings(plan::DataParallelSettings(), scenario, data_parallel, mapping);
+  return {std::move(mapping)};
 }
 
 void AppendText(std::string_view text, std::string& out) {
@@ -365,13 +374,14 @@ Resolved Resolve(const Scenario& scenario, const Sources& sources) {
   if (!communication.empty()) {
     root.emplace_back("communication", Resolved{std::move(communication)});
   }
-  root.emplace_back("training", Resolved{Training(scenario)});
-  root.emplace_back("parallelism", Resolved{Parallelism(scenario)});
+  root.emplace_back("training", Section(plan::TrainingSettings(), scenario, plan.training));
+  root.emplace_back("parallelism",
+                    Section(plan::ParallelismSettings(), scenario, plan.parallelism));
   if (const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
       architecture != nullptr && architecture->experts.exist()) {
-    root.emplace_back("experts", Resolved{Experts(scenario)});
+    root.emplace_back("experts", Section(plan::MixtureSettings(), scenario, plan.mixture));
   }
-  root.emplace_back("data_parallel", Resolved{DataParallel(scenario)});
+  root.emplace_back("data_parallel", DataParallel(scenario));
   return {std::move(root)};
 }
 
