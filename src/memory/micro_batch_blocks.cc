@@ -1,8 +1,8 @@
+#include "src/memory/micro_batch_blocks.h"
+
 #include <algorithm>
 #include <array>
 #include <utility>
-
-#include "src/memory/timed_replay.h"
 
 namespace stepcast::memory {
 namespace {

@@ -4,359 +4,517 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "src/base/bytes.h"
+#include "src/base/check.h"
+#include "src/base/stop.h"
 #include "src/memory/account.h"
 #include "src/memory/caching_allocator.h"
-#include "src/memory/timed_replay.h"
+#include "src/memory/micro_batch_blocks.h"
 #include "src/program/instruction.h"
 #include "src/program/program.h"
+#include "src/program/timeline.h"
 
 namespace stepcast::memory {
+namespace {
 
 using program::Index;
 using program::Instruction;
+using program::kNone;
 using program::LongerStep;
 using program::Opcode;
 using program::Program;
 using program::Timeline;
 
-namespace {
-
-// The requests of a program: its allocations and frees, in instruction order.
+using Block = CachingAllocator::Block;
+constexpr Block kNoBlock = CachingAllocator::kNoBlock;
 
 bool ChangesMemory(const Instruction& instruction) {
   return instruction.opcode == Opcode::kAllocate || instruction.opcode == Opcode::kRelease;
 }
 
-// An allocation or a free.
-struct Request {
-  program::Index buffer = 0;
-  std::uint16_t stream = 0;
-  bool allocates = false;
-  friend bool operator==(const Request&, const Request&) = default;
-};
-
-// A section is the run of requests that one micro-batch makes: [first, last) of Requests::step.
-struct Section {
-  std::size_t first = 0, last = 0;
-  std::size_t kind = 0;  // the index of the first section that makes the same requests
-  // A section that frees as often as it allocates. Another section cannot leave the allocator as it
-  // was.
-  bool balanced = false;
-};
-
-// The properties of a buffer that memory depends on.
-struct Sized {
-  Bytes size, padding;  // `padding` is a part of `size`
-  program::Category category = program::Category::kParameter;
-};
-
-struct Requests {
-  std::size_t streams = 0;
-  std::vector<Sized> buffers;
-  std::vector<Request> prologue, step;
-  std::vector<Section> sections;  // of `step`
-  // Only set for a longer step: one owner for each request of `step`, and the requests
-  // [period_begin, period_end) of `step` that form its period.
-  std::vector<Owner> owners;
-  std::size_t period_begin = 0, period_end = 0;
-
-  // Replaces the contents with the requests of `program`.
-  void Take(const Program& program, const std::optional<LongerStep>& longer) {
-    streams = program.streams.size();
-    buffers.clear();
-    for (const program::Buffer& buffer : program.buffers) {
-      buffers.push_back({buffer.size, buffer.padding, buffer.category});
-    }
-    prologue.clear();
-    step.clear();
-    sections.clear();
-    for (const Instruction& instruction : program.prologue) AddTo(prologue, instruction);
-    std::uint16_t micro_batch = 0;
-    for (const Instruction& instruction : program.step) {
-      if (!ChangesMemory(instruction)) continue;
-      if (sections.empty() || instruction.micro_batch != micro_batch) {
-        sections.push_back({.first = step.size()});
-        micro_batch = instruction.micro_batch;
-      }
-      AddTo(step, instruction);
-      sections.back().last = step.size();
-    }
-    for (Section& section : sections) {
-      const auto own = Of(section);
-      const auto allocations = std::count_if(
-          own.begin(), own.end(), [](const Request& request) { return request.allocates; });
-      section.balanced = 2 * static_cast<std::size_t>(allocations) == own.size();
-      if (!section.balanced) continue;
-      while (!Same(sections[section.kind], section)) ++section.kind;
-    }
-    if (longer) TakePeriod(program, *longer);
+// Returns the changes of a program's step, without times.
+std::vector<program::MemoryRecord> ChangesOf(const Program& program) {
+  std::vector<program::MemoryRecord> records;
+  for (Index i = 0; i < program.step.size(); ++i) {
+    if (ChangesMemory(program.step[i])) records.push_back({.instruction = i});
   }
-
-  std::span<const Request> Of(const Section& section) const {
-    return std::span(step).subspan(section.first, section.last - section.first);
-  }
-
- private:
-  static void AddTo(std::vector<Request>& requests, const Instruction& instruction) {
-    if (!ChangesMemory(instruction)) return;
-    requests.push_back({.buffer = instruction.operand,
-                        .stream = instruction.stream,
-                        .allocates = instruction.opcode == Opcode::kAllocate});
-  }
-
-  void TakePeriod(const Program& program, const LongerStep& longer) {
-    owners = OwnersOf(program);
-    const auto requests_before = [&](Index instruction) {
-      return static_cast<std::size_t>(
-          std::count_if(program.step.begin(), program.step.begin() + instruction, ChangesMemory));
-    };
-    period_begin = requests_before(longer.begin);
-    period_end = requests_before(longer.end);
-  }
-
-  bool Same(const Section& a, const Section& b) const {
-    const auto of_a = Of(a), of_b = Of(b);
-    return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end());
-  }
-};
-
-// Finds the peak of allocated bytes: first of totals, then its categories.
-void FindPeak(const Requests& requests, std::size_t steps, Usage& usage) {
-  Bytes total;
-  std::size_t at = 0, peak_at = 0;  // requests
-  const auto run = [&](const std::vector<Request>& list) {
-    for (const Request& request : list) {
-      ++at;
-      if (!request.allocates) {
-        total -= requests.buffers[request.buffer].size;
-        continue;
-      }
-      total += requests.buffers[request.buffer].size;
-      if (total <= usage.peak) continue;
-      usage.peak = total;
-      peak_at = at;
-    }
-  };
-  run(requests.prologue);
-  for (std::size_t step = 0; step < steps; ++step) {
-    const Bytes before = total;
-    run(requests.step);
-    if (total == before) break;  // those to come are like it
-  }
-  const auto count = [&](const std::vector<Request>& list) {
-    for (const Request& request : std::span(list).first(std::min(list.size(), peak_at))) {
-      const Sized& buffer = requests.buffers[request.buffer];
-      const std::int64_t sign = request.allocates ? 1 : -1;
-      usage.at_peak[static_cast<std::size_t>(buffer.category)] += sign * buffer.size;
-      usage.padding += sign * buffer.padding;
-    }
-    peak_at -= std::min(list.size(), peak_at);
-  };
-  count(requests.prologue);
-  while (peak_at > 0) count(requests.step);
+  return records;
 }
 
-// Replay of a program without deferred frees. The figures depend only on the order of the program's
-// requests, not on times.
-
-// Reuses its memory from one replay to the next. Not thread-safe.
-class ProgramOrderReplay {
+// The bytes of allocated buffers, and the time of their peak.
+class Ledger {
  public:
-  // The figures after `steps` steps. In Usage::step_calls, `instruction` is an index into
-  // Requests::step, not an instruction of the program.
-  Usage Figures(const Requests& requests, std::size_t steps, const Steps& asked,
-                const Device& device) {
-    Usage usage;
-    FindPeak(requests, steps, usage);
-    if (device.allocator == Allocator::kNone) {
-      usage.reserved = usage.peak;
-      usage.fits = usage.peak <= device.capacity;
-      return usage;
-    }
-    requests_ = &requests;
-    const auto run = [&](Bytes capacity) {
-      return Run(steps, asked, {.capacity = capacity, .allocator = device.allocator});
-    };
-    run(kUnlimited.capacity);
-    Usage unlimited = usage;
-    AddTo(unlimited);
-    unlimited.fits = unlimited.reserved <= device.capacity;
-    // If the sum of live buffers exceeds the capacity, memory returned by the allocator does not
-    // help.
-    if (unlimited.fits || usage.peak > device.capacity || !run(device.capacity)) return unlimited;
-    usage.fits = true;
-    AddTo(usage);
-    return usage;
+  explicit Ledger(const Program& program) : program_(program) {}
+
+  void Allocate(Index index) {
+    const program::Buffer& buffer = program_.buffers[index];
+    total_ += buffer.size;
+    padding_ += buffer.padding;
+    by_category_[static_cast<std::size_t>(buffer.category)] += buffer.size;
+    if (total_ <= peak_) return;
+    peak_ = total_;
+    at_peak_ = by_category_;
+    padding_at_peak_ = padding_;
+  }
+
+  void Free(Index index) {
+    const program::Buffer& buffer = program_.buffers[index];
+    total_ -= buffer.size;
+    padding_ -= buffer.padding;
+    by_category_[static_cast<std::size_t>(buffer.category)] -= buffer.size;
+  }
+
+  Bytes peak() const { return peak_; }
+  Bytes total() const { return total_; }
+  void AddTo(Usage& usage) const {
+    usage.peak = peak_;
+    usage.at_peak = at_peak_;
+    usage.padding = padding_at_peak_;
   }
 
  private:
-  using Block = CachingAllocator::Block;
-  struct LiveBlock {
-    std::size_t buffer = 0;
-    std::int64_t address = 0, size = 0;
-    friend bool operator==(const LiveBlock&, const LiveBlock&) = default;
-  };
-  // The state determines the result of all later requests (CachingAllocator::calls).
-  struct State {
-    DriverCalls calls;
-    std::vector<LiveBlock> blocks;
-    friend bool operator==(const State&, const State&) = default;
-  };
+  const Program& program_;
+  Bytes total_, peak_, padding_, padding_at_peak_;
+  BytesByCategory by_category_{}, at_peak_{};
+};
 
-  // False: out of memory.
-  bool Run(std::size_t steps, const Steps& asked, const Device& device) {
-    const Requests& requests = *requests_;
-    of_longer_ = true;
-    allocator_.Reset(static_cast<int>(requests.streams),
-                     {.capacity = device.capacity,
-                      .expandable_segments = device.allocator == Allocator::kCachingExpandable});
-    blocks_.assign(requests.buffers.size(), CachingAllocator::kNoBlock);
-    live_ = 0;
-    unchanging_.clear();
-    unchanging_.resize(requests.sections.size());
-    step_calls_.clear();
-    noting_ = false;
-    if (!Carry(requests.prologue)) return false;
-    State before = StateNow();
-    for (std::size_t step = 0; step < steps; ++step) {
-      noting_ = step == asked.described;
-      if (asked.longer) {
-        if (!CarryLonger(*asked.longer)) return false;
-      } else {
-        for (const Section& section : requests.sections) {
-          if (!CarrySection(section)) return false;
-        }
+// Carries out the changes of a run one after another. Deferred frees and an account need the times
+// at which the host issued them. Other figures depend only on the order of the changes, so all
+// steps repeat the program's changes, at any times.
+class Replay {
+ public:
+  // `changes`: receives every change, or null.
+  Replay(const Program& program, const Timeline& timeline, const DeferredFrees& deferred,
+         const Device& device, const Steps& steps, std::vector<Change>* changes)
+      : program_(program),
+        timeline_(timeline),
+        deferred_(deferred),
+        steps_asked_(steps),
+        timed_(deferred.any() || changes != nullptr),
+        repeated_(timed_ ? steps.repeated : 0),
+        steps_(timeline.step_ends.size()),
+        ledger_(program),
+        blocks_(program.buffers.size(), kNoBlock),
+        changes_(changes) {
+    // Without times and an allocator, a longer step has the peak of the program's step.
+    if (!timed_ && device.allocator == Allocator::kNone) steps_asked_.longer.reset();
+    if (steps_asked_.longer) owners_ = OwnersOf(program);
+    if (device.allocator == Allocator::kNone) return;
+    allocator_.emplace(
+        static_cast<int>(program.streams.size()),
+        CachingAllocator::Settings{
+            .capacity = device.capacity,
+            .expandable_segments = device.allocator == Allocator::kCachingExpandable});
+  }
+
+  // Returns false if memory runs out.
+  bool Run() {
+    for (const Instruction& instruction : program_.prologue) {
+      if (instruction.opcode == Opcode::kAllocate) {
+        if (!Allocate(instruction.operand, instruction.stream)) return false;
+      } else if (instruction.opcode == Opcode::kRelease) {
+        Free(instruction.operand, blocks_[instruction.operand]);
       }
-      State after = StateNow();
-      // A step without changes is followed by equal steps.
-      if (before == after) return true;
-      before = std::move(after);
+    }
+    FindEnds();
+    if (!repeated_) return Carry(timeline_.memory, {});
+    const std::vector<program::MemoryRecord> untimed =
+        timed_ ? std::vector<program::MemoryRecord>() : ChangesOf(program_);
+    const Records of_step = timed_ ? RecordsOf(*repeated_) : Records(untimed);
+    // A first step that began late ends at another time than a whole one. All steps are placed at
+    // the distance between the repeated step and its neighbour.
+    const std::vector<Time>& ends = timeline_.step_ends;
+    const std::size_t second = std::max<std::size_t>(*repeated_, 1);
+    const Time interval = steps_ > 1 ? ends[second] - ends[second - 1] : Time();
+    Time longer;  // by which steps are longer so far
+    for (step_ = 0; step_ < steps_; ++step_) {
+      StopPoint();
+      const Time later = (std::int64_t{step_} - *repeated_) * interval + longer;
+      if (steps_asked_.longer) {
+        const auto more = CarryLonger(of_step, later, *steps_asked_.longer);
+        if (!more) return false;
+        longer += *more;
+        if (IsAsBefore(0, ends[*repeated_] + later + *more)) return true;
+        continue;
+      }
+      std::size_t begin = 0;
+      for (std::size_t part = 0; part < kParts.size(); ++part) {
+        const std::size_t end = of_step.size() * kParts[part] / kParts.back();
+        if (!Carry(of_step.subspan(begin, end - begin), {.time = later})) return false;
+        begin = end;
+        if (IsAsBefore(part, ends[*repeated_] + later)) return true;
+      }
     }
     return true;
   }
 
   void AddTo(Usage& usage) const {
-    usage.reserved = allocator_.peak_reserved();
-    usage.flushes = allocator_.calls().flushes;
-    usage.of_longer = of_longer_;
+    ledger_.AddTo(usage);
+    if (!allocator_) {
+      usage.reserved = usage.peak;
+      return;
+    }
+    usage.reserved = allocator_->peak_reserved();
+    usage.flushes = allocator_->calls().flushes;
     if (AnyFlush(step_calls_)) usage.step_calls = step_calls_;
   }
 
-  State StateNow() const {
-    State state{.calls = allocator_.calls(), .blocks = {}};
-    state.blocks.reserve(live_);
-    for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      const Block block = blocks_[i];
-      if (block == CachingAllocator::kNoBlock) continue;
-      state.blocks.push_back({i, allocator_.AddressOf(block), allocator_.SizeOf(block)});
+  std::size_t peak_changes() const { return peak_changes_; }
+  // The largest sum of buffers that were allocated, and not waiting to be freed, at the same time.
+  // They must fit at once, whatever the device's capacity.
+  Bytes held() const { return held_; }
+  bool of_longer() const { return of_longer_; }
+
+ private:
+  // A free that waits until a time.
+  using Pending = std::tuple<Time, Index, Block>;
+  using Records = std::span<const program::MemoryRecord>;
+  // All state that determines the result of further changes.
+  struct State {
+    DriverCalls calls;
+    std::vector<std::int64_t> pending, blocks;
+    friend bool operator==(const State&, const State&) = default;
+  };
+  // A step is compared with the one before after these 64ths of its changes. Most steps are equal
+  // from the first changes on; some become equal later.
+  static constexpr std::array<std::size_t, 4> kParts = {1, 8, 32, 64};
+  // Delay of a change relative to its record, for a micro-batch that follows the record's by
+  // `micro_batches`.
+  struct Later {
+    Time time;
+    std::int64_t micro_batches = 0;
+  };
+
+  DriverCalls Calls() const { return allocator_ ? allocator_->calls() : DriverCalls{}; }
+
+  // Finds the end of each operation that a deferred free waits for: in each step, or in the
+  // repeated one.
+  void FindEnds() {
+    ends_.assign(deferred_.operations().size() * (repeated_ ? 1 : steps_), Time());
+    if (ends_.empty()) return;
+    for (const program::OperationRecord& record : timeline_.operations) {
+      if (record.step >= steps_ || (repeated_ && record.step != *repeated_)) continue;
+      const std::uint32_t number = deferred_.NumberOf(record.instruction);
+      if (number != kNone) EndOf(number, record.step) = record.end;
+    }
+  }
+
+  Time& EndOf(std::uint32_t number, std::uint32_t step) {
+    return repeated_ ? ends_[number] : ends_[number * steps_ + step];
+  }
+
+  Records RecordsOf(std::uint32_t step) const {
+    const auto is_before = [](const auto& record, std::uint32_t before) {
+      return record.step < before;
+    };
+    const auto& all = timeline_.memory;
+    const auto first = std::lower_bound(all.begin(), all.end(), step, is_before);
+    return {first, std::lower_bound(first, all.end(), step + 1, is_before)};
+  }
+
+  // `owners`: for each record of a longer step; otherwise empty. Returns false if memory runs out
+  // or the result is unknown.
+  bool Carry(Records records, const Later& later, std::span<const Owner> owners = {}) {
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      if (!repeated_) step_ = records[i].step;
+      if (!Carry(records[i], later, owners.empty() ? nullptr : &owners[i])) return false;
+    }
+    return true;
+  }
+
+  // Applies the changes up to the end of the period, then the period's changes repeatedly, each
+  // time one period later, then the rest. Returns by how much the step is longer.
+  std::optional<Time> CarryLonger(Records records, Time later, const LongerStep& longer) {
+    of_micro_batches_.Clear();
+    const auto count_before = [&](Index instruction) {
+      return static_cast<std::size_t>(std::lower_bound(records.begin(), records.end(), instruction,
+                                                       [](const auto& record, Index before) {
+                                                         return record.instruction < before;
+                                                       }) -
+                                      records.begin());
+    };
+    STEPCAST_CHECK(records.size() == owners_.size(), "every change of a step is recorded");
+    const std::span<const Owner> owners(owners_);
+    const std::size_t begin = count_before(longer.begin), end = count_before(longer.end);
+    const auto carry = [&](std::size_t from, std::size_t to, const Later& by) {
+      return Carry(records.subspan(from, to - from), by, owners.subspan(from, to - from));
+    };
+    if (timed_ && !Repeats(records.subspan(count_before(longer.first_begin))
+                               .first(end - count_before(longer.first_begin)),
+                           end - begin)) {
+      of_longer_ = false;
+      return std::nullopt;
+    }
+    if (!carry(0, end, {.time = later})) return std::nullopt;
+    const int flushes = Calls().flushes;
+    LongerPeriods periods(longer);
+    in_later_period_ = true;
+    while (periods.Next()) {
+      const Time now = later + periods.number() * steps_asked_.period;
+      if (!carry(begin, end, {.time = now, .micro_batches = periods.later()})) return std::nullopt;
+      if (allocator_ && periods.looks()) periods.Look(LeftAt(now, periods.later()));
+    }
+    in_later_period_ = false;
+    if (Calls().flushes > flushes) of_longer_ = false;
+    const Time more = periods.number() * steps_asked_.period;
+    if (!carry(end, records.size(), {.time = later + more, .micro_batches = periods.later()})) {
+      return std::nullopt;
+    }
+    return more;
+  }
+
+  // Whether each change recurs `of_period` changes later, one period apart, and so do the
+  // operations that its free waits for. That the last operations of micro-batches repeat does not
+  // imply this.
+  bool Repeats(Records records, std::size_t of_period) {
+    for (std::size_t i = 0; i + of_period < records.size(); ++i) {
+      const program::MemoryRecord &one = records[i], &next = records[i + of_period];
+      const Instruction &change = program_.step[one.instruction],
+                        &again = program_.step[next.instruction];
+      if (change.opcode != again.opcode || change.stream != again.stream ||
+          program_.buffers[change.operand].size != program_.buffers[again.operand].size ||
+          next.time - one.time != steps_asked_.period ||
+          FreedAt(next) - FreedAt(one) != steps_asked_.period) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // The time at which the buffer that a record frees is free on all streams.
+  Time FreedAt(const program::MemoryRecord& record) {
+    Time until = record.time;
+    for (const std::uint32_t number : deferred_.Of(record.instruction)) {
+      until = std::max(until, EndOf(number, step_));
+    }
+    return until;
+  }
+
+  // `owner`: null if the step is no longer than the program's.
+  bool Carry(const program::MemoryRecord& record, const Later& later, const Owner* owner) {
+    const Instruction& instruction = program_.step[record.instruction];
+    const Index buffer = instruction.operand;
+    const Time time = record.time + later.time;
+    time_ = time;
+    instruction_ = record.instruction;
+    if (owner != nullptr && owner->is_of_all()) {
+      of_longer_ = of_longer_ && !in_later_period_;
+      owner = nullptr;
+    }
+    if (instruction.opcode == Opcode::kAllocate) {
+      while (!pending_.empty() && std::get<Time>(pending_.front()) <= time) FreeFirstPending();
+      if (!Allocate(buffer, instruction.stream)) return false;
+      if (owner != nullptr) of_micro_batches_.Add(*owner, later.micro_batches, blocks_[buffer]);
+      return true;
+    }
+    if (instruction.opcode != Opcode::kRelease) return true;
+    Block block = blocks_[buffer];
+    if (owner != nullptr) {
+      block = of_micro_batches_.Take(*owner, later.micro_batches);
+      // The micro-batches of the period are not all alike.
+      if (block == kNoBlock) {
+        of_longer_ = false;
+        return false;
+      }
+    }
+    const Time until = FreedAt(record) + later.time;
+    if (until > time) {
+      pending_bytes_ += program_.buffers[buffer].size;
+      pending_.emplace_back(until, buffer, block);
+      std::push_heap(pending_.begin(), pending_.end(), std::greater<>());
+    } else {
+      Free(buffer, block);
+    }
+    return true;
+  }
+
+  bool Allocate(Index buffer, std::uint16_t stream) {
+    Block block = 0;
+    if (allocator_) {
+      const Bytes size = program_.buffers[buffer].size;
+      const DriverCalls before = allocator_->calls();
+      block = allocator_->TryAllocate(stream, size);
+      if (block == kNoBlock) {
+        // release_cached_blocks begins with synchronize_and_free_events.
+        while (!pending_.empty()) FreeFirstPending();
+        block = allocator_->FlushAndAllocate(stream, size);
+      }
+      if (block == kNoBlock) return false;
+      if (step_ == steps_asked_.described && instruction_ != kNone &&
+          allocator_->calls() != before) {
+        step_calls_.push_back({instruction_, allocator_->calls() - before});
+      }
+    }
+    blocks_[buffer] = block;
+    const Bytes peak = ledger_.peak();
+    ledger_.Allocate(buffer);
+    held_ = std::max(held_, ledger_.total() - pending_bytes_);
+    if (changes_ != nullptr) Note(buffer, true);
+    if (changes_ != nullptr && ledger_.peak() > peak) peak_changes_ = changes_->size();
+    return true;
+  }
+
+  void FreeFirstPending() {
+    std::pop_heap(pending_.begin(), pending_.end(), std::greater<>());
+    const auto [until, buffer, block] = pending_.back();
+    pending_.pop_back();
+    pending_bytes_ -= program_.buffers[buffer].size;
+    Free(buffer, block);
+  }
+
+  // `block`: names the block, because a later allocation of the buffer may meanwhile have another
+  // one.
+  void Free(Index buffer, Block block) {
+    if (allocator_) {
+      allocator_->Free(block);
+      if (blocks_[buffer] == block) blocks_[buffer] = kNoBlock;
+    }
+    ledger_.Free(buffer);
+    if (changes_ != nullptr) Note(buffer, false);
+  }
+
+  void Note(Index buffer, bool allocates) {
+    changes_->push_back({.time = time_,
+                         .step = step_,
+                         .instruction = instruction_,
+                         .buffer = buffer,
+                         .allocates = allocates,
+                         .reserved = allocator_ ? allocator_->reserved() : Bytes()});
+  }
+
+  // Whether a step that repeats another has reached the state that the step before had after the
+  // same part. If so, all further changes repeat. `now`: the step's end.
+  bool IsAsBefore(std::size_t part, Time now) {
+    if (changes_ != nullptr) return false;
+    State state = StateAt(now);
+    const bool same = step_ > 0 && state == behind_parts_[part];
+    behind_parts_[part] = std::move(state);
+    return same;
+  }
+
+  // The state with times relative to `now`.
+  State StateAt(Time now) {
+    State state{.calls = Calls(), .pending = {}, .blocks = {}};
+    AddPending(now, state.pending);
+    for (std::size_t buffer = 0; allocator_ && buffer < blocks_.size(); ++buffer) {
+      const Block block = blocks_[buffer];
+      if (block == kNoBlock) continue;
+      state.blocks.insert(state.blocks.end(), {static_cast<std::int64_t>(buffer), AddressOf(block),
+                                               allocator_->SizeOf(block)});
     }
     return state;
   }
 
-  // A micro-batch that left the state unchanged does so again if it finds the same state.
-  bool CarrySection(const Section& section) {
-    if (requests_->sections.size() == 1 || !section.balanced) return Carry(requests_->Of(section));
-    State before = StateNow();
-    std::optional<State>& known = unchanging_[section.kind];
-    if (known && *known == before) return true;
-    if (!Carry(requests_->Of(section))) return false;
-    if (before == StateNow()) known = std::move(before);
-    return true;
+  // The state of micro-batches from `later` on, with times relative to `now`. Requires an
+  // allocator.
+  std::vector<std::int64_t> LeftAt(Time now, std::int64_t later) {
+    std::vector<std::int64_t> state = of_micro_batches_.StateFrom(later, *allocator_);
+    AddPending(now, state);
+    return state;
   }
 
-  // Replays the program's step up to the end of the period, the period again for later
-  // micro-batches, and the rest for the last of them.
-  bool CarryLonger(const LongerStep& longer) {
-    const Requests& all = *requests_;
-    of_micro_batches_.Clear();
-    const auto carry = [&](std::size_t from, std::size_t to, std::int64_t later) {
-      for (std::size_t r = from; r < to; ++r) {
-        if (!CarryFor(r, later)) return false;
-      }
-      return true;
-    };
-    if (!carry(0, all.period_end, 0)) return false;
-    const DriverCalls before = allocator_.calls();
-    LongerPeriods periods(longer);
-    while (periods.Next()) {
-      if (!carry(all.period_begin, all.period_end, periods.later())) return false;
-      if (!periods.looks()) continue;
-      periods.Look(of_micro_batches_.StateFrom(periods.later(), allocator_));
+  void AddPending(Time now, std::vector<std::int64_t>& to) {
+    std::sort(pending_.begin(), pending_.end());  // a sorted list is a heap
+    for (const auto& [until, buffer, block] : pending_) {
+      to.insert(to.end(),
+                {(until - now).picoseconds(), static_cast<std::int64_t>(buffer), AddressOf(block)});
     }
-    if (allocator_.calls().flushes > before.flushes) of_longer_ = false;
-    return carry(all.period_end, all.step.size(), periods.later());
   }
 
-  // Replays a request of the program's step for a micro-batch that is `later` micro-batches later.
-  bool CarryFor(std::size_t request, std::int64_t later) {
-    const Request& own = requests_->step[request];
-    const Owner& owner = requests_->owners[request];
-    if (owner.is_of_all()) {
-      if (later > 0 && request < requests_->period_end) of_longer_ = false;
-      return Carry({&own, 1});
-    }
-    if (own.allocates) {
-      if (!Carry({&own, 1})) return false;
-      of_micro_batches_.Add(owner, later, blocks_[own.buffer]);
-      return true;
-    }
-    blocks_[own.buffer] = of_micro_batches_.Take(owner, later);
-    if (blocks_[own.buffer] != CachingAllocator::kNoBlock) return Carry({&own, 1});
-    of_longer_ = false;  // the period's micro-batches are not alike
-    return true;
+  std::int64_t AddressOf(Block block) const {
+    return block == kNoBlock || !allocator_ ? -1 : allocator_->AddressOf(block);
   }
 
-  bool Carry(std::span<const Request> requests) {
-    for (const Request& request : requests) {
-      Block& block = blocks_[request.buffer];
-      if (request.allocates) {
-        const DriverCalls before = allocator_.calls();
-        block = allocator_.Allocate(request.stream, requests_->buffers[request.buffer].size);
-        if (block == CachingAllocator::kNoBlock) return false;
-        if (noting_ && allocator_.calls() != before) {
-          step_calls_.push_back(
-              {static_cast<Index>(&request - requests_->step.data()), allocator_.calls() - before});
-        }
-        ++live_;
-      } else {
-        allocator_.Free(std::exchange(block, CachingAllocator::kNoBlock));
-        --live_;
-      }
-    }
-    return true;
-  }
-
-  const Requests* requests_ = nullptr;
-  CachingAllocator allocator_{1, {}};
-  std::vector<Block> blocks_;                     // by buffer
-  std::size_t live_ = 0;                          // of blocks_
-  std::vector<std::optional<State>> unchanging_;  // by kind of section
-  std::vector<DriverCallsAt> step_calls_;
-  bool noting_ = false;                // the step at hand is the described one
-  MicroBatchBlocks of_micro_batches_;  // of a longer step
+  const Program& program_;
+  const Timeline& timeline_;
+  const DeferredFrees& deferred_;
+  Steps steps_asked_;
+  const bool timed_;
+  const std::optional<std::uint32_t> repeated_;  // without times: any
+  const std::size_t steps_;
+  Ledger ledger_;
+  std::optional<CachingAllocator> allocator_;
+  std::vector<Block> blocks_;     // by buffer: the last one
+  std::vector<Time> ends_;        // by number, then step where these are not alike
+  std::vector<Pending> pending_;  // a heap, the earliest first
+  Bytes pending_bytes_, held_;
+  std::vector<DriverCallsAt> step_calls_;  // of the described step
+  std::vector<Change>* const changes_;
+  std::size_t peak_changes_ = 0;
+  // The time, step and instruction of the current change.
+  Time time_;
+  std::uint32_t step_ = 0;
+  Index instruction_ = kNone;
+  std::array<State, kParts.size()> behind_parts_;  // of the last step
+  // For longer steps.
+  std::vector<Owner> owners_;  // of the records of a step
+  MicroBatchBlocks of_micro_batches_;
+  bool in_later_period_ = false;
   bool of_longer_ = true;
 };
 
-// Replaces request numbers of driver calls by instruction indices of the program.
-void NameInstructions(const Program& program, std::vector<DriverCallsAt>& calls) {
+// Replaces instruction indices of driver calls by numbers of requests, or numbers by indices.
+void Renumber(const Program& program, bool to_numbers, std::vector<DriverCallsAt>& calls) {
   Index request = 0;
   auto next = calls.begin();
   for (Index i = 0; i < program.step.size() && next != calls.end(); ++i) {
     if (!ChangesMemory(program.step[i])) continue;
-    if (request++ == next->instruction) (next++)->instruction = i;
+    if (next->instruction == (to_numbers ? i : request)) {
+      (next++)->instruction = to_numbers ? request : i;
+    }
+    ++request;
   }
+}
+
+// `account`: receives every change, or null.
+Usage Replayed(const Program& program, const Timeline& timeline, const DeferredFrees& deferred,
+               const Device& device, const Steps& steps, Account* account) {
+  struct Outcome {
+    bool fits = false;
+    Bytes held;  // at least, at once
+    Usage usage;
+    std::vector<Change> changes;
+    std::size_t peak_changes = 0;
+  };
+  const auto run = [&](Bytes capacity) {
+    Outcome outcome;
+    Replay replay(program, timeline, deferred,
+                  {.capacity = capacity, .allocator = device.allocator}, steps,
+                  account != nullptr ? &outcome.changes : nullptr);
+    outcome.fits = replay.Run();
+    outcome.held = replay.held();
+    outcome.peak_changes = replay.peak_changes();
+    if (outcome.fits) replay.AddTo(outcome.usage);
+    outcome.usage.of_longer = replay.of_longer();
+    return outcome;
+  };
+  Outcome outcome = run(kUnlimited.capacity);
+  outcome.fits = outcome.usage.reserved <= device.capacity;
+  // If the sum of live buffers exceeds the capacity, memory returned by the allocator does not
+  // help.
+  if (!outcome.fits && device.allocator != Allocator::kNone && outcome.held <= device.capacity) {
+    if (Outcome limited = run(device.capacity); limited.fits) outcome = std::move(limited);
+  }
+  outcome.usage.fits = outcome.fits;
+  if (account != nullptr) {
+    account->changes = std::move(outcome.changes);
+    account->peak_changes = outcome.peak_changes;
+  }
+  return std::move(outcome.usage);
 }
 
 }  // namespace
 
-// Caches the last replay by everything that its figures depend on.
+// Caches the last replays without times by everything that their figures depend on. In
+// Usage::step_calls of a cached replay, `instruction` is the number of an allocation or free.
 struct Replayer::Workspace {
   using Key = std::vector<std::int64_t>;
   struct Known {
@@ -419,8 +577,6 @@ struct Replayer::Workspace {
     oldest.usage = usage;
   }
 
-  Requests requests;
-  ProgramOrderReplay in_program_order;
   Key key;
   std::size_t key_size = 0;
   // Rows of a sweep with equal needs are close to one another.
@@ -435,19 +591,17 @@ Replayer& Replayer::operator=(Replayer&&) noexcept = default;
 
 Usage Replayer::Figures(const Program& program, const Timeline& timeline,
                         const DeferredFrees& deferred, const Device& device, const Steps& steps) {
-  if (deferred.any()) return ReplayTimed(program, timeline, deferred, device, steps, nullptr);
+  const auto replay = [&] { return Replayed(program, timeline, deferred, device, steps, nullptr); };
+  if (deferred.any() || device.allocator == Allocator::kNone) return replay();
   Workspace& workspace = *workspace_;
-  const std::size_t count = timeline.step_ends.size();
-  const auto replay = [&] {
-    workspace.requests.Take(program, steps.longer);
-    return workspace.in_program_order.Figures(workspace.requests, count, steps, device);
-  };
-  if (device.allocator == Allocator::kNone) return replay();
-  workspace.TakeKey(program, count, steps, device);
+  workspace.TakeKey(program, timeline.step_ends.size(), steps, device);
   const Usage* known = workspace.Find();
   Usage usage = known != nullptr ? *known : replay();
-  if (known == nullptr) workspace.Keep(usage);
-  NameInstructions(program, usage.step_calls);
+  if (known == nullptr) {
+    Renumber(program, /*to_numbers=*/true, usage.step_calls);
+    workspace.Keep(usage);
+  }
+  Renumber(program, /*to_numbers=*/false, usage.step_calls);
   return usage;
 }
 
@@ -455,7 +609,7 @@ Account Record(const Program& program, const Timeline& timeline, const Device& d
                const Steps& steps) {
   Account account;
   const DeferredFrees deferred(program);
-  account.usage = ReplayTimed(program, timeline, deferred, device, steps, &account);
+  account.usage = Replayed(program, timeline, deferred, device, steps, &account);
   return account;
 }
 

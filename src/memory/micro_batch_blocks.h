@@ -6,12 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "src/memory/account.h"
 #include "src/memory/caching_allocator.h"
-#include "src/memory/deferred_frees.h"
 #include "src/program/instruction.h"
 #include "src/program/program.h"
-#include "src/program/timeline.h"
 
 namespace stepcast::memory {
 
@@ -104,12 +101,5 @@ class MicroBatchBlocks {
 
   std::vector<OfMicroBatch> micro_batches_;
 };
-
-// Replays any program change by change, at the times at which a run's host issued the changes.
-// `deferred`: the deferred frees of `program`. If `account` is not null, appends every change to
-// it.
-Usage ReplayTimed(const program::Program& program, const program::Timeline& timeline,
-                  const DeferredFrees& deferred, const Device& device, const Steps& steps,
-                  Account* account);
 
 }  // namespace stepcast::memory
