@@ -151,7 +151,8 @@ std::vector<MixtureSetting> Rows() {
        .values =
            "`true`: rows are permuted, padded for 8-bit products and cast inside of other "
            "kernels: HybridEP's exchange, the router and Transformer Engine's fused grouped MLP. "
-           "What the experts' backward reads is copied into pages and back (`moe_paged_stash`). "
+           "Values that the experts' backward reads are copied into pages and back "
+           "(`moe_paged_stash`). "
            "Megatron-Bridge's recipes set both from container 26.06 on",
        .default_value = "false"},
       {.key = "imbalance",
