@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -389,6 +390,44 @@ TEST(DescribedBlocksTest, AnIndexerLearnsFromAttention) {
   ASSERT_NE(target, nullptr);
   EXPECT_EQ(target->flops, (4096LL * 4096 - 3072LL * 3072) * 16 * 576);
   EXPECT_EQ(target->model_flops, 0);
+}
+
+// Attention whose scores are in memory has an indexer whose scores are, too: one product of all
+// pairs and heads, of which backward has two.
+TEST(DescribedBlocksTest, WithoutAFusedKernelScoresOfTheIndexerAreProducts) {
+  Architecture sparse = Attention();
+  sparse.heads = sparse.kv_heads = 16;
+  sparse.latent = {
+      .kv_rank = 512, .query_rank = 768, .plain_head = 128, .rotary_head = 64, .value_head = 128};
+  sparse.head_size = 192;
+  sparse.indexer = {.heads = 8, .head = 64, .top = 256};
+  Architecture shared = Attention();
+  shared.kv_heads = 1;
+  shared.attention_window = 64;
+  shared.shared_key = {
+      .query_rank = 256, .output_groups = 2, .output_rank = 64, .compressed = 4, .overlap = 2};
+  shared.indexer = {.heads = 8, .head = 64, .top = 16, .from_query_rank = false};
+  for (const auto& [kind, keys] : {std::pair(sparse, 1024), std::pair(shared, 256)}) {
+    const LayerWork work = OneBlock(kind, Options(1, 1024, Checkpointing::kNone, Attention::kMath));
+    for (const auto* pass : {&work.forward, &work.backward}) {
+      for (const Operation& op : *pass) {
+        EXPECT_NE(op.kernel.kind, KernelKind::kAttention) << op.kernel.name;
+        EXPECT_NE(op.kernel.kind, KernelKind::kAttentionGradient) << op.kernel.name;
+      }
+    }
+    const Kernel* scores = Find(work, "self_attn.indexer.scores");
+    ASSERT_NE(scores, nullptr);
+    EXPECT_EQ(scores->kind, KernelKind::kGemm);
+    EXPECT_EQ(scores->flops, 2LL * 1024 * keys * 8 * 64);
+    EXPECT_GE(scores->written, Bytes(1024LL * keys * 8 * 2));
+    const auto gradient =
+        std::find_if(work.backward.begin(), work.backward.end(), [](const Operation& op) {
+          return op.kernel.name == "self_attn.indexer.scores.dgrad";
+        });
+    ASSERT_NE(gradient, work.backward.end());
+    EXPECT_EQ(gradient->kernel.kind, KernelKind::kGemm);
+    EXPECT_EQ(gradient->kernel.flops, 2 * scores->flops);
+  }
 }
 
 // A family whose norms share a name has two in a block of a mixer and a feed-forward layer.

@@ -11,7 +11,8 @@
 // The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556). Small heads score all keys
 // before each query, and the best keys are chosen. Every rank of a tensor-parallel group has the
 // whole indexer (Megatron-Core, megatron/core/transformer/experimental_attention_variant/dsa.py).
-// Scores are read once and not kept; the indices of the chosen keys are kept. The indexer learns
+// Scores are read once and not kept, except without a fused kernel; the indices of the chosen keys
+// are kept. The indexer learns
 // from the weights that attention gives to the chosen keys, summed over attention's heads. These
 // weights cost one more product of attention's queries and keys (DSAIndexerLossAutoScaler, with the
 // loss over chosen keys), so the indexer's backward has as many pairs as attention's. Forecasts
@@ -42,9 +43,6 @@ class IndexerOperators {
   // Returns the block for the rank's part of the queries and the keys of all ranks. Each rank has
   // the same number of pairs.
   LayerOperators::Block OfRank(LayerOperators::Block block) const;
-  // Returns the kernel that computes the scores, one product for each pair of query and key.
-  Kernel Scores(std::string name, const AttentionShape& shape,
-                const LayerOperators::Block& pairs) const;
 
   LayerOperators& operators_;
   LayerTape& tape_;
