@@ -419,11 +419,15 @@ TEST(DescribedBlocksTest, WithoutAFusedKernelScoresOfTheIndexerAreProducts) {
     ASSERT_NE(scores, nullptr);
     EXPECT_EQ(scores->kind, KernelKind::kGemm);
     EXPECT_EQ(scores->flops, 2LL * 1024 * keys * 8 * 64);
-    EXPECT_GE(scores->written, Bytes(1024LL * keys * 8 * 2));
-    const auto gradient =
-        std::find_if(work.backward.begin(), work.backward.end(), [](const Operation& op) {
-          return op.kernel.name == "self_attn.indexer.scores.dgrad";
-        });
+    const Bytes matrix(1024LL * keys * 8 * 2);
+    EXPECT_GE(scores->written, matrix);
+    const auto& kept = work.Of(Lifetime::kSaved);
+    EXPECT_TRUE(std::any_of(kept.begin(), kept.end(), [&](const LayerValue& value) {
+      return value.name == "self_attn.indexer.scores output" && value.bytes == matrix;
+    }));
+    const auto gradient = std::find_if(
+        work.backward.begin(), work.backward.end(),
+        [](const Operation& op) { return op.kernel.name == "self_attn.indexer.scores.dgrad"; });
     ASSERT_NE(gradient, work.backward.end());
     EXPECT_EQ(gradient->kernel.kind, KernelKind::kGemm);
     EXPECT_EQ(gradient->kernel.flops, 2 * scores->flops);
@@ -462,6 +466,40 @@ TEST(DescribedBlocksTest, EveryTensorHasItsGradient) {
       for (const int tensor : op.gradients) ++gradients[static_cast<std::size_t>(tensor)];
     }
     EXPECT_EQ(gradients, std::vector<int>(gradients.size(), 1)) << model.layers[i].name;
+  }
+}
+
+// With residual streams, a module that predicts a further token has two products of h x h and three
+// norms, its block, and its own weights from four streams to one: 4 (4 h) + 5.
+TEST(DescribedBlocksTest, AFurtherTokenOfStreams) {
+  Architecture kind = Attention();
+  kind.streams = 4;
+  Architecture a = Of({kind}, {0, 0});
+  a.streams = 4;
+  const Model without = Build("m", a);
+  a.further_tokens = 2;
+  const Model model = Build("m", a);
+  std::int64_t block = 0;
+  for (const int tensor : model.layers[1].tensors) {
+    block += model.tensors[static_cast<std::size_t>(tensor)].elements;
+  }
+  const std::int64_t module = 2 * kHidden * kHidden + 3 * kHidden + block + 16 * kHidden + 5;
+  EXPECT_EQ(model.parameter_count() - without.parameter_count(), 2 * module);
+  for (const Checkpointing checkpointing : {Checkpointing::kNone, Checkpointing::kFull}) {
+    const WorkOptions options = Options(1, 256, checkpointing);
+    const std::vector<LayerWork> works = BuildWork(model, options);
+    std::vector<int> gradients(model.layers.back().tensors.size());
+    const int head = WorkOfLayers(model, options, {}, {}).back();
+    for (const Operation& op : works[static_cast<std::size_t>(head)].backward) {
+      for (const int tensor : op.gradients) ++gradients[static_cast<std::size_t>(tensor)];
+    }
+    EXPECT_EQ(gradients, std::vector<int>(gradients.size(), 1));
+    // A module projects four streams, and the words: 5 h x h products of all tokens.
+    const auto projected = [&](std::string_view name) {
+      return Find(works[static_cast<std::size_t>(head)], name)->flops;
+    };
+    EXPECT_EQ(projected("h_proj"), 2 * 256 * 4 * kHidden * kHidden);
+    EXPECT_EQ(projected("e_proj"), 2 * 256 * kHidden * kHidden);
   }
 }
 
