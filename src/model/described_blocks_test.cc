@@ -392,6 +392,25 @@ TEST(DescribedBlocksTest, AnIndexerLearnsFromAttention) {
   EXPECT_EQ(target->model_flops, 0);
 }
 
+// DeepSeek-V4's indexer learns likewise, from vectors that each represent 4 tokens: 16 of them for
+// each of 1024 queries.
+TEST(DescribedBlocksTest, AnIndexerOfVectorsLearnsFromAttention) {
+  Architecture shared = Attention();
+  shared.kv_heads = 1;
+  shared.attention_window = 64;
+  shared.shared_key = {
+      .query_rank = 256, .output_groups = 2, .output_rank = 64, .compressed = 4, .overlap = 2};
+  shared.indexer = {.heads = 4, .head = 32, .top = 16, .from_query_rank = false};
+  const LayerWork work =
+      OneBlock(shared, Options(1, 1024, Checkpointing::kNone, Attention::kFlash3));
+  const Kernel* target = Find(work, "self_attn.indexer.target");
+  ASSERT_NE(target, nullptr);
+  EXPECT_EQ(target->flops, (1024LL * 1024 - 1008LL * 1008) * 8 * 128);
+  const Kernel* gradient = Find(work, "self_attn.indexer.scores.dgrad");
+  ASSERT_NE(gradient, nullptr);
+  EXPECT_EQ(gradient->flops, (1024LL * 1024 - 960LL * 960) / 4 * 2 * 4 * 32);
+}
+
 // Attention whose scores are in memory has an indexer whose scores are, too: one product of all
 // pairs and heads, of which backward has two.
 TEST(DescribedBlocksTest, WithoutAFusedKernelScoresOfTheIndexerAreProducts) {

@@ -96,16 +96,22 @@ void IndexerOperators::Choose(const Operand& x, const Operand& query_source,
     operands.push_back(
         operators_.Linear(whole, names_.index_weights, index.heads, Whole(names_.index_weights)));
   }
+  ChooseAmong(operands, 1, attention);
+}
+
+void IndexerOperators::ChooseAmong(const std::vector<Operand>& operands, std::int64_t compressed,
+                                   const AttentionShape& attention) {
+  const Indexer& index = a_.indexer;
   const AttentionShape all{
       .heads = index.heads, .kv_heads = 1, .head_size = index.head, .value_size = index.head};
   AttentionShape chosen = all;
-  chosen.window = index.top;
+  chosen.window = index.top * compressed;
   const LayerOperators::Block scored = OfRank(operators_.WholeDocuments(all));
   const LayerOperators::Block learned = OfRank(operators_.WholeDocuments(chosen));
-  Kernel scores = operators_.Scores("self_attn.indexer.scores", all, scored);
-  const Bytes written(scored.seen_twice / 2 * kScoreSize / index.block);
-  const Value choice = tape_.Make("self_attn.indexer choice",
-                                  Bytes(query.tokens * index.top / index.block * kChoiceSize));
+  Kernel scores = operators_.Scores("self_attn.indexer.scores", all, scored, compressed);
+  const Bytes written(scored.seen_twice / (2 * compressed) * kScoreSize / index.block);
+  const std::int64_t choices = operands.front().tokens * index.top / index.block;
+  const Value choice = tape_.Make("self_attn.indexer choice", Bytes(choices * kChoiceSize));
   tape_.Keep(choice);
   std::vector<LayerTape::Piece> reads;
   for (const Operand& operand : operands) {
@@ -115,15 +121,13 @@ void IndexerOperators::Choose(const Operand& x, const Operand& query_source,
   const Value made = operators_.MakeScores(scores);
   scores.written += written;
   tape_.Run(std::move(scores), reads, {made});
-  tape_.Run(operators_.Memory("self_attn.indexer.top_k", 0, written,
-                              Bytes(query.tokens * index.top / index.block * kChoiceSize)),
+  tape_.Run(operators_.Memory("self_attn.indexer.top_k", 0, written, Bytes(choices * kChoiceSize)),
             {made}, {choice});
   // What attention's heads together give to each chosen key. The model does not need it.
-  const Bytes shares(query.tokens * index.top / index.block * kScoreSize);
+  const Bytes shares(choices * kScoreSize);
   const Value target = tape_.Make("self_attn.indexer.target output", shares);
-  Kernel of_heads =
-      operators_.Scores("self_attn.indexer.target", attention,
-                        OfRank(operators_.WholeDocuments(attention)));
+  Kernel of_heads = operators_.Scores("self_attn.indexer.target", attention,
+                                      OfRank(operators_.WholeDocuments(attention)));
   of_heads.model_flops = 0;
   of_heads.written += shares;
   tape_.Keep(target);
@@ -134,7 +138,7 @@ void IndexerOperators::Choose(const Operand& x, const Operand& query_source,
       gradients.emplace_back(tape_.MakeGradient(operand.value));
     }
     tape_.RunBackward(
-        operators_.ScoresGradient("self_attn.indexer.scores.dgrad", chosen, learned),
+        operators_.ScoresGradient("self_attn.indexer.scores.dgrad", chosen, learned, compressed),
         {choice, target}, gradients);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       tape_.Deliver(operands[i].value, gradients[i].value);

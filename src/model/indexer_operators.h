@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/model/architecture.h"
 #include "src/model/family.h"
@@ -32,6 +34,10 @@ class IndexerOperators {
   // input of the indexer's query product. Both have the rank's part of the tokens. `attention` is
   // the shape of the attention core that reads the chosen keys.
   void Choose(const Operand& x, const Operand& query_source, const AttentionShape& attention);
+  // Adds the kernels that score keys, each of which represents `compressed` tokens, and choose
+  // among them. `operands`: the queries first, then other inputs of the scores.
+  void ChooseAmong(const std::vector<Operand>& operands, std::int64_t compressed,
+                   const AttentionShape& attention);
   // For an indexer that exists but does not run: adds only the gradients of its parameters, which
   // are zero.
   void Idle();
