@@ -39,6 +39,10 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
 
 struct Bound {
   Time step_time{};  // at most the forecast's step time
+  // At most the time in which a device runs kernels of forward and backward, as the mean over all
+  // ranks. Only first bounds have it.
+  Time computing{};
+  double joules = 0;  // at most Outcome::joules; set by SearchProblem
   Bytes memory{};    // at most the forecast's peak
   Bytes needed{};    // at most the forecast's reserved memory plus memory outside the allocator
   bool fits = true;  // false: proves that the plan does not fit

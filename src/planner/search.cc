@@ -124,11 +124,7 @@ Finding Searcher::Expand(const std::vector<std::int64_t>& firsts) {
 
 Score Searcher::ScoreOfBound(std::int64_t plan, Want want) const {
   const Bound& bound = StateOf(plan).bound;
-  if (want == Want::kGoal) {
-    Score score = ScoreOf(plan, bound.step_time, bound.memory);
-    score.behind = !IsSafe(bound);
-    return score;
-  }
+  if (want == Want::kGoal) return ScoreOf(plan, bound);
   const Bytes lacks = bound.over + HeadroomOf(goal_, FactsOf(plan));
   return {.first = static_cast<double>(lacks.count()),
           .time_per_token = TimePerTokenOf(FactsOf(plan), bound.step_time),
@@ -194,8 +190,7 @@ Finding Searcher::Advance(const std::vector<std::int64_t>& round) {
     Outcome& outcome = stage->outcomes[i];
     TakeOverBound(plan, outcome);
     if (Feasible(plan, outcome)) {
-      Score score = ScoreOf(plan, outcome.step_time, outcome.memory);
-      score.behind = !IsSafe(outcome);
+      const Score score = ScoreOf(plan, outcome);
       ranked_.insert(score);
       if (!groups_.empty()) {
         groups_[static_cast<std::size_t>(options_.group(plan))].ranked.insert(score);

@@ -102,7 +102,7 @@ std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& row
     if (!lacking)
       add({{{in_unit("left"), ""}, Amount(unit, row.facts.capacity - Needed(outcome))}});
     add({{{"fits %", ""}, FitText(outcome)}});
-    add(TrainingFigures(goal.training, StepOf(row.facts, outcome.step_time)));
+    add(TrainingFigures(goal.training, StepOf(row.facts, outcome)));
     if (lacking) {
       const Bytes lacks = Lacks(goal, row.facts, outcome.over);
       const bool in_time = MeetsDeadline(goal, row.facts, outcome.step_time);
@@ -318,7 +318,7 @@ std::string SizesText(const PlanReport& report) {
       continue;
     }
     const PlanRow& row = *size.best;
-    sizes.push_back({StepOf(row.facts, row.outcome.step_time),
+    sizes.push_back({StepOf(row.facts, row.outcome),
                      row.outcome.tokens_per_second_per_gpu, PlanInShort(row)});
   }
   std::string out = SizesText(report.goal.training, std::move(sizes));
@@ -468,6 +468,8 @@ std::string TargetText(const Goal& goal, bool unequal_tokens) {
       return "the lowest peak memory";
     case Target::kDays:
       return "the shortest training, with its failures";
+    case Target::kEnergy:
+      return "the least energy, with failures";
   }
   return "";
 }
