@@ -199,8 +199,8 @@ struct PowerByPhase {
 // data sheet states a power.
 PowerByPhase PowerOf(const scenario::Scenario& scenario);
 
-// Returns the mean power of one GPU over the step and over all ranks, in watts. Zero if the forecast
-// has no time breakdown (Detail::kTimes).
+// Returns the mean power of one GPU over the step and over all ranks, in watts. Zero if the
+// forecast has no time breakdown (Detail::kTimes).
 double MeanPower(const PowerByPhase& power, const Forecast& forecast);
 // Returns the energy of one GPU in a step, in joules.
 double StepEnergy(const PowerByPhase& power, const Forecast& forecast);

@@ -148,8 +148,7 @@ double GpuJoules(const TrainedStep& step, double seconds, double busy) {
 }
 
 double EnergyOfTraining(const TrainingTarget& target, const TrainedStep& step) {
-  return target.pue *
-         GpuJoules(step, TrainingSeconds(target, step), UsedTimeOf(target, step).busy);
+  return target.pue * GpuJoules(step, TrainingSeconds(target, step), UsedTimeOf(target, step).busy);
 }
 
 double MoneyOfTraining(const TrainingTarget& target, const TrainedStep& step) {

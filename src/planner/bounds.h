@@ -43,9 +43,9 @@ struct Bound {
   // ranks. Only first bounds have it.
   Time computing{};
   double joules = 0;  // at most Outcome::joules; set by SearchProblem
-  Bytes memory{};    // at most the forecast's peak
-  Bytes needed{};    // at most the forecast's reserved memory plus memory outside the allocator
-  bool fits = true;  // false: proves that the plan does not fit
+  Bytes memory{};     // at most the forecast's peak
+  Bytes needed{};     // at most the forecast's reserved memory plus memory outside the allocator
+  bool fits = true;   // false: proves that the plan does not fit
   bool fits_host = true;       // the same for host memory
   double fit_probability = 1;  // at least the forecast's
   // A lower bound of the memory needed beyond the capacity. If negative, at most this much memory

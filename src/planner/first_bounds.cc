@@ -173,7 +173,8 @@ class Bounds::Kept {
       bound.memory = std::max(bound.memory, MemoryBeside(scenario, has, activations, keeps));
     }
     // Nodes of other kinds may be faster.
-    if (scenario.other_nodes.empty()) bound.computing = Picoseconds((kernels * count).picoseconds() / axes.pipeline);
+    if (scenario.other_nodes.empty())
+      bound.computing = Picoseconds((kernels * count).picoseconds() / axes.pipeline);
     SayWhetherItFits(scenario, plan::GradientRanks(scenario.plan) > 1 ? 1 : 0, bound);
     return bound;
   }

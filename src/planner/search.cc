@@ -291,21 +291,23 @@ Finding Searcher::FindBestIn(Queue queue, int rounds) {
 void Searcher::SayWhatIsOpen() {
   if (!Enough() && all_bounded_) return;
   const Score* const best = ranked_.empty() ? nullptr : &*ranked_.begin();
-  const double time = best == nullptr ? 0 : best->time_per_token.picoseconds();
-  double least = time;
-  result_.states.ForEach(
-      [&](std::int64_t plan, std::int64_t plans, PlanState& state, const PlanFacts&) {
-        const bool unknown = state.verdict == Verdict::kOpen;
-        if (!unknown && !state.pending) return;
-        const Score score = unknown ? Score() : ScoreOfBound(plan, Want::kGoal);
-        if (!unknown && best != nullptr && !(score < *best)) return;
-        result_.open += plans;
-        least = std::min(least, score.time_per_token.picoseconds());
-        End(state, Verdict::kOpen);
-      });
+  double least = best == nullptr ? 0 : 1;
+  result_.states.ForEach([&](std::int64_t plan, std::int64_t plans, PlanState& state,
+                             const PlanFacts&) {
+    const bool unknown = state.verdict == Verdict::kOpen;
+    if (!unknown && !state.pending) return;
+    const Score score = unknown ? Score() : ScoreOfBound(plan, Want::kGoal);
+    if (!unknown && best != nullptr && !(score < *best)) return;
+    result_.open += plans;
+    if (best != nullptr) {
+      least = std::min({least, MeasureOf(score) / MeasureOf(*best),
+                        score.time_per_token.picoseconds() / best->time_per_token.picoseconds()});
+    }
+    End(state, Verdict::kOpen);
+  });
   result_.proved = result_.open == 0;
   if (!result_.proved) result_.pareto.clear();
-  result_.least = time > 0 ? least / time : 0;
+  result_.least = least;
 }
 
 void Searcher::NameTheRest() {

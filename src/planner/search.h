@@ -31,7 +31,8 @@ enum class Target : std::uint8_t {
 inline constexpr Target kTargets[] = {Target::kStepTime, Target::kThroughput, Target::kGpus,
                                       Target::kCost,     Target::kMemory,     Target::kDays,
                                       Target::kEnergy};
-const char* Name(Target target);  // "step_time", "throughput", "gpus", "cost", "memory", "days", ...
+const char* Name(
+    Target target);  // "step_time", "throughput", "gpus", "cost", "memory", "days", ...
 
 struct Goal {
   Target target = Target::kStepTime;
@@ -127,7 +128,8 @@ struct SearchResult {
   std::vector<std::int64_t> nearest;
   std::vector<GroupBest> groups;
   // False: the search ended before everything was proved. `open` plans may then be better than the
-  // best, by at most the fraction 1 - `least` of the best plan's time (per token).
+  // best, by at most the fraction 1 - `least` of the best plan's time (per token) or measure of the
+  // goal.
   bool proved = true;
   std::int64_t open = 0;
   double least = 1;

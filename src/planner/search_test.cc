@@ -239,9 +239,9 @@ struct AnyPlans {
                              *rc::gen::element(sharp.bound.fit_probability, 1.0), sharp.bound.over);
       // Plans with the same program have the same forecast.
       if (*rc::gen::arbitrary<bool>()) {
-        sharp.program = fmt::format("{} {} {} {} {} {} {}", time, joules, memory, lacks,
-                                    outcome.flushes, outcome.fit_probability,
-                                    outcome.illegal_message);
+        sharp.program =
+            fmt::format("{} {} {} {} {} {} {}", time, joules, memory, lacks, outcome.flushes,
+                        outcome.fit_probability, outcome.illegal_message);
       }
       first.push_back(std::move(rough));
       second.push_back(std::move(sharp));

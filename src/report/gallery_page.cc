@@ -106,8 +106,8 @@ std::string GalleryText(const std::vector<GalleryStep>& steps) {
                   Decimal(step.forecast.step_time.seconds(), kDigits),
                   Signed(kHundred * step.error(), 1), step.row});
   }
-  return table.ToString() + fmt::format("mean error {} %\n{}\n",
-                                        Decimal(kHundred * MeanError(steps), 1), kRule);
+  return table.ToString() +
+         fmt::format("mean error {} %\n{}\n", Decimal(kHundred * MeanError(steps), 1), kRule);
 }
 
 std::string GalleryPage(const std::vector<GalleryStep>& steps) {

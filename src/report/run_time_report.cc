@@ -120,8 +120,7 @@ std::string FailuresLine(const WholeRun& run) {
   if (failures.rate == 0) return "failures   none\n";
   return fmt::format(
       "failures   one every {} on average, {} in the run; recovery from each takes {}\n",
-      TimeText(1 / failures.rate), FailuresText(run),
-      TimeText(failures.recovery));
+      TimeText(1 / failures.rate), FailuresText(run), TimeText(failures.recovery));
 }
 
 std::string CheckpointLines(const WholeRun& run) {

@@ -19,7 +19,8 @@ struct Known {
 
 }  // namespace
 
-std::function<forecast::UsedTime(std::int64_t gpus)> EffectiveTraining(const scenario::Scenario& scenario) {
+std::function<forecast::UsedTime(std::int64_t gpus)> EffectiveTraining(
+    const scenario::Scenario& scenario) {
   const forecast::SavedState state = forecast::SavedStateOf(scenario);
   const std::int64_t gpus_per_node = scenario.cluster->gpus_per_node();
   return [state, gpus_per_node, known = std::make_shared<Known>()](std::int64_t gpus) {

@@ -48,8 +48,8 @@ Result<std::vector<GalleryEntry>> GalleryEntries() {
     };
     for (const validate::PublishedOutcome& outcome : accuracy->outcomes) {
       const scenario::PublishedCase& row = accuracy->CaseOf(outcome);
-      const bool of_model = std::find(model.models.begin(), model.models.end(), outcome.model) !=
-                            model.models.end();
+      const bool of_model =
+          std::find(model.models.begin(), model.models.end(), outcome.model) != model.models.end();
       if (!of_model || !row.step_time || row.split == scenario::Split::kFit ||
           accuracy->sources[outcome.source].predicted) {
         continue;

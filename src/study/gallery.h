@@ -21,9 +21,9 @@ struct GalleryEntry {
   std::string file;  // the path of that file
 };
 
-// Returns an entry for each model of the gallery. Its row is the published step on the most GPUs
-// among the steps that can be simulated and that no profile was fitted to; of several, the step
-// with the most tokens per second. Errors: those of validate::ReadStoredOutcomes.
+// Returns an entry for each model of the gallery. Its row is a published step that can be simulated
+// and to which no profile was fitted. Among these steps, it ran on the most GPUs; of several, it
+// trains the most tokens per second. Errors: those of validate::ReadStoredOutcomes.
 Result<std::vector<GalleryEntry>> GalleryEntries();
 
 struct GalleryRun {
