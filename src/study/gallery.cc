@@ -28,7 +28,7 @@ std::vector<GalleryModel> Models() {
            "BLOOM 176B (prototype)",
            {"gpt-l70-h14336-a64", "gpt-l70-h14336-a112", "gpt-l70-h14336-a128"}},
           {"mt-nlg-530b", "MT-NLG 530B", {"gpt-530b"}},
-          {"mixtral", "Mixtral", {"mixtral-8x7b", "mixtral-8x22b"}},
+          {"mixtral-8x22b", "Mixtral 8x22B", {"mixtral-8x22b"}},
           {"llama-3-405b", "Llama 3 405B", {"llama3.1-405b"}},
           {"deepseek-v3", "DeepSeek-V3", {"deepseek-v3", "deepseek-v3-mtp"}},
           {"qwen3-235b", "Qwen3 235B-A22B", {"qwen3-235b-a22b"}}};
