@@ -93,15 +93,15 @@ std::string TrainingText(const TrainingTarget& target, const TrainedStep& step) 
 std::vector<Figure> TrainingFigures(const TrainingTarget& target, const TrainedStep& step) {
   std::vector<Figure> figures;
   const auto money = [&](double sum) { return Cell(Money(target, sum), Json(sum)); };
-  if (target.tokens > 0) {
-    const double seconds = TrainingSeconds(target, step);
-    figures.push_back({{"training", "training_s"}, Cell(Duration(seconds), seconds)});
-    figures.push_back({{"", "gpu_hours"}, GpuHours(target, step)});
-  }
   if (target.tokens > 0 && target.pue > 0) {
     const double energy = EnergyOfTraining(target, step);
     figures.push_back(
         {{"energy", "energy_kwh"}, Cell(EnergyText(energy), energy / kJoulesPerKilowattHour)});
+  }
+  if (target.tokens > 0) {
+    const double seconds = TrainingSeconds(target, step);
+    figures.push_back({{"training", "training_s"}, Cell(Duration(seconds), seconds)});
+    figures.push_back({{"", "gpu_hours"}, GpuHours(target, step)});
   }
   if (target.deadline) {
     const bool meets = MeetsDeadline(target, step);
