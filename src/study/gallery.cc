@@ -20,6 +20,7 @@ struct GalleryModel {
   const char* name;
   const char* title;
   std::vector<std::string> models;  // their names in calibration/published
+  const char* source = nullptr;     // of the chosen row, if its file has several sources
 };
 
 std::vector<GalleryModel> Models() {
@@ -29,7 +30,10 @@ std::vector<GalleryModel> Models() {
            {"gpt-l70-h14336-a64", "gpt-l70-h14336-a112", "gpt-l70-h14336-a128"}},
           {"mt-nlg-530b", "MT-NLG 530B", {"gpt-530b"}},
           {"mixtral-8x22b", "Mixtral 8x22B", {"mixtral-8x22b"}},
-          {"llama-3-405b", "Llama 3 405B", {"llama3.1-405b"}},
+          {"llama-3-405b",
+           "Llama 3 405B",
+           {"llama3.1-405b"},
+           "Grattafiori et al. 2024, arXiv 2407.21783, Table 4"},
           {"deepseek-v3", "DeepSeek-V3", {"deepseek-v3", "deepseek-v3-mtp"}},
           {"qwen3-235b", "Qwen3 235B-A22B", {"qwen3-235b-a22b"}}};
 }
@@ -60,7 +64,7 @@ Result<std::vector<GalleryEntry>> GalleryEntries() {
     const scenario::PublishedSource& source = accuracy->sources[chosen->source];
     entries.push_back({.name = model.name,
                        .title = model.title,
-                       .source = source.source,
+                       .source = model.source != nullptr ? model.source : source.source,
                        .row = fmt::format("{} {}", source.name, accuracy->CaseOf(*chosen).name),
                        .published = accuracy->CaseOf(*chosen),
                        .file = fmt::format("{}/calibration/published/{}.yaml", scenario::DataRoot(),
