@@ -131,9 +131,10 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
             [&] { return report::WithSections(*text, report::LearnedRunsYaml(report)); })) {
       return *std::move(failed);
     }
-    report.written = fmt::format("{}: {} with {} configurations; --set calibration={} uses it",
-                                 options.output, profile->substr(profile->rfind('/') + 1),
-                                 report.fit.learned->runs().size(), options.output);
+    const std::size_t learned = report.fit.learned->runs().size();
+    report.written = fmt::format("{}: {} with {} configuration{}; --set calibration={} uses it",
+                                 options.output, profile->substr(profile->rfind('/') + 1), learned,
+                                 learned == 1 ? "" : "s", options.output);
   }
   outcome.output =
       options.json ? report::RunsJson(report) : report::Wrapped(report::RunsText(report));

@@ -46,7 +46,7 @@ Json RowJson(const Goal& goal, const PlanRow& row) {
     for (const auto& [key, values] : row.no_difference) settings[key] = values;
     json["as_good"] = {{"plans", row.ties}, {"settings", std::move(settings)}};
   }
-  AddTraining(goal.training, StepOf(row.facts, outcome.step_time), json);
+  AddTraining(goal.training, StepOf(row.facts, outcome), json);
   return json;
 }
 
@@ -131,7 +131,7 @@ std::string PlanCsv(const PlanReport& report) {
       for (const std::string& key : figures) fields.push_back(json.value(key, Json()).Field());
       Json range = json.value("step_time_range_s", Json());
       for (std::size_t end : {0, 1}) fields.push_back(range.size() > 0 ? range[end].Field() : "");
-      const auto step = StepOf(row.facts, row.outcome.step_time);
+      const auto step = StepOf(row.facts, row.outcome);
       for (const Figure& figure : TrainingFigures(report.goal.training, step)) {
         fields.push_back(figure.cell.value.dump());
       }

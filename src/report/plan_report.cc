@@ -102,7 +102,7 @@ std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& row
     if (!lacking)
       add({{{in_unit("left"), ""}, Amount(unit, row.facts.capacity - Needed(outcome))}});
     add({{{"fits %", ""}, FitText(outcome)}});
-    add(TrainingFigures(goal.training, StepOf(row.facts, outcome.step_time)));
+    add(TrainingFigures(goal.training, StepOf(row.facts, outcome)));
     if (lacking) {
       const Bytes lacks = Lacks(goal, row.facts, outcome.over);
       const bool in_time = MeetsDeadline(goal, row.facts, outcome.step_time);
@@ -318,8 +318,8 @@ std::string SizesText(const PlanReport& report) {
       continue;
     }
     const PlanRow& row = *size.best;
-    sizes.push_back({StepOf(row.facts, row.outcome.step_time),
-                     row.outcome.tokens_per_second_per_gpu, PlanInShort(row)});
+    sizes.push_back(
+        {StepOf(row.facts, row.outcome), row.outcome.tokens_per_second_per_gpu, PlanInShort(row)});
   }
   std::string out = SizesText(report.goal.training, std::move(sizes));
   if (!without.empty()) {
@@ -383,9 +383,10 @@ std::string ProofText(const PlanReport& report) {
   if (!result.proved) {
     return out + fmt::format(
                      "the search was {} early; {} {} may be better than the best, by up to {} % of "
-                     "its step\n\n",
+                     "its {}\n\n",
                      report.interrupted ? "interrupted" : "ended", Grouped(result.open),
-                     result.open == 1 ? "plan" : "plans", Decimal(100 * (1 - result.least), 1));
+                     result.open == 1 ? "plan" : "plans", Decimal(100 * (1 - result.least), 1),
+                     report.goal.target == Target::kEnergy ? "energy" : "step");
   }
   return out + fmt::format("no other is better{}\n\n", report.held.empty() ? ""
                                                                            : ", with the settings "
@@ -424,6 +425,13 @@ std::string GainText(const PlanReport& report) {
   const PlanRow& best = report.best.front();
   if (best.plan == report.own->plan && best.settings.empty()) {
     return report.result->proved ? "it is the best" : "no better plan was found";
+  }
+  if (report.goal.target == Target::kEnergy) {
+    const auto energy = [&](const PlanRow& row) {
+      return EnergyOfTraining(report.goal.training, StepOf(row.facts, row.outcome));
+    };
+    return fmt::format("the best needs {} % less energy than yours",
+                       Decimal(kHundred * (1 - energy(best) / energy(*report.own)), 1));
   }
   const double faster = Longer(*report.own, best);
   if (faster < 0) {
@@ -468,6 +476,8 @@ std::string TargetText(const Goal& goal, bool unequal_tokens) {
       return "the lowest peak memory";
     case Target::kDays:
       return "the shortest training, with its failures";
+    case Target::kEnergy:
+      return "the least energy, with failures";
   }
   return "";
 }

@@ -201,10 +201,13 @@ std::optional<OneFactor> OneFactorOf(const RunsReport& report) {
 
 std::string RunsText(const RunsReport& report) {
   const std::size_t simulated = report.learned.size() + report.held_back.size();
-  std::string out = fmt::format(
-      "{}: {} runs, {} of them simulated; the profile learns from {} runs of {} configurations\n",
-      report.path, report.runs.size(), simulated, report.learned.size(),
-      report.fit.configurations.size());
+  const auto counted = [](std::size_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::string out = fmt::format("{}: {}, {} simulated; the profile learns from {} of {}\n",
+                                report.path, counted(report.runs.size(), "run"), simulated,
+                                counted(report.learned.size(), "run"),
+                                counted(report.fit.configurations.size(), "configuration"));
   for (const auto& [reason, names] : NotSimulated(report)) {
     out += fmt::format("  not simulated, {}: {}\n", reason, Named(names));
   }

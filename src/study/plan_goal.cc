@@ -56,10 +56,12 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
       std::find_if(std::begin(planner::kTargets), std::end(planner::kTargets),
                    [&](Target known) { return question.target == planner::Name(known); });
   if (target == std::end(planner::kTargets)) {
+    std::vector<const char*> names;
+    for (const Target known : planner::kTargets) names.push_back(planner::Name(known));
     faults.push_back(
         WrongOption("--target", question.target,
                     fmt::format("this target does not exist: {}", Quoted(question.target)),
-                    "there are: step_time, throughput, gpus, cost, memory, days"));
+                    fmt::format("there are: {}", fmt::join(names, ", "))));
   } else {
     goal.target = *target;
   }
@@ -69,8 +71,10 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
     faults.push_back(WrongOption("--target", question.target, "the price of a GPU is not given",
                                  "give the price of a GPU hour: --price 2.5"));
   }
-  if (goal.target == Target::kDays && question.training.tokens.empty()) {
-    faults.push_back(WrongOption("--target", question.target, "'--target days' needs tokens",
+  const bool whole_run = goal.target == Target::kDays || goal.target == Target::kEnergy;
+  if (whole_run && question.training.tokens.empty()) {
+    faults.push_back(WrongOption("--target", question.target,
+                                 fmt::format("'--target {}' needs tokens", question.target),
                                  "add --tokens 300B"));
   }
   if (goal.target == Target::kGpus && question.training.deadline.empty()) {

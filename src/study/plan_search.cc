@@ -18,6 +18,7 @@
 #include "src/base/stop.h"
 #include "src/forecast/corrections.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/long_run.h"
 #include "src/forecast/memory_summary.h"
 #include "src/lowering/execution_limits.h"
 #include "src/planner/answers.h"
@@ -90,6 +91,7 @@ class PlanSearch::Impl {
     if (!faults.empty()) return tl::unexpected(std::move(faults));
     faults = varied_.WrongValues(space_options.vary);
     CheckHeadroom(space_options, faults);
+    CheckPower(faults);
     if (!faults.empty()) return tl::unexpected(std::move(faults));
     if (question_.headroom.empty()) TakeDefaultHeadroom(space_options);
     CountFailures();
@@ -248,6 +250,10 @@ class PlanSearch::Impl {
       report.notes.insert(report.notes.begin(),
                           fmt::format("the scenario's own plan is illegal: {}", why));
     }
+    if (CountsEnergy() && forecast::PowerOf(*base_).at_most) {
+      report.notes.emplace_back(
+          "the profile has no power model: energy is an upper bound, from the board's limit");
+    }
     NoteWhatWasLeftOut(report.notes);
     report.held = space_->held();
     NoteFrameworksWithoutPlans(result, report.notes);
@@ -337,13 +343,23 @@ class PlanSearch::Impl {
     }
   }
 
+  bool CountsEnergy() const { return goal_.target == planner::Target::kEnergy; }
+
+  void CheckPower(Diagnostics& faults) const {
+    if (!CountsEnergy() || forecast::PowerOf(*base_).computing > 0) return;
+    faults.push_back(WrongOption("--target", question_.target, "the power of the GPU is unknown",
+                                 "set power_limit_watts in the GPU's file, or kernels.power in the "
+                                 "calibration profile"));
+  }
+
   // Targets of whole runs count failures, unless the availability is given.
   void CountFailures() {
-    const bool whole_run =
-        goal_.target == planner::Target::kDays || goal_.target == planner::Target::kCost;
+    const bool whole_run = goal_.target == planner::Target::kDays ||
+                           goal_.target == planner::Target::kCost || CountsEnergy();
     if (whole_run && goal_.training.tokens > 0 && !goal_.training.availability) {
       goal_.training.effective = EffectiveTraining(*base_);
     }
+    if (CountsEnergy()) goal_.training.pue = forecast::kPue;
   }
 
   // The default headroom: the error of the forecast.
@@ -366,6 +382,7 @@ class PlanSearch::Impl {
                   return space_->HasBefore(plan, "data_parallel.accumulate_unsharded", "false");
                 },
             .kind = [this](std::int64_t plan) { return space_->KindOf(plan); },
+            .energy = CountsEnergy(),
             .same_as_own = space_->own() < 0 ? nullptr : SameAsOwn()};
   }
 
@@ -401,7 +418,7 @@ class PlanSearch::Impl {
     const auto forecast = Forecast(*base_);
     if (!forecast) return;
     Detail(*forecast, row);
-    row.outcome = planner::OutcomeOf(*forecast);
+    row.outcome = planner::OutcomeOf(*base_, *forecast);
     if (space_->own() == kOwn) {
       source_.own = row.outcome;
       detailed_.emplace(kOwn, row);
@@ -668,7 +685,10 @@ class PlanSearch::Impl {
   }
 
   // A plan's key in a store.
-  std::string KeyOf(std::int64_t plan) const { return planner::ToText(space_->Settings(plan)); }
+  // The key of a plan's results in the store. Only forecasts for this goal contain the energy.
+  std::string KeyOf(std::int64_t plan) const {
+    return (CountsEnergy() ? "energy\n" : "") + planner::ToText(space_->Settings(plan));
+  }
 
   // Notes omitted results that take several times as long as the best plan.
   void NoteWhatWasLeftOut(std::vector<std::string>& notes) const {
