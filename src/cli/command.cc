@@ -23,22 +23,44 @@
 namespace stepcast::cli {
 namespace {
 
+// The text below a heading of help.txt; empty if there is no such heading.
+std::string_view SectionOf(std::string_view heading) {
+  static const std::map<std::string_view, std::string_view> sections = [] {
+    std::map<std::string_view, std::string_view> all;
+    std::string_view rest = HelpText().substr(std::string_view("# ").size());
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find("\n# "), rest.size());
+      const std::string_view section = rest.substr(0, end);
+      const std::string_view text = section.substr(section.find('\n') + 1);
+      all.emplace(section.substr(0, section.find('\n')),
+                  text.substr(0, text.find_last_not_of('\n') + 1));
+      rest.remove_prefix(std::min(end + std::string_view("\n# ").size(), rest.size()));
+    }
+    return all;
+  }();
+  const auto found = sections.find(heading);
+  return found == sections.end() ? std::string_view() : found->second;
+}
+
 // The text of a page in help.txt: its first paragraph, and the rest with an empty line at the end.
 struct PageText {
   std::string about, footer;
 };
 
 PageText TextOf(const std::string& name) {
-  const std::string heading = "\n# " + name + "\n";
-  const std::string text = "\n" + std::string(HelpText());
-  const std::size_t found = text.find(heading);
-  STEPCAST_CHECK(found != std::string::npos, "help.txt has a text for each command");
-  std::string page = text.substr(found + heading.size());
-  page.resize(std::min(page.find("\n# "), page.size()));
-  page.resize(page.find_last_not_of('\n') + 1);
+  const std::string page(SectionOf(name));
+  STEPCAST_CHECK(!page.empty(), "help.txt has a text for each command");
   const std::size_t end = page.find("\n\n");
   if (end == std::string::npos) return {page, ""};
   return {page.substr(0, end), page.substr(end + 2) + "\n\n"};
+}
+
+// The help of an option, which the command has for itself or like several others.
+std::string HelpOf(const std::string& command, const std::string& option) {
+  std::string help = HelpEntry("options of " + command, option);
+  if (help.empty()) help = HelpEntry("options", option);
+  STEPCAST_CHECK(!help.empty(), "help.txt has a text for each option");
+  return help;
 }
 
 // The name as the user types it. Commands of two words with a page of their own, such as `validate
@@ -333,13 +355,14 @@ CLI::Validator NumberUpTo(double most, const char* shown) {
   return {wrong, shown};
 }
 
-CLI::Option* AddSetting(const QuestionSetting& setting, CLI::App& app) {
+CLI::Option* AddSetting(const QuestionSetting& setting, const std::string& command, CLI::App& app) {
+  const std::string help = setting.help.empty() ? HelpOf(command, setting.name) : setting.help;
   CLI::Option* const option = std::visit(
       [&](auto* variable) {
         if constexpr (std::is_same_v<decltype(variable), bool*>) {
-          return app.add_flag(setting.name, *variable, setting.help);
+          return app.add_flag(setting.name, *variable, help);
         } else {
-          return app.add_option(setting.name, *variable, setting.help);
+          return app.add_option(setting.name, *variable, help);
         }
       },
       setting.variable);
@@ -360,10 +383,11 @@ CLI::Option* AddSetting(const QuestionSetting& setting, CLI::App& app) {
   return option;
 }
 
-void AddSettings(const Question& question, CLI::App& app) {
+void AddSettings(const Command& command, CLI::App& app) {
+  const Question& question = command.question;
   std::vector<CLI::Option*> options;
   for (const QuestionSetting& setting : question.settings()) {
-    options.push_back(AddSetting(setting, app));
+    options.push_back(AddSetting(setting, command.name, app));
   }
   for (std::size_t i = 0; i < options.size(); ++i) {
     const QuestionSetting& setting = question.settings()[i];
@@ -479,6 +503,22 @@ Diagnostics FaultsOf(const CLI::ParseError& error, const CLI::App& app,
 
 }  // namespace
 
+std::string HelpEntry(std::string_view heading, std::string_view name) {
+  const std::string text = fmt::format("\n{}\n", SectionOf(heading));
+  const std::string start = fmt::format("\n{}: ", name);
+  const std::size_t found = text.find(start);
+  if (found == std::string::npos) return "";
+  constexpr std::string_view kIndented = "\n    ";
+  std::string entry;
+  for (std::size_t begin = found + start.size();;) {
+    const std::size_t end = text.find('\n', begin);
+    entry += text.substr(begin, end - begin);
+    if (text.compare(end, kIndented.size(), kIndented) != 0) return entry;
+    entry += ' ';
+    begin = end + kIndented.size();
+  }
+}
+
 struct Program::Parser {
   CLI::App app;
   std::function<std::string()> version;
@@ -519,7 +559,7 @@ void Program::Add(Command command) {
   CLI::App* const own = app->add_subcommand(word, text.about)->group(unlisted ? "" : "Commands");
   own->footer(command.run ? text.footer + ExitStatuses() : "");
   if (!command.run) own->require_subcommand(1);
-  AddSettings(command.question, *own);
+  AddSettings(command, *own);
   parser_->by_name.emplace(command.name, own);
   parser_->commands.push_back(std::move(command));
 }

@@ -176,15 +176,12 @@ Outcome PrintManual(const ManualOptions& options, const std::vector<CommandPage>
 }
 
 void DescribeCompletion(Question& question, CompletionOptions& options) {
-  question.Argument("SHELL", &options.shell, "bash, fish or zsh")
-      .Required()
-      .OneOf(CompletionShells());
+  question.Argument("SHELL", &options.shell).Required().OneOf(CompletionShells());
 }
 
 void DescribeManual(Question& question, ManualOptions& options) {
-  question.Argument("COMMAND", &options.command, "The command's words (default: stepcast itself)");
-  question.Flag("--list", &options.list,
-                "Print the words of each command that has a page, one command per line");
+  question.Argument("COMMAND", &options.command);
+  question.Flag("--list", &options.list);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/report/accuracy.h"
+#include "src/report/answer.h"
 #include "src/report/json.h"
 #include "src/report/table.h"
 
@@ -254,27 +255,22 @@ std::string RunsJson(const RunsReport& report) {
   for (const std::size_t run : report.held_back) {
     if (report.fit.learned) by_run[run] = report.fit.learned->At(report.runs[run].settings);
   }
-  Json runs = Json::array();
+  AnswerTable runs{Keys("name split reason measured_s forecast_s learned_s known")};
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     const SimulatedRun& run = report.runs[i];
-    const bool simulated = run.reason.empty();
-    Json one{{"name", run.name},
-             {"split", std::string(Name(run.split))},
-             {"reason", run.reason},
-             {"measured_s", simulated ? Json(JsonSeconds(run.measured)) : Json()},
-             {"forecast_s", simulated ? Json(JsonSeconds(run.forecast)) : Json()}};
+    const auto simulated = [&](Time time) {
+      return run.reason.empty() ? Cell(time) : Cell(Json());
+    };
     const auto found = by_run.find(i);
     const bool known = found != by_run.end() && found->second;
-    one["learned_s"] = known ? Json(Corrected(run, found->second)) : Json();
-    one["known"] = known ? Json(found->second->known) : Json();
-    runs.push_back(std::move(one));
+    runs.Add({run.name, Name(run.split), run.reason, simulated(run.measured),
+              simulated(run.forecast), known ? Json(Corrected(run, found->second)) : Json(),
+              known ? Json(found->second->known) : Json()});
   }
-  Json settings = Json::array();
+  AnswerTable settings{Keys("setting runs measured_over_forecast of_the_others")};
   for (const calibrate::SettingResidual& setting : report.fit.settings) {
-    settings.push_back({{"setting", setting.setting},
-                        {"runs", setting.runs},
-                        {"measured_over_forecast", std::exp(setting.with)},
-                        {"of_the_others", std::exp(setting.without)}});
+    settings.Add(
+        {setting.setting, setting.runs, std::exp(setting.with), std::exp(setting.without)});
   }
   return Text(Json{{"stepcast", 1},
                    {"configurations", report.fit.configurations.size()},
@@ -283,8 +279,8 @@ std::string RunsJson(const RunsReport& report) {
                    {"held_back", ErrorsJson(ErrorsOfHeldBack(report))},
                    {"far", FarRuns(report)},
                    {"doubtful", DoubtfulRuns(report)},
-                   {"settings", std::move(settings)},
-                   {"runs", std::move(runs)},
+                   {"settings", settings.ToJson()},
+                   {"runs", runs.ToJson()},
                    {"written", !report.written.empty()}});
 }
 
