@@ -221,8 +221,7 @@ Outcome CompareMemory(const CompareOptions& options) {
   Outcome outcome;
   outcome.output = options.json ? report::MeasuredMemoryJson(comparison, stopwatch.Seconds())
                                 : report::Wrapped(report::MeasuredMemoryText(comparison));
-  outcome.messages = Warnings(*scenario);
-  for (const std::string& note : measured->notes) outcome.messages += "note: " + note + "\n";
+  outcome.messages = Warnings(*scenario) + Lines("note", measured->notes);
   return outcome;
 }
 
@@ -267,11 +266,8 @@ struct CollectiveOptions {
   std::string op = "all_reduce";
   std::string from = "1 KiB";  // sizes double from here ...
   std::string to = "8 GiB";    // ... to here
-  std::string group;           // of the plan; empty: use ranks and nodes
-  std::optional<int> ranks;    // default: all of the nodes
-  std::optional<int> nodes;    // default: all of the cluster
-  bool siblings = false;       // all sibling groups at the same time
-  std::string network;         // "analytic", "flow", "message"; empty: from the scenario
+  forecast::CollectiveGroup group;
+  std::string network;  // "analytic", "flow", "message"; empty: from the scenario
   bool json = false;
   bool csv = false;
   std::string report;  // HTML page to write; empty: none
@@ -297,14 +293,10 @@ Outcome Collective(const CollectiveOptions& options) {
   if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
   if (!faults.empty()) return WrongInput(faults);
 
-  const forecast::CollectiveGroup group{.name = options.group,
-                                        .ranks = options.ranks,
-                                        .nodes = options.nodes,
-                                        .siblings = options.siblings};
-  const auto forecast = forecast::ForecastCollective(*scenario, *op, group, *from, *to);
+  const auto forecast = forecast::ForecastCollective(*scenario, *op, options.group, *from, *to);
   if (!forecast) return WrongInput(forecast.error());
   if (!options.report.empty()) {
-    const auto steps = forecast::StepsOf(*scenario, group, *forecast);
+    const auto steps = forecast::StepsOf(*scenario, options.group, *forecast);
     if (!steps) return WrongInput(steps.error());
     if (auto failed =
             page.Write([&] { return report::CollectivePage(*scenario, *forecast, *steps); })) {
@@ -426,8 +418,6 @@ Outcome Memory(const MemoryOptions& options) {
   return outcome;
 }
 
-namespace {}  // namespace
-
 void DescribeSimulate(Question& question, SimulateOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
   question.Flag("--json", &options.json);
@@ -487,10 +477,10 @@ void DescribeCollective(Question& question, CollectiveOptions& options) {
   question.Option("--from", &options.from, "BYTES");
   question.Option("--to", &options.to, "BYTES");
   constexpr int kMost = 1'000'000;
-  question.Option("--ranks", &options.ranks, "N").Between(1, kMost);
-  question.Option("--nodes", &options.nodes, "N").Between(1, kMost);
-  question.Option("--group", &options.group, "NAME").Excludes({"--ranks", "--nodes"});
-  question.Flag("--siblings", &options.siblings);
+  question.Option("--ranks", &options.group.ranks, "N").Between(1, kMost);
+  question.Option("--nodes", &options.group.nodes, "N").Between(1, kMost);
+  question.Option("--group", &options.group.name, "NAME").Excludes({"--ranks", "--nodes"});
+  question.Flag("--siblings", &options.group.siblings);
   AddNetwork(question, options.network);
   AddJsonAndCsv(question, options.json, options.csv);
   AddReport(question, options.report);

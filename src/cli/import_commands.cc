@@ -103,17 +103,14 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
   std::vector<std::string> sources = {
       fmt::format("devices and links: {}", xml ? "NCCL_TOPO_DUMP_FILE" : "nvidia-smi topo -m")};
   sources.insert(sources.end(), imported->notes.begin(), imported->notes.end());
-  Outcome outcome = PutText(
+  return PutText(
       options.output,
       report::TopologyYaml(
           "Written by 'stepcast topology import'. Bandwidths are those of one "
           "direction, raw.",
           options.name.empty() ? std::filesystem::path(options.file).stem().string() : options.name,
-          sources, imported->node_type, imported->fabric));
-  if (outcome.status == kDone) {
-    for (const std::string& note : imported->notes) outcome.messages += "note: " + note + "\n";
-  }
-  return outcome;
+          sources, imported->node_type, imported->fabric),
+      imported->notes);
 }
 
 // Two nodes show how a fabric connects them.
@@ -222,11 +219,7 @@ Outcome ModelImport(const ModelImportOptions& options) {
   if (!faults.empty()) return WrongInput(faults);  // the trace file is truncated
   if (!step) return WrongInput(step.error());
   const std::string name = options.name.empty() ? NameOfTrace(options.kineto) : options.name;
-  Outcome outcome = PutText(options.output, report::LayerListYaml(name, *step));
-  if (outcome.status == kDone) {
-    for (const std::string& note : step->notes) outcome.messages += "note: " + note + "\n";
-  }
-  return outcome;
+  return PutText(options.output, report::LayerListYaml(name, *step), step->notes);
 }
 
 void DescribeTopologyImport(Question& question, TopologyImportOptions& options) {

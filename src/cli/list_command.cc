@@ -139,47 +139,24 @@ Result<Listing> Frameworks() {
 // The allowed values of a key without documentation.
 std::string ValuesOf(const scenario::Schema& schema) {
   using Kind = scenario::SchemaValue::Kind;
+  const std::map<Kind, const char*> plain = {
+      {Kind::kText, "text"},        {Kind::kBoolean, "`true`, `false`"},
+      {Kind::kBytes, "bytes"},      {Kind::kVersion, "a version in quotes"},
+      {Kind::kTime, "a time"},      {Kind::kFlopRate, "a rate of FLOPs"},
+      {Kind::kSequence, "a list"},  {Kind::kBandwidth, "a bandwidth"},
+      {Kind::kMapping, "a mapping"}};
   std::vector<std::string> values;
   for (const scenario::SchemaValue& value : schema.values()) {
-    switch (value.kind) {
-      case Kind::kText:
-        values.emplace_back("text");
-        break;
-      case Kind::kWord:
-        values.push_back(fmt::format("`{}`", fmt::join(value.words, "`, `")));
-        break;
-      case Kind::kInteger:
-        values.push_back(
-            fmt::format("an integer from {} to {}", value.integers.least, value.integers.most));
-        break;
-      case Kind::kDecimal:
-        values.push_back(
-            fmt::format("a number from {} to {}", value.decimals.least, value.decimals.most));
-        break;
-      case Kind::kBoolean:
-        values.emplace_back("`true`, `false`");
-        break;
-      case Kind::kVersion:
-        values.emplace_back("a version in quotes");
-        break;
-      case Kind::kBytes:
-        values.emplace_back("bytes");
-        break;
-      case Kind::kBandwidth:
-        values.emplace_back("a bandwidth");
-        break;
-      case Kind::kTime:
-        values.emplace_back("a time");
-        break;
-      case Kind::kFlopRate:
-        values.emplace_back("a rate of FLOPs");
-        break;
-      case Kind::kSequence:
-        values.emplace_back("a list");
-        break;
-      case Kind::kMapping:
-        values.emplace_back("a mapping");
-        break;
+    if (value.kind == Kind::kWord) {
+      values.push_back(fmt::format("`{}`", fmt::join(value.words, "`, `")));
+    } else if (value.kind == Kind::kInteger) {
+      values.push_back(
+          fmt::format("an integer from {} to {}", value.integers.least, value.integers.most));
+    } else if (value.kind == Kind::kDecimal) {
+      values.push_back(
+          fmt::format("a number from {} to {}", value.decimals.least, value.decimals.most));
+    } else {
+      values.emplace_back(plain.at(value.kind));
     }
   }
   return fmt::format("{}", fmt::join(values, ", or "));

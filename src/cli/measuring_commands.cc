@@ -31,30 +31,20 @@
 namespace stepcast::cli {
 namespace {
 
-struct CalibrateImportOptions {
+struct CalibrateImportOptions : formats::NcclTestsOptions {  // without a name: the first log's
   std::vector<std::string> logs;
-  std::string op;                     // empty: from the logs
-  std::optional<int> ranks;           // likewise
-  std::optional<int> ranks_per_node;  // likewise
-  bool in_place = false;
-  bool keep_noise = false;  // replaces times that fall with size by means
-  std::string gpu;          // the GPU type; empty: from the logs
-  std::string name;         // empty: the first log's name
-  std::string output;       // empty: stdout
+  std::string op;      // the collective; empty: from the logs
+  std::string output;  // empty: stdout
 };
 
 // Writes a calibration profile with tables measured by nccl-tests.
 Outcome CalibrateImport(const CalibrateImportOptions& options) {
   Diagnostics faults;
-  formats::NcclTestsOptions import;
+  formats::NcclTestsOptions import = options;
   if (!options.op.empty()) import.collective = ReadCollective("--op", options.op, faults);
-  import.ranks = options.ranks;
-  import.ranks_per_node = options.ranks_per_node;
-  import.in_place = options.in_place;
-  import.keep_noise = options.keep_noise;
-  import.gpu = options.gpu;
-  import.name = options.name.empty() ? std::filesystem::path(options.logs.front()).stem().string()
-                                     : options.name;
+  if (import.name.empty()) {
+    import.name = std::filesystem::path(options.logs.front()).stem().string();
+  }
   std::vector<formats::NcclTestsRun> runs;
   for (const std::string& log : options.logs) {
     const auto text = ReadTextFile(log, faults);
@@ -69,11 +59,7 @@ Outcome CalibrateImport(const CalibrateImportOptions& options) {
   if (!faults.empty()) return WrongInput(faults);
   const auto imported = formats::ProfileOf(runs, import);
   if (!imported) return WrongInput(imported.error());
-  Outcome outcome = PutText(options.output, report::CalibrationYaml(imported->profile));
-  if (outcome.status == kDone) {
-    for (const std::string& note : imported->notes) outcome.messages += "note: " + note + "\n";
-  }
-  return outcome;
+  return PutText(options.output, report::CalibrationYaml(imported->profile), imported->notes);
 }
 
 // The optional section of a document that --update names: the text between the lines '<!-- NAME:

@@ -9,6 +9,7 @@
 #include "src/cli/command_page.h"
 #include "src/cli/commands.h"
 #include "src/cli/version.h"
+#include "src/report/table.h"
 
 namespace stepcast::cli {
 namespace {
@@ -38,20 +39,10 @@ std::string Upper(std::string text) {
   return text;
 }
 
-std::vector<std::string_view> LinesOf(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
 // Paragraphs are filled. Indented lines, such as commands, stay as they are. A line that ends in a
 // colon above such lines is a heading.
 std::string Paragraphs(std::string_view text) {
-  const std::vector<std::string_view> lines = LinesOf(text);
+  const std::vector<std::string_view> lines = report::LinesOf(text);
   std::string roff;
   bool kept = false;
   bool apart = false;  // an empty line stands before

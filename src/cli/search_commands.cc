@@ -216,7 +216,7 @@ Outcome Plan(const PlanOptions& options, const RunWork& run_work) {
     *port = *std::move(ported);
     question.set = (*port)->set;
   }
-  const auto search = std::make_shared<study::PlanSearch>(std::move(question));
+  const std::shared_ptr<study::PlanSearch> search = study::PlanSearch::Of(std::move(question));
   return run_work({
       .scenario = options.scenario,
       .threads = options.threads,

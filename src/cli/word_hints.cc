@@ -15,6 +15,7 @@
 #include "src/base/quantity.h"
 #include "src/foreign/import.h"
 #include "src/report/command_text.h"
+#include "src/report/table.h"
 #include "src/scenario/scenario_file.h"
 
 namespace stepcast::cli {
@@ -109,11 +110,7 @@ std::vector<std::string> Examples(const CommandPage& command) {
   bool goes_on = false;
   const std::string start =
       command.name.empty() ? "stepcast " : fmt::format("stepcast {}", command.name);
-  std::string_view rest = command.footer;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view text = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  for (std::string_view text : report::LinesOf(command.footer)) {
     const bool indented = text.starts_with(' ');
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
     if (!goes_on && (!indented || text.find(start) == std::string_view::npos)) continue;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/report/accuracy.h"
 #include "src/report/step_figures.h"
 
@@ -16,19 +17,7 @@ using validate::PublishedOutcome;
 // Wraps a paragraph to lines of at most 100 columns.
 std::string Paragraph(const std::string& text) {
   constexpr std::size_t kWidth = 100;
-  std::string out, line;
-  for (std::size_t begin = 0; begin < text.size();) {
-    std::size_t end = text.find(' ', begin);
-    if (end == std::string::npos) end = text.size();
-    const std::string word = text.substr(begin, end - begin);
-    if (!line.empty() && line.size() + 1 + word.size() > kWidth) {
-      out += line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    begin = end + 1;
-  }
-  return out + line + "\n";
+  return fmt::format("{}\n", fmt::join(WrapWords(text, kWidth), "\n"));
 }
 
 Json FiguresJson(const AccuracyFigures& figures) {

@@ -45,6 +45,21 @@ std::vector<std::optional<LearnedRuns::Estimate>> LeftOut(const RunsReport& repo
   return estimates;
 }
 
+// Measured times of runs beside those that were forecast, that the nearest of other runs suggests,
+// and that were learned.
+struct ErrorPairs {
+  std::vector<Pair> forecast, nearest, learned;
+
+  void Add(const SimulatedRun& run, const std::optional<LearnedRuns::Estimate>& estimate,
+           const std::vector<const SimulatedRun*>& others) {
+    const double measured = run.measured.seconds();
+    forecast.push_back({measured, run.forecast.seconds()});
+    learned.push_back({measured, Corrected(run, estimate)});
+    if (const auto time = TimeByNearest(run, others)) nearest.push_back({measured, *time});
+  }
+  RunErrors Errors() const { return {FiguresOf(forecast), FiguresOf(nearest), FiguresOf(learned)}; }
+};
+
 std::string InPerCent(double part) { return Decimal(kHundred * part, 1); }
 
 // "12 % longer than forecast"
@@ -160,34 +175,27 @@ Json ErrorsJson(const RunErrors& errors) {
 RunErrors ErrorsOfLearned(const RunsReport& report) {
   const std::vector<const SimulatedRun*> known = LearnedFrom(report);
   const std::vector<std::optional<LearnedRuns::Estimate>> estimates = LeftOut(report);
-  std::vector<Pair> forecast, nearest, learned;
+  ErrorPairs pairs;
   for (std::size_t i = 0; i < known.size(); ++i) {
-    const SimulatedRun& run = *known[i];
-    const double measured = run.measured.seconds();
-    forecast.push_back({measured, run.forecast.seconds()});
-    learned.push_back({measured, Corrected(run, estimates[i])});
     // Repeats of the same configuration do not count as neighbors.
     std::vector<const SimulatedRun*> others;
     std::copy_if(known.begin(), known.end(), std::back_inserter(others),
-                 [&](const SimulatedRun* other) { return other->settings != run.settings; });
-    if (const auto time = TimeByNearest(run, others)) nearest.push_back({measured, *time});
+                 [&](const SimulatedRun* other) { return other->settings != known[i]->settings; });
+    pairs.Add(*known[i], estimates[i], others);
   }
-  return {FiguresOf(forecast), FiguresOf(nearest), FiguresOf(learned)};
+  return pairs.Errors();
 }
 
 RunErrors ErrorsOfHeldBack(const RunsReport& report) {
   const std::vector<const SimulatedRun*> known = LearnedFrom(report);
-  std::vector<Pair> forecast, nearest, learned;
+  ErrorPairs pairs;
   for (const std::size_t held_back : report.held_back) {
     const SimulatedRun& run = report.runs[held_back];
-    const double measured = run.measured.seconds();
-    forecast.push_back({measured, run.forecast.seconds()});
     std::optional<LearnedRuns::Estimate> estimate;
     if (report.fit.learned) estimate = report.fit.learned->At(run.settings);
-    learned.push_back({measured, Corrected(run, estimate)});
-    if (const auto time = TimeByNearest(run, known)) nearest.push_back({measured, *time});
+    pairs.Add(run, estimate, known);
   }
-  return {FiguresOf(forecast), FiguresOf(nearest), FiguresOf(learned)};
+  return pairs.Errors();
 }
 
 std::optional<OneFactor> OneFactorOf(const RunsReport& report) {

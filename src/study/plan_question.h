@@ -29,15 +29,26 @@ struct PlanQuestion {
   std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0";
                          // empty: the error of memory forecasts
   void DescribeGoal(Question& question) {
-    question.Option("--target", &target, "NAME")
+    question.Option("--target", &target, "NAME", "The goal of the search (default: step_time)")
         .Offers({"step_time", "throughput", "gpus", "cost", "memory"});
-    question.Option("--framework", &framework, "NAME,...");
-    question.Option("--only", &only, "KIND,...");
-    question.Option("--vary", &vary, "KEY=VALUES");
-    question.Option("--fix", &fix, "KEY");
-    question.Flag("--fewer-nodes", &fewer_nodes);
+    question.Option("--framework", &framework, "NAME,...",
+                    "Frameworks to choose from (default: all except reference and nanotron)");
+    question.Option(
+        "--only", &only, "KIND,...",
+        "Axes of parallelism to use: data, tensor, pipeline, context, expert (default: all)");
+    question.Option("--vary", &vary, "KEY=VALUES",
+                    "The values of a setting to choose from. Can be repeated");
+    question.Option("--fix", &fix, "KEY",
+                    "Keep a setting at the scenario's value. Can be repeated");
+    question.Flag(
+        "--fewer-nodes", &fewer_nodes,
+        "Also try fewer GPUs: parts of a node, and powers of two of nodes (always on with "
+        "--target gpus)");
     training.Describe(question);
-    question.Option("--headroom", &headroom, "SIZE|PERCENT");
+    question.Option(
+        "--headroom", &headroom, "SIZE|PERCENT",
+        "Memory that must remain free on each device: '4 GiB', '5%', 0 (default: the error of "
+        "memory forecasts, docs/uncertainty.md)");
   }
 
   // The number of plans to rank; 0 means five. In a space of more than kMostPlansWithAll plans only
@@ -53,13 +64,27 @@ struct PlanQuestion {
   bool sensitivity = false, no_sensitivity = false;
   void DescribeAnswer(Question& question) {
     constexpr int kMostRows = 1000;
-    question.Option("--best", &best, "N").Between(1, kMostRows);
-    question.Flag("--front", &front);
-    question.Flag("--no-front", &no_front);
-    question.Option("--why", &why, "N|LAYOUT");
-    question.Option("--within", &within, "TIME");
-    question.Flag("--sensitivity", &sensitivity);
-    question.Flag("--no-sensitivity", &no_sensitivity);
+    question
+        .Option(
+            "--best", &best, "N",
+            "Number of plans to rank and prove (default: 5; among more than 20,000 plans, only the "
+            "first is proved)")
+        .Between(1, kMostRows);
+    question.Flag(
+        "--front", &front,
+        "Find the Pareto front even among more than 20,000 plans; this takes most of the time");
+    question.Flag("--no-front", &no_front, "Leave out the Pareto front");
+    question.Option(
+        "--why", &why, "N|LAYOUT",
+        "List N runners-up, or rank one layout (tensor=8,pipeline=16), each with the reason "
+        "why it is not the best");
+    question.Option(
+        "--within", &within, "TIME",
+        "Stop after TIME (10s), print the best plan so far, and list what is not proved");
+    question.Flag("--sensitivity", &sensitivity,
+                  "Find the changes that improve the best plan even among more than 20,000 plans");
+    question.Flag("--no-sensitivity", &no_sensitivity,
+                  "Omit the effect of more resources and of other settings");
   }
 
   int threads = 0;      // per process; 0: one per usable core

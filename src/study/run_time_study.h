@@ -32,22 +32,58 @@ struct RunTimeQuestion {
   std::optional<double> node_watts;  // that a node draws without its GPUs
 
   void Describe(Question& question) {
-    question.Option("--tokens", &tokens, "N").Required();
-    question.Option("--price", &price, "MONEY");
-    question.Option("--node-mtbf", &node_mtbf, "TIME");
-    question.Option("--job-mtbf", &job_mtbf, "TIME");
-    question.Option("--restarts", &restarts, "HOW").OneOf({"automatic", "manual"});
-    question.Option("--detection", &detection, "TIME");
-    question.Option("--restart", &restart, "TIME");
-    question.Option("--spares", &spares, "N").NotNegative();
-    question.Option("--repair", &repair, "TIME").Needs({"--spares"});
-    question.Flag("--elastic", &elastic).Needs({"--spares"});
-    question.Option("--checkpoint", &checkpoint, "HOW").OneOf({"sync", "async"});
-    question.Option("--checkpoint-interval", &checkpoint_interval, "TIME");
-    question.Option("--checkpoint-cost", &checkpoint_cost, "TIME");
-    question.Option("--storage", &storage, "BANDWIDTH");
-    question.Option("--pue", &pue, "X").NotNegative();
-    question.Option("--node-watts", &node_watts, "W").NotNegative();
+    question.Option("--tokens", &tokens, "N", "Number of tokens of the run: 15T, 300B, 300e9")
+        .Required();
+    question.Option("--price", &price, "MONEY", "Price of one GPU for one hour: 2.5, '$2.5'");
+    question.Option(
+        "--node-mtbf", &node_mtbf, "TIME",
+        "Mean time between failures of one node: '338 d', or none (default: 338 d for 8 "
+        "GPUs)");
+    question.Option(
+        "--job-mtbf", &job_mtbf, "TIME",
+        "Mean time between failures of the job without a failed node: '11 h', or none (default: "
+        "9.3 h)");
+    question
+        .Option("--restarts", &restarts, "HOW",
+                "How failures are noticed and the job is restarted: automatic, or manual by people "
+                "(default: automatic)")
+        .OneOf({"automatic", "manual"});
+    question.Option(
+        "--detection", &detection, "TIME",
+        "Time until a failure is noticed (default: part of --restart; with manual: 80 min)");
+    question.Option(
+        "--restart", &restart, "TIME",
+        "Time from there until the checkpoint is loaded: scheduling, start, compilation (default: "
+        "10 min)");
+    question
+        .Option("--spares", &spares, "N",
+                "Number of spare nodes; without a spare the job waits for a repair (default: "
+                "as many as needed)")
+        .NotNegative();
+    question.Option("--repair", &repair, "TIME", "Time to repair a failed node")
+        .Needs({"--spares"});
+    question.Flag("--elastic", &elastic, "Continue with fewer replicas if there is no spare node")
+        .Needs({"--spares"});
+    question
+        .Option("--checkpoint", &checkpoint, "HOW",
+                "How checkpoints are saved: sync, or async during the training (default: the "
+                "scenario's, otherwise async)")
+        .OneOf({"sync", "async"});
+    question.Option(
+        "--checkpoint-interval", &checkpoint_interval, "TIME",
+        "Training time between two saves (default: the scenario's, otherwise the best)");
+    question.Option("--checkpoint-cost", &checkpoint_cost, "TIME",
+                    "Time for which a save stops the training (default: from its bytes)");
+    question.Option("--storage", &storage, "BANDWIDTH",
+                    "Bandwidth of the whole job to its storage (default: the scenario's, otherwise "
+                    "1.2 GB/s for each node, at most 57.5 GB/s)");
+    question
+        .Option("--pue", &pue, "X", "Power usage effectiveness of the data center (default: 1.2)")
+        .NotNegative();
+    question
+        .Option("--node-watts", &node_watts, "W",
+                "Power of a node without its GPUs, in watts (default: 0)")
+        .NotNegative();
   }
 };
 
