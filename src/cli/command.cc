@@ -154,7 +154,7 @@ struct Given {
 };
 
 // The words of a command line behind the command's name.
-struct Line {
+struct TypedLine {
   std::string name;                  // of the command; empty: the program itself
   std::vector<std::string> words{};  // all words that were typed
   std::vector<Given> given{};        // all settings of the command, in their order
@@ -184,7 +184,7 @@ std::optional<Diagnostic> WithoutSign(const QuestionSetting& setting, const std:
 }
 
 // Assigns the words from `at` to the settings. Returns mistakes in the words themselves.
-Diagnostics ReadWords(std::size_t at, Line& line,
+Diagnostics ReadTyped(std::size_t at, TypedLine& line,
                       const std::function<std::vector<CommandPage>()>& pages) {
   Diagnostics unknown, missing;
   std::vector<std::string> arguments;
@@ -304,7 +304,7 @@ std::optional<std::string> Set(const Given& given) {
 }
 
 // Sets the variables of the settings that are given. Returns the first mistake.
-std::optional<Diagnostic> SetVariables(Line& line, const CommandPage& page) {
+std::optional<Diagnostic> SetVariables(TypedLine& line, const CommandPage& page) {
   for (Given& given : line.given) {
     if (given.times == 0) continue;
     const QuestionSetting& setting = *given.setting;
@@ -347,7 +347,7 @@ std::optional<Diagnostic> SetVariables(Line& line, const CommandPage& page) {
 }
 
 // Mistakes in the combination of what is given.
-Diagnostics WrongCombination(Line& line, const CommandPage& page) {
+Diagnostics WrongCombination(TypedLine& line, const CommandPage& page) {
   const auto excludes = [](const QuestionSetting& a, const QuestionSetting& b) {
     return std::any_of(a.excludes.begin(), a.excludes.end(),
                        [&](const std::string& name) { return HasName(b, name); });
@@ -392,7 +392,7 @@ Diagnostics WrongCombination(Line& line, const CommandPage& page) {
 
 // Checks options of every command: no value is empty, as an unset variable in a script would make
 // it, and no output replaces an input.
-Diagnostics WrongValues(const Line& line) {
+Diagnostics WrongValues(const TypedLine& line) {
   Diagnostics faults;
   std::vector<study::NamedPath> inputs, outputs;
   for (const Given& given : line.given) {
@@ -555,7 +555,7 @@ Program::Parsed Program::Parse(std::vector<std::string> words) {
       used = i + 1;
     }
   }
-  Line line{.name = command == nullptr ? "" : command->name, .words = std::move(words)};
+  TypedLine line{.name = command == nullptr ? "" : command->name, .words = std::move(words)};
   const std::vector<const Command*> below = parser_->Below(line.name);
   if (!below.empty() && used < line.words.size() && !line.words[used].starts_with('-')) {
     const std::vector<CommandPage> pages = Pages();
@@ -571,7 +571,7 @@ Program::Parsed Program::Parse(std::vector<std::string> words) {
       line.given.push_back({.setting = &setting});
     }
   }
-  if (const auto wrong = ReadWords(used, line, [this] { return Pages(); }); !wrong.empty()) {
+  if (const auto wrong = ReadTyped(used, line, [this] { return Pages(); }); !wrong.empty()) {
     return {nullptr, WrongInput(wrong)};
   }
   if (line.help) return {nullptr, {kDone, parser_->Help(line.name), ""}};

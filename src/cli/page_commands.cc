@@ -16,7 +16,7 @@ namespace {
 
 // Escapes text for roff: backslashes, hyphens (which would become another character), and a dot or
 // apostrophe at the start of a line, which would begin a request.
-std::string Plain(std::string_view text) {
+std::string Roff(std::string_view text) {
   std::string escaped;
   bool line_start = true;
   for (const char c : text) {
@@ -58,9 +58,9 @@ std::string Paragraphs(std::string_view text) {
     kept = indented;
     apart = line.empty();
     if (heading) {
-      roff += fmt::format(".SH {}\n", Plain(Upper(std::string(line.substr(0, line.size() - 1)))));
+      roff += fmt::format(".SH {}\n", Roff(Upper(std::string(line.substr(0, line.size() - 1)))));
     } else if (!line.empty()) {
-      roff += Plain(line) + "\n";
+      roff += Roff(line) + "\n";
     }
   }
   if (kept) roff += ".EE\n";
@@ -71,15 +71,15 @@ std::string OptionsOf(const CommandPage& page, bool arguments) {
   std::string roff;
   for (const OptionPage& option : page.options) {
     if (option.argument != arguments) continue;
-    roff += fmt::format(".TP\n.B {}\n", Plain(fmt::format("{}", fmt::join(option.names, ", "))));
+    roff += fmt::format(".TP\n.B {}\n", Roff(fmt::format("{}", fmt::join(option.names, ", "))));
     // The value's name follows the option's in italics.
     if (!arguments && !option.type.empty()) {
       roff.pop_back();
-      roff += fmt::format(" \\fI{}\\fR\n", Plain(option.type));
+      roff += fmt::format(" \\fI{}\\fR\n", Roff(option.type));
     }
-    roff += Plain(option.help) + "\n";
+    roff += Roff(option.help) + "\n";
     if (!option.words.empty()) {
-      roff += Plain(fmt::format("One of {}.", fmt::join(option.words, ", "))) + "\n";
+      roff += Roff(fmt::format("One of {}.", fmt::join(option.words, ", "))) + "\n";
     }
   }
   return roff;
@@ -91,8 +91,8 @@ std::string CommandsOf(const CommandPage& page, const std::vector<CommandPage>& 
   const std::string above = page.name.empty() ? "" : page.name + " ";
   for (const CommandPage& other : pages) {
     if (other.name.size() <= above.size() || !other.name.starts_with(above)) continue;
-    roff += fmt::format(".TP\n.BR {} (1)\n{}\n", Plain(ManualName(other.name)),
-                        Plain(FirstSentence(other.about)));
+    roff += fmt::format(".TP\n.BR {} (1)\n{}\n", Roff(ManualName(other.name)),
+                        Roff(FirstSentence(other.about)));
   }
   return roff;
 }
@@ -109,12 +109,12 @@ std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& 
                        const std::string& version) {
   const std::string name = ManualName(page.name);
   std::string roff =
-      fmt::format(".TH {} 1 \"\" \"stepcast {}\" \"stepcast\"\n", Plain(Upper(name)), version);
+      fmt::format(".TH {} 1 \"\" \"stepcast {}\" \"stepcast\"\n", Roff(Upper(name)), version);
   // The NAME section needs the name, a hyphen and one line.
   std::string line = FirstSentence(page.about);
   if (!line.empty()) line.front() = static_cast<char>(std::tolower(line.front()));
-  roff += fmt::format(".SH NAME\n{} \\- {}\n", Plain(name), Plain(line));
-  roff += fmt::format(".SH SYNOPSIS\n.B {}\n", Plain(page.usage));
+  roff += fmt::format(".SH NAME\n{} \\- {}\n", Roff(name), Roff(line));
+  roff += fmt::format(".SH SYNOPSIS\n.B {}\n", Roff(page.usage));
   roff += ".SH DESCRIPTION\n" + Paragraphs(page.about);
   const auto section = [&](const char* heading, const std::string& content) {
     if (!content.empty()) roff += fmt::format(".SH {}\n{}", heading, content);

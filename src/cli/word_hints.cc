@@ -24,7 +24,7 @@ namespace {
 char Lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
 // In small letters, with hyphens for underscores.
-std::string Plain(std::string_view text) {
+std::string Hyphenated(std::string_view text) {
   std::string plain;
   for (const char c : text) plain += c == '_' ? '-' : Lower(c);
   return plain;
@@ -158,7 +158,7 @@ std::string OptionFor(const std::string& word, const CommandPage& command) {
 
 std::string UnknownOptionHint(std::string_view option, std::string_view value,
                               const CommandPage& command, const std::vector<CommandPage>& pages) {
-  std::string word = Plain(option);
+  std::string word = Hyphenated(option);
   word.erase(0, std::min(word.find_first_not_of('-'), word.size()));
   std::string name = "--" + word;
   if (std::string other = HelpEntry("other options", word); !other.empty()) name = std::move(other);
@@ -226,7 +226,7 @@ std::string UnknownCommandHint(std::string_view word, const CommandPage& group,
     const std::string_view own = std::string_view(page.name).substr(above.size());
     if (own.find(' ') == std::string_view::npos) known.push_back(own);
   }
-  const std::string plain = Plain(word);
+  const std::string plain = Hyphenated(word);
   if (group.name.empty()) {
     const std::string other = HelpEntry("other commands", plain);
     if (!other.empty()) return fmt::format("write stepcast {}", other);
@@ -347,9 +347,9 @@ std::string AllowedWord(std::string_view text, const std::vector<std::string>& a
   for (const std::string& word : allowed) {
     if (word == text) return word;
   }
-  const std::string plain = Plain(text);
+  const std::string plain = Hyphenated(text);
   for (const std::string& word : allowed) {
-    const std::string other = Plain(word);
+    const std::string other = Hyphenated(word);
     if (other == plain || Plural(plain) == other || plain == Plural(other)) return word;
   }
   return "";

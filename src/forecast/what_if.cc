@@ -136,7 +136,7 @@ namespace {
 
 constexpr double kMost = 16;  // times as slow, or as fast
 constexpr double kPrecision = 0.01;
-constexpr int kMostSteps = 20;
+constexpr int kMostTrials = 20;
 
 class Speeds {
  public:
@@ -160,7 +160,7 @@ class Speeds {
     double near = 1, over_near = over(step), over_far = over(step_far);
     if (over_near * over_far > 0) return std::nullopt;
     const double enough = kPrecision * std::abs(over_near);
-    for (int i = 0; i < kMostSteps && std::abs(over_far) > enough; ++i) {
+    for (int i = 0; i < kMostTrials && std::abs(over_far) > enough; ++i) {
       const double next = (near * over_far - far * over_near) / (over_far - over_near);
       const auto time = StepAt(resource, 1 / next);
       if (!time) return tl::unexpected(time.error());

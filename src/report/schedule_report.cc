@@ -25,7 +25,7 @@ using parallel::Task;
 constexpr std::string_view kLeftOut = " ... ";
 
 // Background colors (of 256) on which black text is readable; -1: none.
-int ColourOf(const ScheduleEntry& entry) {
+int TerminalColour(const ScheduleEntry& entry) {
   const auto* action = std::get_if<Action>(&entry);
   if (action == nullptr) return 214;
   switch (action->task) {
@@ -209,7 +209,7 @@ std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
     StageLine row(window, columns_of_slot);
     for (std::size_t i = 0; i < stage.entries.size(); ++i) {
       row.Draw(timing.spans[number][i], Label(stage.entries[i], stage.chunks, numbers),
-               ColourOf(stage.entries[i]), style.colour ? ' ' : '-');
+               TerminalColour(stage.entries[i]), style.colour ? ' ' : '-');
     }
     out += fmt::format("{:<{}}  {}\n", fmt::format("stage {}", number), name_width,
                        row.Text(style.colour));

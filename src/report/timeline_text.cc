@@ -25,11 +25,11 @@ struct Ink {
 constexpr std::array<Ink, kBarKinds> kInks = {
     {{'F', 75}, {'B', 176}, {'G', 211}, {'O', 79}, {'C', 214}, {'M', 186}, {'H', 250}, {'W', 240}}};
 
-// The time of each kind in a cell of a row.
-using Cell = std::array<std::int64_t, kBarKinds>;
+// The time of each kind in one column of a row, in picoseconds.
+using Column = std::array<std::int64_t, kBarKinds>;
 
-std::vector<Cell> CellsOf(const Lane& lane, Time length, int columns) {
-  std::vector<Cell> cells(static_cast<std::size_t>(columns));
+std::vector<Column> CellsOf(const Lane& lane, Time length, int columns) {
+  std::vector<Column> cells(static_cast<std::size_t>(columns));
   const std::int64_t whole = std::max<std::int64_t>(1, length.picoseconds());
   // Cell i begins at floor(whole * i / columns), computed without overflow.
   const std::int64_t each = whole / columns, rest = whole % columns;
@@ -47,11 +47,11 @@ std::vector<Cell> CellsOf(const Lane& lane, Time length, int columns) {
   return cells;
 }
 
-std::string RowOf(const std::vector<Cell>& cells, Time length, bool colour) {
+std::string RowOf(const std::vector<Column>& cells, Time length, bool colour) {
   const std::int64_t half = length.picoseconds() / static_cast<std::int64_t>(cells.size()) / 2;
   std::string row;
   int now = -1;  // the colour that is on
-  for (const Cell& cell : cells) {
+  for (const Column& cell : cells) {
     std::size_t most = 0;
     std::int64_t busy = 0;
     for (std::size_t i = 0; i < cell.size(); ++i) {

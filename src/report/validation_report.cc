@@ -32,7 +32,7 @@ AnswerTable PairTable(const std::string& heading, const std::string& key) {
            {"%", "error"}}};
 }
 
-std::vector<Cell> Cells(const validate::TimePair& pair) {
+std::vector<Cell> CellsOf(const validate::TimePair& pair) {
   const double difference = pair.difference().seconds(), measured = pair.measured.seconds();
   return {pair.name, pair.forecast, pair.measured, pair.difference(),
           Cell(ChangeText(difference, measured), Relative(difference, measured))};
@@ -40,17 +40,17 @@ std::vector<Cell> Cells(const validate::TimePair& pair) {
 
 Json PairJson(const validate::TimePair& pair) {
   AnswerTable table = PairTable("pair", "");
-  table.Add(Cells(pair));
+  table.Add(CellsOf(pair));
   Json array = table.ToJson();
   return array[0];
 }
 
 Table TimeTable(const validate::Comparison& comparison) {
   AnswerTable parts = PairTable("where the time goes", "");
-  for (const validate::TimePair& pair : comparison.time) parts.Add(Cells(pair));
+  for (const validate::TimePair& pair : comparison.time) parts.Add(CellsOf(pair));
   AnswerTable all = PairTable("", "");
   for (const validate::TimePair& pair : {comparison.step, comparison.communication}) {
-    all.Add(Cells(pair));
+    all.Add(CellsOf(pair));
   }
   Table table = parts.ToTable();
   table.AddRule();
@@ -63,7 +63,7 @@ AnswerTable Kinds(const validate::Comparison& comparison) {
   AnswerTable table = PairTable("operations of a step", "operation");
   table.columns.insert(table.columns.begin() + 1, {"calls", "calls"});
   for (const validate::TimePair& pair : comparison.kinds) {
-    table.Add(Cells(pair));
+    table.Add(CellsOf(pair));
     table.rows.back().insert(table.rows.back().begin() + 1, Cell(pair.calls));
   }
   return table;

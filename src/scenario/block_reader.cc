@@ -13,6 +13,7 @@
 
 #include "fmt/format.h"
 #include "src/model/family.h"
+#include "src/scenario/dimension_reader.h"
 #include "src/scenario/end_reader.h"
 #include "src/scenario/family_file.h"
 #include "src/scenario/part_reader.h"
@@ -27,7 +28,6 @@ using model::OutputGate;
 using model::RouterScores;
 
 constexpr DecimalRange kRotaryShare = {0, 1};
-constexpr DecimalRange kCap = {0, 1e6};
 constexpr std::int64_t kMostRepeats = model::kMostLayers;
 
 // Parts by name.

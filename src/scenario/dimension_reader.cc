@@ -19,7 +19,6 @@ using model::Architecture;
 using model::Normalization;
 
 constexpr DecimalRange kNormEpsilon = {1e-12, 1};
-constexpr DecimalRange kCap = {0, 1e6};
 constexpr DecimalRange kRotaryBase = {1, 1e12};
 constexpr DecimalRange kRotaryFactor = {1, 1e6};
 
@@ -122,7 +121,7 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(MappingReader& reader) {
 }
 
 // Null after a mistake.
-std::shared_ptr<const model::Family> ReadFamily(MappingReader& reader) {
+std::shared_ptr<const model::Family> FamilyOf(MappingReader& reader) {
   std::string what;
   if (!reader.Has("family")) {
     what = fmt::format("one of {}", fmt::join(FamiliesOfDimensions(), ", "));
@@ -232,7 +231,7 @@ void ReadFeatures(MappingReader& reader, Architecture& a) {
 }  // namespace
 
 Architecture ReadDimensions(MappingReader& reader) {
-  std::shared_ptr<const model::Family> family = ReadFamily(reader);
+  std::shared_ptr<const model::Family> family = FamilyOf(reader);
   Architecture a = family != nullptr ? TypicalOf(std::move(family)) : Architecture();
   const auto dimension = [&reader](std::string_view key, Need need, std::int64_t absent) {
     return reader.ReadInteger(key, need, {1, model::kMostMatrix}).value_or(absent);

@@ -8,6 +8,9 @@
 // names.
 namespace stepcast::scenario {
 
+// The accepted caps on attention scores and logits; 0: no cap.
+inline constexpr DecimalRange kCap = {0, 1e6};
+
 // Returns the architecture of a model file. After mistakes, some dimensions are 1, and the family
 // may be missing.
 model::Architecture ReadDimensions(MappingReader& reader);

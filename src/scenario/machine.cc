@@ -18,13 +18,13 @@ namespace {
 // A CPU has PCIe lanes for at most this many GPUs.
 constexpr std::int64_t kMostOfWorkstation = 8;
 
-struct Shipped {
+struct ShippedNode {
   std::string name;
   std::int64_t gpus = 0;  // of a node
 };
 
 // The shipped topology whose nodes have this GPU.
-std::optional<Shipped> ShippedWith(const topology::Gpu& gpu) {
+std::optional<ShippedNode> ShippedWith(const topology::Gpu& gpu) {
   std::vector<std::string> names = ShippedNames(SourceKind::kTopology);
   std::stable_partition(names.begin(), names.end(),
                         [](const std::string& name) { return name.starts_with("dgx-"); });
@@ -35,7 +35,7 @@ std::optional<Shipped> ShippedWith(const topology::Gpu& gpu) {
     if (!topology || !topology->gpu || topology->gpu->name != gpu.name) continue;
     const auto* node = std::get_if<NodeDescription>(&topology->description);
     if (node == nullptr) continue;
-    return Shipped{std::move(name), node->node_type.Count(topology::DeviceKind::kGpu)};
+    return ShippedNode{std::move(name), node->node_type.Count(topology::DeviceKind::kGpu)};
   }
   return std::nullopt;
 }

@@ -26,12 +26,12 @@ namespace {
 
 using forecast::Forecast;
 
-std::optional<double> Seconds(std::string_view text) {
+std::optional<double> SecondsIn(std::string_view text) {
   const auto time = ParseTime(text);
   return time ? std::optional(time->seconds()) : std::nullopt;
 }
 
-std::optional<double> ByteCount(std::string_view text) {
+std::optional<double> BytesIn(std::string_view text) {
   const auto bytes = ParseBytes(text);
   return bytes ? std::optional(static_cast<double>(bytes->count())) : std::nullopt;
 }
@@ -46,7 +46,7 @@ std::string BytesText(double bytes) { return FormatBytes(Bytes(std::llround(byte
 std::string RateText(double rate) { return fmt::format("{:.0f} tokens/s", rate); }
 
 constexpr GuardedFigure kFigures[] = {
-    {"step_time", [](const Forecast& f) { return f.step_time.seconds(); }, Seconds, TimeText},
+    {"step_time", [](const Forecast& f) { return f.step_time.seconds(); }, SecondsIn, TimeText},
     {"tokens_per_second", [](const Forecast& f) { return f.tokens_per_second; }, PositiveNumber,
      RateText},
     // What a device needs in all, and the most that its allocator hands out.
@@ -54,11 +54,12 @@ constexpr GuardedFigure kFigures[] = {
      [](const Forecast& f) {
        return static_cast<double>((f.memory.reserved + f.memory.outside).count());
      },
-     ByteCount, BytesText},
-    {"peak", [](const Forecast& f) { return static_cast<double>(f.memory.peak.count()); },
-     ByteCount, BytesText},
+     BytesIn, BytesText},
+    {"peak", [](const Forecast& f) { return static_cast<double>(f.memory.peak.count()); }, BytesIn,
+     BytesText},
     {"exposed_communication",
-     [](const Forecast& f) { return f.time.exposed_communication.seconds(); }, Seconds, TimeText}};
+     [](const Forecast& f) { return f.time.exposed_communication.seconds(); }, SecondsIn,
+     TimeText}};
 
 // "2%", "1 GiB", "10 ms", without a sign: as the part of A's figure, or as an amount of it.
 std::optional<std::pair<bool, double>> ReadLimit(const GuardedFigure& figure,

@@ -20,7 +20,7 @@ NodeType Named(const char* name, std::array<int, kNodeDeviceKinds> devices) {
   return node;
 }
 
-LinkSpec Link(int nanoseconds, int gigabytes) {
+LinkSpec PortOf(int nanoseconds, int gigabytes) {
   return {Nanoseconds(nanoseconds), Bandwidth::GigabytesPerSecond(gigabytes)};
 }
 
@@ -35,7 +35,7 @@ DeviceSet Devices(DeviceKind kind, int first, int count) {
 
 LinkRule Rule(LinkKind kind, DeviceSet from, DeviceSet to, Join join, int count, int nanoseconds,
               int gigabytes) {
-  return {kind, std::move(from), std::move(to), join, count, Link(nanoseconds, gigabytes)};
+  return {kind, std::move(from), std::move(to), join, count, PortOf(nanoseconds, gigabytes)};
 }
 
 NodeType SwitchedNode() {
@@ -101,25 +101,25 @@ NodeType CubeMeshNode() {
 Fabric OneSwitch() {
   Fabric fabric;
   fabric.kind = FabricKind::kOneSwitch;
-  fabric.link = Link(400, 50);
+  fabric.link = PortOf(400, 50);
   return fabric;
 }
 
 Fabric Rails() {
   Fabric fabric;
   fabric.kind = FabricKind::kRailOptimised;
-  fabric.link = Link(400, 50);
+  fabric.link = PortOf(400, 50);
   fabric.nodes_per_unit = 2;
   fabric.rails = 8;
   fabric.spines = 2;
-  fabric.uplink = Link(300, 50);
+  fabric.uplink = PortOf(300, 50);
   return fabric;
 }
 
 Fabric FatTree(double oversubscription) {
   Fabric fabric;
   fabric.kind = FabricKind::kFatTree;
-  fabric.link = Link(400, 50);
+  fabric.link = PortOf(400, 50);
   fabric.nodes_per_unit = 2;
   fabric.spines = 4;
   fabric.uplink.latency = Nanoseconds(300);
