@@ -73,8 +73,7 @@ Outcome Gallery(const GalleryOptions& options) {
 
 Command GalleryCommand() {
   const auto describe = [](Question& question, GalleryOptions& options) {
-    question.Option("--report-dir", &options.folder, kFolder,
-                    "Also write pages into a folder: index.html");
+    question.Option("--report-dir", &options.folder, kFolder);
   };
   return MakeCommand<GalleryOptions>(
       "gallery", describe, [](const GalleryOptions& options) { return Gallery(options); });

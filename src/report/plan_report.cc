@@ -231,7 +231,7 @@ std::string SensitivityText(const PlanReport& report) {
   const planner::Sensitivity& sensitivity = *report.sensitivity;
   const planner::Outcome& winner = report.best.front().outcome;
   std::string out;
-  Table faster({{"10 % more", Align::kLeft}, {"step ms"}, {"change %"}});
+  Table faster({{"10 % more", kLeft}, {"step ms"}, {"change %"}});
   for (const forecast::WhatIf& what_if : sensitivity.faster) {
     constexpr double kShown = 0.005;  // per cent
     if (std::abs(Change(what_if.step_time, winner.step_time)) < kShown) continue;
@@ -266,13 +266,13 @@ std::string SensitivityText(const PlanReport& report) {
   // winner's GPUs.
   const bool unequal_tokens = report.result->UnequalTokens();
   const ByteUnit unit = UnitFor(most);
-  Table neighbours({{"the best, with", Align::kLeft},
-                    {"instead of", Align::kLeft},
+  Table neighbours({{"the best, with", kLeft},
+                    {"instead of", kLeft},
                     {"step ms"},
                     {unequal_tokens ? "change per token, %" : "change %"},
                     {fmt::format("peak {}", unit.name)},
                     {fmt::format("needs {}", unit.name)},
-                    {"", Align::kLeft}});
+                    {"", kLeft}});
   const auto shown = [](const std::string& value) {
     return value == "null" ? std::string("default") : value;
   };
@@ -328,35 +328,23 @@ std::string SizesText(const PlanReport& report) {
   return out + "\n";
 }
 
-// Why a plan was not simulated: "cannot exist", "dominated: ..."
-std::string VerdictText(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kIllegal:
-      return "cannot exist";
-    case Verdict::kSame:
-      return "same as another plan: they differ in a setting without effect";
-    case Verdict::kDoesNotFit:
-      return "cannot fit, by its bound";
-    case Verdict::kTooSlow:
-      return "cannot meet the deadline, by its bound";
-    case Verdict::kBound:
-      return "pruned: provably slower than the best plan, at equal or higher cost";
-    case Verdict::kDominated:
-      return "dominated: another plan is at least as fast, at equal or lower cost";
-    case Verdict::kOpen:
-      return "open: the search ended before it was examined";
-    case Verdict::kSimulated:  // VerdictCounts says more of these
-      return "simulated";
-  }
-  return "";
-}
+// What became of plans, in the order of Verdict. VerdictCounts says more of the simulated ones.
+constexpr const char* kVerdictTexts[planner::kVerdicts] = {
+    "cannot exist",
+    "same as another plan: they differ in a setting without effect",
+    "cannot fit, by its bound",
+    "cannot meet the deadline, by its bound",
+    "pruned: provably slower than the best plan, at equal or higher cost",
+    "dominated: another plan is at least as fast, at equal or lower cost",
+    "open: the search ended before it was examined",
+    "simulated"};
 
 std::string IllegalTable(const planner::SearchResult& result) {
   std::map<std::string, std::int64_t> reasons;
   for (const auto& [code, reason] : result.illegal) {
     for (const auto& [message, refused] : reason.messages) reasons[message] += refused.count;
   }
-  Table table({{"plans"}, {"cannot exist, because", Align::kLeft}});
+  Table table({{"plans"}, {"cannot exist, because", kLeft}});
   constexpr std::size_t kMost = 12;
   std::int64_t shown = 0, rest = 0;
   for (const auto& [message, count] : Sorted(reasons)) {
@@ -396,7 +384,7 @@ std::string ProofText(const PlanReport& report) {
 
 std::string CountsText(const PlanReport& report) {
   const planner::SearchResult& result = *report.result;
-  Table table({{"plans"}, {"verdict", Align::kLeft}});
+  Table table({{"plans"}, {"verdict", kLeft}});
   for (const auto& [verdict, count] : VerdictCounts(report))
     table.AddRow({Grouped(count), verdict});
   table.AddRule();
@@ -463,23 +451,17 @@ CommandWords ExecutionCommand(const PlanReport& report) {
 }
 
 std::string TargetText(const Goal& goal, bool unequal_tokens) {
-  switch (goal.target) {
-    case Target::kStepTime:
-      return unequal_tokens ? "the least time per token" : "the shortest step";
-    case Target::kThroughput:
-      return "the most tokens per second and GPU";
-    case Target::kGpus:
-      return "the fewest GPUs";
-    case Target::kCost:
-      return "the lowest cost per token";
-    case Target::kMemory:
-      return "the lowest peak memory";
-    case Target::kDays:
-      return "the shortest training, with its failures";
-    case Target::kEnergy:
-      return "the least energy, with failures";
-  }
-  return "";
+  constexpr const char* kTexts[] = {
+      "the shortest step",
+      "the most tokens per second and GPU",
+      "the fewest GPUs",
+      "the lowest cost per token",
+      "the lowest peak memory",
+      "the shortest training, with its failures",
+      "the least energy, with failures"};
+  static_assert(std::size(kTexts) == std::size(planner::kTargets));
+  if (goal.target == Target::kStepTime && unequal_tokens) return "the least time per token";
+  return kTexts[static_cast<std::size_t>(goal.target)];
 }
 
 std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport& report) {
@@ -490,7 +472,7 @@ std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport
     const auto verdict = static_cast<Verdict>(i);
     if (verdict == Verdict::kSimulated) continue;
     if (const std::int64_t count = result.Count(verdict); count > 0) {
-      became.emplace_back(VerdictText(verdict), count);
+      became.emplace_back(kVerdictTexts[i], count);
     }
   }
   std::int64_t good = 0, too_large = 0, too_slow = 0, illegal = 0;

@@ -17,6 +17,8 @@
 
 namespace stepcast::report {
 
+using enum Align;
+
 using forecast::Published;
 using forecast::WholeRun;
 
@@ -72,13 +74,13 @@ std::string InputText(const InputRow& row, double value) {
 }
 
 AnswerTable InputTable(const forecast::RunInputs& inputs) {
-  AnswerTable table{{{"depends on", "", Align::kLeft},
+  AnswerTable table{{{"depends on", "", kLeft},
                      {"", "name"},
                      {"likely", "likely"},
                      {"best", "best"},
                      {"worst", "worst"},
                      {"", "given"},
-                     {"source", "", Align::kLeft}}};
+                     {"source", "", kLeft}}};
   for (const InputRow& row : RowsOf(inputs)) {
     const auto& [best, likely, worst, given] = row.value;
     table.Add({row.name, row.key, Cell(InputText(row, likely), likely),
@@ -91,7 +93,7 @@ AnswerTable InputTable(const forecast::RunInputs& inputs) {
 
 Table TimeTable(const WholeRun& run) {
   const double seconds = run.Seconds();
-  Table table({{"time breakdown of the run", Align::kLeft}, {"time"}, {"%"}});
+  Table table({{"time breakdown of the run", kLeft}, {"time"}, {"%"}});
   for (const TimePart& part : PartsOf(run.time.shares)) {
     table.AddRow({part.name, TimeText(part.share * seconds), Decimal(kHundred * part.share, 2)});
   }

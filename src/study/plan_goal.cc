@@ -18,6 +18,17 @@ using planner::Target;
 
 namespace {
 
+// The words of a list with commas.
+std::vector<std::string> WordsOf(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
 // "4 GiB", "5%", "5 %".
 void ReadHeadroom(const std::string& text, Goal& goal, Diagnostics& faults) {
   if (text.empty()) return;
@@ -97,10 +108,7 @@ std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics
   }
   if (text == "all") return of_all;
   std::vector<Framework> frameworks;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string& word : WordsOf(text)) {
     const auto* found = std::find_if(std::begin(plan::kFrameworks), std::end(plan::kFrameworks),
                                      [&](Framework known) { return word == plan::Name(known); });
     if (found != std::end(plan::kFrameworks)) {
@@ -121,10 +129,7 @@ std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostic
                                       std::end(planner::kParallelKinds));
   if (text.empty()) return all;
   std::vector<ParallelKind> kinds;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string& word : WordsOf(text)) {
     const auto found = std::find_if(
         all.begin(), all.end(), [&](ParallelKind known) { return word == planner::Name(known); });
     if (found != all.end()) {
@@ -157,10 +162,7 @@ Why ReadWhy(const std::string& text, Diagnostics& faults) {
   const bool number = error == std::errc() && stop == last;
   if (text.empty() || (number && why.runners_up >= 0 && why.runners_up <= kMostNamed)) return why;
   why = {.layout_text = text, .layout = {}};
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string& word : WordsOf(text)) {
     const std::size_t equals = std::min(word.find('='), word.size());
     std::string key = word.substr(0, equals);
     if (key.find('.') == std::string::npos) key = "parallelism." + key;
