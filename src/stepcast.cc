@@ -177,19 +177,19 @@ Answer<Planning> Plan(const Input& input, const PlanQuestion& question) {
   PlanQuestion asked = question;
   asked.scenario = source.name();
   asked.set = input.set;
-  study::PlanSearch search(asked);
-  if (auto ready = search.Prepare(); !ready) return WrongInput(ready.error());
+  const auto search = study::PlanSearch::Of(asked);
+  if (auto ready = search->Prepare(); !ready) return WrongInput(ready.error());
   if (!question.folder.empty()) {
     const auto good = study::CheckPlanFolder(question.folder, question.force);
     if (!good) return FailureOf(good.error());
   }
   const auto pool = planner::MakeThreadPool(
-      [&search](const std::string& item) { return search.Work(item); }, question.threads);
-  auto report = search.Run(*pool, nullptr);
+      [&search](const std::string& item) { return search->Work(item); }, question.threads);
+  auto report = search->Run(*pool, nullptr);
   if (!report) return FailureOf(report.error());
   report->seconds = stopwatch.Seconds();
   if (!question.folder.empty() && !report->best.empty()) {
-    const auto best = search.ScenarioOf(report->best.front().plan);
+    const auto best = search->ScenarioOf(report->best.front().plan);
     if (!best) return WrongInput(best.error());
     const auto written =
         study::WritePlanFolder(*best, source.name(), question.folder, question.force);

@@ -23,7 +23,7 @@ struct QuestionSetting {
   std::string name;  // "--fewer-nodes", "-o,--output"; of an argument "SCENARIO"
   QuestionVariable variable;
   std::string type;  // the value's name on help pages; empty: a flag, or an argument
-  std::string help;
+  std::string help;  // empty: help.txt of the program has it
   bool required = false;
   bool commas = false;                // values in one word, separated by commas
   bool not_negative = false;          // a number from 0
@@ -63,14 +63,14 @@ struct QuestionSetting {
 // The settings of a question. The variables of the settings must outlive this object.
 class Question {
  public:
-  QuestionSetting& Flag(std::string name, bool* variable, std::string help) {
+  QuestionSetting& Flag(std::string name, bool* variable, std::string help = "") {
     return Option(std::move(name), variable, "", std::move(help));
   }
-  QuestionSetting& Argument(std::string name, QuestionVariable variable, std::string help) {
+  QuestionSetting& Argument(std::string name, QuestionVariable variable, std::string help = "") {
     return Option(std::move(name), variable, "", std::move(help));
   }
   QuestionSetting& Option(std::string name, QuestionVariable variable, std::string type,
-                          std::string help) {
+                          std::string help = "") {
     return settings_.emplace_back(QuestionSetting{.name = std::move(name),
                                                   .variable = variable,
                                                   .type = std::move(type),

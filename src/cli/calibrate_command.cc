@@ -218,12 +218,9 @@ std::string OutputPath(const CalibrateOptions& options, const std::string& host)
 Attempt<void> WriteFile(const std::string& path, const std::string& text) {
   auto file = report::OutputFile::Create(path);
   if (!file) return tl::unexpected(Failure{file.error(), false});
-  if (auto written = file->Write(text); !written) {
-    return tl::unexpected(Failure{written.error(), false});
-  }
-  if (auto committed = file->Commit(); !committed) {
-    return tl::unexpected(Failure{committed.error(), false});
-  }
+  auto written = file->Write(text);
+  if (written) written = file->Commit();
+  if (!written) return tl::unexpected(Failure{written.error(), false});
   return {};
 }
 
@@ -236,9 +233,8 @@ std::optional<Outcome> Unwritable(const std::string& path) {
 }
 
 std::optional<Outcome> CheckFiles(const CalibrateOptions& options, const std::string& host) {
-  const std::string output = OutputPath(options, host);
-  if (auto wrong = study::ReplacesInput(output)) return WrongInput({*std::move(wrong)});
-  if (auto failed = Unwritable(output)) return failed;
+  OptionalOutput output;
+  if (auto failed = output.Create(OutputPath(options, host))) return failed;
   return Unwritable(options.resume);
 }
 
@@ -285,9 +281,7 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
   Outcome outcome;
   outcome.output = options.json ? report::CalibrationJson(path, measured, seconds)
                                 : report::Wrapped(report::CalibrationText(path, measured));
-  for (const std::string& warning : measured.warnings) {
-    outcome.messages += fmt::format("warning: {}\n", warning);
-  }
+  outcome.messages = Lines("warning", measured.warnings);
   if (measured.profile.gpus.empty()) {
     outcome.messages +=
         "warning: no GPU type is known by the device's name; say it with --gpu, or add the key "

@@ -3,25 +3,48 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <variant>
 
-#include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/check.h"
 #include "src/base/diagnostic.h"
 #include "src/cli/help.h"
 #include "src/cli/word_hints.h"
+#include "src/report/command_text.h"
 #include "src/report/table.h"
 #include "src/study/output_paths.h"
 
 namespace stepcast::cli {
 namespace {
+
+// The text below a heading of help.txt; empty if there is no such heading.
+std::string_view SectionOf(std::string_view heading) {
+  static const std::map<std::string_view, std::string_view> sections = [] {
+    std::map<std::string_view, std::string_view> all;
+    std::string_view rest = HelpText().substr(std::string_view("# ").size());
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find("\n# "), rest.size());
+      const std::string_view section = rest.substr(0, end);
+      const std::string_view text = section.substr(section.find('\n') + 1);
+      all.emplace(section.substr(0, section.find('\n')),
+                  text.substr(0, text.find_last_not_of('\n') + 1));
+      rest.remove_prefix(std::min(end + std::string_view("\n# ").size(), rest.size()));
+    }
+    return all;
+  }();
+  const auto found = sections.find(heading);
+  return found == sections.end() ? std::string_view() : found->second;
+}
 
 // The text of a page in help.txt: its first paragraph, and the rest with an empty line at the end.
 struct PageText {
@@ -29,136 +52,83 @@ struct PageText {
 };
 
 PageText TextOf(const std::string& name) {
-  const std::string heading = "\n# " + name + "\n";
-  const std::string text = "\n" + std::string(HelpText());
-  const std::size_t found = text.find(heading);
-  STEPCAST_CHECK(found != std::string::npos, "help.txt has a text for each command");
-  std::string page = text.substr(found + heading.size());
-  page.resize(std::min(page.find("\n# "), page.size()));
-  page.resize(page.find_last_not_of('\n') + 1);
+  const std::string page(SectionOf(name));
+  STEPCAST_CHECK(!page.empty(), "help.txt has a text for each command");
   const std::size_t end = page.find("\n\n");
   if (end == std::string::npos) return {page, ""};
   return {page.substr(0, end), page.substr(end + 2) + "\n\n"};
 }
 
-// The name as the user types it. Commands of two words with a page of their own, such as `validate
-// collectives`, are one hyphenated word outside of any group.
-std::string NameOf(const CLI::App& command) {
-  std::string name = command.get_name();
-  if (command.get_group().empty()) std::replace(name.begin(), name.end(), '-', ' ');
-  return name;
+// The help of an option, which the command has for itself or like several others.
+std::string HelpOf(const std::string& command, const std::string& option) {
+  std::string help = HelpEntry("options of " + command, option);
+  if (help.empty()) help = HelpEntry("options", option);
+  STEPCAST_CHECK(!help.empty(), "help.txt has a text for each option");
+  return help;
 }
 
-// CLI11's page without repetitions: types of positionals, mutual exclusions, and full descriptions
-// in the list of commands.
-class HelpPage : public CLI::Formatter {
- public:
-  std::string make_usage(const CLI::App* app, std::string name) const override {
-    name.erase(name.find_last_not_of(' ') + 1);
-    if (name.ends_with(app->get_name())) {
-      name.replace(name.size() - app->get_name().size(), std::string::npos, NameOf(*app));
-    }
-    std::string usage = "\nUsage: " + name;
-    if (!app->get_subcommands(nullptr).empty()) {
-      return usage + (app->get_require_subcommand_min() > 0 ? " COMMAND ...\n"
-                                                            : " [COMMAND ...] [OPTIONS]\n");
-    }
-    for (const CLI::Option* option : app->get_options()) {
-      if (option->get_positional()) usage += " " + option->get_name(true);
-    }
-    return usage + " [OPTIONS]\n";
-  }
-  std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_positional() || option->get_type_name().empty()) return "";
-    return " " + option->get_type_name();
-  }
-  std::string make_subcommand(const CLI::App* command) const override {
-    const std::string& text = command->get_description();
-    std::string line = text.substr(0, text.find_first_of(".:"));
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    return Entry("  " + command->get_name(), line);
-  }
-  std::string make_option(const CLI::Option* option, bool positional) const override {
-    return Entry("  " + make_option_name(option, positional) + make_option_opts(option),
-                 make_option_desc(option));
-  }
-  std::string make_description(const CLI::App* app) const override {
-    return report::Reflowed(CLI::Formatter::make_description(app));
-  }
-  std::string make_footer(const CLI::App* app) const override {
-    return report::Reflowed(CLI::Formatter::make_footer(app));
-  }
+std::string ExitStatuses() { return TextOf("exit status").about + "\n"; }
 
- private:
-  // A name and its description, which goes below a name that is too long.
-  std::string Entry(const std::string& name, const std::string& text) const {
-    const std::size_t column = get_column_width();
-    std::string out = report::Wrapped(name);
-    std::size_t at = report::WidthOf(out.substr(out.rfind('\n') + 1));
-    for (const std::string& line : report::WrapWords(text, report::TextWidth() - column)) {
-      if (at + 1 > column) {
-        out += '\n';
-        at = 0;
-      }
-      out += std::string(column - at, ' ') + line;
-      at = column;
-    }
-    return out + '\n';
+std::vector<std::string> Split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
   }
-};
-
-// "NAME:{ring,tree}" is a type and its allowed values.
-OptionPage PageOf(const CLI::Option& option) {
-  OptionPage page;
-  page.argument = option.get_positional();
-  if (page.argument) page.names.push_back(option.get_name(true));
-  for (const std::string& name : option.get_snames()) page.names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) page.names.push_back("--" + name);
-  page.help = option.get_description();
-  const std::string type = option.get_items_expected_max() > 0 ? option.get_type_name() : "";
-  page.type = type.substr(0, type.find(':'));
-  const std::size_t open = type.find('{');
-  const std::size_t close = type.find('}');
-  if (open != std::string::npos && close != std::string::npos) {
-    for (std::size_t at = open + 1; at < close;) {
-      const std::size_t end = std::min(type.find(',', at), close);
-      page.words.push_back(type.substr(at, end - at));
-      at = end + 1;
-    }
-  }
-  return page;
+  return parts;
 }
 
-// Adds the pages of the command and its subcommands. `above`: the words typed before its name.
-void AddPages(const CLI::App& app, const std::string& above, std::vector<CommandPage>& pages) {
-  CommandPage page;
-  const bool program = app.get_parent() == nullptr;
-  page.name = program ? "" : above + NameOf(app);
-  std::string usage = HelpPage().make_usage(&app, program ? "stepcast" : "stepcast " + page.name);
-  page.usage = usage.substr(std::string_view("\nUsage: ").size());
-  page.usage.pop_back();
-  page.about = app.get_description();
-  page.footer = app.get_footer();
-  for (const CLI::Option* option : app.get_options()) page.options.push_back(PageOf(*option));
-  pages.push_back(page);
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    AddPages(*command, program ? "" : page.name + " ", pages);
+// A name and its description, which goes below a name that is too long.
+std::string Entry(const std::string& name, const std::string& text) {
+  constexpr std::size_t kColumn = 24;
+  std::string out = report::Wrapped("  " + name);
+  std::size_t at = report::WidthOf(out.substr(out.rfind('\n') + 1));
+  for (const std::string& line : report::WrapWords(text, report::TextWidth() - kColumn)) {
+    if (at + 1 > kColumn) {
+      out += '\n';
+      at = 0;
+    }
+    out += std::string(kColumn - at, ' ') + line;
+    at = kColumn;
   }
+  return out + '\n';
 }
 
-// One page per command; CLI11's own would include the application's options.
-std::string Help(const CLI::App& app) {
-  const CLI::App* deepest = &app;
-  std::string name = "stepcast";
-  while (!deepest->get_subcommands().empty()) {
-    deepest = deepest->get_subcommands().front();
-    name += " " + deepest->get_name();
+// The option as its help page shows it, with its allowed values.
+std::string ShownName(const QuestionSetting& setting) {
+  if (setting.argument() || setting.type.empty()) return setting.name;
+  std::string text = setting.name + " " + setting.type;
+  if (setting.not_negative) text += ":NONNEGATIVE";
+  if (setting.probability) text += ":FLOAT in [0 - 1]";
+  if (!setting.words.empty()) text += fmt::format(":{{{}}}", fmt::join(setting.words, ","));
+  if (setting.range) {
+    text += fmt::format(":INT in [{} - {}]", setting.range->first, setting.range->second);
   }
-  // CLI11 appends the command's own name.
-  return deepest->help(deepest == &app ? name : name.substr(0, name.rfind(' ')));
+  return text;
 }
 
-Diagnostic WrongUse(const char* code, std::string message, std::string hint) {
+bool IsFlag(const QuestionSetting& setting) {
+  return std::holds_alternative<bool*>(setting.variable);
+}
+
+bool TakesSeveral(const QuestionSetting& setting) {
+  return std::holds_alternative<std::vector<std::string>*>(setting.variable) ||
+         std::holds_alternative<std::vector<int>*>(setting.variable);
+}
+
+// The name in messages: the first long one.
+std::string NameOf(const QuestionSetting& setting) {
+  const std::size_t begin = setting.name.starts_with("--") ? 0 : setting.name.find("--");
+  return Split(setting.name.substr(begin == std::string::npos ? 0 : begin), ',').front();
+}
+
+bool HasName(const QuestionSetting& setting, const std::string& name) {
+  const std::vector<std::string> names = Split(setting.name, ',');
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Diagnostic WrongUse(std::string message, std::string hint, const char* code = "command.wrong-use") {
   return {code, {"command line", 0, 0}, std::move(message), std::move(hint)};
 }
 
@@ -169,90 +139,272 @@ const CommandPage& PageOf(const std::vector<CommandPage>& pages, std::string_vie
   return *page;
 }
 
-// Finds unknown commands and options before the parser runs, since its errors name neither the
-// command nor a similar word.
-Diagnostics UnknownWords(const CLI::App& app, const std::vector<std::string>& arguments,
-                         const std::function<std::vector<CommandPage>()>& all_pages) {
-  const CLI::App* command = &app;
-  std::string path;
-  Diagnostics faults;
-  std::size_t at = 0;
-  for (; at < arguments.size() && !arguments[at].starts_with('-'); ++at) {
-    const std::vector<const CLI::App*> known = command->get_subcommands(nullptr);
-    if (known.empty()) break;
-    const std::string& word = arguments[at];
-    const auto found = std::find_if(known.begin(), known.end(), [&](const CLI::App* candidate) {
-      return candidate->get_name() == word;
+template <typename T>
+bool ReadNumber(const std::string& text, T& number) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end;
+}
+
+// A setting of the command with its values in the command line.
+struct Given {
+  const QuestionSetting* setting = nullptr;
+  int times = 0;
+  std::vector<std::string> values{};
+};
+
+// The words of a command line behind the command's name.
+struct TypedLine {
+  std::string name;                  // of the command; empty: the program itself
+  std::vector<std::string> words{};  // all words that were typed
+  std::vector<Given> given{};        // all settings of the command, in their order
+  std::vector<std::string> extra{};  // arguments beyond those of the command
+  bool help = false, version = false;
+
+  std::string Title() const { return name.empty() ? "stepcast" : "stepcast " + name; }
+  std::string SeeHelp() const { return fmt::format("see {} --help", Title()); }
+  Given* Find(const std::string& option) {
+    const auto found = std::find_if(given.begin(), given.end(), [&](const Given& one) {
+      return HasName(*one.setting, option);
     });
-    if (found == known.end()) {
-      const std::vector<CommandPage> pages = all_pages();
-      faults.push_back(WrongUse("command.unknown-command",
-                                fmt::format("unknown command of stepcast{}{}: {}",
-                                            path.empty() ? "" : " ", path, Quoted(word)),
-                                UnknownCommandHint(word, PageOf(pages, path), pages)));
-      return faults;
-    }
-    command = *found;
-    path += (path.empty() ? "" : " ") + NameOf(*command);
+    return found == given.end() ? nullptr : &*found;
   }
-  for (; at < arguments.size(); ++at) {
-    const std::string& argument = arguments[at];
-    if (argument == "--") break;
-    if (argument.size() < 2 || !argument.starts_with('-')) continue;
-    const std::size_t sign = argument.find('=');
-    const std::string name = argument.substr(0, sign);
-    if (const CLI::Option* option = command->get_option_no_throw(name); option != nullptr) {
-      // The next word is the option's value, even if it starts with a dash.
-      const bool takes_value = option->get_items_expected_max() > 0;
-      if (takes_value && name.size() == argument.size()) ++at;
+};
+
+// "--set KEY VALUE" is two words; the second would be taken for an argument.
+std::optional<Diagnostic> WithoutSign(const QuestionSetting& setting, const std::string& name,
+                                      const std::string& key, const std::string& next) {
+  std::error_code error;
+  if (!setting.type.starts_with("KEY=") || key.find('=') != std::string::npos ||
+      next.starts_with('-') || std::filesystem::exists(next, error)) {
+    return std::nullopt;
+  }
+  return WrongUse(fmt::format("{} needs {}: {}", name, setting.type, Quoted(key)),
+                  fmt::format("write {}", report::CommandLine({{name, key + "=" + next}, {}})));
+}
+
+// Assigns the words from `at` to the settings. Returns mistakes in the words themselves.
+Diagnostics ReadTyped(std::size_t at, TypedLine& line,
+                      const std::function<std::vector<CommandPage>()>& pages) {
+  Diagnostics unknown, missing;
+  std::vector<std::string> arguments;
+  const std::vector<std::string>& words = line.words;
+  for (bool options = true; at < words.size(); ++at) {
+    const std::string& word = words[at];
+    if (!options || word.size() < 2 || !word.starts_with('-')) {
+      arguments.push_back(word);
       continue;
     }
-    std::string value;
-    if (sign != std::string::npos) {
-      value = argument.substr(sign + 1);
-    } else if (at + 1 < arguments.size() && !arguments[at + 1].starts_with('-')) {
-      value = arguments[at + 1];
+    options = word != "--";
+    if (!options) continue;
+    const std::size_t sign = word.find('=');
+    const std::string name = word.substr(0, sign);
+    const bool has_next = at + 1 < words.size();
+    if (name == "-h" || name == "--help") {
+      line.help = true;
+    } else if (line.name.empty() && (name == "-V" || name == "--version")) {
+      line.version = true;
+    } else if (Given* const own = line.Find(name); own == nullptr) {
+      const bool next_is_value = has_next && !words[at + 1].starts_with('-');
+      const std::string value = sign != std::string::npos ? word.substr(sign + 1)
+                                : next_is_value           ? words[at + 1]
+                                                          : "";
+      const std::vector<CommandPage> all = pages();
+      unknown.push_back(WrongUse(
+          fmt::format("unknown option of {}: {}", line.Title(), Quoted(name)),
+          UnknownOptionHint(name, value, PageOf(all, line.name), all), "command.unknown-option"));
+    } else {
+      ++own->times;
+      if (sign != std::string::npos) {
+        own->values.push_back(word.substr(sign + 1));
+      } else if (!IsFlag(*own->setting) && has_next) {
+        const std::string& value = own->values.emplace_back(words[++at]);
+        if (arguments.empty() || at + 1 >= words.size()) continue;
+        auto fault = WithoutSign(*own->setting, name, value, words[at + 1]);
+        if (!fault) continue;
+        unknown.push_back(*std::move(fault));
+        ++at;
+      } else if (!IsFlag(*own->setting)) {
+        missing.push_back(
+            WrongUse(fmt::format("{} needs a value", NameOf(*own->setting)),
+                     fmt::format("for example: {}",
+                                 OptionExample(NameOf(*own->setting), PageOf(pages(), line.name),
+                                               own->setting->type))));
+      }
     }
-    const std::vector<CommandPage> pages = all_pages();
-    faults.push_back(WrongUse("command.unknown-option",
-                              fmt::format("unknown option of stepcast{}{}: {}",
-                                          path.empty() ? "" : " ", path, Quoted(name)),
-                              UnknownOptionHint(name, value, PageOf(pages, path), pages)));
   }
-  return faults;
+  auto next = arguments.begin();
+  for (Given& one : line.given) {
+    while (one.setting->argument() && next != arguments.end() &&
+           (one.times == 0 || TakesSeveral(*one.setting))) {
+      one.values.push_back(*next++);
+      ++one.times;
+    }
+  }
+  line.extra.assign(next, arguments.end());
+  if (!unknown.empty()) return unknown;
+  return line.help || line.version ? Diagnostics() : missing;
 }
 
-// The requested command.
-const CLI::App& Deepest(const CLI::App& app) {
-  const CLI::App* deepest = &app;
-  while (!deepest->get_subcommands().empty()) deepest = deepest->get_subcommands().front();
-  return *deepest;
+// What is wrong with a value, as the rest of a sentence that starts with the option. Replaces a
+// word by its usual spelling. `hint` may stay empty.
+std::string Complaint(const QuestionSetting& setting, std::string& value, std::string& hint) {
+  double number = 0;
+  const bool is_number = ReadNumber(value, number) && number >= 0;
+  if (setting.not_negative && !is_number) {
+    return fmt::format("needs a number that is not negative: {}", Quoted(value));
+  }
+  if (setting.probability && !(is_number && number <= 1)) {
+    return fmt::format("needs a number from 0 to 1: {}", Quoted(value));
+  }
+  if (!setting.words.empty()) {
+    if (std::string word = AllowedWord(value, setting.words); !word.empty()) {
+      value = std::move(word);
+      return "";
+    }
+    const std::string_view near = NearestWord(value, {setting.words.begin(), setting.words.end()});
+    if (!near.empty()) hint = fmt::format("did you mean '{}'?", near);
+    return fmt::format("must be one of {}: {}", fmt::join(setting.words, ", "), Quoted(value));
+  }
+  int whole = 0;
+  if (setting.range && !(ReadNumber(value, whole) && whole >= setting.range->first &&
+                         whole <= setting.range->second)) {
+    return fmt::format("needs a whole number from {} to {}: {}", setting.range->first,
+                       setting.range->second, Quoted(value));
+  }
+  return "";
 }
 
-std::string NameOf(const CLI::Option& option) {
-  return option.get_positional() ? option.get_name(true) : option.get_name();
+// Sets a setting's variable. Returns the first value that is no number where one is due.
+std::optional<std::string> Set(const Given& given) {
+  std::optional<std::string> wrong;
+  const auto read = [&](const std::string& value, auto& number) {
+    if (!wrong && !ReadNumber(value, number)) wrong = value;
+  };
+  std::visit(
+      [&](auto* variable) {
+        using T = std::remove_pointer_t<decltype(variable)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          *variable = true;
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          *variable = given.values.back();
+        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+          *variable = given.values;
+        } else if constexpr (std::is_same_v<T, std::vector<int>>) {
+          variable->clear();
+          for (const std::string& value : given.values) read(value, variable->emplace_back());
+        } else if constexpr (std::is_same_v<T, int>) {
+          read(given.values.back(), *variable);
+        } else {
+          read(given.values.back(), variable->emplace());
+        }
+      },
+      given.setting->variable);
+  return wrong;
 }
 
-bool IsOutput(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  return !option.get_positional() && (type == kFile || type == kFolder);
+// Sets the variables of the settings that are given. Returns the first mistake.
+std::optional<Diagnostic> SetVariables(TypedLine& line, const CommandPage& page) {
+  for (Given& given : line.given) {
+    if (given.times == 0) continue;
+    const QuestionSetting& setting = *given.setting;
+    const std::string name = NameOf(setting);
+    const auto example = [&](const std::string& otherwise) {
+      return fmt::format("for example: {}", OptionExample(name, page, otherwise));
+    };
+    if (IsFlag(setting) && !given.values.empty()) {
+      return WrongUse(fmt::format("{} takes no value: {}", name, Quoted(given.values.back())),
+                      fmt::format("write {}", name));
+    }
+    if (setting.commas) {
+      std::vector<std::string> parts;
+      for (const std::string& value : given.values) {
+        for (std::string& part : Split(value, ',')) {
+          if (!part.empty() || value.empty()) parts.push_back(std::move(part));
+        }
+      }
+      given.values = std::move(parts);
+    }
+    for (std::string& value : given.values) {
+      std::string hint;
+      const std::string complaint = Complaint(setting, value, hint);
+      if (complaint.empty()) continue;
+      const bool number = !setting.argument() && setting.words.empty();
+      if (hint.empty()) hint = number ? example("1") : line.SeeHelp();
+      return WrongUse(fmt::format("{} {}", name, complaint), std::move(hint));
+    }
+    if (given.times > 1 && !IsFlag(setting) && !TakesSeveral(setting)) {
+      return WrongUse(fmt::format("{} is given {} times", name, given.times),
+                      fmt::format("give {} once", name));
+    }
+    if (const auto wrong = Set(given)) {
+      const auto meant = WholeNumberMeant(*wrong);
+      return WrongUse(fmt::format("{} takes a number, not {}", name, Quoted(*wrong)),
+                      meant ? fmt::format("write {} {}", name, *meant) : example("2"));
+    }
+  }
+  return std::nullopt;
+}
+
+// Mistakes in the combination of what is given.
+Diagnostics WrongCombination(TypedLine& line, const CommandPage& page) {
+  const auto excludes = [](const QuestionSetting& a, const QuestionSetting& b) {
+    return std::any_of(a.excludes.begin(), a.excludes.end(),
+                       [&](const std::string& name) { return HasName(b, name); });
+  };
+  for (const Given& given : line.given) {
+    const QuestionSetting& setting = *given.setting;
+    if (setting.required && given.times == 0) {
+      Diagnostics missing;
+      for (std::size_t i = 0; i < line.given.size(); ++i) {
+        if (!line.given[i].setting->required || line.given[i].times > 0) continue;
+        const OptionPage& option = page.options[i + 1];  // below --help
+        missing.push_back(WrongUse(fmt::format("{} is missing", option.names.back()),
+                                   MissingHint(option, page, line.words)));
+      }
+      return missing;
+    }
+    if (given.times == 0) continue;
+    for (const std::string& needed : setting.needs) {
+      const Given& other = *line.Find(needed);
+      if (other.times > 0) continue;
+      return {
+          WrongUse(fmt::format("{} needs {}", NameOf(setting), needed),
+                   fmt::format("add {}", IsFlag(*other.setting)
+                                             ? needed
+                                             : OptionExample(needed, page, other.setting->type)))};
+    }
+    for (const Given& other : line.given) {
+      if (other.times == 0 ||
+          !(excludes(setting, *other.setting) || excludes(*other.setting, setting))) {
+        continue;
+      }
+      return {WrongUse(
+          fmt::format("{} and {} cannot be used together", NameOf(setting), NameOf(*other.setting)),
+          "leave one of them out")};
+    }
+  }
+  if (line.extra.empty()) return {};
+  return {WrongUse(
+      fmt::format("unexpected argument of {}: {}", line.Title(), Quoted(line.extra.front())),
+      UnexpectedHint(page, line.words))};
 }
 
 // Checks options of every command: no value is empty, as an unset variable in a script would make
 // it, and no output replaces an input.
-Diagnostics WrongValues(const CLI::App& app) {
+Diagnostics WrongValues(const TypedLine& line) {
   Diagnostics faults;
   std::vector<study::NamedPath> inputs, outputs;
-  for (const CLI::Option* option : Deepest(app).get_options()) {
-    const std::string name = NameOf(*option);
-    for (const std::string& value : option->results()) {
+  for (const Given& given : line.given) {
+    const QuestionSetting& setting = *given.setting;
+    const std::string name = NameOf(setting);
+    for (const std::string& value : given.values) {
       if (value.empty()) {
-        faults.push_back(WrongUse("command.wrong-use",
-                                  fmt::format("the value of {} is empty", name),
+        faults.push_back(WrongUse(fmt::format("the value of {} is empty", name),
                                   "leave the option out, or give it a value"));
-      } else if (option->get_positional() || name == "--kineto") {
+      } else if (setting.argument() || name == "--kineto") {
         inputs.push_back({name, value});
-      } else if (IsOutput(*option)) {
+      } else if (setting.type == kFile || setting.type == kFolder) {
         outputs.push_back({name, value});
       }
     }
@@ -262,322 +414,187 @@ Diagnostics WrongValues(const CLI::App& app) {
   return faults;
 }
 
-// One hyphenated word for a command whose words would be arguments of another: "validate
-// collectives" would be the scenario "collectives" of `validate`.
-std::string Hyphenated(std::string words) {
-  std::replace(words.begin(), words.end(), ' ', '-');
-  return words;
+bool TakesArguments(const Command& command) {
+  const auto& settings = command.question.settings();
+  return std::any_of(settings.begin(), settings.end(),
+                     [](const QuestionSetting& setting) { return setting.argument(); });
 }
 
-// Replaces the words of such a command by its hyphenated word.
-void JoinWords(const CLI::App& app, std::vector<std::string>& words) {
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    if (!command->get_group().empty()) continue;
-    std::string joined;
-    for (std::size_t i = 0; i < words.size() && joined.size() < command->get_name().size(); ++i) {
-      joined += (i == 0 ? "" : "-") + words[i];
-      if (joined != command->get_name()) continue;
-      words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(i));
-      words.front() = joined;
-      return;
-    }
-  }
-}
-
-bool TakesArguments(const CLI::App& app) {
-  const std::vector<const CLI::Option*> options = app.get_options();
-  return std::any_of(options.begin(), options.end(),
-                     [](const CLI::Option* option) { return option->get_positional(); });
-}
-
-std::string ExitStatuses() { return TextOf("exit status").about + "\n"; }
-
-// A validator's complaint: the rest of a sentence that starts with the option, and after a line
-// break a hint, if there is one.
-
-CLI::Validator Range(int least, int most) {
-  const auto wrong = [least, most](const std::string& text) -> std::string {
-    int value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && stop == end && value >= least && value <= most) return "";
-    return fmt::format("needs a whole number from {} to {}: {}", least, most, Quoted(text));
-  };
-  return {wrong, fmt::format("INT in [{} - {}]", least, most)};
-}
-
-CLI::Validator OneOf(const std::vector<std::string>& words) {
-  const auto wrong = [words](std::string& text) -> std::string {
-    if (std::string word = AllowedWord(text, words); !word.empty()) {
-      text = std::move(word);
-      return "";
-    }
-    const std::vector<std::string_view> views(words.begin(), words.end());
-    const std::string_view near = NearestWord(text, views);
-    return fmt::format("must be one of {}: {}{}", fmt::join(words, ", "), Quoted(text),
-                       near.empty() ? "" : fmt::format("\ndid you mean '{}'?", near));
-  };
-  return {wrong, fmt::format("{{{}}}", fmt::join(words, ","))};
-}
-
-// A number from 0 to `most`. `shown`: the validator on help pages.
-CLI::Validator NumberUpTo(double most, const char* shown) {
-  const auto wrong = [most](const std::string& text) -> std::string {
-    double value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && stop == end && value >= 0 && value <= most) return "";
-    return most < 2 ? fmt::format("needs a number from 0 to {}: {}", most, Quoted(text))
-                    : fmt::format("needs a number that is not negative: {}", Quoted(text));
-  };
-  return {wrong, shown};
-}
-
-CLI::Option* AddSetting(const QuestionSetting& setting, CLI::App& app) {
-  CLI::Option* const option = std::visit(
-      [&](auto* variable) {
-        if constexpr (std::is_same_v<decltype(variable), bool*>) {
-          return app.add_flag(setting.name, *variable, setting.help);
-        } else {
-          return app.add_option(setting.name, *variable, setting.help);
-        }
-      },
-      setting.variable);
-  if (!setting.type.empty()) option->type_name(setting.type);
-  if (setting.required) option->required();
-  if (setting.commas) {
-    option->delimiter(',')->allow_extra_args(false);
-  } else if (!setting.argument() &&
-             std::holds_alternative<std::vector<std::string>*>(setting.variable)) {
-    // Each occurrence adds one value.
-    option->type_size(1)->expected(1)->allow_extra_args(false)->take_all();
-  }
-  if (setting.not_negative)
-    option->check(NumberUpTo(std::numeric_limits<double>::max(), "NONNEGATIVE"));
-  if (setting.probability) option->check(NumberUpTo(1, "FLOAT in [0 - 1]"));
-  if (!setting.words.empty()) option->transform(OneOf(setting.words));
-  if (setting.range) option->check(Range(setting.range->first, setting.range->second));
-  return option;
-}
-
-void AddSettings(const Question& question, CLI::App& app) {
-  std::vector<CLI::Option*> options;
-  for (const QuestionSetting& setting : question.settings()) {
-    options.push_back(AddSetting(setting, app));
-  }
-  for (std::size_t i = 0; i < options.size(); ++i) {
-    const QuestionSetting& setting = question.settings()[i];
-    for (const std::string& other : setting.excludes) options[i]->excludes(app.get_option(other));
-    for (const std::string& other : setting.needs) options[i]->needs(app.get_option(other));
-  }
-}
-
-// The option that a parser's message begins with or contains. Null: none.
-const CLI::Option* OptionIn(std::string_view message, const CLI::App& command) {
-  const CLI::Option* found = nullptr;
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string name = NameOf(*option);
-    const std::size_t at = message.find(name);
-    if (at == std::string_view::npos) continue;
-    if (found == nullptr || name.size() > NameOf(*found).size()) found = option;
-  }
-  return found;
-}
-
-// The mistake behind an error of the parser, in our words. `words`: the command line.
-Diagnostics FaultsOf(const CLI::ParseError& error, const CLI::App& app,
-                     const std::vector<CommandPage>& pages, const std::string& name,
-                     const std::vector<std::string>& words) {
-  const CLI::App& command = Deepest(app);
-  const CommandPage& page = PageOf(pages, name);
-  const std::string help = fmt::format("see stepcast{}{} --help", name.empty() ? "" : " ", name);
-  Diagnostics faults;
-  const auto add = [&faults](std::string message, std::string hint) {
-    faults.push_back(WrongUse("command.wrong-use", std::move(message), std::move(hint)));
-  };
-  const std::string what = error.what();
-  const CLI::Option* const option =
-      OptionIn(std::string_view(what).substr(0, what.find(" = ")), command);
-  const auto example = [&](const CLI::Option& of, const std::string& otherwise) {
-    return OptionExample(NameOf(of), page, otherwise);
-  };
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    for (const OptionPage& each : page.options) {
-      const CLI::Option* const own = command.get_option_no_throw(each.names.back());
-      if (own == nullptr || !own->get_required() || own->count() > 0) continue;
-      add(fmt::format("{} is missing", each.names.back()), MissingHint(each, page, words));
-    }
-    if (faults.empty()) {
-      std::vector<std::string> known;
-      for (const CLI::App* below : command.get_subcommands(nullptr)) {
-        if (!below->get_group().empty()) {
-          known.push_back(
-              fmt::format("stepcast {}{}{}", name, name.empty() ? "" : " ", below->get_name()));
-        }
-      }
-      add(fmt::format("stepcast{}{} needs a command", name.empty() ? "" : " ", name),
-          known.size() > 4 ? help : fmt::format("write {}", fmt::join(known, ", or ")));
-    }
-  } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const std::vector<std::string> extras = app.remaining(true);
-    add(fmt::format("unexpected argument of stepcast {}: {}", name,
-                    Quoted(extras.empty() ? what : extras.front())),
-        UnexpectedHint(page, words));
-  } else if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
-    const std::string_view separator = " excludes ";
-    const std::size_t at = what.find(separator);
-    add(fmt::format("{} and {} cannot be used together", what.substr(0, at),
-                    what.substr(std::min(at, what.size() - separator.size()) + separator.size())),
-        "leave one of them out");
-  } else if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr) {
-    const std::string_view separator = " requires ";
-    const std::size_t at = std::min(what.find(separator), what.size() - separator.size());
-    const std::string needed = what.substr(at + separator.size());
-    const CLI::Option* const other = command.get_option_no_throw(needed);
-    const bool flag = other == nullptr || other->get_items_expected_max() == 0;
-    add(fmt::format("{} needs {}", what.substr(0, at), needed),
-        fmt::format("add {}", flag ? needed : example(*other, other->get_type_name())));
-  } else if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr && option != nullptr) {
-    const std::size_t sign = what.find(" = ");
-    const std::string value = sign == std::string::npos ? "" : what.substr(sign + 3);
-    if (option->get_items_expected_max() == 0) {
-      add(fmt::format("{} takes no value: {}", NameOf(*option), Quoted(value)),
-          fmt::format("write {}", NameOf(*option)));
-    } else {
-      const auto meant = WholeNumberMeant(value);
-      add(fmt::format("{} takes a number, not {}", NameOf(*option), Quoted(value)),
-          meant ? fmt::format("write {} {}", NameOf(*option), *meant)
-                : fmt::format("for example: {}", example(*option, "2")));
-    }
-  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && option != nullptr) {
-    if (option->count() > 1) {
-      add(fmt::format("{} is given {} times", NameOf(*option), option->count()),
-          fmt::format("give {} once", NameOf(*option)));
-    } else if (option->get_items_expected_max() == 0) {
-      add(fmt::format("{} takes no value", NameOf(*option)),
-          fmt::format("write {}", NameOf(*option)));
-    } else {
-      const std::string type = option->get_type_name();
-      add(fmt::format("{} needs a value", NameOf(*option)),
-          fmt::format("for example: {}", example(*option, type.substr(0, type.find(':')))));
-    }
-  } else if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr && option != nullptr) {
-    const std::size_t colon = what.find(": ");
-    const std::size_t line = std::min(what.find('\n'), what.size());
-    const std::string hint = what.substr(std::min(line + 1, what.size()));
-    const bool number =
-        !option->get_positional() && option->get_type_name().find('{') == std::string::npos;
-    add(what.substr(0, colon) + what.substr(colon + 1, line - colon - 1),
-        !hint.empty() ? hint
-        : number      ? fmt::format("for example: {}", example(*option, "1"))
-                      : help);
-  } else {
-    add(what, help);
-  }
-  return faults;
+std::string Above(const std::string& name) {
+  const std::size_t space = name.rfind(' ');
+  return space == std::string::npos ? "" : name.substr(0, space);
 }
 
 }  // namespace
 
+std::string HelpEntry(std::string_view heading, std::string_view name) {
+  const std::string text = fmt::format("\n{}\n", SectionOf(heading));
+  const std::string start = fmt::format("\n{}: ", name);
+  const std::size_t found = text.find(start);
+  if (found == std::string::npos) return "";
+  constexpr std::string_view kIndented = "\n    ";
+  std::string entry;
+  for (std::size_t begin = found + start.size();;) {
+    const std::size_t end = text.find('\n', begin);
+    entry += text.substr(begin, end - begin);
+    if (text.compare(end, kIndented.size(), kIndented) != 0) return entry;
+    entry += ' ';
+    begin = end + kIndented.size();
+  }
+}
+
 struct Program::Parser {
-  CLI::App app;
   std::function<std::string()> version;
   std::deque<Command> commands;
-  std::map<std::string, CLI::App*> by_name;  // of the words as the user types them
+
+  const Command* Find(const std::string& name) const {
+    const auto found = std::find_if(commands.begin(), commands.end(),
+                                    [&](const Command& one) { return one.name == name; });
+    return found == commands.end() ? nullptr : &*found;
+  }
+
+  // The commands that are listed below a command, or below the program. The arguments of an upper
+  // command would hide them: "validate collectives" might be the scenario "collectives".
+  std::vector<const Command*> Below(const std::string& name) const {
+    std::vector<const Command*> below;
+    const Command* const own = Find(name);
+    if (own != nullptr && TakesArguments(*own)) return below;
+    for (const Command& command : commands) {
+      if (Above(command.name) == name) below.push_back(&command);
+    }
+    return below;
+  }
+
+  std::string Footer(const std::string& name) const {
+    const Command* const own = Find(name);
+    // A group shows the text of its first command.
+    const bool group = own != nullptr && !own->run;
+    return TextOf(name.empty() ? "stepcast"
+                  : group      ? Below(name).front()->name
+                               : name)
+               .footer +
+           ExitStatuses();
+  }
+
+  CommandPage Page(const std::string& name) const {
+    CommandPage page{.name = name, .usage = name.empty() ? "stepcast" : "stepcast " + name};
+    page.about = TextOf(name.empty() ? "stepcast" : name).about;
+    page.footer = Footer(name);
+    page.options.push_back({.names = {"-h", "--help"}, .help = "Print this help message and exit"});
+    const Command* const own = Find(name);
+    if (own == nullptr) {
+      page.options.push_back(
+          {.names = {"-V", "--version"}, .help = "Print version, commit and backends"});
+    }
+    const bool runs = own != nullptr && own->run;
+    if (!Below(name).empty()) {
+      page.usage += runs ? " [COMMAND ...] [OPTIONS]" : " COMMAND ...";
+      if (!runs) return page;
+    }
+    for (const QuestionSetting& setting : own->question.settings()) {
+      if (setting.argument()) page.usage += " " + setting.name;
+      page.options.push_back(
+          {.names = Split(setting.name, ','),
+           .argument = setting.argument(),
+           .type = setting.type,
+           .words = setting.words,
+           .offers = setting.offers,
+           .help = setting.help.empty() ? HelpOf(name, setting.name) : setting.help});
+    }
+    if (Below(name).empty()) page.usage += " [OPTIONS]";
+    return page;
+  }
+
+  std::string Help(const std::string& name) const {
+    const CommandPage page = Page(name);
+    const Command* const own = Find(name);
+    std::string arguments, options, below;
+    const std::size_t first = own == nullptr ? 2 : 1;  // below --help and --version
+    for (std::size_t i = 0; i < page.options.size(); ++i) {
+      const OptionPage& option = page.options[i];
+      (option.argument ? arguments : options) +=
+          Entry(i < first ? fmt::format("{}", fmt::join(option.names, ","))
+                          : ShownName(own->question.settings()[i - first]),
+                option.help);
+    }
+    for (const Command* command : Below(name)) {
+      below += Entry(command->name.substr(command->name.rfind(' ') + 1),
+                     FirstSentence(TextOf(command->name).about));
+    }
+    std::string text = report::Reflowed(page.about + "\n") + "\nUsage: " + page.usage + "\n";
+    if (!arguments.empty()) text += "\nArguments:\n" + arguments;
+    text += "\nOptions:\n" + options;
+    if (!below.empty()) text += "\nCommands:\n" + below;
+    return text + "\n" + report::Reflowed(page.footer + "\n");
+  }
 };
 
 Program::Program(std::function<std::string()> version) : parser_(std::make_unique<Parser>()) {
   parser_->version = std::move(version);
-  CLI::App& app = parser_->app;
-  const PageText text = TextOf("stepcast");
-  app.description(text.about);
-  app.footer(text.footer + ExitStatuses());
-  app.set_version_flag("-V,--version", std::string(), "Print version, commit and backends");
-  app.require_subcommand(1);
-  const auto page = std::make_shared<HelpPage>();
-  page->column_width(24);
-  page->label("Positionals", "Arguments");
-  app.formatter(page);
 }
 
 Program::~Program() = default;
 
-void Program::Add(Command command) {
-  const std::size_t space = command.name.rfind(' ');
-  const std::string above = space == std::string::npos ? "" : command.name.substr(0, space);
-  const auto parent = parser_->by_name.find(above);
-  std::string word = command.name.substr(space + 1);
-  const PageText text = TextOf(command.name);
-  CLI::App* app = parent == parser_->by_name.end() ? &parser_->app : parent->second;
-  const bool unlisted = TakesArguments(*app);
-  if (unlisted) {
-    word = Hyphenated(command.name);
-    app = &parser_->app;
-  }
-  // A group shows the text of its first command.
-  if (app->get_footer().empty()) app->footer(text.footer + ExitStatuses());
-  CLI::App* const own = app->add_subcommand(word, text.about)->group(unlisted ? "" : "Commands");
-  own->footer(command.run ? text.footer + ExitStatuses() : "");
-  if (!command.run) own->require_subcommand(1);
-  AddSettings(command.question, *own);
-  parser_->by_name.emplace(command.name, own);
-  parser_->commands.push_back(std::move(command));
-}
+void Program::Add(Command command) { parser_->commands.push_back(std::move(command)); }
 
 Program::Parsed Program::Parse(std::vector<std::string> words) {
-  CLI::App& app = parser_->app;
   // "help sweep" is "sweep --help".
   if (!words.empty() && words.front() == "help") {
     words.erase(words.begin());
     words.emplace_back("--help");
   }
-  if (words.empty()) return {nullptr, {kWrongInput, "", app.help("stepcast")}};
-  const std::vector<std::string> typed = words;
-  JoinWords(app, words);
-  const auto unknown = UnknownWords(app, words, [this] { return Pages(); });
-  if (!unknown.empty()) return {nullptr, WrongInput(unknown)};
-  const auto path = [&app] {
-    std::string names;
-    for (const CLI::App* command = &app; !command->get_subcommands().empty();) {
-      command = command->get_subcommands().front();
-      names += (names.empty() ? "" : " ") + NameOf(*command);
+  if (words.empty()) return {nullptr, {kWrongInput, "", parser_->Help("")}};
+  // The command with the longest name that the words begin with.
+  const Command* command = nullptr;
+  std::size_t used = 0;
+  std::string name;
+  for (std::size_t i = 0; i < words.size() && !words[i].starts_with('-'); ++i) {
+    name += (i == 0 ? "" : " ") + words[i];
+    if (const Command* const found = parser_->Find(name)) {
+      command = found;
+      used = i + 1;
     }
-    return names;
-  };
-  try {
-    // CLI11 takes the words in reverse order.
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
-  } catch (const CLI::CallForHelp&) {
-    return {nullptr, {kDone, Help(app), ""}};
-  } catch (const CLI::CallForVersion&) {
-    return {nullptr, {kDone, parser_->version(), ""}};
-  } catch (const CLI::ParseError& error) {
-    return {nullptr, WrongInput(FaultsOf(error, app, Pages(), path(), typed))};
   }
-  if (const Diagnostics faults = WrongValues(app); !faults.empty()) {
-    return {nullptr, WrongInput(faults)};
+  TypedLine line{.name = command == nullptr ? "" : command->name, .words = std::move(words)};
+  const std::vector<const Command*> below = parser_->Below(line.name);
+  if (!below.empty() && used < line.words.size() && !line.words[used].starts_with('-')) {
+    const std::vector<CommandPage> pages = Pages();
+    const std::string& word = line.words[used];
+    return {
+        nullptr,
+        WrongInput({WrongUse(fmt::format("unknown command of {}: {}", line.Title(), Quoted(word)),
+                             UnknownCommandHint(word, PageOf(pages, line.name), pages),
+                             "command.unknown-command")})};
   }
-  const std::string name = path();
-  const auto parsed = std::find_if(parser_->commands.begin(), parser_->commands.end(),
-                                   [&](const Command& command) { return command.name == name; });
-  STEPCAST_CHECK(parsed != parser_->commands.end(), "a parsed command was added");
-  return {&*parsed, {}};
+  if (command != nullptr) {
+    for (const QuestionSetting& setting : command->question.settings()) {
+      line.given.push_back({.setting = &setting});
+    }
+  }
+  if (const auto wrong = ReadTyped(used, line, [this] { return Pages(); }); !wrong.empty()) {
+    return {nullptr, WrongInput(wrong)};
+  }
+  if (line.help) return {nullptr, {kDone, parser_->Help(line.name), ""}};
+  if (line.version) return {nullptr, {kDone, parser_->version(), ""}};
+  if (command == nullptr || !command->run) {
+    std::vector<std::string> known;
+    for (const Command* one : below) known.push_back("stepcast " + one->name);
+    return {nullptr, WrongInput({WrongUse(
+                         line.Title() + " needs a command",
+                         known.size() > 4 ? line.SeeHelp()
+                                          : fmt::format("write {}", fmt::join(known, ", or ")))})};
+  }
+  const CommandPage page = parser_->Page(line.name);
+  if (auto wrong = SetVariables(line, page)) return {nullptr, WrongInput({*std::move(wrong)})};
+  for (const Diagnostics& wrong : {WrongCombination(line, page), WrongValues(line)}) {
+    if (!wrong.empty()) return {nullptr, WrongInput(wrong)};
+  }
+  return {command, {}};
 }
 
 std::vector<CommandPage> Program::Pages() const {
-  std::vector<CommandPage> pages;
-  AddPages(parser_->app, "", pages);
-  for (const Command& command : parser_->commands) {
-    const auto page = std::find_if(pages.begin(), pages.end(), [&](const CommandPage& other) {
-      return other.name == command.name;
-    });
-    for (const QuestionSetting& setting : command.question.settings()) {
-      const auto option =
-          std::find_if(page->options.begin(), page->options.end(),
-                       [&](const OptionPage& other) { return other.names.back() == setting.name; });
-      if (option != page->options.end()) option->offers = setting.offers;
-    }
-  }
+  std::vector<CommandPage> pages = {parser_->Page("")};
+  for (const Command& command : parser_->commands) pages.push_back(parser_->Page(command.name));
   return pages;
 }
 

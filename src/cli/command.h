@@ -10,8 +10,7 @@
 #include "src/cli/command_page.h"
 #include "src/cli/outcome.h"
 
-// Commands and their help pages. CLI11 parses the command line. Only command.cc includes CLI11,
-// because its header takes six seconds to compile.
+// Commands, their help pages, and the parser of the command line.
 namespace stepcast::cli {
 
 struct Command {

@@ -25,7 +25,7 @@ Command SchemaCommand() {
     std::string what;  // scenario, plan, model, topology, gpu
   };
   const auto describe = [](Question& question, SchemaOptions& options) {
-    question.Argument("WHAT", &options.what, "scenario, plan, model, topology or gpu")
+    question.Argument("WHAT", &options.what)
         .Required()
         .OneOf({"scenario", "plan", "model", "topology", "gpu"});
   };

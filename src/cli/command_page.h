@@ -27,6 +27,10 @@ struct CommandPage {
   std::vector<OptionPage> options{};
 };
 
+// Returns the text of the line "NAME: TEXT" below a heading of help.txt; empty if there is none.
+// Indented lines continue the text.
+std::string HelpEntry(std::string_view heading, std::string_view name);
+
 // Returns the first sentence of a text on one line, without the full stop or colon at its end.
 inline std::string FirstSentence(std::string_view text) {
   std::string line(text.substr(0, text.find_first_of(".:")));

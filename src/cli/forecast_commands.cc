@@ -221,8 +221,7 @@ Outcome CompareMemory(const CompareOptions& options) {
   Outcome outcome;
   outcome.output = options.json ? report::MeasuredMemoryJson(comparison, stopwatch.Seconds())
                                 : report::Wrapped(report::MeasuredMemoryText(comparison));
-  outcome.messages = Warnings(*scenario);
-  for (const std::string& note : measured->notes) outcome.messages += "note: " + note + "\n";
+  outcome.messages = Warnings(*scenario) + Lines("note", measured->notes);
   return outcome;
 }
 
@@ -267,11 +266,8 @@ struct CollectiveOptions {
   std::string op = "all_reduce";
   std::string from = "1 KiB";  // sizes double from here ...
   std::string to = "8 GiB";    // ... to here
-  std::string group;           // of the plan; empty: use ranks and nodes
-  std::optional<int> ranks;    // default: all of the nodes
-  std::optional<int> nodes;    // default: all of the cluster
-  bool siblings = false;       // all sibling groups at the same time
-  std::string network;         // "analytic", "flow", "message"; empty: from the scenario
+  forecast::CollectiveGroup group;
+  std::string network;  // "analytic", "flow", "message"; empty: from the scenario
   bool json = false;
   bool csv = false;
   std::string report;  // HTML page to write; empty: none
@@ -297,14 +293,10 @@ Outcome Collective(const CollectiveOptions& options) {
   if (!scenario) faults.insert(faults.end(), scenario.error().begin(), scenario.error().end());
   if (!faults.empty()) return WrongInput(faults);
 
-  const forecast::CollectiveGroup group{.name = options.group,
-                                        .ranks = options.ranks,
-                                        .nodes = options.nodes,
-                                        .siblings = options.siblings};
-  const auto forecast = forecast::ForecastCollective(*scenario, *op, group, *from, *to);
+  const auto forecast = forecast::ForecastCollective(*scenario, *op, options.group, *from, *to);
   if (!forecast) return WrongInput(forecast.error());
   if (!options.report.empty()) {
-    const auto steps = forecast::StepsOf(*scenario, group, *forecast);
+    const auto steps = forecast::StepsOf(*scenario, options.group, *forecast);
     if (!steps) return WrongInput(steps.error());
     if (auto failed =
             page.Write([&] { return report::CollectivePage(*scenario, *forecast, *steps); })) {
@@ -426,31 +418,17 @@ Outcome Memory(const MemoryOptions& options) {
   return outcome;
 }
 
-namespace {}  // namespace
-
 void DescribeSimulate(Question& question, SimulateOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
-  question.Flag("--json", &options.json, "Print one JSON document");
-  question.Option("--trace", &options.trace, kFile,
-                  "Also write the timeline as Chrome trace JSON, compressed if FILE ends in .gz");
+  question.Flag("--json", &options.json);
+  question.Option("--trace", &options.trace, kFile);
   AddTraceFolder(question, options.trace_dir);
-  question
-      .Option("--trace-steps", &options.trace_steps, "N",
-              "Number of steps in traces; the last one is the forecast step (default: 1)")
-      .Between(1, 60);
+  question.Option("--trace-steps", &options.trace_steps, "N").Between(1, 60);
   AddReport(question, options.report);
-  question
-      .Flag("--timeline", &options.timeline,
-            "Draw the step's streams below the forecast, even if stdout is not a terminal")
-      .Excludes({"--json"});
-  question.Flag("--no-timeline", &options.no_timeline, "Do not draw the step's streams")
-      .Excludes({"--timeline"});
-  AddNetwork(
-      question, options.network,
-      "Detail of the network simulation: analytic, flow or message (default: the scenario's)");
-  question
-      .Flag("--program", &options.program,
-            "Print the step program of a rank, and check it for races")
+  question.Flag("--timeline", &options.timeline).Excludes({"--json"});
+  question.Flag("--no-timeline", &options.no_timeline).Excludes({"--timeline"});
+  AddNetwork(question, options.network);
+  question.Flag("--program", &options.program)
       .Excludes({"--json", "--trace", "--trace-dir", "--report", "--timeline"});
   options.training.Describe(question);
   AddFitProbability(question, options.fit_probability);
@@ -459,48 +437,31 @@ void DescribeSimulate(Question& question, SimulateOptions& options) {
 
 void DescribeMemory(Question& question, MemoryOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
-  question.Flag("--json", &options.json, "Print one JSON document");
-  question.Flag("--max-micro-batch", &options.max_micro_batch,
-                "Also find the largest micro-batch that fits at each stage");
+  question.Flag("--json", &options.json);
+  question.Flag("--max-micro-batch", &options.max_micro_batch);
   AddReport(question, options.report);
   AddFitProbability(question, options.fit_probability);
 }
 
 void DescribeCompare(Question& question, CompareOptions& options) {
-  question
-      .Argument(
-          "A", &options.a,
-          "A scenario, a plan.json, a model (its name here or on the Hub, or its config.json), "
-          "a recipe, or another program's configuration")
-      .Required();
-  question.Argument("B", &options.b, "The other plan (default: A)");
-  question.Option("--set", &options.set, "KEY=VALUE",
-                  "Set a key of both plans; null restores the default. Can be repeated");
-  question.Option("--set-a", &options.set_a, "KEY=VALUE", "Set a key of A. Can be repeated");
-  question.Option("--set-b", &options.set_b, "KEY=VALUE", "Set a key of B. Can be repeated");
-  question
-      .Option("--memory", &options.memory, "FILE",
-              "Compare A with a memory snapshot, a memory_summary or a memory timeline of PyTorch "
-              "instead of B")
+  question.Argument("A", &options.a).Required();
+  question.Argument("B", &options.b);
+  question.Option("--set", &options.set, "KEY=VALUE");
+  question.Option("--set-a", &options.set_a, "KEY=VALUE");
+  question.Option("--set-b", &options.set_b, "KEY=VALUE");
+  question.Option("--memory", &options.memory, "FILE")
       .Excludes({"B", "--set-a", "--set-b", "--report"});
-  question
-      .Option(
-          "--fail-if", &options.fail_if, "GUARD",
-          "Exit with 3 if a figure changes by more than this from A to B: 'step_time>+2%'. Can be "
-          "repeated")
-      .Excludes({"--memory"});
+  question.Option("--fail-if", &options.fail_if, "GUARD").Excludes({"--memory"});
   AddImport(question, options.files);
-  question.Flag("--json", &options.json, "Print one JSON document");
+  question.Flag("--json", &options.json);
   AddReport(question, options.report);
   AddColumns(question);
 }
 
 void DescribeExplain(Question& question, ExplainOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
-  question.Option(
-      "--measured", &options.measured, "TIME|TRACE",
-      "A measured step: its time, its trace or a folder of traces. Also explains the difference");
-  question.Flag("--json", &options.json, "Print one JSON document");
+  question.Option("--measured", &options.measured, "TIME|TRACE");
+  question.Flag("--json", &options.json);
   AddReport(question, options.report);
   AddFitProbability(question, options.fit_probability);
 }
@@ -513,23 +474,14 @@ void DescribeCollective(Question& question, CollectiveOptions& options) {
       .Option("--op", &options.op, "NAME",
               fmt::format("The collective: {} (default: all_reduce)", CollectiveNames()))
       .Offers(collectives);
-  question.Option("--from", &options.from, "BYTES", "The first size (default: 1 KiB)");
-  question.Option("--to", &options.to, "BYTES", "The last size (default: 8 GiB)");
+  question.Option("--from", &options.from, "BYTES");
+  question.Option("--to", &options.to, "BYTES");
   constexpr int kMost = 1'000'000;
-  question
-      .Option("--ranks", &options.ranks, "N", "Number of ranks (default: all ranks of the nodes)")
-      .Between(1, kMost);
-  question.Option("--nodes", &options.nodes, "N", "Number of nodes (default: as few as possible)")
-      .Between(1, kMost);
-  question
-      .Option("--group", &options.group, "NAME",
-              "Use a group of the plan, the one of rank 0: data, shard, replica")
-      .Excludes({"--ranks", "--nodes"});
-  question.Flag("--siblings", &options.siblings,
-                "Run all similar groups at the same time; they share NICs and links");
-  AddNetwork(
-      question, options.network,
-      "Detail of the network simulation: analytic, flow or message (default: the scenario's)");
+  question.Option("--ranks", &options.group.ranks, "N").Between(1, kMost);
+  question.Option("--nodes", &options.group.nodes, "N").Between(1, kMost);
+  question.Option("--group", &options.group.name, "NAME").Excludes({"--ranks", "--nodes"});
+  question.Flag("--siblings", &options.group.siblings);
+  AddNetwork(question, options.network);
   AddJsonAndCsv(question, options.json, options.csv);
   AddReport(question, options.report);
   AddColumns(question);
@@ -627,7 +579,7 @@ Command RunTimeCommand() {
   const auto describe = [](Question& question, RunTimeOptions& options) {
     AddScenarioFiles(question, options.files, options.set);
     options.Describe(question);
-    question.Flag("--json", &options.json, "Print one JSON document");
+    question.Flag("--json", &options.json);
     AddReport(question, options.report);
   };
   return MakeCommand<RunTimeOptions>("run-time", describe, [](RunTimeOptions& options) {

@@ -60,8 +60,7 @@ std::string TitleOf(const std::string& scenario) {
 }
 
 std::string ImportMessages(const foreign::Imported& imported) {
-  std::string text;
-  for (const std::string& note : imported.notes) text += "note: " + note + "\n";
+  std::string text = Lines("note", imported.notes);
   if (!imported.assumed.empty()) {
     text += fmt::format("assumed: {}; --save FILE writes them down\n",
                         fmt::join(imported.assumed, ", "));

@@ -32,7 +32,9 @@ Outcome Gallery(const GalleryOptions& options) {
   OutputFolder folder;
   if (auto failed = folder.Create(options.folder)) return *std::move(failed);
   std::vector<report::GalleryStep> steps;
-  for (const study::GalleryEntry& entry : study::GalleryEntries()) {
+  const auto entries = study::GalleryEntries();
+  if (!entries) return WrongInput(entries.error());
+  for (const study::GalleryEntry& entry : *entries) {
     const WorkNotice notice(fmt::format("simulating a step of {}", entry.title));
     const auto simulated = study::SimulateEntry(entry);
     if (!simulated) return WrongInput(simulated.error());
@@ -40,10 +42,10 @@ Outcome Gallery(const GalleryOptions& options) {
                              .page = {},
                              .machine = {},
                              .plan = {},
-                             .source = entry.published,
+                             .source = entry.source,
                              .row = entry.row,
-                             .stand_ins = simulated->published.stand_ins,
-                             .published = *simulated->published.step_time,
+                             .stand_ins = entry.published.stand_ins,
+                             .published = *entry.published.step_time,
                              .forecast = simulated->run.forecast};
     report::DescribeRun(simulated->scenario, step);
     if (folder.asked()) {
@@ -71,8 +73,7 @@ Outcome Gallery(const GalleryOptions& options) {
 
 Command GalleryCommand() {
   const auto describe = [](Question& question, GalleryOptions& options) {
-    question.Option("--report-dir", &options.folder, kFolder,
-                    "Also write pages into a folder: index.html");
+    question.Option("--report-dir", &options.folder, kFolder);
   };
   return MakeCommand<GalleryOptions>(
       "gallery", describe, [](const GalleryOptions& options) { return Gallery(options); });

@@ -62,55 +62,55 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   }
   Setting setting;
   if (!backend) Append(faults, backend.error());
-  if (backend && options.graph && options.backend == "host") {
-    faults.push_back({.code = "command.no-graph",
-                      .location = {"--graph", 0, 0},
-                      .message = "the host backend cannot capture a step and replay it",
-                      .hint = "leave --graph out, or use --backend cuda"});
+  const bool on_host = backend && options.backend == "host";
+  if (on_host && options.graph) {
+    faults.push_back({"command.no-graph",
+                      {"--graph", 0, 0},
+                      "the host backend cannot capture a step and replay it",
+                      "leave --graph out, or use --backend cuda"});
   }
-  if (backend && options.caching_pool && options.backend == "host") {
-    faults.push_back({.code = "command.no-caching-pool",
-                      .location = {"--caching-pool", 0, 0},
-                      .message = "the host backend has no pool of device memory",
-                      .hint = "leave --caching-pool out, or use --backend cuda"});
+  if (on_host && options.caching_pool) {
+    faults.push_back({"command.no-caching-pool",
+                      {"--caching-pool", 0, 0},
+                      "the host backend has no pool of device memory",
+                      "leave --caching-pool out, or use --backend cuda"});
   }
   std::vector<std::string> set = options.set;
   if (options.barrier) set.emplace_back("training.step_barrier=true");
   scenario::InputCache cache;
   auto scenario = scenario::Load(options.scenario, set, cache);
   if (!scenario) Append(faults, scenario.error());
+  const auto refuse = [&faults](const char* code, const scenario::Scenario& scenario,
+                                std::string message, std::string hint) {
+    faults.push_back({code, scenario.cluster_location, std::move(message), std::move(hint)});
+  };
   if (scenario) {
+    constexpr const char* kNotExecutable = "launch.not-executable";
     for (const lowering::ExecutionLimit* limit : lowering::LimitsOf(scenario->plan)) {
-      faults.push_back(
-          {.code = "launch.not-executable",
-           .location = scenario->cluster_location,
-           .message = fmt::format("{}, which is forecast and not executed", limit->message),
-           .hint = limit->hint});
+      refuse(kNotExecutable, *scenario,
+             fmt::format("{}, which is forecast and not executed", limit->message), limit->hint);
     }
-  }
-  const auto* architecture =
-      scenario ? std::get_if<model::Architecture>(&scenario->model->source) : nullptr;
-  if (architecture != nullptr && std::any_of(architecture->kinds.begin(), architecture->kinds.end(),
-                                             [](const model::Architecture& kind) {
-                                               return kind.mixer == model::Mixer::kDelta ||
-                                                      kind.mixer == model::Mixer::kStateSpace;
-                                             })) {
-    faults.push_back({.code = "launch.not-executable",
-                      .location = scenario->cluster_location,
-                      .message = "the backends have no kernels of recurrent layers, which are "
-                                 "forecast and not executed",
-                      .hint = "take a model whose layers all have attention"});
-  }
-  // A message's first four bytes carry the values for the check.
-  const auto* list = scenario ? std::get_if<model::LayerList>(&scenario->model->source) : nullptr;
-  if (options.check && list != nullptr && scenario->plan.parallelism.pipeline > 1 &&
-      std::any_of(list->layers.begin(), list->layers.end(),
-                  [](const model::ListedLayer& layer) { return layer.output < Bytes(4); })) {
-    faults.push_back({.code = "launch.not-executable",
-                      .location = scenario->cluster_location,
-                      .message = "--check follows values from stage to stage, and a layer hands on "
-                                 "less than 4 B",
-                      .hint = "give all layers 'output: 4 B' or more, or leave --check out"});
+    const auto* architecture = std::get_if<model::Architecture>(&scenario->model->source);
+    if (architecture != nullptr &&
+        std::any_of(architecture->kinds.begin(), architecture->kinds.end(),
+                    [](const model::Architecture& kind) {
+                      return kind.mixer == model::Mixer::kDelta ||
+                             kind.mixer == model::Mixer::kStateSpace;
+                    })) {
+      refuse(kNotExecutable, *scenario,
+             "the backends have no kernels of recurrent layers, which are forecast and not "
+             "executed",
+             "take a model whose layers all have attention");
+    }
+    // A message's first four bytes carry the values for the check.
+    const auto* list = std::get_if<model::LayerList>(&scenario->model->source);
+    if (options.check && list != nullptr && scenario->plan.parallelism.pipeline > 1 &&
+        std::any_of(list->layers.begin(), list->layers.end(),
+                    [](const model::ListedLayer& layer) { return layer.output < Bytes(4); })) {
+      refuse(kNotExecutable, *scenario,
+             "--check follows values from stage to stage, and a layer hands on less than 4 B",
+             "give all layers 'output: 4 B' or more, or leave --check out");
+    }
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   setting.backend = std::move(*backend);
@@ -120,20 +120,15 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   const bool launched = launch.launcher != Launcher::kNone;
   const int most = setting.backend->MaxLocalRanks();
   if (launched && launch.ranks != devices) {
-    faults.push_back(
-        {.code = "launch.wrong-number",
-         .location = setting.scenario.cluster_location,
-         .message = fmt::format("the plan is for {} devices, but {} {} launched", devices,
-                                launch.ranks, launch.ranks == 1 ? "rank was" : "ranks were"),
-         .hint = fmt::format("launch {} ranks, or change the cluster with --set", devices)});
+    refuse("launch.wrong-number", setting.scenario,
+           fmt::format("the plan is for {} devices, but {} {} launched", devices, launch.ranks,
+                       launch.ranks == 1 ? "rank was" : "ranks were"),
+           fmt::format("launch {} ranks, or change the cluster with --set", devices));
   } else if (!launched && devices > most) {
-    faults.push_back(
-        {.code = "launch.wrong-number",
-         .location = setting.scenario.cluster_location,
-         .message =
-             fmt::format("the plan is for {} devices, but this process has {}", devices, most),
-         .hint = "launch one process for each device with mpirun or srun, or change the cluster "
-                 "with --set"});
+    refuse("launch.wrong-number", setting.scenario,
+           fmt::format("the plan is for {} devices, but this process has {}", devices, most),
+           "launch one process for each device with mpirun or srun, or change the cluster with "
+           "--set");
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   return setting;

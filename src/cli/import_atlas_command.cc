@@ -349,13 +349,10 @@ Outcome ImportAtlas(const ImportAtlasOptions& options) {
 }
 
 void DescribeImportAtlas(Question& question, ImportAtlasOptions& options) {
-  question.Argument("FOLDER", &options.folder, "The folder of the tables").Required();
-  question.Option("--gpu", &options.gpu, "NAME",
-                  "Use only this GPU type (default: all types of the tables)");
-  question.Option("--source", &options.source, "TEXT",
-                  "The source of the measurements (default: FOLDER)");
-  question.Option("--output", &options.output, "FOLDER",
-                  "Write GPU.yaml into this folder (default: it is not written)");
+  question.Argument("FOLDER", &options.folder).Required();
+  question.Option("--gpu", &options.gpu, "NAME");
+  question.Option("--source", &options.source, "TEXT");
+  question.Option("--output", &options.output, "FOLDER");
 }
 
 }  // namespace

@@ -103,17 +103,14 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
   std::vector<std::string> sources = {
       fmt::format("devices and links: {}", xml ? "NCCL_TOPO_DUMP_FILE" : "nvidia-smi topo -m")};
   sources.insert(sources.end(), imported->notes.begin(), imported->notes.end());
-  Outcome outcome = PutText(
+  return PutText(
       options.output,
       report::TopologyYaml(
           "Written by 'stepcast topology import'. Bandwidths are those of one "
           "direction, raw.",
           options.name.empty() ? std::filesystem::path(options.file).stem().string() : options.name,
-          sources, imported->node_type, imported->fabric));
-  if (outcome.status == kDone) {
-    for (const std::string& note : imported->notes) outcome.messages += "note: " + note + "\n";
-  }
-  return outcome;
+          sources, imported->node_type, imported->fabric),
+      imported->notes);
 }
 
 // Two nodes show how a fabric connects them.
@@ -222,66 +219,36 @@ Outcome ModelImport(const ModelImportOptions& options) {
   if (!faults.empty()) return WrongInput(faults);  // the trace file is truncated
   if (!step) return WrongInput(step.error());
   const std::string name = options.name.empty() ? NameOfTrace(options.kineto) : options.name;
-  Outcome outcome = PutText(options.output, report::LayerListYaml(name, *step));
-  if (outcome.status == kDone) {
-    for (const std::string& note : step->notes) outcome.messages += "note: " + note + "\n";
-  }
-  return outcome;
+  return PutText(options.output, report::LayerListYaml(name, *step), step->notes);
 }
 
 void DescribeTopologyImport(Question& question, TopologyImportOptions& options) {
-  question.Argument("FILE", &options.file, "NCCL's XML, or the output of nvidia-smi topo -m")
-      .Required();
-  question.Option("--gpu", &options.gpu, "NAME",
-                  "The GPU type, topologies/gpus/NAME.yaml (default: from FILE)");
-  question.Option("--nic-speed", &options.nic_speed, "RATE",
-                  "Speed of each NIC's port, such as 400Gbps, if FILE does not contain it");
-  question.Option(
-      "--nics", &options.nics, "NAMES",
-      "NICs that connect nodes, separated by commas, or all (default: NICs that share a "
-      "PCIe switch with a GPU; in NCCL's XML the fastest of them)");
-  question
-      .Option("--nvlink", &options.nvlink, "TEXT",
-              "If NCCL's XML lists no NVLinks: assume those of a usual server, or none "
-              "(default: refuse the file)")
-      .OneOf({"assume", "none"});
-  question.Option("--name", &options.name, "TEXT", "Name of the topology (default: FILE's)");
+  question.Argument("FILE", &options.file).Required();
+  question.Option("--gpu", &options.gpu, "NAME");
+  question.Option("--nic-speed", &options.nic_speed, "RATE");
+  question.Option("--nics", &options.nics, "NAMES");
+  question.Option("--nvlink", &options.nvlink, "TEXT").OneOf({"assume", "none"});
+  question.Option("--name", &options.name, "TEXT");
   AddOutput(question, options.output);
 }
 
 void DescribeModelImport(Question& question, ModelImportOptions& options) {
-  question
-      .Option("--kineto", &options.kineto, "TRACE", "The trace: Chrome trace JSON, plain or as .gz")
-      .Required();
-  question
-      .Option("--step", &options.step, "N",
-              "The step ProfilerStep#N (default: the step with the median duration)")
-      .NotNegative();
-  question.Option("--model", &options.model, "MODEL",
-                  "The traced model, which provides the sizes if the trace has no shapes");
-  question.Option("--name", &options.name, "TEXT", "Name of the model (default: the trace's)");
+  question.Option("--kineto", &options.kineto, "TRACE").Required();
+  question.Option("--step", &options.step, "N").NotNegative();
+  question.Option("--model", &options.model, "MODEL");
+  question.Option("--name", &options.name, "TEXT");
   AddOutput(question, options.output);
 }
 
 void DescribeTopologyShow(Question& question, TopologyShowOptions& options) {
-  question
-      .Argument("FILE", &options.file,
-                "Topology file (YAML; docs/formats.md), or a name (stepcast list topologies)")
-      .Required();
-  question.Option("--nodes", &options.nodes, "N", "Number of nodes to draw");
-  question.Flag("--dot", &options.dot, "Print Graphviz instead of text");
-  question.Flag("--json", &options.json, "Print one JSON document instead of text")
-      .Excludes({"--dot"});
+  question.Argument("FILE", &options.file).Required();
+  question.Option("--nodes", &options.nodes, "N");
+  question.Flag("--dot", &options.dot);
+  question.Flag("--json", &options.json).Excludes({"--dot"});
   AddColumns(question);
-  question
-      .Flag("--links", &options.links, "Print the load of a collective over all ranks on each link")
-      .Excludes({"--dot"});
-  question.Option("--op", &options.op, "NAME", "The collective of --links (default: all_reduce)")
-      .Needs({"--links"});
-  question
-      .Option("--size", &options.size, "BYTES",
-              "The size of that collective, as in nccl-tests (default: 1 GiB)")
-      .Needs({"--links"});
+  question.Flag("--links", &options.links).Excludes({"--dot"});
+  question.Option("--op", &options.op, "NAME").Needs({"--links"});
+  question.Option("--size", &options.size, "BYTES").Needs({"--links"});
 }
 
 }  // namespace
@@ -345,18 +312,11 @@ Outcome Init(const InitOptions& options) {
 }
 
 void DescribeInit(Question& question, InitOptions& options) {
-  question
-      .Argument(
-          "FILE", &options.files.files,
-          "A model (its name here or on the Hub, its model file or its config.json), a recipe, "
-          "a scenario, or configurations of other programs (docs/foreign.md)")
-      .Required();
-  question.Option(
-      "--set", &options.set, "KEY=VALUE",
-      "Set a key of the scenario by its dotted path, overriding the files. Can be repeated");
+  question.Argument("FILE", &options.files.files).Required();
+  question.Option("--set", &options.set, "KEY=VALUE");
   AddImport(question, options.files);
-  question.Option("-o,--output", &options.output, kFile, "Write to FILE instead of stdout");
-  question.Flag("--force", &options.force, "Replace the file of --output");
+  question.Option("-o,--output", &options.output, kFile);
+  question.Flag("--force", &options.force);
 }
 
 }  // namespace

@@ -131,9 +131,10 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
             [&] { return report::WithSections(*text, report::LearnedRunsYaml(report)); })) {
       return *std::move(failed);
     }
-    report.written = fmt::format("{}: {} with {} configurations; --set calibration={} uses it",
-                                 options.output, profile->substr(profile->rfind('/') + 1),
-                                 report.fit.learned->runs().size(), options.output);
+    const std::size_t learned = report.fit.learned->runs().size();
+    report.written = fmt::format("{}: {} with {} configuration{}; --set calibration={} uses it",
+                                 options.output, profile->substr(profile->rfind('/') + 1), learned,
+                                 learned == 1 ? "" : "s", options.output);
   }
   outcome.output =
       options.json ? report::RunsJson(report) : report::Wrapped(report::RunsText(report));
@@ -141,17 +142,12 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
 }
 
 void DescribeCalibrateRuns(Question& question, CalibrateRunsOptions& options) {
-  question.Argument("RUNS", &options.runs, "The measured steps: CSV, or published steps (YAML)")
-      .Required();
-  question.Option("--scenario", &options.scenario, "SCENARIO",
-                  "The runs' scenario, if the table has no such column");
-  question.Option("--set", &options.set, "KEY=VALUE",
-                  "Set a key of every run's scenario. Can be repeated");
-  question.Option("--profile", &options.profile, "PROFILE",
-                  "The profile to start from, if the runs have several (default: theirs)");
-  question.Option("--output", &options.output, kFile,
-                  "Write the profile to FILE (default: it is not written)");
-  question.Flag("--json", &options.json, "Print one JSON document");
+  question.Argument("RUNS", &options.runs).Required();
+  question.Option("--scenario", &options.scenario, "SCENARIO");
+  question.Option("--set", &options.set, "KEY=VALUE");
+  question.Option("--profile", &options.profile, "PROFILE");
+  question.Option("--output", &options.output, kFile);
+  question.Flag("--json", &options.json);
   AddColumns(question);
 }
 
@@ -238,13 +234,11 @@ Outcome CalibrateTrace(const CalibrateTraceOptions& options) {
 }
 
 void DescribeCalibrateTrace(Question& question, CalibrateTraceOptions& options) {
-  question.Argument("TRACE", &options.traces, "A trace, or a folder with one trace for each rank")
-      .Required();
-  question.Option("--scenario", &options.scenario, "SCENARIO", "The traced scenario").Required();
-  question.Option("--set", &options.set, "KEY=VALUE", "Set a key of the scenario. Can be repeated");
-  question.Option("--output", &options.output, kFile,
-                  "Write the profile to FILE (default: it is not written)");
-  question.Flag("--json", &options.json, "Print one JSON document");
+  question.Argument("TRACE", &options.traces).Required();
+  question.Option("--scenario", &options.scenario, "SCENARIO").Required();
+  question.Option("--set", &options.set, "KEY=VALUE");
+  question.Option("--output", &options.output, kFile);
+  question.Flag("--json", &options.json);
 }
 
 }  // namespace

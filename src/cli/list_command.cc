@@ -28,7 +28,7 @@
 namespace stepcast::cli {
 namespace {
 
-using report::Align;
+using enum report::Align;
 using report::Listing;
 using scenario::SourceKind;
 
@@ -39,11 +39,10 @@ std::string PathOf(std::string_view folder, const std::string& name) {
 }
 
 Result<Listing> Models() {
-  Listing listing{
-      .name = "models",
-      .columns = {{"model", "name", Align::kLeft}, {"parameters", "parameters", Align::kRight}},
-      .rows = {},
-      .footer = "Others by their config.json: model: PATH, or --model PATH."};
+  Listing listing{.name = "models",
+                  .columns = {{"model", "name", kLeft}, {"parameters", "parameters"}},
+                  .rows = {},
+                  .footer = "Others by their config.json: model: PATH, or --model PATH."};
   for (const std::string& name : scenario::ShippedNames(SourceKind::kModel)) {
     const auto loaded = scenario::LoadModel(PathOf("models", name));
     if (!loaded) return tl::make_unexpected(loaded.error());
@@ -54,11 +53,11 @@ Result<Listing> Models() {
 
 Result<Listing> Topologies() {
   Listing listing{.name = "topologies",
-                  .columns = {{"topology", "name", Align::kLeft},
-                              {"GPUs of a node", "gpus_per_node", Align::kRight},
-                              {"GPU", "gpu", Align::kLeft},
-                              {"nodes", "nodes", Align::kLeft},
-                              {"title", "title", Align::kLeft}},
+                  .columns = {{"topology", "name", kLeft},
+                              {"GPUs of a node", "gpus_per_node"},
+                              {"GPU", "gpu", kLeft},
+                              {"nodes", "nodes", kLeft},
+                              {"title", "title", kLeft}},
                   .rows = {},
                   .footer = "More with stepcast topology show NAME."};
   for (const std::string& name : scenario::ShippedNames(SourceKind::kTopology)) {
@@ -91,11 +90,11 @@ Result<std::string> ProfileOf(const topology::Gpu& gpu) {
 
 Result<Listing> Gpus() {
   Listing listing{.name = "gpus",
-                  .columns = {{"GPU", "name", Align::kLeft},
-                              {"memory", "memory", Align::kRight},
-                              {"bandwidth", "memory_bandwidth", Align::kRight},
-                              {"BF16", "bf16", Align::kRight},
-                              {"measured on", "profile", Align::kLeft}},
+                  .columns = {{"GPU", "name", kLeft},
+                              {"memory", "memory"},
+                              {"bandwidth", "memory_bandwidth"},
+                              {"BF16", "bf16"},
+                              {"measured on", "profile", kLeft}},
                   .rows = {},
                   .footer = "h100, a100 and others without their form are the SXM modules."};
   for (const std::string& name : scenario::NamesIn(kGpus)) {
@@ -113,9 +112,9 @@ Result<Listing> Gpus() {
 
 Result<Listing> Frameworks() {
   Listing listing{.name = "frameworks",
-                  .columns = {{"framework", "name", Align::kLeft},
-                              {"ZeRO stages", "zero_stages", Align::kLeft},
-                              {"axes", "axes", Align::kLeft}}};
+                  .columns = {{"framework", "name", kLeft},
+                              {"ZeRO stages", "zero_stages", kLeft},
+                              {"axes", "axes", kLeft}}};
   for (const plan::Framework framework : plan::kFrameworks) {
     const plan::FrameworkTraits& traits = plan::TraitsOf(framework);
     std::vector<const char*> axes = {"data"};
@@ -140,47 +139,24 @@ Result<Listing> Frameworks() {
 // The allowed values of a key without documentation.
 std::string ValuesOf(const scenario::Schema& schema) {
   using Kind = scenario::SchemaValue::Kind;
+  const std::map<Kind, const char*> plain = {
+      {Kind::kText, "text"},        {Kind::kBoolean, "`true`, `false`"},
+      {Kind::kBytes, "bytes"},      {Kind::kVersion, "a version in quotes"},
+      {Kind::kTime, "a time"},      {Kind::kFlopRate, "a rate of FLOPs"},
+      {Kind::kSequence, "a list"},  {Kind::kBandwidth, "a bandwidth"},
+      {Kind::kMapping, "a mapping"}};
   std::vector<std::string> values;
   for (const scenario::SchemaValue& value : schema.values()) {
-    switch (value.kind) {
-      case Kind::kText:
-        values.emplace_back("text");
-        break;
-      case Kind::kWord:
-        values.push_back(fmt::format("`{}`", fmt::join(value.words, "`, `")));
-        break;
-      case Kind::kInteger:
-        values.push_back(
-            fmt::format("an integer from {} to {}", value.integers.least, value.integers.most));
-        break;
-      case Kind::kDecimal:
-        values.push_back(
-            fmt::format("a number from {} to {}", value.decimals.least, value.decimals.most));
-        break;
-      case Kind::kBoolean:
-        values.emplace_back("`true`, `false`");
-        break;
-      case Kind::kVersion:
-        values.emplace_back("a version in quotes");
-        break;
-      case Kind::kBytes:
-        values.emplace_back("bytes");
-        break;
-      case Kind::kBandwidth:
-        values.emplace_back("a bandwidth");
-        break;
-      case Kind::kTime:
-        values.emplace_back("a time");
-        break;
-      case Kind::kFlopRate:
-        values.emplace_back("a rate of FLOPs");
-        break;
-      case Kind::kSequence:
-        values.emplace_back("a list");
-        break;
-      case Kind::kMapping:
-        values.emplace_back("a mapping");
-        break;
+    if (value.kind == Kind::kWord) {
+      values.push_back(fmt::format("`{}`", fmt::join(value.words, "`, `")));
+    } else if (value.kind == Kind::kInteger) {
+      values.push_back(
+          fmt::format("an integer from {} to {}", value.integers.least, value.integers.most));
+    } else if (value.kind == Kind::kDecimal) {
+      values.push_back(
+          fmt::format("a number from {} to {}", value.decimals.least, value.decimals.most));
+    } else {
+      values.emplace_back(plain.at(value.kind));
     }
   }
   return fmt::format("{}", fmt::join(values, ", or "));
@@ -208,9 +184,9 @@ void AddSettings(const scenario::Schema& mapping, const std::string& path, Listi
 // All keys of a scenario file.
 Listing Settings() {
   Listing listing{.name = "settings",
-                  .columns = {{"setting", "key", Align::kLeft},
-                              {"default", "default", Align::kLeft},
-                              {"values", "values", Align::kLeft}},
+                  .columns = {{"setting", "key", kLeft},
+                              {"default", "default", kLeft},
+                              {"values", "values", kLeft}},
                   .rows = {},
                   .footer = ""};
   AddSettings(scenario::InputSchemaOf("scenario").schema, "", listing);
@@ -219,9 +195,9 @@ Listing Settings() {
 
 Listing Recipes() {
   Listing listing{.name = "recipes",
-                  .columns = {{"recipe", "name", Align::kLeft},
-                              {"model", "model", Align::kLeft},
-                              {"settings", "settings", Align::kLeft}},
+                  .columns = {{"recipe", "name", kLeft},
+                              {"model", "model", kLeft},
+                              {"settings", "settings", kLeft}},
                   .rows = {},
                   .footer = fmt::format("Of {}; stepcast init NAME --cluster TOPOLOGY --nodes N.",
                                         foreign::kRecipeRelease)};
@@ -281,11 +257,10 @@ Outcome List(const ListOptions& options) {
 }
 
 void DescribeList(Question& question, ListOptions& options) {
-  question
-      .Argument("WHAT", &options.what, "models, topologies, gpus, frameworks, settings or recipes")
+  question.Argument("WHAT", &options.what)
       .Required()
       .OneOf({"models", "topologies", "gpus", "frameworks", "settings", "recipes"});
-  question.Flag("--json", &options.json, "Print one JSON document");
+  question.Flag("--json", &options.json);
   AddColumns(question);
 }
 

@@ -142,6 +142,8 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"topology shwo x", "did you mean 'show'?"},
       {"simulate x --jsn", "did you mean '--json'?"},
       {"sweep x --vari a=1", "did you mean '--vary'?"},
+      {"collective x --set cluster.nodes 2", "write --set cluster.nodes=2"},
+      {"simulate x --set cluster.nodes 2", "write --set cluster.nodes=2"},
       {"--nothing-like-it", "stepcast --help lists the commands"},
       {"simulate", "for example: stepcast simulate"},
       {"list", "WHAT is one of models, topologies, gpus"},
@@ -495,6 +497,7 @@ TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
       {"--framework ddp --vary data_parallel.zero_stage=3",
        "no framework in the search supports ZeRO stage 3"},
       {"--vary 'data_parallel.bucket_size=1 MiB,foo'", "bytes need a number and a unit: 'foo'"},
+      {"--vary data_parallel.bucket_size=foo,25MiB,bar", "a number and a unit: 'foo', 'bar'"},
   };
   for (const auto& [arguments, message] : cases) {
     const ShellResult result = Run("plan " + Path("toy.yaml") + " " + arguments);

@@ -31,30 +31,20 @@
 namespace stepcast::cli {
 namespace {
 
-struct CalibrateImportOptions {
+struct CalibrateImportOptions : formats::NcclTestsOptions {  // without a name: the first log's
   std::vector<std::string> logs;
-  std::string op;                     // empty: from the logs
-  std::optional<int> ranks;           // likewise
-  std::optional<int> ranks_per_node;  // likewise
-  bool in_place = false;
-  bool keep_noise = false;  // replaces times that fall with size by means
-  std::string gpu;          // the GPU type; empty: from the logs
-  std::string name;         // empty: the first log's name
-  std::string output;       // empty: stdout
+  std::string op;      // the collective; empty: from the logs
+  std::string output;  // empty: stdout
 };
 
 // Writes a calibration profile with tables measured by nccl-tests.
 Outcome CalibrateImport(const CalibrateImportOptions& options) {
   Diagnostics faults;
-  formats::NcclTestsOptions import;
+  formats::NcclTestsOptions import = options;
   if (!options.op.empty()) import.collective = ReadCollective("--op", options.op, faults);
-  import.ranks = options.ranks;
-  import.ranks_per_node = options.ranks_per_node;
-  import.in_place = options.in_place;
-  import.keep_noise = options.keep_noise;
-  import.gpu = options.gpu;
-  import.name = options.name.empty() ? std::filesystem::path(options.logs.front()).stem().string()
-                                     : options.name;
+  if (import.name.empty()) {
+    import.name = std::filesystem::path(options.logs.front()).stem().string();
+  }
   std::vector<formats::NcclTestsRun> runs;
   for (const std::string& log : options.logs) {
     const auto text = ReadTextFile(log, faults);
@@ -69,11 +59,7 @@ Outcome CalibrateImport(const CalibrateImportOptions& options) {
   if (!faults.empty()) return WrongInput(faults);
   const auto imported = formats::ProfileOf(runs, import);
   if (!imported) return WrongInput(imported.error());
-  Outcome outcome = PutText(options.output, report::CalibrationYaml(imported->profile));
-  if (outcome.status == kDone) {
-    for (const std::string& note : imported->notes) outcome.messages += "note: " + note + "\n";
-  }
-  return outcome;
+  return PutText(options.output, report::CalibrationYaml(imported->profile), imported->notes);
 }
 
 // The optional section of a document that --update names: the text between the lines '<!-- NAME:
@@ -188,140 +174,83 @@ Outcome ValidateCollectives(const ValidateCollectivesOptions& options) {
 void DescribeHardware(Question& question, HardwareOptions& hardware) {
   AddScenario(question, hardware.scenario, hardware.set);
   constexpr int kMostSteps = 100'000;
-  question.Option("--backend", &hardware.backend, "NAME", "The backend: host (CPUs) or cuda")
-      .Offers({"host", "cuda"})
-      .Required();
-  question.Option("--steps", &hardware.steps, "N", "Number of measured steps (default: 5)")
-      .Between(1, kMostSteps);
-  question
-      .Option("--warmup", &hardware.warmup, "N",
-              "Number of steps before the measured ones (default: 2)")
-      .Between(0, kMostSteps);
-  question.Flag("--barrier", &hardware.barrier,
-                "Synchronize all ranks between steps (training.step_barrier)");
-  question.Flag("--graph", &hardware.graph, "Capture the step once and replay it");
-  question.Flag("--caching-pool", &hardware.caching_pool,
-                "Place buffers like PyTorch's caching allocator instead of using cudaMallocAsync");
-  question.Option("--timeout", &hardware.timeout, "TIME",
-                  "End the run if no operation finishes for this long (default: 60 s)");
+  question.Option("--backend", &hardware.backend, "NAME").Offers({"host", "cuda"}).Required();
+  question.Option("--steps", &hardware.steps, "N").Between(1, kMostSteps);
+  question.Option("--warmup", &hardware.warmup, "N").Between(0, kMostSteps);
+  question.Flag("--barrier", &hardware.barrier);
+  question.Flag("--graph", &hardware.graph);
+  question.Flag("--caching-pool", &hardware.caching_pool);
+  question.Option("--timeout", &hardware.timeout, "TIME");
 }
 
 void DescribeCalibrateImport(Question& question, CalibrateImportOptions& options) {
-  question
-      .Argument("LOG", &options.logs,
-                "Output of nccl-tests, printed or written with -J. Can be repeated")
-      .Required();
+  question.Argument("LOG", &options.logs).Required();
   question.Option("--op", &options.op, "NAME",
                   fmt::format("The collective (default: from the logs): {}", CollectiveNames()));
   constexpr int kMost = 1'000'000;
-  question.Option("--ranks", &options.ranks, "N", "Number of ranks, if a log does not contain it")
-      .Between(2, kMost);
-  question
-      .Option("--ranks-per-node", &options.ranks_per_node, "N",
-              "Number of ranks on a node (default: from the hosts in the logs)")
-      .Between(1, kMost);
-  question.Flag("--in-place", &options.in_place,
-                "Use the in-place times instead of the out-of-place times");
-  question.Flag("--keep-noise", &options.keep_noise,
-                "Average times that fall with the size instead of reporting an error");
-  question.Option("--gpu", &options.gpu, "NAME",
-                  "The GPU type, topologies/gpus/NAME.yaml (default: from the logs)");
-  question.Option("--name", &options.name, "TEXT",
-                  "Name of the profile (default: the first log's)");
+  question.Option("--ranks", &options.ranks, "N").Between(2, kMost);
+  question.Option("--ranks-per-node", &options.ranks_per_node, "N").Between(1, kMost);
+  question.Flag("--in-place", &options.in_place);
+  question.Flag("--keep-noise", &options.keep_noise);
+  question.Option("--gpu", &options.gpu, "NAME");
+  question.Option("--name", &options.name, "TEXT");
   AddOutput(question, options.output);
 }
 
-constexpr const char* kUpdate =
-    "Also update the section of a document such as docs/accuracy/collectives.md";
-
 void DescribeExecute(Question& question, ExecuteOptions& options) {
   DescribeHardware(question, options.hardware);
-  question.Flag("--check", &options.hardware.check,
-                "Compare the parameters with separately computed plain data parallelism");
-  question.Flag("--json", &options.json, "Print one JSON document");
+  question.Flag("--check", &options.hardware.check);
+  question.Flag("--json", &options.json);
   AddColumns(question);
-  question.Option("--trace", &options.trace, kFile,
-                  "Also write every rank's timeline as Chrome trace JSON");
+  question.Option("--trace", &options.trace, kFile);
   AddTraceFolder(question, options.trace_dir);
 }
 
 void DescribeValidate(Question& question, ValidateOptions& options) {
   DescribeHardware(question, options.hardware);
-  question.Option("--within", &options.within, "PERCENT",
-                  "Largest error of the step time for exit status 0 (default: 10%)");
-  question.Flag("--json", &options.json, "Print one JSON document");
+  question.Option("--within", &options.within, "PERCENT");
+  question.Flag("--json", &options.json);
   AddColumns(question);
-  question.Option("--trace", &options.trace, kFile,
-                  "Also write the forecast and measured timelines as one Chrome trace JSON");
+  question.Option("--trace", &options.trace, kFile);
   AddReport(question, options.report);
 }
 
 void DescribeValidateCollectives(Question& question, ValidateCollectivesOptions& options) {
-  question.Flag("--json", &options.json, "Print one JSON document with every point");
-  question.Flag("--csv", &options.csv, "Print every point as CSV").Excludes({"--json"});
+  question.Flag("--json", &options.json);
+  question.Flag("--csv", &options.csv).Excludes({"--json"});
   AddColumns(question);
-  question.Option("--update", &options.update, kFile, kUpdate);
+  question.Option("--update", &options.update, kFile);
 }
 
 void DescribeValidatePublished(Question& question, ValidatePublishedOptions& options) {
-  question.Option("--source", &options.source, "NAME", "Use only this source (default: all)");
-  question.Flag("--run", &options.run,
-                "Simulate all steps again instead of showing stored results");
-  question
-      .Option("--store", &options.store, kFile,
-              "Simulate all steps and write their results to FILE")
-      .Excludes({"--source"});
-  question.Flag("--json", &options.json, "Print one JSON document with every case");
+  question.Option("--source", &options.source, "NAME");
+  question.Flag("--run", &options.run);
+  question.Option("--store", &options.store, kFile).Excludes({"--source"});
+  question.Flag("--json", &options.json);
   AddColumns(question);
-  question.Flag("--csv", &options.csv, "Print every case as CSV").Excludes({"--json"});
-  question.Option("--report,--html", &options.html, kFile,
-                  "Also write a self-contained HTML page with charts");
-  question.Option("--update", &options.update, kFile, kUpdate).Excludes({"--source"});
+  question.Flag("--csv", &options.csv).Excludes({"--json"});
+  question.Option("--report,--html", &options.html, kFile);
+  question.Option("--update", &options.update, kFile).Excludes({"--source"});
 }
 
 void DescribeCalibrate(Question& question, CalibrateOptions& options) {
   constexpr int kMostRanks = 4096;
   // Required, except by `import`, `runs` and `trace`; CalibrateCommand checks this.
-  question
-      .Option("--backend", &options.backend, "NAME", "The backend to measure: host (CPUs) or cuda")
-      .Offers({"host", "cuda"});
-  question.Flag("--quick", &options.quick,
-                "Measure fewer sizes with fewer repetitions, in less than two minutes");
-  question.Option("--time", &options.time, "TIME",
-                  "Approximate duration (default: 20 min; with --quick: 90 s)");
-  question.Option("--only", &options.only, "PART,...", "Measure only these parts (default: all)")
-      .Commas();
-  question
-      .Option("--types", &options.types, "TYPE,...",
-              "Data types of matrix products and attention (default: fp32,bf16)")
-      .Commas();
-  question
-      .Option("--collectives", &options.collectives, "KIND,...",
-              "Kinds of collectives (default: all; with --quick: all except broadcast)")
-      .Commas();
-  question
-      .Option(
-          "--groups", &options.groups, "N,...",
-          "Measure collectives only on groups with these numbers of ranks (default: all ranks, and "
-          "their divisors)")
-      .Commas()
-      .Between(2, kMostRanks);
-  question.Option("--from", &options.from, "BYTES",
-                  "Smallest size of collectives (default: 1 KiB)");
-  question.Option("--to", &options.to, "BYTES",
-                  "Largest size of collectives (default: 256 MiB; with --quick: 64 MiB)");
-  question
-      .Option("--ranks", &options.ranks, "N",
-              "Number of ranks without a launcher, as threads (default: one for each core or GPU)")
-      .Between(1, kMostRanks);
-  question.Option("--gpu", &options.gpu, "NAME",
-                  "The GPU type, topologies/gpus/NAME.yaml (default: from the device's name)");
-  question.Option("--output", &options.output, kFile, "The profile to write (default: HOST.yaml)");
-  question.Option("--resume", &options.resume, kFile,
-                  "Save the measurements in FILE, and continue from those in it");
-  question.Option("--timeout", &options.timeout, "TIME",
-                  "End the run if no operation finishes for this long (default: 120 s)");
-  question.Flag("--json", &options.json, "Print one JSON document");
+  question.Option("--backend", &options.backend, "NAME").Offers({"host", "cuda"});
+  question.Flag("--quick", &options.quick);
+  question.Option("--time", &options.time, "TIME");
+  question.Option("--only", &options.only, "PART,...").Commas();
+  question.Option("--types", &options.types, "TYPE,...").Commas();
+  question.Option("--collectives", &options.collectives, "KIND,...").Commas();
+  question.Option("--groups", &options.groups, "N,...").Commas().Between(2, kMostRanks);
+  question.Option("--from", &options.from, "BYTES");
+  question.Option("--to", &options.to, "BYTES");
+  question.Option("--ranks", &options.ranks, "N").Between(1, kMostRanks);
+  question.Option("--gpu", &options.gpu, "NAME");
+  question.Option("--output", &options.output, kFile);
+  question.Option("--resume", &options.resume, kFile);
+  question.Option("--timeout", &options.timeout, "TIME");
+  question.Flag("--json", &options.json);
   AddColumns(question);
 }
 

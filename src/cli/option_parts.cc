@@ -11,18 +11,14 @@
 #include "src/report/table.h"
 
 namespace stepcast::cli {
-void AddOutput(Question& question, std::string& file) {
-  question.Option("--output", &file, kFile, "Write to FILE instead of stdout");
-}
+void AddOutput(Question& question, std::string& file) { question.Option("--output", &file, kFile); }
 
 void AddReport(Question& question, std::string& report) {
-  question.Option("--report", &report, kFile, "Also write a self-contained HTML page with charts");
+  question.Option("--report", &report, kFile);
 }
 
 void AddTraceFolder(Question& question, std::string& folder) {
-  question.Option(
-      "--trace-dir", &folder, kFolder,
-      "Also write one trace file for each rank into FOLDER, for Holistic Trace Analysis");
+  question.Option("--trace-dir", &folder, kFolder);
 }
 
 std::string CollectiveNames() {
@@ -32,46 +28,28 @@ std::string CollectiveNames() {
 }
 
 void AddScenario(Question& question, std::string& scenario, std::vector<std::string>& set) {
-  question.Argument("SCENARIO", &scenario, "Scenario file (YAML; docs/formats.md)").Required();
-  question.Option("--set", &set, "KEY=VALUE",
-                  "Set a key of the scenario by its dotted path; null restores the default. Can be "
-                  "repeated");
+  question.Argument("SCENARIO", &scenario).Required();
+  question.Option("--set", &set, "KEY=VALUE");
 }
 
 void AddScenarioFiles(Question& question, ScenarioFiles& files, std::vector<std::string>& set) {
-  question
-      .Argument(
-          "SCENARIO", &files.files,
-          "A scenario (YAML; docs/formats.md), a model (its name here or on the Hub, its model "
-          "file or its config.json), or configurations of other programs (docs/foreign.md)")
-      .Required();
-  question.Option("--set", &set, "KEY=VALUE",
-                  "Set a key of the scenario by its dotted path; null restores the default. Can be "
-                  "repeated");
+  question.Argument("SCENARIO", &files.files).Required();
+  question.Option("--set", &set, "KEY=VALUE");
   AddImport(question, files);
-  question.Option("--save", &files.save, kFile,
-                  "Also write the scenario made from a model's name or from other programs' files");
+  question.Option("--save", &files.save, kFile);
   AddColumns(question);
 }
 
 void AddImport(Question& question, ScenarioFiles& files) {
-  question.Option("--model", &files.model, "MODEL",
-                  "The model: a config.json, a model file, or a name (stepcast list models)");
-  question.Option("--family", &files.family, "FILE",
-                  "The model family's file, which describes how to read config.json "
-                  "(docs/formats/model.md)");
-  question.Option("--cluster", &files.cluster, "TOPOLOGY",
-                  "The cluster: a topology file, or a name (stepcast list topologies)");
-  question.Option("--nodes", &files.nodes, "N", "Number of nodes of the job");
-  question.Option("--gpus", &files.gpus, "GPUS",
-                  "The cluster as a number of GPUs: '4 x rtx-4090' (stepcast list gpus)");
-  question.Option("--sequence-length", &files.sequence_length, "N", "Tokens in a sequence");
-  question.Option("--global-batch", &files.global_batch, "N", "Sequences in a step");
-  question.Option("--variable", &files.variables, "NAME=VALUE",
-                  "An environment variable of another program's script; 1=VALUE is its first "
-                  "argument. Can be repeated");
-  question.Option("--function", &files.function, "NAME",
-                  "The function of a Python file that returns the configuration");
+  question.Option("--model", &files.model, "MODEL");
+  question.Option("--family", &files.family, "FILE");
+  question.Option("--cluster", &files.cluster, "TOPOLOGY");
+  question.Option("--nodes", &files.nodes, "N");
+  question.Option("--gpus", &files.gpus, "GPUS");
+  question.Option("--sequence-length", &files.sequence_length, "N");
+  question.Option("--global-batch", &files.global_batch, "N");
+  question.Option("--variable", &files.variables, "NAME=VALUE");
+  question.Option("--function", &files.function, "NAME");
 }
 
 bool& AllColumns() {
@@ -79,33 +57,24 @@ bool& AllColumns() {
   return all;
 }
 
-void AddColumns(Question& question) {
-  question.Flag("--columns", &AllColumns(),
-                "Show all columns of tables, even if lines become wider than the terminal");
-}
+void AddColumns(Question& question) { question.Flag("--columns", &AllColumns()); }
 
-void AddNetwork(Question& question, std::string& network, const char* help) {
-  question.Option("--network", &network, "HOW", help).OneOf({"analytic", "flow", "message"});
+void AddNetwork(Question& question, std::string& network) {
+  question.Option("--network", &network, "HOW").OneOf({"analytic", "flow", "message"});
 }
 
 void AddJsonAndCsv(Question& question, bool& json, bool& csv) {
-  question.Flag("--json", &json, "Print one JSON document");
-  question.Flag("--csv", &csv, "Print CSV (RFC 4180)").Excludes({"--json"});
+  question.Flag("--json", &json);
+  question.Flag("--csv", &csv).Excludes({"--json"});
 }
 
 void AddFitProbability(Question& question, std::optional<double>& probability) {
-  question
-      .Option("--fit-probability", &probability, "P",
-              "Exit with 4 if the probability that the plan fits is below P, from 0 to 1 "
-              "(docs/uncertainty.md)")
-      .Probability();
+  question.Option("--fit-probability", &probability, "P").Probability();
 }
 
 void AddEmit(Question& question, std::string& folder, bool& force) {
-  question.Option("--emit", &folder, kFolder,
-                  "Also write the plan into FOLDER: plan.json, the framework's files, scripts");
-  question.Flag("--force", &force, "Replace the plan in FOLDER, if FOLDER contains nothing else")
-      .Needs({"--emit"});
+  question.Option("--emit", &folder, kFolder);
+  question.Flag("--force", &force).Needs({"--emit"});
 }
 
 std::optional<CollectiveKind> ReadCollective(const std::string& option, const std::string& word,

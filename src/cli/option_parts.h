@@ -28,7 +28,7 @@ void AddReport(Question& question, std::string& report);
 // Adds --trace-dir, which also writes a folder with one trace for each rank that has a timeline.
 void AddTraceFolder(Question& question, std::string& folder);
 // Adds --network, the fidelity of collectives.
-void AddNetwork(Question& question, std::string& network, const char* help);
+void AddNetwork(Question& question, std::string& network);
 // Adds --columns, for a command that prints tables.
 void AddColumns(Question& question);
 // Returns whether --columns is given. The process has one such value.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/diagnostic.h"
 #include "src/planner/worker_pool.h"
@@ -69,11 +70,16 @@ class KeptNote {
 // there". Prints nothing if no KeptNote exists. Safe in a signal handler.
 void SayWhatIsKept();
 
+// Returns a line "WHAT: TEXT" for each text.
+inline std::string Lines(const char* what, const std::vector<std::string>& texts) {
+  std::string lines;
+  for (const std::string& text : texts) lines += std::string(what) + ": " + text + "\n";
+  return lines;
+}
+
 // Returns the scenario's warnings as lines for stderr.
 inline std::string Warnings(const scenario::Scenario& scenario) {
-  std::string lines;
-  for (const std::string& warning : scenario.warnings) lines += "warning: " + warning + "\n";
-  return lines;
+  return Lines("warning", scenario.warnings);
 }
 
 // Commands that distribute independent work over all cores.

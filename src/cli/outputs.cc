@@ -71,8 +71,8 @@ std::optional<Outcome> NoFolderFor(const std::string& path) {
                     "make it first, or name another");
 }
 
-Outcome PutText(const std::string& file, std::string text) {
-  Outcome outcome;
+Outcome PutText(const std::string& file, std::string text, const std::vector<std::string>& notes) {
+  Outcome outcome{kDone, "", Lines("note", notes)};
   if (file.empty()) {
     outcome.output = std::move(text);
     return outcome;

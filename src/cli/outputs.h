@@ -45,7 +45,8 @@ Outcome CannotCreate(const std::string& path, const std::string& failure);
 std::optional<Outcome> NoFolderFor(const std::string& path);
 
 // Writes `text` to `file`, completely or not at all, or to stdout if `file` is empty.
-Outcome PutText(const std::string& file, std::string text);
+Outcome PutText(const std::string& file, std::string text,
+                const std::vector<std::string>& notes = {});
 
 // The optional output file of --trace. The file appears when it is complete.
 class TraceFile {

@@ -9,6 +9,7 @@
 #include "src/cli/command_page.h"
 #include "src/cli/commands.h"
 #include "src/cli/version.h"
+#include "src/report/table.h"
 
 namespace stepcast::cli {
 namespace {
@@ -38,20 +39,10 @@ std::string Upper(std::string text) {
   return text;
 }
 
-std::vector<std::string_view> LinesOf(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
-
 // Paragraphs are filled. Indented lines, such as commands, stay as they are. A line that ends in a
 // colon above such lines is a heading.
 std::string Paragraphs(std::string_view text) {
-  const std::vector<std::string_view> lines = LinesOf(text);
+  const std::vector<std::string_view> lines = report::LinesOf(text);
   std::string roff;
   bool kept = false;
   bool apart = false;  // an empty line stands before
@@ -176,15 +167,12 @@ Outcome PrintManual(const ManualOptions& options, const std::vector<CommandPage>
 }
 
 void DescribeCompletion(Question& question, CompletionOptions& options) {
-  question.Argument("SHELL", &options.shell, "bash, fish or zsh")
-      .Required()
-      .OneOf(CompletionShells());
+  question.Argument("SHELL", &options.shell).Required().OneOf(CompletionShells());
 }
 
 void DescribeManual(Question& question, ManualOptions& options) {
-  question.Argument("COMMAND", &options.command, "The command's words (default: stepcast itself)");
-  question.Flag("--list", &options.list,
-                "Print the words of each command that has a page, one command per line");
+  question.Argument("COMMAND", &options.command);
+  question.Flag("--list", &options.list);
 }
 
 }  // namespace

@@ -136,38 +136,20 @@ void DescribeSchedule(Question& question, ScheduleOptions& options) {
     names.emplace_back(named.name);
     help += fmt::format("; {}: {}", named.name, named.summary);
   }
-  question.Option("--stages", &options.stages, "N", "Number of pipeline stages")
-      .Between(1, kMostStages);
-  question.Option("--micro-batches", &options.micro_batches, "N", "Micro-batches in a step")
-      .Between(1, kMostMicroBatches);
+  question.Option("--stages", &options.stages, "N").Between(1, kMostStages);
+  question.Option("--micro-batches", &options.micro_batches, "N").Between(1, kMostMicroBatches);
   question.Option("--schedule", &options.schedule, "NAME", help).OneOf(names);
-  question
-      .Option("--virtual-stages", &options.virtual_stages, "N",
-              "Chunks of layers on each stage, for interleaved_1f1b and breadth_first (default: 1)")
-      .Between(1, kMostVirtualStages);
-  question
-      .Option("--micro-batch-group", &options.group, "N",
-              "Micro-batches that run through a chunk before the next chunk starts, for "
-              "interleaved_1f1b (default: the number of stages)")
-      .Between(1, kMostMicroBatches);
-  question.Option("--csv", &options.csv, "CSV", "Read the actions from a file instead")
+  question.Option("--virtual-stages", &options.virtual_stages, "N").Between(1, kMostVirtualStages);
+  question.Option("--micro-batch-group", &options.group, "N").Between(1, kMostMicroBatches);
+  question.Option("--csv", &options.csv, "CSV")
       .Excludes(
           {"--stages", "--micro-batches", "--schedule", "--virtual-stages", "--micro-batch-group"});
-  question.Option("--forward", &options.forward, "SLOTS", "Duration of a forward (default: 1)")
-      .Between(1, kMostSlots);
-  question
-      .Option("--backward-input", &options.backward_input, "SLOTS",
-              "Duration of the backward of inputs (default: 1)")
-      .Between(1, kMostSlots);
-  question
-      .Option("--backward-weight", &options.backward_weight, "SLOTS",
-              "Duration of the backward of weights (default: 1)")
-      .Between(1, kMostSlots);
-  question.Flag("--json", &options.json, "Print one JSON document");
+  question.Option("--forward", &options.forward, "SLOTS").Between(1, kMostSlots);
+  question.Option("--backward-input", &options.backward_input, "SLOTS").Between(1, kMostSlots);
+  question.Option("--backward-weight", &options.backward_weight, "SLOTS").Between(1, kMostSlots);
+  question.Flag("--json", &options.json);
   AddReport(question, options.report);
-  question
-      .Option("--print", &options.print, "FORM",
-              "Print a drawing, a list or a csv of the actions (default: drawing)")
+  question.Option("--print", &options.print, "FORM")
       .OneOf({"drawing", "list", "csv"})
       .Excludes({"--json", "--report"});
 }

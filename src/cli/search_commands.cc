@@ -216,7 +216,7 @@ Outcome Plan(const PlanOptions& options, const RunWork& run_work) {
     *port = *std::move(ported);
     question.set = (*port)->set;
   }
-  const auto search = std::make_shared<study::PlanSearch>(std::move(question));
+  const std::shared_ptr<study::PlanSearch> search = study::PlanSearch::Of(std::move(question));
   return run_work({
       .scenario = options.scenario,
       .threads = options.threads,
@@ -356,17 +356,11 @@ constexpr int kMostThreads = 4096;
 
 void DescribeSweep(Question& question, SweepOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
-  question.Option("--vary", &options.vary, "KEY=VALUES",
-                  "A key and its values. Can be repeated, for at most 10^6 combinations");
-  question.Option(
-      "--store", &options.store, kFile,
-      "Save results in FILE; after an interruption, the same command continues from it");
-  question
-      .Option("--threads", &options.threads, "N", "Number of threads (default: one for each core)")
-      .Between(1, kMostThreads);
+  question.Option("--vary", &options.vary, "KEY=VALUES");
+  question.Option("--store", &options.store, kFile);
+  question.Option("--threads", &options.threads, "N").Between(1, kMostThreads);
   AddJsonAndCsv(question, options.json, options.csv);
-  question.Flag("--jsonl", &options.jsonl, "Print one JSON document for each row, on its own line")
-      .Excludes({"--json", "--csv"});
+  question.Flag("--jsonl", &options.jsonl).Excludes({"--json", "--csv"});
   options.training.Describe(question);
   AddReport(question, options.report);
 }
@@ -374,23 +368,12 @@ void DescribeSweep(Question& question, SweepOptions& options) {
 void DescribePlan(Question& question, PlanOptions& options) {
   AddScenarioFiles(question, options.files, options.set);
   options.DescribeGoal(question);
-  question.Flag("--port", &options.port, "Also transfer SCENARIO's own plan to the cluster of --to")
-      .Needs({"--to"});
-  question
-      .Option("--to", &options.to, "TOPOLOGY",
-              "With --port: a topology file, or a name (stepcast list topologies)")
-      .Needs({"--port"});
-  question
-      .Option("--to-nodes", &options.to_nodes, "N",
-              "Number of nodes there (default: the most nodes without more GPUs than the plan)")
-      .Needs({"--port"});
+  question.Flag("--port", &options.port).Needs({"--to"});
+  question.Option("--to", &options.to, "TOPOLOGY").Needs({"--port"});
+  question.Option("--to-nodes", &options.to_nodes, "N").Needs({"--port"});
   options.DescribeAnswer(question);
-  question.Option("--store", &options.store, kFile,
-                  "Save bounds and forecasts in FILE, and continue from those in it");
-  question
-      .Option("--threads", &options.threads, "N",
-              "Number of threads of each process (default: one for each core)")
-      .Between(1, kMostThreads);
+  question.Option("--store", &options.store, kFile);
+  question.Option("--threads", &options.threads, "N").Between(1, kMostThreads);
   AddJsonAndCsv(question, options.json, options.csv);
   AddReport(question, options.report);
   AddFitProbability(question, options.fit_probability);

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <iterator>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -16,73 +15,11 @@
 #include "src/base/quantity.h"
 #include "src/foreign/import.h"
 #include "src/report/command_text.h"
+#include "src/report/table.h"
 #include "src/scenario/scenario_file.h"
 
 namespace stepcast::cli {
 namespace {
-
-using Word = std::pair<std::string_view, std::string_view>;
-
-// Options that other programs and habits suggest, without dashes.
-constexpr Word kOtherOptions[] = {
-    {"bytes", "--to"},          {"collective", "--op"},      {"goal", "--target"},
-    {"gpu", "--gpus"},          {"html", "--report"},        {"kind", "--op"},
-    {"machine", "--cluster"},   {"model-name", "--model"},   {"n-gpus", "--gpus"},
-    {"ngpus", "--gpus"},        {"num-gpus", "--gpus"},      {"objective", "--target"},
-    {"out", "--output"},        {"output-file", "--output"}, {"size", "--to"},
-    {"time-limit", "--within"}, {"topology", "--cluster"},
-};
-
-// Options that suggest a setting other than scenario::KeyMeant finds.
-constexpr Word kOtherSettings[] = {
-    {"attention-backend", "training.attention"},
-    {"attn", "training.attention"},
-    {"batch", "training.micro_batch_size"},
-    {"batch-size", "training.micro_batch_size"},
-    {"checkpointing", "training.activation_checkpointing"},
-    {"context-length", "training.sequence_length"},
-    {"data-parallel", "parallelism.data"},
-    {"expert-parallel", "parallelism.expert"},
-    {"context-parallel", "parallelism.context"},
-    {"flash-attention", "training.attention"},
-    {"microbatch", "training.micro_batch_size"},
-    {"microbatch-size", "training.micro_batch_size"},
-    {"grad-accum", "training.gradient_accumulation"},
-    {"accumulation-steps", "training.gradient_accumulation"},
-    {"optim", "training.optimizer"},
-    {"pipeline-schedule", "parallelism.schedule"},
-    {"recomputation", "training.activation_checkpointing"},
-    {"sequence-parallel", "parallelism.sequence"},
-};
-
-// Options that set a key of the scenario.
-constexpr Word kOptionKeys[] = {
-    {"--cluster", "cluster.topology"},
-    {"--global-batch", "training.global_batch_size"},
-    {"--model", "model"},
-    {"--network", "cluster.network"},
-    {"--nodes", "cluster.nodes"},
-    {"--sequence-length", "training.sequence_length"},
-};
-
-// Words that suggest a command.
-constexpr Word kOtherCommands[] = {
-    {"bench", "collective"},   {"convert", "init"},       {"create", "init"},
-    {"diff", "compare"},       {"estimate", "simulate"},  {"forecast", "simulate"},
-    {"import", "init"},        {"mem", "memory"},         {"new", "init"},
-    {"optimize", "plan"},      {"pipeline", "schedule"},  {"predict", "simulate"},
-    {"profile", "explain"},    {"run", "simulate"},       {"runtime", "run-time"},
-    {"search", "plan"},        {"show", "topology show"}, {"sim", "simulate"},
-    {"tune", "plan"},          {"version", "--version"},  {"why", "explain"},
-    {"models", "list models"}, {"gpus", "list gpus"},     {"topologies", "list topologies"},
-};
-
-template <std::size_t N>
-std::string_view Second(const Word (&words)[N], std::string_view first) {
-  const auto found = std::find_if(std::begin(words), std::end(words),
-                                  [first](const Word& word) { return word.first == first; });
-  return found == std::end(words) ? std::string_view() : found->second;
-}
 
 char Lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
@@ -144,9 +81,9 @@ std::vector<std::string> SettingsOf(const std::string& key, const std::string& v
 // How the command takes a key of the scenario. Empty: it takes none.
 std::string PastedSetting(const std::string& key, const std::string& value,
                           const CommandPage& command) {
-  for (const auto& [option, of] : kOptionKeys) {
-    const OptionPage* const own = Find(command, option);
-    if (of == key && own != nullptr) return Pasted(*own, std::string(option), value);
+  for (const OptionPage& option : command.options) {
+    const std::string& name = option.names.back();
+    if (HelpEntry("settings of options", name) == key) return Pasted(option, name, value);
   }
   if (Find(command, "--set") == nullptr) return "";
   // A search chooses the plan itself, and --vary restricts its choice.
@@ -173,11 +110,7 @@ std::vector<std::string> Examples(const CommandPage& command) {
   bool goes_on = false;
   const std::string start =
       command.name.empty() ? "stepcast " : fmt::format("stepcast {}", command.name);
-  std::string_view rest = command.footer;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view text = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  for (std::string_view text : report::LinesOf(command.footer)) {
     const bool indented = text.starts_with(' ');
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
     if (!goes_on && (!indented || text.find(start) == std::string_view::npos)) continue;
@@ -228,14 +161,14 @@ std::string UnknownOptionHint(std::string_view option, std::string_view value,
   std::string word = Hyphenated(option);
   word.erase(0, std::min(word.find_first_not_of('-'), word.size()));
   std::string name = "--" + word;
-  if (const std::string_view other = Second(kOtherOptions, word); !other.empty()) name = other;
+  if (std::string other = HelpEntry("other options", word); !other.empty()) name = std::move(other);
   std::string given(value);
   if (const OptionPage* own = Find(command, name)) {
     return fmt::format("write {}", Pasted(*own, name, given));
   }
 
-  std::string key(Second(kOptionKeys, name));
-  if (key.empty()) key = Second(kOtherSettings, word);
+  std::string key = HelpEntry("settings of options", name);
+  if (key.empty()) key = HelpEntry("settings of other options", word);
   if (key.empty() && (word == "bf16" || word == "fp16" || word == "fp8")) {
     return UnknownOptionHint("--precision", word, command, pages);
   }
@@ -295,7 +228,7 @@ std::string UnknownCommandHint(std::string_view word, const CommandPage& group,
   }
   const std::string plain = Hyphenated(word);
   if (group.name.empty()) {
-    const std::string_view other = Second(kOtherCommands, plain);
+    const std::string other = HelpEntry("other commands", plain);
     if (!other.empty()) return fmt::format("write stepcast {}", other);
   }
   if (const std::string_view near = NearestWord(plain, known); !near.empty()) {

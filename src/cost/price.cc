@@ -59,6 +59,8 @@ class KernelMemo {
     bool causal = true;
     std::int64_t together = 1;
     double rate = 1;
+    ScanKind scan = ScanKind::kDelta;
+    std::int64_t steps = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct Hash {
@@ -90,7 +92,9 @@ class KernelMemo {
             .access = kernel.access,
             .causal = kernel.causal,
             .together = kernel.together,
-            .rate = kernel.rate};
+            .rate = kernel.rate,
+            .scan = kernel.scan,
+            .steps = kernel.steps};
   }
 
   std::vector<Entry> entries_;

@@ -551,10 +551,12 @@ RC_GTEST_PROP(PriceCacheTest, KeepsWhatIsAsItWas, ()) {
     Kernel kernel =
         OfKind(*rc::gen::elementOf(std::vector<KernelKind>{
                    KernelKind::kGemm, KernelKind::kAttention, KernelKind::kMemoryBound,
-                   KernelKind::kOptimizer, KernelKind::kGiven}),
+                   KernelKind::kOptimizer, KernelKind::kGiven, KernelKind::kScan}),
                *rc::gen::inRange<std::int64_t>(0, 4) * 1'000'000'000, MiB(*rc::gen::inRange(0, 4)));
     kernel.given = Microseconds(*rc::gen::inRange(0, 3));
     kernel.summed_tokens = *rc::gen::inRange(0, 2);
+    kernel.scan = *rc::gen::element(ScanKind::kDelta, ScanKind::kDeltaByChannel);
+    kernel.steps = *rc::gen::element(0, 10'000);
     return kernel;
   };
   PriceCache cache;

@@ -141,6 +141,7 @@ tl::expected<GptBlocks, std::string> GptBlocksOf(const Architecture& a) {
   plain.max_positions = a.max_positions;
   plain.tie_embeddings = a.tie_embeddings;
   plain.further_tokens = a.further_tokens;
+  plain.further_repeated = a.further_repeated;
   plain.lora = a.lora;
   if (delta == nullptr) {
     made.delta.clear();

@@ -258,6 +258,7 @@ void AddModel(const model::Architecture& model, const model::NumericalConstants*
   // For latent attention, the norms of both vectors.
   if (model.qk_norm || model.latent.exists()) arguments.Flag("qk-layernorm");
   if (model.further_tokens > 0) arguments.Add("mtp-num-layers", model.further_tokens);
+  if (model.further_repeated) arguments.Flag("mtp-use-repeated-layer");
   if (model.kv_heads != model.heads) {
     arguments.Flag("group-query-attention");
     arguments.Add("num-query-groups", model.kv_heads);

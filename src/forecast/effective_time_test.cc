@@ -11,6 +11,8 @@ namespace {
 
 constexpr double kHour = 3600;
 
+double AnyOf(int least, int end) { return *rc::gen::inRange(least, end); }  // [least, end)
+
 // A job that fails every 10 h: work of an hour, a save of 36 s, recovery of 6 min. Cycles of 3,636
 // s take exp(0.01) (exp(0.101) - 1) x 36,000 s = 3,864.4 s.
 TEST(EffectiveTimeTest, IsDalysFormula) {
@@ -30,6 +32,16 @@ TEST(EffectiveTimeTest, WithoutFailuresSavesAloneCost) {
 TEST(EffectiveTimeTest, ASaveWaitsForTheOneBefore) {
   EXPECT_DOUBLE_EQ(SharesOf(10, {}, {0, 40}).work, 0.25);
   EXPECT_DOUBLE_EQ(BestInterval({1 / kHour, 0}, {0, 40}, 1e9), 40);
+  // Writing takes two mean times between failures. A shorter interval loses less work.
+  EXPECT_DOUBLE_EQ(BestInterval({1 / kHour, 0}, {0, 2 * kHour}, 1e9), kHour);
+}
+
+RC_GTEST_PROP(EffectiveTimeTest, NoIntervalIsBetterThanTheBest, ()) {
+  const Failures failures{1 / AnyOf(1'000, 100'000), AnyOf(0, 10'000)};
+  const CheckpointCost cost{AnyOf(0, 1'000), AnyOf(0, 50'000)};
+  const double best =
+      SharesOf(std::max(1.0, BestInterval(failures, cost, 1e12)), failures, cost).work;
+  RC_ASSERT(SharesOf(AnyOf(1, 200'000), failures, cost).work <= best * (1 + 1e-9));
 }
 
 // Plays the process with drawn failures until `commits` checkpoints can be used.
@@ -37,7 +49,7 @@ double PlayedWork(double interval, const Failures& failures, const CheckpointCos
                   int commits) {
   std::mt19937_64 random(1);
   std::exponential_distribution<double> until_failure(failures.rate);
-  const double cycle = std::max(interval + cost.blocking, cost.background);
+  const double cycle = std::max(interval, cost.background) + cost.blocking;
   double now = 0, next = until_failure(random);
   // After a usable checkpoint `background` seconds of the next cycle have passed already.
   double left = cycle;
@@ -49,7 +61,8 @@ double PlayedWork(double interval, const Failures& failures, const CheckpointCos
     } else {
       now = next;
       next = now + until_failure(random);
-      left = failures.recovery + cycle + cost.background;
+      // No earlier save is being written.
+      left = failures.recovery + interval + cost.blocking + cost.background;
     }
   }
   return commits * interval / now;
@@ -58,7 +71,8 @@ double PlayedWork(double interval, const Failures& failures, const CheckpointCos
 // Half a million checkpoints: the mean of so many cycles is off by a fraction of a per mille.
 TEST(EffectiveTimeTest, IsWhatASimulationOfTheProcessFinds) {
   constexpr int kCommits = 500'000;
-  for (const CheckpointCost cost : {CheckpointCost{40, 0}, CheckpointCost{2, 300}}) {
+  for (const CheckpointCost cost :
+       {CheckpointCost{40, 0}, CheckpointCost{2, 300}, CheckpointCost{10, 3000}}) {
     for (const double interval : {400.0, 1800.0, 7200.0}) {
       const Failures failures{1 / (2.8 * kHour), 700};
       const double work = SharesOf(interval, failures, cost).work;
@@ -66,8 +80,6 @@ TEST(EffectiveTimeTest, IsWhatASimulationOfTheProcessFinds) {
     }
   }
 }
-
-double AnyOf(int least, int end) { return *rc::gen::inRange(least, end); }  // [least, end)
 
 RC_GTEST_PROP(EffectiveTimeTest, MoreFailuresAndDearerOnesAreNeverBetter, ()) {
   const Failures failures{1 / AnyOf(1'000, 1'000'000), AnyOf(0, 10'000)};

@@ -14,15 +14,15 @@
 namespace stepcast::forecast {
 
 TimeShares SharesOf(double interval, const Failures& failures, const CheckpointCost& cost) {
-  const double cycle = std::max(interval + cost.blocking, cost.background);
+  const double cycle = std::max(interval, cost.background) + cost.blocking;
   const double rate = failures.rate;
-  // Of the expected time of a cycle, relative to its time without failures.
-  const double longer = rate > 0 ? std::exp(rate * (failures.recovery + cost.background)) *
-                                       std::expm1(rate * cycle) / (rate * cycle)
-                                 : 1;
+  const double after_failure = failures.recovery + interval + cost.blocking + cost.background;
+  // The expected time from one usable checkpoint to the next.
+  const double time =
+      rate > 0 ? std::exp(rate * after_failure) * -std::expm1(-rate * cycle) / rate : cycle;
   TimeShares shares;
-  shares.work = interval / (cycle * longer);
-  shares.saving = (cycle - interval) / (cycle * longer);
+  shares.work = interval / time;
+  shares.saving = (cycle - interval) / time;
   // A failure begins a recovery that lasts until it is over or the next failure comes.
   shares.recovery = -std::expm1(-rate * failures.recovery);
   shares.rework = std::max(0.0, 1 - shares.work - shares.saving - shares.recovery);
@@ -39,8 +39,10 @@ double BestInterval(const Failures& failures, const CheckpointCost& cost, double
     const double x = (low + high) / 2;
     (1 - x > std::exp(-x - d) ? low : high) = x;
   }
-  const double best = failures.rate > 0 ? high / failures.rate : longest;
-  return std::min(longest, std::max(best, cost.background - cost.blocking));
+  if (failures.rate == 0) return longest;
+  // Saves that wait for each other gain work up to an interval of one mean time between failures.
+  const double waiting = std::min(cost.background, 1 / failures.rate);
+  return std::min(longest, std::max(high / failures.rate, waiting));
 }
 
 double YoungInterval(const Failures& failures, const CheckpointCost& cost) {
@@ -183,7 +185,8 @@ RunTime RunTimeOf(const LongRun& run, const RunInputs& inputs) {
                            DalyInterval(time.failures, time.cost)};
   }
   time.shares = SharesAt(time.interval, run, inputs);
-  time.expected_failures = time.failures.rate * run.work / time.shares.work;
+  time.expected_failures =
+      time.failures.rate * (1 - time.shares.waiting) * run.work / time.shares.work;
   time.work_range = WorkRange(time, run, inputs);
   return time;
 }
@@ -221,12 +224,16 @@ PowerByPhase PowerOf(const scenario::Scenario& scenario) {
           .waiting = draw.idle};
 }
 
-double MeanPower(const PowerByPhase& power, const Forecast& forecast) {
+namespace {
+
+// The mean power over a simulated step. A correction by measured runs scales all of its parts.
+double MeanPower(const PowerByPhase& power, const TimeBreakdown& time) {
   using program::Phase;
   const auto seconds = [&](Phase phase) {
-    return forecast.time.phase[static_cast<std::size_t>(phase)].seconds();
+    return time.phase[static_cast<std::size_t>(phase)].seconds();
   };
-  const double step = forecast.step_time.seconds();
+  double step = -time.learned.seconds();
+  for (const TimePart& part : PartsOf(time)) step += part.time.seconds();
   if (step <= 0) return 0;
   const double updating = seconds(Phase::kOptimizer);
   const double computing =
@@ -234,6 +241,22 @@ double MeanPower(const PowerByPhase& power, const Forecast& forecast) {
   return (power.computing * computing + power.updating * updating +
           power.waiting * (step - computing - updating)) /
          step;
+}
+
+}  // namespace
+
+double MeanPower(const PowerByPhase& power, const Forecast& forecast) {
+  if (forecast.classes.empty()) return MeanPower(power, forecast.time);
+  double sum = 0, ranks = 0;
+  for (const ClassForecast& one : forecast.classes) {
+    sum += one.ranks * MeanPower(power, one.time);
+    ranks += one.ranks;
+  }
+  return sum / ranks;
+}
+
+double StepEnergy(const PowerByPhase& power, const Forecast& forecast) {
+  return MeanPower(power, forecast) * forecast.step_time.seconds();
 }
 
 std::pair<double, double> WholeRun::SecondsRange() const {
@@ -244,20 +267,22 @@ std::pair<double, double> WholeRun::SecondsRange() const {
   return {run.work * shortest / time.work_range.second, run.work * longest / time.work_range.first};
 }
 
+double WholeRun::Seconds() const { return TrainingSeconds(target, TrainedStepOf(step)); }
+
 double WholeRun::GpuWatts() const {
-  // Work that a failure made void draws as much as work that is kept.
-  const double training = time.shares.work + time.shares.rework;
-  return MeanPower(power, step) * training + power.waiting * (1 - training);
+  return GpuEnergy() / (Seconds() * static_cast<double>(TrainedStepOf(step).gpus));
 }
 
 double WholeRun::GpuEnergy() const {
-  return GpuWatts() * TrainingSeconds(target, TrainedStepOf(step)) *
-         static_cast<double>(TrainedStepOf(step).gpus);
+  TrainedStep trained = TrainedStepOf(step);
+  trained.joules = StepEnergy(power, step);
+  trained.idle_watts = power.waiting;
+  return GpuJoules(trained, Seconds(), time.shares.busy());
 }
 
 double WholeRun::Energy() const {
   const double nodes = node_watts * static_cast<double>(run.pool.nodes);
-  return pue * (GpuEnergy() + nodes * TrainingSeconds(target, TrainedStepOf(step)));
+  return pue * (GpuEnergy() + nodes * Seconds());
 }
 
 }  // namespace stepcast::forecast

@@ -12,17 +12,17 @@
 // in closed form.
 //
 // Failures occur at a constant rate, also while the job recovers. After a failure the job recovers
-// and continues from the last checkpoint that a restart can use. A cycle consists of `interval`
-// seconds of work and a save that blocks work. The checkpoint is usable `background` seconds later;
-// a failure before that loses one more cycle. With the failure rate l, recovery R, background B and
-// a cycle of L seconds, the expected time from one usable checkpoint to the next is
+// and continues from the last checkpoint that a restart can use. A save follows `interval` seconds
+// of work and blocks work. The checkpoint is usable `background` seconds later; the next save waits
+// for that. With the failure rate l, recovery R, interval t, blocking d and background B, usable
+// checkpoints are L = max(t, B) + d seconds apart without failures. The expected time is
 //
-//   T = exp(l (R + B)) (exp(l L) - 1) / l
+//   T = exp(l (R + t + d + B)) (1 - exp(-l L)) / l
 //
 // This is Daly's formula (Daly 2006, Future Generation Computer Systems 22) if B = 0. A period of
-// length x without a failure takes (exp(l x) - 1) / l on average. A cycle fails with probability 1
-// - exp(-l L), and then needs such a period of length R + L + B. A cycle lasts (1 - exp(-l L)) / l
-// until it ends or fails.
+// length x without a failure takes (exp(l x) - 1) / l on average. A cycle of L seconds fails with
+// probability 1 - exp(-l L), and then needs such a period of length R + t + d + B. It lasts
+// (1 - exp(-l L)) / l until it ends or fails.
 namespace stepcast::forecast {
 
 // The failures of a job. All times are in seconds.
@@ -43,6 +43,8 @@ struct TimeShares {
   double recovery = 0;  // recovery after failures
   double rework = 0;    // work lost in failures and done again
   double waiting = 0;   // waiting for the repair of nodes when no spares are left
+
+  double busy() const { return work + rework; }  // GPUs compute
 };
 
 // Returns the parts of a run's time. `interval`: seconds of work from one save to the next, above
@@ -169,7 +171,7 @@ struct RunTime {
   CheckpointCost cost;
   double interval = 0, best_interval = 0;
   std::optional<std::pair<double, double>> young_and_daly;  // none without failures
-  double expected_failures = 0;                             // in the whole run
+  double expected_failures = 0;  // in the whole run; the job has none while it waits for repairs
 };
 
 // Computes a run's time at the likely inputs, and its range at the same checkpoint interval. Inputs
@@ -197,8 +199,11 @@ struct PowerByPhase {
 // data sheet states a power.
 PowerByPhase PowerOf(const scenario::Scenario& scenario);
 
-// Returns the mean power of one GPU over the step, in watts.
+// Returns the mean power of one GPU over the step and over all ranks, in watts. Zero if the
+// forecast has no time breakdown (Detail::kTimes).
 double MeanPower(const PowerByPhase& power, const Forecast& forecast);
+// Returns the energy of one GPU in a step, in joules.
+double StepEnergy(const PowerByPhase& power, const Forecast& forecast);
 
 // A run of many steps, with its failures, checkpoints and energy.
 struct WholeRun {
@@ -215,6 +220,8 @@ struct WholeRun {
   // Returns the shortest and the longest duration of the run, in seconds: the fastest steps with
   // the largest fraction of work, and the slowest steps with the smallest.
   std::pair<double, double> SecondsRange() const;
+  // Returns the duration of the run at the likely inputs, in seconds.
+  double Seconds() const;
   // Returns the mean power of one GPU over the run, in watts.
   double GpuWatts() const;
   // Return the energy of the run in joules. GpuEnergy counts its GPUs only; Energy adds the rest of

@@ -1,4 +1,6 @@
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 
 #include "gtest/gtest.h"
@@ -94,6 +96,38 @@ TEST(RunTimeTest, WithoutFailuresOneSaveAtTheEnd) {
   EXPECT_EQ(time.interval, kDay);
   EXPECT_DOUBLE_EQ(time.shares.work, kDay / (kDay + 14));
   EXPECT_FALSE(time.young_and_daly.has_value());
+}
+
+constexpr PowerByPhase kPower = {.computing = 700, .updating = 500, .waiting = 100};
+
+TimeBreakdown Breakdown(std::int64_t computing, std::int64_t idle) {
+  TimeBreakdown time;
+  time.phase[static_cast<std::size_t>(program::Phase::kForward)] = Seconds(computing);
+  time.idle = Seconds(idle);
+  return time;
+}
+
+// A correction by measured runs, here to half of the time, scales all parts of a step.
+TEST(RunTimeTest, ACorrectedStepDrawsTheSamePower) {
+  Forecast forecast;
+  forecast.step_time = Seconds(4);
+  forecast.time = Breakdown(3, 1);
+  EXPECT_DOUBLE_EQ(MeanPower(kPower, forecast), (3 * 700 + 100) / 4.0);
+  forecast.step_time = Seconds(2);
+  forecast.time.learned = Seconds(-2);
+  EXPECT_DOUBLE_EQ(MeanPower(kPower, forecast), (3 * 700 + 100) / 4.0);
+}
+
+// Three ranks compute for a quarter of the step, and one rank for all of it.
+TEST(RunTimeTest, PowerIsTheMeanOverAllRanks) {
+  Forecast forecast;
+  forecast.step_time = Seconds(4);
+  forecast.classes.resize(2);
+  forecast.classes[0].ranks = 3;
+  forecast.classes[0].time = Breakdown(1, 3);
+  forecast.classes[1].time = Breakdown(4, 0);
+  EXPECT_DOUBLE_EQ(MeanPower(kPower, forecast), (3 * (700 + 3 * 100) / 4.0 + 700) / 4);
+  EXPECT_DOUBLE_EQ(StepEnergy(kPower, forecast), 4 * MeanPower(kPower, forecast));
 }
 
 double AnyOf(int least, int end) { return *rc::gen::inRange(least, end); }  // [least, end)

@@ -123,9 +123,13 @@ TrainedStep TrainedStepOf(const Forecast& forecast) {
   return step;
 }
 
+UsedTime UsedTimeOf(const TrainingTarget& target, const TrainedStep& step) {
+  if (target.availability) return {*target.availability, *target.availability};
+  return target.effective && step.gpus > 0 ? target.effective(step.gpus) : UsedTime();
+}
+
 double AvailabilityOf(const TrainingTarget& target, const TrainedStep& step) {
-  if (target.availability) return *target.availability;
-  return target.effective && step.gpus > 0 ? target.effective(step.gpus) : 1;
+  return UsedTimeOf(target, step).work;
 }
 
 double TrainingSeconds(const TrainingTarget& target, const TrainedStep& step) {
@@ -135,6 +139,16 @@ double TrainingSeconds(const TrainingTarget& target, const TrainedStep& step) {
 
 double GpuHours(const TrainingTarget& target, const TrainedStep& step) {
   return TrainingSeconds(target, step) / kSecondsPerHour * static_cast<double>(step.gpus);
+}
+
+double GpuJoules(const TrainedStep& step, double seconds, double busy) {
+  const double step_seconds = step.time.seconds();
+  const double watts = step_seconds > 0 ? step.joules / step_seconds : 0;
+  return seconds * static_cast<double>(step.gpus) * (watts * busy + step.idle_watts * (1 - busy));
+}
+
+double EnergyOfTraining(const TrainingTarget& target, const TrainedStep& step) {
+  return target.pue * GpuJoules(step, TrainingSeconds(target, step), UsedTimeOf(target, step).busy);
 }
 
 double MoneyOfTraining(const TrainingTarget& target, const TrainedStep& step) {

@@ -15,6 +15,12 @@ namespace stepcast::forecast {
 
 // The duration and cost of a whole training run, computed from one step.
 
+// The parts of a run's time in which its GPUs compute, as fractions.
+struct UsedTime {
+  double work = 1;  // steps that no failure destroys
+  double busy = 1;  // these, and steps that are repeated after a failure
+};
+
 // A training run as described by its user (tokens, price, availability), with its deadline.
 struct TrainingTarget {
   double tokens = 0;                   // total tokens; 0: not given
@@ -23,9 +29,9 @@ struct TrainingTarget {
   std::string currency;                // currency of the price, such as "$"; empty: not named
   std::optional<double> availability;  // fraction of the time in which GPUs train, above 0 and at
                                        // most 1; not given: 1
-  // The same fraction by the number of GPUs, if failures are counted (long_run.h); null: they are
-  // not.
-  std::function<double(std::int64_t gpus)> effective{};
+  // The time that a number of GPUs use, if failures are counted (long_run.h); null: they are not.
+  std::function<UsedTime(std::int64_t gpus)> effective{};
+  double pue = 0;  // power usage effectiveness of the data center; 0: reports show no energy
 
   bool said() const { return tokens > 0 || gpu_hour_price > 0; }
 };
@@ -35,11 +41,15 @@ struct TrainedStep {
   Time time;
   std::int64_t tokens = 0;
   std::int64_t gpus = 0;
+  double joules = 0;      // energy of one GPU in the step
+  double idle_watts = 0;  // power of one GPU while it does not compute
 };
 
 // `gpus` is the number of GPUs behind the forecast's rates.
 TrainedStep TrainedStepOf(const Forecast& forecast);
 
+// The time that the GPUs of `step` use.
+UsedTime UsedTimeOf(const TrainingTarget& target, const TrainedStep& step);
 // The fraction of the time in which the GPUs of `step` train.
 double AvailabilityOf(const TrainingTarget& target, const TrainedStep& step);
 
@@ -49,6 +59,11 @@ double TrainingSeconds(const TrainingTarget& target, const TrainedStep& step);
 // Returns the GPU hours to pay for, including the time in which GPUs do not train. Requires
 // target.tokens.
 double GpuHours(const TrainingTarget& target, const TrainedStep& step);
+// Returns the energy of the GPUs in `seconds`, in joules; they compute for the fraction `busy`.
+double GpuJoules(const TrainedStep& step, double seconds, double busy);
+// Returns the energy of the training in joules, including the time in which GPUs do not train and
+// target.pue. Requires target.tokens.
+double EnergyOfTraining(const TrainingTarget& target, const TrainedStep& step);
 // Returns the price of the training, in target.currency. Requires target.tokens and
 // target.gpu_hour_price.
 double MoneyOfTraining(const TrainingTarget& target, const TrainedStep& step);

@@ -42,13 +42,23 @@ TEST(TrainingRunTest, ADeadlineIsMetToTheSecond) {
 TEST(TrainingRunTest, EffectiveTimeDependsOnGpusUnlessAvailabilityIsGiven) {
   TrainingTarget target;
   target.tokens = 1000;
-  target.effective = [](std::int64_t gpus) { return gpus > 8 ? 0.5 : 1.0; };
+  target.effective = [](std::int64_t gpus) { return gpus > 8 ? UsedTime{0.5, 0.75} : UsedTime(); };
   const TrainedStep few{.time = Seconds(1), .tokens = 10, .gpus = 8};
   const TrainedStep many{.time = Seconds(1), .tokens = 10, .gpus = 16};
   EXPECT_DOUBLE_EQ(TrainingSeconds(target, few), 100);
   EXPECT_DOUBLE_EQ(TrainingSeconds(target, many), 200);
   target.availability = 0.8;
   EXPECT_DOUBLE_EQ(TrainingSeconds(target, many), 125);
+}
+
+// 200 s on 16 GPUs, which draw 500 W in steps for 150 s and 100 W for 50 s: 1.28 MJ.
+TEST(TrainingRunTest, RepeatedStepsDrawAsMuchAsKeptOnes) {
+  TrainingTarget target;
+  target.tokens = 1000;
+  target.pue = 1.5;
+  target.effective = [](std::int64_t) { return UsedTime{0.5, 0.75}; };
+  const TrainedStep step{Seconds(1), 10, 16, 500, 100};
+  EXPECT_DOUBLE_EQ(EnergyOfTraining(target, step), 1.5 * 1.28e6);
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ TrainingStep::OperationEntries TrainingStep::AddOperations(
     if (!eager) {
       builder_.SetIssuer(kernel, Issuer::kFramework);
     } else if (operation.kernel.kind != KernelKind::kGiven &&
-               operation.kernel.issuer != Issuer::kSameCall) {
+               operation.kernel.issuer == Issuer::kFramework) {
       builder_.SetIssuer(kernel, issuer);
     }
     entries.kernels.push_back(kernel);

@@ -189,10 +189,11 @@ struct Architecture {
   LatentAttention latent{};
   Experts experts{};
   // Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): the number of modules
-  // after the last block that predict further tokens, 0 or 1. A module is a block whose input
-  // combines the output of the last block with the next token's embedding.
+  // after the last block that predict further tokens. A module is a block whose input combines the
+  // output of the last block, or of the module before, with the next token's embedding.
   std::int64_t further_tokens = 0;
-  Lora lora{};  // training with adapters; all other parameters are frozen
+  bool further_repeated = false;  // all modules share the parameters of the first
+  Lora lora{};                    // training with adapters; all other parameters are frozen
 
   // Every token attends to its whole sequence (encoders).
   bool attends_both_ways = false;
@@ -344,6 +345,7 @@ inline constexpr std::int64_t kMostVocabulary = 1 << 24;
 inline constexpr std::int64_t kMostPositions = 1 << 24;
 inline constexpr std::int64_t kMostMatrix = std::int64_t{1} << 34;  // elements of one matrix
 inline constexpr std::int64_t kMostExperts = 1 << 16;
+inline constexpr std::int64_t kMostFurtherTokens = 8;
 // The limit for the elements of all experts in one block.
 inline constexpr std::int64_t kMostExpertElements = std::int64_t{1} << 38;
 

@@ -45,7 +45,7 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
     faults.Add("kv_lora_rank",
                fmt::format("the family {} has no latent attention, but kv_lora_rank is {}",
                            FamilyName(a), latent.kv_rank),
-               "leave it out, or write 'family: deepseek'");
+               "leave it out, or write a family with latent attention");
     return;
   }
   bool counts = faults.Within("kv_lora_rank", latent.kv_rank, kMostWidth);
@@ -177,7 +177,7 @@ void CheckFamily(const Architecture& a, Faults& faults) {
     faults.Add("shared_expert_gate",
                no_gate ? fmt::format("shared experts of the family {} have no gate", FamilyName(a))
                        : "the model has no shared experts to gate",
-               no_gate ? "leave it out, or write 'family: qwen2'"
+               no_gate ? "leave it out, or write a family whose shared experts have a gate"
                        : "write shared_expert_intermediate_size");
   }
   if (TraitsOf(a).no_biases && (a.attention_bias || a.feed_forward_bias)) {
@@ -274,9 +274,9 @@ void CheckExperts(const Architecture& a, Faults& faults) {
 void CheckFurtherTokens(const Architecture& a, Faults& faults) {
   constexpr const char* kField = "num_nextn_predict_layers";
   if (a.further_tokens == 0) return;
-  if (a.further_tokens != 1) {
-    faults.Add(kField, fmt::format("multi-token prediction is modelled with one module only: {}",
-                                   a.further_tokens));
+  if (a.further_tokens < 0 || a.further_tokens > kMostFurtherTokens) {
+    faults.Add(kField, fmt::format("a model has at most {} modules for multi-token prediction: {}",
+                                   kMostFurtherTokens, a.further_tokens));
   } else if (a.position != Position::kRotary || TraitsOf(a).encoder || a.tie_embeddings) {
     faults.Add(kField,
                "multi-token prediction is modelled only in decoders with rotary positions and "
@@ -298,8 +298,9 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
                    : fmt::format("in the family {}, feed-forward runs after attention, but "
                                  "parallel_residual_norms is {}",
                                  FamilyName(a), norms),
-               side_by_side ? "write 1 or 2; 0 means that feed-forward runs after attention"
-                            : "leave it out, or choose gptj, gpt_neox, phi, falcon or cohere");
+               side_by_side
+                   ? "write 1 or 2; 0 means that feed-forward runs after attention"
+                   : "leave it out, or write a family whose feed-forward runs beside attention");
   } else if (norms != 1 && TraitsOf(a).shares_norm) {
     faults.Add(
         "parallel_residual_norms",
@@ -533,8 +534,8 @@ std::vector<ArchitectureFault> CheckDescribed(const Architecture& a) {
     CheckRecurrent(kind, faults);
     CheckDescribedFeedForward(kind, faults);
   }
-  if (a.further_tokens > 0 && (a.streams > 0 || a.residual_bank > 0 || a.layer_input > 0)) {
-    faults.Add("mtp", "multi-token prediction is modelled only with a plain residual",
+  if (a.further_tokens > 0 && (a.residual_bank > 0 || a.layer_input > 0)) {
+    faults.Add("mtp", "multi-token prediction is not modelled with residual_bank and layer_input",
                "leave mtp out");
   }
   if (a.further_tokens > 0 && a.tie_embeddings) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/check.h"
 #include "src/model/layer_operators.h"
 #include "src/model/operator_name.h"
 
@@ -189,6 +190,8 @@ LayerOperators::BlockSizes LayerOperators::SizesOf(const AttentionShape& shape,
 
 Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape,
                                    const Block& block) const {
+  const int generation = FlashGeneration(options_.attention);
+  STEPCAST_CHECK(generation > 0, "a fused kernel has a generation");
   const BlockSizes sizes = SizesOf(shape, block);
   // Two products over the pairs of tokens that see each other: the scores, and their product with
   // the values.
@@ -209,9 +212,51 @@ Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape
               Flops(2, Flops(of_model, shape.causal ? block.seen_twice : block.seen_twice / 2)),
           .read = sizes.queries + sizes.keys,
           .written = sizes.output + sizes.row_numbers,
-          .flash = static_cast<std::uint8_t>(FlashGeneration(options_.attention)),
+          .flash = static_cast<std::uint8_t>(generation),
           .causal = block.causal,
           .rate = shape.sinks ? options_.attention_rate : 1};
+}
+
+Kernel LayerOperators::Scores(std::string name, const AttentionShape& shape, const Block& block,
+                              std::int64_t compressed) const {
+  Kernel kernel;
+  if (FlashGeneration(options_.attention) > 0) {
+    kernel = FlashKernel(std::move(name), shape, block);
+    kernel.flops = kernel.flops / (shape.head_size + shape.values()) * shape.head_size;
+    kernel.written = Bytes();
+  } else {
+    const std::int64_t s = options_.sequence_length;
+    kernel = ScoreProduct(std::move(name), shape, s, std::max<std::int64_t>(1, s / compressed),
+                          shape.head_size, ProductLayout::kForward);
+  }
+  kernel.flops /= compressed;
+  kernel.model_flops = kernel.flops;
+  return kernel;
+}
+
+Kernel LayerOperators::ScoresGradient(std::string name, const AttentionShape& shape,
+                                      const Block& block, std::int64_t compressed) const {
+  Kernel kernel = Scores(std::move(name), shape, block, compressed);
+  kernel.flops *= 2;
+  kernel.model_flops *= 2;
+  if (kernel.kind == KernelKind::kAttention) {
+    kernel.kind = KernelKind::kAttentionGradient;
+    kernel.written = kernel.read;
+    return kernel;
+  }
+  kernel.batch *= 2;
+  std::swap(kernel.read, kernel.written);
+  kernel.read = 2 * kernel.read + kernel.written;
+  return kernel;
+}
+
+Value LayerOperators::MakeScores(const Kernel& scores) {
+  const bool in_memory = scores.kind == KernelKind::kGemm;
+  const Value made = tape_->Make(in_memory ? Joined(scores.name, " output")
+                                           : "self_attn.indexer scores of some queries",
+                                 in_memory ? scores.written : Bytes(kFp32Size));
+  if (in_memory) tape_->Keep(made);
+  return made;
 }
 
 void LayerOperators::RunFlashGradient(std::string_view module, const AttentionShape& shape,

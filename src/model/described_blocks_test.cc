@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -391,6 +392,67 @@ TEST(DescribedBlocksTest, AnIndexerLearnsFromAttention) {
   EXPECT_EQ(target->model_flops, 0);
 }
 
+// DeepSeek-V4's indexer learns likewise, from vectors that each represent 4 tokens: 16 of them for
+// each of 1024 queries.
+TEST(DescribedBlocksTest, AnIndexerOfVectorsLearnsFromAttention) {
+  Architecture shared = Attention();
+  shared.kv_heads = 1;
+  shared.attention_window = 64;
+  shared.shared_key = {
+      .query_rank = 256, .output_groups = 2, .output_rank = 64, .compressed = 4, .overlap = 2};
+  shared.indexer = {.heads = 4, .head = 32, .top = 16, .from_query_rank = false};
+  const LayerWork work =
+      OneBlock(shared, Options(1, 1024, Checkpointing::kNone, Attention::kFlash3));
+  const Kernel* target = Find(work, "self_attn.indexer.target");
+  ASSERT_NE(target, nullptr);
+  EXPECT_EQ(target->flops, (1024LL * 1024 - 1008LL * 1008) * 8 * 128);
+  const Kernel* gradient = Find(work, "self_attn.indexer.scores.dgrad");
+  ASSERT_NE(gradient, nullptr);
+  EXPECT_EQ(gradient->flops, (1024LL * 1024 - 960LL * 960) / 4 * 2 * 4 * 32);
+}
+
+// Attention whose scores are in memory has an indexer whose scores are, too: one product of all
+// pairs and heads, of which backward has two.
+TEST(DescribedBlocksTest, WithoutAFusedKernelScoresOfTheIndexerAreProducts) {
+  Architecture sparse = Attention();
+  sparse.heads = sparse.kv_heads = 16;
+  sparse.latent = {
+      .kv_rank = 512, .query_rank = 768, .plain_head = 128, .rotary_head = 64, .value_head = 128};
+  sparse.head_size = 192;
+  sparse.indexer = {.heads = 8, .head = 64, .top = 256};
+  Architecture shared = Attention();
+  shared.kv_heads = 1;
+  shared.attention_window = 64;
+  shared.shared_key = {
+      .query_rank = 256, .output_groups = 2, .output_rank = 64, .compressed = 4, .overlap = 2};
+  shared.indexer = {.heads = 8, .head = 64, .top = 16, .from_query_rank = false};
+  for (const auto& [kind, keys] : {std::pair(sparse, 1024), std::pair(shared, 256)}) {
+    const LayerWork work = OneBlock(kind, Options(1, 1024, Checkpointing::kNone, Attention::kMath));
+    for (const auto* pass : {&work.forward, &work.backward}) {
+      for (const Operation& op : *pass) {
+        EXPECT_NE(op.kernel.kind, KernelKind::kAttention) << op.kernel.name;
+        EXPECT_NE(op.kernel.kind, KernelKind::kAttentionGradient) << op.kernel.name;
+      }
+    }
+    const Kernel* scores = Find(work, "self_attn.indexer.scores");
+    ASSERT_NE(scores, nullptr);
+    EXPECT_EQ(scores->kind, KernelKind::kGemm);
+    EXPECT_EQ(scores->flops, 2LL * 1024 * keys * 8 * 64);
+    const Bytes matrix(1024LL * keys * 8 * 2);
+    EXPECT_GE(scores->written, matrix);
+    const auto& kept = work.Of(Lifetime::kSaved);
+    EXPECT_TRUE(std::any_of(kept.begin(), kept.end(), [&](const LayerValue& value) {
+      return value.name == "self_attn.indexer.scores output" && value.bytes == matrix;
+    }));
+    const auto gradient = std::find_if(
+        work.backward.begin(), work.backward.end(),
+        [](const Operation& op) { return op.kernel.name == "self_attn.indexer.scores.dgrad"; });
+    ASSERT_NE(gradient, work.backward.end());
+    EXPECT_EQ(gradient->kernel.kind, KernelKind::kGemm);
+    EXPECT_EQ(gradient->kernel.flops, 2 * scores->flops);
+  }
+}
+
 // A family whose norms share a name has two in a block of a mixer and a feed-forward layer.
 TEST(DescribedBlocksTest, NormsOfABlockHaveTwoNames) {
   std::string unknown;
@@ -423,6 +485,40 @@ TEST(DescribedBlocksTest, EveryTensorHasItsGradient) {
       for (const int tensor : op.gradients) ++gradients[static_cast<std::size_t>(tensor)];
     }
     EXPECT_EQ(gradients, std::vector<int>(gradients.size(), 1)) << model.layers[i].name;
+  }
+}
+
+// With residual streams, a module that predicts a further token has two products of h x h and three
+// norms, its block, and its own weights from four streams to one: 4 (4 h) + 5.
+TEST(DescribedBlocksTest, AFurtherTokenOfStreams) {
+  Architecture kind = Attention();
+  kind.streams = 4;
+  Architecture a = Of({kind}, {0, 0});
+  a.streams = 4;
+  const Model without = Build("m", a);
+  a.further_tokens = 2;
+  const Model model = Build("m", a);
+  std::int64_t block = 0;
+  for (const int tensor : model.layers[1].tensors) {
+    block += model.tensors[static_cast<std::size_t>(tensor)].elements;
+  }
+  const std::int64_t module = 2 * kHidden * kHidden + 3 * kHidden + block + 16 * kHidden + 5;
+  EXPECT_EQ(model.parameter_count() - without.parameter_count(), 2 * module);
+  for (const Checkpointing checkpointing : {Checkpointing::kNone, Checkpointing::kFull}) {
+    const WorkOptions options = Options(1, 256, checkpointing);
+    const std::vector<LayerWork> works = BuildWork(model, options);
+    std::vector<int> gradients(model.layers.back().tensors.size());
+    const int head = WorkOfLayers(model, options, {}, {}).back();
+    for (const Operation& op : works[static_cast<std::size_t>(head)].backward) {
+      for (const int tensor : op.gradients) ++gradients[static_cast<std::size_t>(tensor)];
+    }
+    EXPECT_EQ(gradients, std::vector<int>(gradients.size(), 1));
+    // A module projects four streams, and the words: 5 h x h products of all tokens.
+    const auto projected = [&](std::string_view name) {
+      return Find(works[static_cast<std::size_t>(head)], name)->flops;
+    };
+    EXPECT_EQ(projected("h_proj"), 2 * 256 * 4 * kHidden * kHidden);
+    EXPECT_EQ(projected("e_proj"), 2 * 256 * kHidden * kHidden);
   }
 }
 

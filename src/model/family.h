@@ -37,7 +37,7 @@ struct ModuleNames {
   // Names of the modules of multi-token prediction outside its block: the norms of the embedding
   // and of the blocks' output, the product of both, and the norm before the head.
   std::string_view further_embedding_norm{}, further_hidden_norm{}, further_projection{};
-  std::string_view further_norm{};
+  std::string_view further_norm{}, further_words{}, further_streams{}, further_streams_head{};
   // Names of a mixture's modules: the router, the experts' first and second matrices, and the
   // matrices of the shared experts.
   std::string_view router{}, experts_gate_up{}, experts_down{};

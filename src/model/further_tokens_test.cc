@@ -66,7 +66,8 @@ TEST(FurtherTokensTest, OnlySomeModelsHaveIt) {
     return fields;
   };
   const std::vector<std::string> refused = {"num_nextn_predict_layers"};
-  EXPECT_EQ(fields(DeepseekV3(), 2), refused);
+  EXPECT_TRUE(fields(DeepseekV3(), 2).empty());
+  EXPECT_EQ(fields(DeepseekV3(), kMostFurtherTokens + 1), refused);
   EXPECT_EQ(fields(Gpt2Small(), 1), refused);
   Architecture tied = Llama31With8B();
   EXPECT_TRUE(fields(tied, 1).empty());
@@ -105,6 +106,42 @@ TEST(FurtherTokensTest, EveryWeightHasOneGradient) {
       EXPECT_EQ(Find(head, "lm_head.weight.grad.add") == nullptr, main);
     }
   }
+}
+
+// A second module is as large as the first and does the same work. Modules that share their
+// parameters do the work alone.
+TEST(FurtherTokensTest, SeveralModules) {
+  const WorkOptions options = Options(1, 64, Checkpointing::kNone, Attention::kFlash3);
+  const auto with = [](std::int64_t modules, bool repeated) {
+    Architecture a = Dense();
+    a.further_tokens = modules;
+    a.further_repeated = repeated;
+    return a;
+  };
+  const auto flops = [&](const Architecture& a) { return ModelFlops(HeadOf(a, options).backward); };
+  const std::int64_t none = flops(with(0, false)), one = flops(with(1, false));
+  const std::int64_t module = Count(with(1, false)) - Count(with(0, false));
+  EXPECT_EQ(Count(with(3, false)) - Count(with(0, false)), 3 * module);
+  EXPECT_EQ(Count(with(3, true)) - Count(with(0, false)), module);
+  for (const bool repeated : {false, true}) {
+    const Architecture a = with(3, repeated);
+    EXPECT_EQ(flops(a) - none, 3 * (one - none));
+    for (const bool main : {false, true}) {
+      WorkOptions of_main = options;
+      if (main) of_main.main_gradients = DataType::kFp32;
+      std::vector<int> gradients(LayOut(a).layers.back().tensors.size());
+      const std::vector<int> once(gradients.size(), 1);
+      for (const Operation& operation : HeadOf(a, of_main).backward) {
+        for (const int position : operation.gradients) ++gradients.at(position);
+      }
+      EXPECT_EQ(gradients, once);
+    }
+  }
+  const TransformerLayout layout = LayOut(with(2, false));
+  const auto last = std::find_if(layout.tensors.begin(), layout.tensors.end(), [](const Tensor& t) {
+    return t.name == "model.layers.62.shared_head.norm.weight";
+  });
+  EXPECT_NE(last, layout.tensors.end());
 }
 
 // A recomputed block keeps its input.

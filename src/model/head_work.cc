@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/model/end_work.h"
@@ -67,48 +69,57 @@ LayerWork EncoderHead(const Architecture& a, const WorkOptions& options,
   return tape.Finish(std::nullopt, {.splits_backward = options.splits_backward});
 }
 
-// The module that predicts one more token, and its loss, which Megatron-Core runs before the head
+// A module that predicts one more token, and its loss, which Megatron-Core runs before the head
 // (megatron/core/transformer/multi_token_prediction.py @ d98e8a64ddf3). The next tokens' embeddings
-// and the blocks' output are normalized and projected to the input of a block. A norm and the
-// head's product follow it.
+// and the output of the blocks, or of the module before, are normalized and projected to the input
+// of a block. A norm and the head's product follow it. With residual streams, all streams are
+// projected, and the tokens' embeddings are added to each (deepseek-ai/DeepSeek-V4-Flash,
+// inference/model.py, MTPBlock).
 class FurtherTokens {
  public:
-  FurtherTokens(const Architecture& a, const WorkOptions& options,
-                const std::vector<ModuleParameter>& parameters, LayerTape& tape,
+  // `number`: of the module, from 1.
+  FurtherTokens(const Architecture& a, std::int64_t number, const WorkOptions& options,
+                std::vector<ModuleParameter> parameters, LayerTape& tape,
                 LayerOperators& head_operators)
       : a_(a),
+        number_(number),
         options_(options),
         names_(NamesOf(a)),
-        parameters_(parameters),
+        parameters_(OfModule(a.further_repeated ? 1 : number, std::move(parameters))),
         tape_(tape),
         head_operators_(head_operators),
         operators_(options, tape),
         of_block_(OfKind(a, KindOfBlock(a, a.layers))),
         block_(of_block_, options_,
                {.experts = HasExperts(a, a.layers), .full_attention = AttendsInFull(a, a.layers)},
-               parameters, tape, operators_) {
+               parameters_, tape, operators_),
+        streams_(operators_, std::max<std::int64_t>(a.streams, 1)) {
     operators_.AddUpParts();
   }
 
-  // `hidden`: the blocks' output, normalised.
-  void Run(const Operand& hidden) {
+  // `hidden`: the output of the blocks or of the module before; without streams, normalized.
+  // Returns this module's.
+  Operand Run(const Operand& hidden) {
+    // The first module's backward, which is the last, completes the gradients of shared weights.
+    if (number_ > 1) tape_.BeginShared();
     Operand words = head_operators_.LeaveRows(
         head_operators_.Lookup(names_.embedding, VocabularyOfRank(a_, options_), a_.hidden,
-                               Of(names_.embedding).weight, false),
+                               Of(names_.embedding).weight, number_ < a_.further_tokens),
         names_.embedding, {});
+    if (!a_.further_repeated) tape_.EndShared();
     words = Norm(words, names_.further_embedding_norm);
-    const Operand both =
-        operators_.Join(words, Norm(hidden, names_.further_hidden_norm), "eh_join");
-    Operand x = operators_.Linear(operators_.EnterColumns(both, names_.further_projection),
-                                  names_.further_projection, a_.hidden / options_.tensor,
-                                  Of(names_.further_projection));
-    x = operators_.PartOfTokens(operators_.GatherFeatures(x, names_.further_projection),
-                                names_.further_projection);
+    Operand x = a_.streams > 0 ? AddToStreams(words, hidden) : Joined(words, hidden);
     const bool whole = options_.checkpointing == Checkpointing::kFull;
     if (whole) tape_.BeginWhole(Module::kFurtherBlock);
     x = block_.Run(x);
     if (whole) tape_.EndWhole();
+    const Operand streams = x;
+    if (a_.streams > 0) {
+      x = streams_.Take(x, names_.further_streams_head, a_.streams,
+                        Of(names_.further_streams_head));
+    }
     x = Norm(x, names_.further_norm);
+    if (number_ > 1) tape_.BeginShared();
     ModulePositions head = Of(names_.head);
     head.gradient_later = !options_.main_gradients.has_value();
     if (head.gradient_later) {
@@ -120,6 +131,8 @@ class FurtherTokens {
                                    .words = VocabularyOfRank(a_, options_),
                                    .parameters = head,
                                    .loss = "further_loss"});
+    tape_.EndShared();
+    return a_.streams > 0 ? streams : x;
   }
 
   // The recomputation in the further block, if blocks recompute.
@@ -133,20 +146,54 @@ class FurtherTokens {
   }
 
  private:
+  // The parameters, at their positions, without those of the other modules.
+  static std::vector<ModuleParameter> OfModule(std::int64_t number,
+                                               std::vector<ModuleParameter> parameters) {
+    for (ModuleParameter& parameter : parameters) {
+      if (parameter.further != 0 && parameter.further != number) parameter.module = {};
+    }
+    return parameters;
+  }
   ModulePositions Of(std::string_view module) const { return Find(parameters_, module); }
+  Operand Joined(const Operand& words, const Operand& hidden) {
+    const Operand both =
+        operators_.Join(words, Norm(hidden, names_.further_hidden_norm), "eh_join");
+    const Operand x = operators_.Linear(operators_.EnterColumns(both, names_.further_projection),
+                                        names_.further_projection, a_.hidden / options_.tensor,
+                                        Of(names_.further_projection));
+    return operators_.PartOfTokens(operators_.GatherFeatures(x, names_.further_projection),
+                                   names_.further_projection);
+  }
+  // Each rank of a tensor-parallel group has both products whole.
+  Operand AddToStreams(const Operand& words, Operand hidden) {
+    const auto project = [this](const Operand& x, std::string_view module) {
+      ModulePositions positions = Of(module);
+      positions.of_part = options_.sequence_parallel;
+      return operators_.Linear(x, module, a_.hidden, positions);
+    };
+    hidden.tokens *= a_.streams;
+    hidden.width /= a_.streams;
+    Operand x = project(Norm(hidden, names_.further_hidden_norm), names_.further_streams);
+    x.tokens /= a_.streams;
+    x.width *= a_.streams;
+    return operators_.Add(
+        x, streams_.Spread(project(words, names_.further_words), "further_spread"), "further_add");
+  }
   Operand Norm(const Operand& x, std::string_view module) {
     return operators_.Norm(x, module, a_.normalization, Of(module));
   }
 
   const Architecture& a_;
+  const std::int64_t number_;
   const WorkOptions options_;
   const ModuleNames& names_;
-  const std::vector<ModuleParameter>& parameters_;
+  const std::vector<ModuleParameter> parameters_;
   LayerTape& tape_;
   LayerOperators& head_operators_;
   LayerOperators operators_;
   const Architecture of_block_;
   TransformerBlock block_;
+  StreamOperators streams_;
 };
 
 }  // namespace
@@ -164,6 +211,7 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
   operators.AddUpParts();
   StreamOperators streams(operators, std::max<std::int64_t>(a.streams, 1));
   Operand x = operators.Input(a.hidden * std::max<std::int64_t>(a.streams, 1));
+  const Operand rows = x;
   if (a.streams > 0) {
     x = streams.Take(x, names.streams_head, a.streams, Find(parameters, names.streams_head));
   }
@@ -181,11 +229,11 @@ LayerWork HeadWork(const Architecture& a, const WorkOptions& block_options) {
   }
   ModulePositions head = Find(parameters, a.tie_embeddings ? names.embedding : names.head);
   LayerTape::Keeping keeping;
-  std::optional<FurtherTokens> further;  // backward refers to it
-  if (a.further_tokens > 0) {
-    further.emplace(a, block_options, parameters, tape, operators);
-    further->Run(normalized);
-    keeping = further->Keeping();
+  std::deque<FurtherTokens> further;  // backward refers to them
+  Operand hidden = a.streams > 0 ? rows : normalized;
+  for (std::int64_t i = 1; i <= a.further_tokens; ++i) {
+    hidden = further.emplace_back(a, i, block_options, parameters, tape, operators).Run(hidden);
+    keeping = further.back().Keeping();
     head.gradient_later = true;
   }
   operators.LossOfProduct(operators.EnterColumns(normalized, names.head),

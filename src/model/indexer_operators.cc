@@ -69,14 +69,6 @@ LayerOperators::Block IndexerOperators::OfRank(LayerOperators::Block block) cons
   return block;
 }
 
-Kernel IndexerOperators::Scores(std::string name, const AttentionShape& shape,
-                                const LayerOperators::Block& pairs) const {
-  Kernel kernel = operators_.FlashKernel(std::move(name), shape, pairs);
-  kernel.flops = kernel.flops / (shape.head_size + shape.values()) * shape.head_size;
-  kernel.model_flops = kernel.flops;
-  return kernel;
-}
-
 void IndexerOperators::Choose(const Operand& x, const Operand& query_source,
                               const AttentionShape& attention) {
   const Indexer& index = a_.indexer;
@@ -104,47 +96,50 @@ void IndexerOperators::Choose(const Operand& x, const Operand& query_source,
     operands.push_back(
         operators_.Linear(whole, names_.index_weights, index.heads, Whole(names_.index_weights)));
   }
+  ChooseAmong(operands, 1, attention);
+}
+
+void IndexerOperators::ChooseAmong(const std::vector<Operand>& operands, std::int64_t compressed,
+                                   const AttentionShape& attention) {
+  const Indexer& index = a_.indexer;
   const AttentionShape all{
       .heads = index.heads, .kv_heads = 1, .head_size = index.head, .value_size = index.head};
   AttentionShape chosen = all;
-  chosen.window = index.top;
+  chosen.window = index.top * compressed;
   const LayerOperators::Block scored = OfRank(operators_.WholeDocuments(all));
   const LayerOperators::Block learned = OfRank(operators_.WholeDocuments(chosen));
-  Kernel scores = Scores("self_attn.indexer.scores", all, scored);
-  const Bytes written(scored.seen_twice / 2 * kScoreSize / index.block);
-  scores.written = written;
-  const Value choice = tape_.Make("self_attn.indexer choice",
-                                  Bytes(query.tokens * index.top / index.block * kChoiceSize));
+  Kernel scores = operators_.Scores("self_attn.indexer.scores", all, scored, compressed);
+  const Bytes written(scored.seen_twice / (2 * compressed) * kScoreSize / index.block);
+  const std::int64_t choices = operands.front().tokens * index.top / index.block;
+  const Value choice = tape_.Make("self_attn.indexer choice", Bytes(choices * kChoiceSize));
   tape_.Keep(choice);
   std::vector<LayerTape::Piece> reads;
   for (const Operand& operand : operands) {
     tape_.Keep(operand.value);
     reads.emplace_back(operand.value);
   }
-  const Value made = tape_.Make("self_attn.indexer scores of some queries", Bytes(kScoreSize));
+  const Value made = operators_.MakeScores(scores);
+  scores.written += written;
   tape_.Run(std::move(scores), reads, {made});
-  tape_.Run(operators_.Memory("self_attn.indexer.top_k", 0, written,
-                              Bytes(query.tokens * index.top / index.block * kChoiceSize)),
+  tape_.Run(operators_.Memory("self_attn.indexer.top_k", 0, written, Bytes(choices * kChoiceSize)),
             {made}, {choice});
   // What attention's heads together give to each chosen key. The model does not need it.
-  const Bytes shares(query.tokens * index.top / index.block * kScoreSize);
+  const Bytes shares(choices * kScoreSize);
   const Value target = tape_.Make("self_attn.indexer.target output", shares);
-  Kernel of_heads =
-      Scores("self_attn.indexer.target", attention, OfRank(operators_.WholeDocuments(attention)));
+  Kernel of_heads = operators_.Scores("self_attn.indexer.target", attention,
+                                      OfRank(operators_.WholeDocuments(attention)));
   of_heads.model_flops = 0;
-  of_heads.written = shares;
+  of_heads.written += shares;
   tape_.Keep(target);
   tape_.Run(std::move(of_heads), {choice}, {target});
   tape_.OnBackward([=, this] {
-    Kernel gradient = operators_.FlashKernel("self_attn.indexer.scores.dgrad", chosen, learned);
-    gradient.kind = KernelKind::kAttentionGradient;
-    gradient.model_flops = gradient.flops;
-    gradient.written = gradient.read;
     std::vector<LayerTape::Piece> gradients;
     for (const Operand& operand : operands) {
       gradients.emplace_back(tape_.MakeGradient(operand.value));
     }
-    tape_.RunBackward(std::move(gradient), {choice, target}, gradients);
+    tape_.RunBackward(
+        operators_.ScoresGradient("self_attn.indexer.scores.dgrad", chosen, learned, compressed),
+        {choice, target}, gradients);
     for (std::size_t i = 0; i < operands.size(); ++i) {
       tape_.Deliver(operands[i].value, gradients[i].value);
     }

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/model/architecture.h"
 #include "src/model/family.h"
@@ -11,7 +13,8 @@
 // The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556). Small heads score all keys
 // before each query, and the best keys are chosen. Every rank of a tensor-parallel group has the
 // whole indexer (Megatron-Core, megatron/core/transformer/experimental_attention_variant/dsa.py).
-// Scores are read once and not kept; the indices of the chosen keys are kept. The indexer learns
+// Scores are read once and not kept, except without a fused kernel; the indices of the chosen keys
+// are kept. The indexer learns
 // from the weights that attention gives to the chosen keys, summed over attention's heads. These
 // weights cost one more product of attention's queries and keys (DSAIndexerLossAutoScaler, with the
 // loss over chosen keys), so the indexer's backward has as many pairs as attention's. Forecasts
@@ -31,6 +34,10 @@ class IndexerOperators {
   // input of the indexer's query product. Both have the rank's part of the tokens. `attention` is
   // the shape of the attention core that reads the chosen keys.
   void Choose(const Operand& x, const Operand& query_source, const AttentionShape& attention);
+  // Adds the kernels that score keys, each of which represents `compressed` tokens, and choose
+  // among them. `operands`: the queries first, then other inputs of the scores.
+  void ChooseAmong(const std::vector<Operand>& operands, std::int64_t compressed,
+                   const AttentionShape& attention);
   // For an indexer that exists but does not run: adds only the gradients of its parameters, which
   // are zero.
   void Idle();
@@ -42,9 +49,6 @@ class IndexerOperators {
   // Returns the block for the rank's part of the queries and the keys of all ranks. Each rank has
   // the same number of pairs.
   LayerOperators::Block OfRank(LayerOperators::Block block) const;
-  // Returns the kernel that computes the scores, one product for each pair of query and key.
-  Kernel Scores(std::string name, const AttentionShape& shape,
-                const LayerOperators::Block& pairs) const;
 
   LayerOperators& operators_;
   LayerTape& tape_;

@@ -495,7 +495,18 @@ class LayerOperators {
   // that a causal mask hides.
   std::int64_t CountedPairs(const AttentionShape& shape) const;
   BlockSizes SizesOf(const AttentionShape& shape, const Block& block) const;
+  // Requires a fused attention kernel (FlashGeneration).
   Kernel FlashKernel(std::string name, const AttentionShape& shape, const Block& block) const;
+  // Returns one product of queries and keys, of which each key represents `compressed` tokens. A
+  // fused kernel computes the block's pairs and writes no scores. Without a fused kernel, it is a
+  // matrix product of all pairs, whose result is in memory.
+  Kernel Scores(std::string name, const AttentionShape& shape, const Block& block,
+                std::int64_t compressed = 1) const;
+  // Returns the backward of Scores: two such products.
+  Kernel ScoresGradient(std::string name, const AttentionShape& shape, const Block& block,
+                        std::int64_t compressed = 1) const;
+  // The result of Scores, which is kept for backward if it is in memory.
+  LayerTape::Value MakeScores(const Kernel& scores);
   // Runs the kernels of a block's backward. They read `reads`, whose first piece is the output's
   // gradient. They write the pieces that `gradients` creates.
   void RunFlashGradient(std::string_view module, const AttentionShape& shape, const Block& block,

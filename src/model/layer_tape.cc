@@ -107,7 +107,7 @@ void LayerTape::CommunicateBackward(const Collective& collective, Piece source, 
 
 void LayerTape::OnBackward(std::function<void()> differentiate) {
   if (frozen_) return;
-  differentiate_.push_back({std::move(differentiate), lane_});
+  differentiate_.push_back({std::move(differentiate), lane_, shared_});
 }
 
 LayerTape::Value LayerTape::GradientOf(Value value) const {
@@ -139,7 +139,7 @@ void LayerTape::RunBackward(Kernel kernel, Values reads, Values writes, std::vec
   recorded.use = UseOf(reads, writes);
   recorded.operation.kernel = std::move(kernel);
   recorded.operation.lane = lane_;
-  recorded.operation.gradients = std::move(gradients);
+  if (!shared_) recorded.operation.gradients = std::move(gradients);
   recorded.operation.parameters = std::move(parameters);
 }
 
@@ -216,8 +216,10 @@ std::optional<LayerTape::Value> LayerTape::WriteBackward(std::optional<Value> ou
   for (std::size_t i = differentiate_.size(); i-- > 0;) {
     const std::size_t first = backward_.size();
     lane_ = differentiate_[i].lane;
+    shared_ = differentiate_[i].shared;
     differentiate_[i].run();
     lane_ = 0;
+    shared_ = false;
     for (std::size_t op = first; op < backward_.size(); ++op) backward_[op].differentiates = i;
   }
   if (!keeping.input_has_gradient) DropGradientOfInput();

@@ -101,6 +101,11 @@ class LayerTape {
   void BeginFrozen() { frozen_ = true; }
   void EndFrozen() { frozen_ = false; }
 
+  // The operators between the two calls share their parameters with operators before them, whose
+  // backward runs later and completes the gradients.
+  void BeginShared() { shared_ = true; }
+  void EndShared() { shared_ = false; }
+
   // The operators between the two calls, and their gradients, run on a second stream, as autograd
   // does it. If both streams use a value, one waits for the other. A list ends when both streams
   // have finished.
@@ -289,6 +294,7 @@ class LayerTape {
   struct Differentiate {
     std::function<void()> run;
     std::uint8_t lane = 0;
+    bool shared = false;
   };
   std::vector<Differentiate> differentiate_;
   std::vector<std::pair<Value, std::size_t>> kept_for_;  // with the index in differentiate_
@@ -296,6 +302,7 @@ class LayerTape {
   Module module_ = Module::kNone;  // module of the next operator
   bool whole_ = false;             // until EndWhole
   bool frozen_ = false;            // until EndFrozen
+  bool shared_ = false;            // until EndShared
   Value awaited_on_host_ = kNoValue;
   static constexpr std::size_t kLanes = 2;
   std::uint8_t lane_ = 0;  // lane of the next operator

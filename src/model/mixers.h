@@ -34,7 +34,6 @@ struct DeltaRule {
   bool by_channel = false;
   std::int64_t decay_rank = 0;
   std::int64_t gate_rank = 0;  // of the product that makes the output gate; 0: full rank
-  bool decay_bias = true;      // the decay has a bias for each of its numbers
   std::int64_t chunk = 64;     // tokens that a kernel processes at once
 
   constexpr std::int64_t keys() const { return key_heads * key; }

@@ -98,6 +98,7 @@ class MixtureOperators {
   Rows DispatchOnce(const Operand& x);
   // mixture_products.cc.
   Operand RunExperts(const Rows& rows);
+  void Stash(const Operand& output, Bytes kept);
   Operand GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
                         const ModulePositions& parameters, bool completes);
   // Returns one expert's product, in the type of the experts' products. Its model FLOPs are those

@@ -38,8 +38,11 @@ void MixtureOperators::RunGrouped(bool forward, const Kernel& one, const Pieces&
     kernel.together = std::min<std::int64_t>(local, kStreamsOfExperts);
   }
   for (std::int64_t i = 0; i < launches; ++i) {
+    // transformer_engine/pytorch/module/grouped_linear.py @ d0067d0 loops in Python over the
+    // experts' weights, quantizers and main gradients. Steps that the host limits agree best with
+    // 36 to 60 us for each further expert, so the time of an operator of autograd stands for it.
     if (i > 0 && options_.products == ExpertProducts::kStreams) {
-      kernel.issuer = Issuer::kSameCall;
+      kernel.issuer = Issuer::kAutograd;
     }
     const bool last = i + 1 == launches;
     if (forward) {
@@ -239,6 +242,16 @@ Operand MixtureOperators::ClampedGlu(const Operand& gate_up) {
   return y;
 }
 
+// megatron/core/transformer/moe/paged_stash.py @ d98e8a6: after the experts, what their backward
+// reads is copied into pages, and before their backward from the pages. The copies run on a stream
+// of their own there; here they run between the other kernels, whose memory bandwidth they share.
+void MixtureOperators::Stash(const Operand& output, Bytes kept) {
+  tape_.Run(operators_.Memory("mlp.experts.stash", 0, kept, kept), {output.value}, {});
+  tape_.OnBackward([=, this] {
+    tape_.RunBackward(operators_.Memory("mlp.experts.stash.restore", 0, kept, kept), {}, {});
+  });
+}
+
 Operand MixtureOperators::RunExperts(const Rows& rows) {
   const Operand x =
       Padded({.value = rows.rows, .width = width_, .tokens = rows.count}, "mlp.experts.pad");
@@ -266,8 +279,16 @@ Operand MixtureOperators::RunExperts(const Rows& rows) {
     return GroupedLinear(product, modules_.down.name, width_, modules_.down.parameters, true);
   }
   const Operand both = GroupedLinear(x, first.name, first_width, first.parameters, true);
-  const Operand y = GroupedLinear(WeightedSwiGlu(both, rows), modules_.down.name, width_,
-                                  modules_.down.parameters, true);
+  const Operand product = WeightedSwiGlu(both, rows);
+  const Operand y =
+      GroupedLinear(product, modules_.down.name, width_, modules_.down.parameters, true);
+  if (options_.fused_rows) {
+    const auto kept = [&](const Operand& input) {
+      return quantizes() ? operators_.QuantizedBytes(LayerOperators::Elements(input))
+                         : operators_.Size(input);
+    };
+    Stash(y, kept(x) + operators_.Size(both) + kept(product));
+  }
   return Padded(y, "mlp.experts.unpad");
 }
 

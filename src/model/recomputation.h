@@ -152,12 +152,6 @@ enum class Implementation : std::uint8_t {
   kTransformerEngine,
   kHuggingFace,
 };
-inline constexpr Implementation kImplementations[] = {Implementation::kFused,
-                                                      Implementation::kEager,
-                                                      Implementation::kCompiled,
-                                                      Implementation::kApex,
-                                                      Implementation::kTransformerEngine,
-                                                      Implementation::kHuggingFace};
 // Returns whether every operation is a separate kernel.
 constexpr bool IsUnfused(Implementation implementation) {
   return implementation == Implementation::kEager || implementation == Implementation::kHuggingFace;

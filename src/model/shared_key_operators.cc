@@ -1,6 +1,7 @@
 #include "src/model/shared_key_operators.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -10,7 +11,6 @@ namespace stepcast::model {
 namespace {
 
 constexpr std::int64_t kPoolFlops = 6;  // of an element: softmax and a weighted sum
-constexpr std::int64_t kScoreSize = 4, kChoiceSize = 4;
 
 }  // namespace
 
@@ -69,36 +69,10 @@ void SharedKeyOperators::Choose(const Operand& x, const Operand& query_vector) {
                                           index.heads * index.head, Whole(names_.index_query));
   const Operand weights =
       operators_.Linear(x, names_.index_weights, index.heads, Whole(names_.index_weights));
-  const AttentionShape all{
-      .heads = index.heads, .kv_heads = 1, .head_size = index.head, .value_size = index.head};
-  Kernel scores =
-      operators_.FlashKernel("self_attn.indexer.scores", all, operators_.WholeDocuments(all));
-  const std::int64_t parts = 2 * a_.shared_key.compressed;  // one product, of compressed keys
-  scores.flops /= parts;
-  scores.model_flops = scores.flops;
-  const LayerOperators::Block pairs = operators_.WholeDocuments(all);
-  const Bytes written(pairs.seen_twice / parts * kScoreSize);
-  const Bytes chosen(query.tokens * index.top * kChoiceSize);
-  scores.written = written;
-  const Value choice = tape_.Make("self_attn.indexer choice", chosen);
-  const Value made = tape_.Make("self_attn.indexer scores of some queries", Bytes(kScoreSize));
-  tape_.Keep(choice);
-  tape_.Keep(query.value);
-  tape_.Keep(weights.value);
-  Kernel gradient = scores;
-  gradient.name += ".dgrad";
-  gradient.kind = KernelKind::kAttentionGradient;
-  gradient.flops *= 2;
-  gradient.model_flops *= 2;
-  tape_.Run(std::move(scores), {query.value, weights.value}, {made});
-  tape_.Run(operators_.Memory("self_attn.indexer.top_k", 0, written, chosen), {made}, {choice});
-  tape_.OnBackward([=, this] {
-    const Value d_query = tape_.MakeGradient(query.value);
-    const Value d_weights = tape_.MakeGradient(weights.value);
-    tape_.RunBackward(gradient, {choice}, {d_query, d_weights});
-    tape_.Deliver(query.value, d_query);
-    tape_.Deliver(weights.value, d_weights);
-  });
+  AttentionShape of_vectors = Shape(operators_.DocumentLength());
+  of_vectors.window = std::max<std::int64_t>(1, of_vectors.window - a_.attention_window);
+  indexer_.emplace(operators_, a_, names_, find_)
+      .ChooseAmong({query, weights}, a_.shared_key.compressed, of_vectors);
 }
 
 SharedKeyOperators::Vectors SharedKeyOperators::Make(const Operand& x) {

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "src/model/architecture.h"
 #include "src/model/family.h"
+#include "src/model/indexer_operators.h"
 #include "src/model/layer_operators.h"
 
 // Attention whose key and value are one vector per token, shared by all heads (DeepSeek-V4). A
@@ -51,6 +53,7 @@ class SharedKeyOperators {
   const Architecture& a_;
   const ModuleNames& names_;
   const Find find_;
+  std::optional<IndexerOperators> indexer_;  // backward refers to it
 };
 
 }  // namespace stepcast::model

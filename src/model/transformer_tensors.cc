@@ -545,23 +545,35 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& a, bool experts
 
 namespace {
 
-// DeepSeek-V3's layer 61 (deepseek-ai/DeepSeek-V3, README_WEIGHTS.md), divided as in Megatron-Core
-// (megatron/core/transformer/multi_token_prediction.py).
-void AppendFurtherTokens(const Architecture& a, Parameters& parameters) {
+// The weights with which the streams become one before a head.
+void AppendStreamsHead(const Architecture& a, std::string_view module, Parameters& parameters) {
+  if (a.streams == 0) return;
+  AppendWhole(a, module, {a.streams, a.streams * a.hidden}, parameters);
+  parameters.push_back({module, Of::kBias, {a.streams + 1}, {}, true, a.lora.adapts()});
+}
+
+// Appends the parameters of a module of multi-token prediction, from 1: DeepSeek-V3's layer 61
+// (deepseek-ai/DeepSeek-V3, README_WEIGHTS.md), divided as in Megatron-Core
+// (megatron/core/transformer/multi_token_prediction.py). DeepSeek-V4's has two smaller products
+// instead of one (deepseek-ai/DeepSeek-V4-Flash, inference/model.py, MTPBlock).
+void AppendFurtherTokens(const Architecture& a, int number, Parameters& parameters) {
   const ModuleNames& names = NamesOf(a);
-  const bool frozen = a.lora.adapts();
-  parameters.push_back(
-      {names.embedding, Of::kWeight, {a.vocabulary, a.hidden}, AlongTensor(0), false, frozen});
   const std::size_t first = parameters.size();
   AppendNorm(a, names.further_embedding_norm, parameters);
   AppendNorm(a, names.further_hidden_norm, parameters);
-  AppendLinear(a, names.further_projection, 2 * a.hidden, a.hidden, false, Pairing::kColumns,
-               parameters);
+  if (a.streams > 0) {
+    AppendWhole(a, names.further_words, {a.hidden, a.hidden}, parameters);
+    AppendWhole(a, names.further_streams, {a.hidden, a.hidden}, parameters);
+  } else {
+    AppendLinear(a, names.further_projection, 2 * a.hidden, a.hidden, false, Pairing::kColumns,
+                 parameters);
+  }
   const Parameters block =
       BlockParameters(OfKind(a, KindOfBlock(a, a.layers)), HasExperts(a, a.layers));
   parameters.insert(parameters.end(), block.begin(), block.end());
+  AppendStreamsHead(a, names.further_streams_head, parameters);
   AppendNorm(a, names.further_norm, parameters);
-  for (std::size_t i = first; i < parameters.size(); ++i) parameters[i].further = true;
+  for (std::size_t i = first; i < parameters.size(); ++i) parameters[i].further = number;
 }
 
 }  // namespace
@@ -575,12 +587,17 @@ std::vector<ModuleParameter> EncoderNorm(const Architecture& a) {
 std::vector<ModuleParameter> HeadParameters(const Architecture& a) {
   const ModuleNames& names = NamesOf(a);
   Parameters parameters;
-  if (a.further_tokens > 0) AppendFurtherTokens(a, parameters);
-  if (a.streams > 0) {
-    AppendWhole(a, names.streams_head, {a.streams, a.streams * a.hidden}, parameters);
-    parameters.push_back(
-        {names.streams_head, Of::kBias, {a.streams + 1}, {}, true, a.lora.adapts()});
+  if (a.further_tokens > 0) {
+    parameters.push_back({names.embedding,
+                          Of::kWeight,
+                          {a.vocabulary, a.hidden},
+                          AlongTensor(0),
+                          false,
+                          a.lora.adapts()});
+    const auto modules = a.further_repeated ? 1 : static_cast<int>(a.further_tokens);
+    for (int i = 1; i <= modules; ++i) AppendFurtherTokens(a, i, parameters);
   }
+  AppendStreamsHead(a, names.streams_head, parameters);
   if (a.residual_bank > 0) AppendWhole(a, names.bank_head, {2, a.hidden}, parameters);
   if (!TraitsOf(a).post_norm && !a.norms_without_weights) {
     AppendNorm(a, names.final_norm, parameters);
@@ -630,7 +647,7 @@ TransformerLayout LayOut(const Architecture& a) {
   const auto append = [&layout](Layer& layer, std::string_view prefix, ModuleParameter parameter) {
     std::int64_t elements = 1;
     for (const std::int64_t extent : parameter.shape) elements *= extent;
-    const bool of_block = layer.kind == LayerKind::kBlock || parameter.further;
+    const bool of_block = layer.kind == LayerKind::kBlock || parameter.further > 0;
     std::vector<int>& indices = parameter.frozen ? layer.frozen : layer.tensors;
     std::vector<Tensor>& tensors = parameter.frozen ? layout.frozen : layout.tensors;
     indices.push_back(static_cast<int>(tensors.size()));
@@ -688,8 +705,8 @@ TransformerLayout LayOut(const Architecture& a) {
     if (parameter.module == names.embedding) {
       (frozen ? head.frozen : head.tensors).push_back(embedding_weight);
     } else {
-      const bool further = parameter.further;
-      append(head, further ? fmt::format("{}.{}.", names.blocks, a.layers) : "",
+      const int further = parameter.further;
+      append(head, further > 0 ? fmt::format("{}.{}.", names.blocks, a.layers + further - 1) : "",
              std::move(parameter));
     }
   }

@@ -27,15 +27,15 @@ struct ModuleParameter {
   bool sequence_parallel = false;  // see Tensor
   bool frozen = false;
   ParameterGroup group = ParameterGroup::kDense;
-  bool direct = false;   // the module's only parameter: its name ends with the module's
-  bool further = false;  // of the multi-token-prediction module, which is named like a block
+  bool direct = false;  // the module's only parameter: its name ends with the module's
+  int further = 0;  // of this module of multi-token prediction, from 1, which is named like a block
 };
 
 // EmbeddingParameters, BlockParameters and HeadParameters return the parameters of one layer in
 // registration order. The weight of a tied head is the embedding's: module `embedding`, last in
 // HeadParameters. Multi-token prediction runs with the head. Its parameters precede the head's:
-// first the embedding's, which it also reads, then its own. An adapter's parameters follow those of
-// the linear layer.
+// first the embedding's, which it also reads, then those of its modules. An adapter's parameters
+// follow those of the linear layer.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 // With `experts`, the block's feed-forward layer is a mixture of experts.
 std::vector<ModuleParameter> BlockParameters(const Architecture& architecture,

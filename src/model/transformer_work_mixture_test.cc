@@ -7,6 +7,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/model/example_families.h"
@@ -102,6 +103,43 @@ std::int64_t HostWaits(const std::vector<Operation>& operations) {
   return std::count_if(operations.begin(), operations.end(), [](const Operation& operation) {
     return operation.host_waits_for != Operation::kNoWait;
   });
+}
+
+// Transformer Engine loops over a rank's experts, so the host spends time on each further expert's
+// product. One grouped kernel has one product for all experts.
+TEST(MixtureWorkTest, TheHostIssuesEachExpertOfAStreamsProduct) {
+  WorkOptions options = Megatron(2);
+  options.experts.products = ExpertProducts::kStreams;
+  std::vector<Issuer> issuers;
+  for (const Operation& operation : BlockOf(Mixtral(), options).forward) {
+    if (operation.kernel.name == "mlp.experts.down_proj")
+      issuers.push_back(operation.kernel.issuer);
+  }
+  EXPECT_EQ(issuers, (std::vector{Issuer::kFramework, Issuer::kAutograd, Issuer::kAutograd,
+                                  Issuer::kAutograd}));
+}
+
+// Fused rows are kept in pages: once read and once written after the experts, and again before
+// their backward. In MXFP8, a row of h and one of f take 33 / 32 bytes for each number; the first
+// product's output of 2 f numbers has 16 bits.
+TEST(MixtureWorkTest, FusedRowsAreCopiedIntoPages) {
+  WorkOptions options = Megatron(4);
+  options.compute = DataType::kMxfp8;
+  options.experts.dispatcher = Dispatcher::kHybridEp;
+  options.experts.near = 4;
+  options.experts.fused_rows = true;
+  const LayerWork work = BlockOf(Mixtral(), options);
+  constexpr std::int64_t kRows = kTokens * kChosen;
+  constexpr std::int64_t kKept = kRows * (kHidden + kWidth) / 32 * 33 + kRows * 2 * kWidth * 2;
+  for (const auto& [operations, name] : {std::pair(&work.forward, "mlp.experts.stash"),
+                                         std::pair(&work.backward, "mlp.experts.stash.restore")}) {
+    for (const Operation& operation : *operations) {
+      if (operation.kernel.name != name) continue;
+      EXPECT_EQ(operation.kernel.read.count(), kKept);
+      EXPECT_EQ(operation.kernel.written.count(), kKept);
+    }
+    EXPECT_EQ(Launches(*operations, name), 1);
+  }
 }
 
 // transformers before 5: for each expert, the host waits for its tokens, and three products run.

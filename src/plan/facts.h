@@ -54,6 +54,7 @@ struct Facts {
   std::int64_t other_rows = 0;  // rows of a sample beside `sequence_length`: an encoder's, a text's
   bool distances = false;       // trained numbers by distance are added to scores
   bool predicts_words = true;
+  bool predicts_further = false;  // has modules for multi-token prediction
   // The number and width of a mixture's experts; 0 for a dense model.
   std::int64_t experts = 0, expert_width = 0;
   bool expert_biases = false;                // experts' products have biases

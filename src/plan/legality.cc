@@ -84,7 +84,7 @@ class Checker : public Rules {
       Add("training.masked_tokens", "plan.masked-tokens",
           fmt::format("the head of a decoder predicts every token, but masked_tokens is {}",
                       *request_.masked_tokens),
-          "leave it out, or take a model of family bert or megatron-bert");
+          "leave it out, or take an encoder");
     }
     if (request_.document_length && sequence % *request_.document_length != 0) {
       Add("training.document_length", "plan.document-length",

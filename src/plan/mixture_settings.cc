@@ -150,8 +150,10 @@ std::vector<MixtureSetting> Rows() {
        .shown = [](const Mixture& mixture) { return mixture.fused_rows; },
        .values =
            "`true`: rows are permuted, padded for 8-bit products and cast inside of other "
-           "kernels: HybridEP's exchange, the router and Transformer Engine's fused grouped MLP "
-           "(Megatron-Bridge's recipes from container 26.06 on)",
+           "kernels: HybridEP's exchange, the router and Transformer Engine's fused grouped MLP. "
+           "Values that the experts' backward reads are copied into pages and back "
+           "(`moe_paged_stash`). "
+           "Megatron-Bridge's recipes set both from container 26.06 on",
        .default_value = "false"},
       {.key = "imbalance",
        .type = OwnNotation<&Given::imbalance>(),
@@ -201,9 +203,8 @@ std::vector<MixtureSetting> Rows() {
            [](const Mixture& mixture) {
              return mixture.implementation == model::ExpertImplementation::kDeepSpeed;
            },
-       .values =
-           "the smallest number of rows per rank for which an expert has space (DeepSpeed's "
-           "`min_capacity`)",
+       .values = "the smallest number of rows per rank for which an expert has space (DeepSpeed's "
+                 "`min_capacity`)",
        .default_value = "4"},
       {.key = "pad_to_capacity",
        .type = Switch{&Given::pad_to_capacity, &Mixture::pad_to_capacity},

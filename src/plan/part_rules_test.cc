@@ -56,6 +56,19 @@ TEST(PartRulesTest, RefuseAxes) {
             std::vector<std::string>{"parallelism.context plan.axis-not-supported-with"});
 }
 
+TEST(PartRulesTest, TorchtitanHasNoFurtherTokensWithContextRanks) {
+  Request request;
+  request.context = 2;
+  Facts facts;
+  facts.predicts_further = true;
+  request.framework = Framework::kMegatron;
+  EXPECT_TRUE(Codes(request, facts).empty());
+  request.framework = Framework::kFsdp2;
+  EXPECT_TRUE(Codes(request, Facts()).empty());
+  EXPECT_EQ(Codes(request, facts),
+            std::vector<std::string>{"parallelism.context plan.axis-not-supported-with"});
+}
+
 TEST(PartRulesTest, NumbersByDistanceStayOnOneStage) {
   Request request;
   request.pipeline = 2;

@@ -168,9 +168,11 @@ void Write(const Screened& screened, ByteWriter& writer) {
   writer.Signed(screened.facts.tokens);
   writer.Signed(screened.facts.capacity.count());
   writer.Signed(screened.facts.passes);
+  writer.Number(std::bit_cast<std::uint64_t>(screened.facts.idle_watts));
   writer.Number(screened.same_as_another ? 1 : 0);
   writer.Text(screened.program);
   writer.Signed(screened.bound.step_time.picoseconds());
+  writer.Number(std::bit_cast<std::uint64_t>(screened.bound.joules));
   writer.Signed(screened.bound.memory.count());
   writer.Signed(screened.bound.needed.count());
   writer.Number(screened.bound.fits ? 1 : 0);
@@ -187,9 +189,11 @@ void Read(ByteReader& reader, Screened& screened) {
   screened.facts.tokens = reader.Signed();
   screened.facts.capacity = Bytes(reader.Signed());
   screened.facts.passes = reader.Signed();
+  screened.facts.idle_watts = std::bit_cast<double>(reader.Number());
   screened.same_as_another = reader.Number() != 0;
   screened.program = reader.Text();
   screened.bound.step_time = Picoseconds(reader.Signed());
+  screened.bound.joules = std::bit_cast<double>(reader.Number());
   screened.bound.memory = Bytes(reader.Signed());
   screened.bound.needed = Bytes(reader.Signed());
   screened.bound.fits = reader.Number() != 0;
@@ -201,6 +205,7 @@ void Read(ByteReader& reader, Screened& screened) {
 void Write(const Outcome& outcome, ByteWriter& writer) {
   writer.Text(outcome.illegal_message);
   writer.Signed(outcome.step_time.picoseconds());
+  writer.Number(std::bit_cast<std::uint64_t>(outcome.joules));
   writer.Number(std::bit_cast<std::uint64_t>(outcome.tokens_per_second_per_gpu));
   writer.Signed(outcome.memory.count());
   writer.Signed(outcome.reserved.count());
@@ -216,6 +221,7 @@ void Write(const Outcome& outcome, ByteWriter& writer) {
 void Read(ByteReader& reader, Outcome& outcome) {
   outcome.illegal_message = reader.Text();
   outcome.step_time = Picoseconds(reader.Signed());
+  outcome.joules = std::bit_cast<double>(reader.Number());
   outcome.tokens_per_second_per_gpu = std::bit_cast<double>(reader.Number());
   outcome.memory = Bytes(reader.Signed());
   outcome.reserved = Bytes(reader.Signed());

@@ -39,9 +39,13 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
 
 struct Bound {
   Time step_time{};  // at most the forecast's step time
-  Bytes memory{};    // at most the forecast's peak
-  Bytes needed{};    // at most the forecast's reserved memory plus memory outside the allocator
-  bool fits = true;  // false: proves that the plan does not fit
+  // At most the time in which a device runs kernels of forward and backward, as the mean over all
+  // ranks. Only first bounds have it.
+  Time computing{};
+  double joules = 0;  // at most Outcome::joules; set by SearchProblem
+  Bytes memory{};     // at most the forecast's peak
+  Bytes needed{};     // at most the forecast's reserved memory plus memory outside the allocator
+  bool fits = true;   // false: proves that the plan does not fit
   bool fits_host = true;       // the same for host memory
   double fit_probability = 1;  // at least the forecast's
   // A lower bound of the memory needed beyond the capacity. If negative, at most this much memory

@@ -10,6 +10,7 @@
 #include "rapidcheck/gtest.h"
 #include "src/base/diagnostic.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/long_run.h"
 #include "src/forecast/values.h"
 #include "src/lowering/lowering.h"
 #include "src/program/description.h"
@@ -168,8 +169,13 @@ Case AnyPlan() {
 // How far the sharper bound is below forecasts. Trivial bounds would hold but be useless.
 struct Tightness {
   int plans = 0;
-  double time = 0, memory = 0;  // sums of bound over forecast
+  double time = 0, computing = 0, memory = 0;  // sums of bound over forecast
 };
+
+// The mean time of forward and backward over all ranks: the energy at 1 W there and 0 W elsewhere.
+double ComputingSeconds(const forecast::Forecast& forecast) {
+  return forecast::StepEnergy({.computing = 1}, forecast);
+}
 
 bool Same(const Result<Bound>& a, const Result<Bound>& b) {
   return a && b && a->step_time == b->step_time && a->memory == b->memory &&
@@ -191,7 +197,7 @@ TEST(BoundsTest, NoForecastIsBetter) {
     RC_ASSERT(Same(first, Bounds().First(*scenario)));
     // Earlier calls do not change the result.
     RC_ASSERT(Same(program, Bounds().OfProgram(*scenario)));
-    const auto forecast = forecaster.Evaluate(*scenario);
+    const auto forecast = forecaster.Evaluate(*scenario, forecast::Detail::kTimes);
     RC_ASSERT(program.has_value());
     RC_ASSERT(first.has_value());
     RC_ASSERT(forecast.has_value());
@@ -204,6 +210,10 @@ TEST(BoundsTest, NoForecastIsBetter) {
     RC_ASSERT(program->step_time <= forecast->step_time);
     RC_ASSERT(program->memory <= memory.peak);
     RC_ASSERT(first->step_time <= forecast->step_time);
+    const double computing = ComputingSeconds(*forecast);
+    RC_LOG() << "first " << first->computing.seconds() << " s of computing, forecast " << computing
+             << " s\n";
+    RC_ASSERT(first->computing.seconds() <= computing * (1 + 1e-9));
     RC_ASSERT(first->memory <= memory.peak);
     if (!first->fits) RC_ASSERT(!memory.fits);
     if (!program->fits) {
@@ -215,6 +225,7 @@ TEST(BoundsTest, NoForecastIsBetter) {
     }
     ++tightness.plans;
     tightness.time += program->step_time / forecast->step_time;
+    tightness.computing += first->computing.seconds() / computing;
     tightness.memory +=
         static_cast<double>(program->memory.count()) / static_cast<double>(memory.peak.count());
   });
@@ -222,6 +233,7 @@ TEST(BoundsTest, NoForecastIsBetter) {
   // memory.
   EXPECT_GE(tightness.plans, 50);
   EXPECT_GE(tightness.time / tightness.plans, 0.9);
+  EXPECT_GE(tightness.computing / tightness.plans, 0.9);
   EXPECT_GE(tightness.memory / tightness.plans, 0.85);
 }
 

@@ -145,6 +145,7 @@ class Bounds::Kept {
         KeepsGatheredGradients(scenario);
     lowering::GroupElements before{};
     Bytes activations_before;
+    Time kernels;  // of all stages
     for (std::int64_t stage = 0; stage < axes.pipeline; ++stage) {
       Time own;
       StageParameters has;
@@ -153,6 +154,7 @@ class Bounds::Kept {
       for (std::int64_t chunk = 0; chunk < axes.virtual_stages; ++chunk) {
         const Chunk& figures = chunks_[ChunkAt(axes, stage, chunk)];
         own += figures.work.forward + figures.work.backward;
+        kernels += figures.work.kernels;
         const Bytes others = chunk == waiting.chunk ? waiting.saved : Bytes();
         activations = std::max(activations, figures.work.backward_peak + others);
         for (std::size_t layer = figures.first; layer < figures.end; ++layer) {
@@ -170,6 +172,9 @@ class Bounds::Kept {
       activations_before = activations;
       bound.memory = std::max(bound.memory, MemoryBeside(scenario, has, activations, keeps));
     }
+    // Nodes of other kinds may be faster.
+    if (scenario.other_nodes.empty())
+      bound.computing = Picoseconds((kernels * count).picoseconds() / axes.pipeline);
     SayWhetherItFits(scenario, plan::GradientRanks(scenario.plan) > 1 ? 1 : 0, bound);
     return bound;
   }

@@ -40,7 +40,8 @@ std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal
         const Bytes over =
             (simulated ? found->second.over : state.bound.over) + HeadroomOf(goal, facts);
         const bool fits = simulated ? found->second.fits : state.bound.fits;
-        Score score = ScoreOf(goal, facts, plan, time, memory);
+        const double joules = simulated ? found->second.joules : state.bound.joules;
+        Score score = ScoreOf(goal, facts, plan, time, memory, joules);
         score.behind = simulated && !IsSafe(found->second);
         RejectionReason reason = RejectionReason::kSimulated;
         if (!fits || over > Bytes(0)) {
@@ -61,8 +62,8 @@ std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal
   if (!result.best.empty()) {
     const std::int64_t best = result.best.front();
     const Outcome& outcome = result.outcomes.at(best);
-    Score winner =
-        ScoreOf(goal, result.states.FactsOf(best), best, outcome.step_time, outcome.memory);
+    Score winner = ScoreOf(goal, result.states.FactsOf(best), best, outcome.step_time,
+                           outcome.memory, outcome.joules);
     winner.behind = !IsSafe(outcome);
     const auto worse = [&](const RunnerUp& runner_up) { return !(runner_up.score < winner); };
     if (!std::all_of(lacking.begin(), lacking.end(), worse)) std::erase_if(lacking, worse);

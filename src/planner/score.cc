@@ -24,8 +24,18 @@ double GpuSecondsPerToken(const PlanFacts& facts, Time step_time) {
          std::max<double>(1, static_cast<double>(facts.tokens));
 }
 
+namespace {
+
+double JoulesPerToken(const Goal& goal, const forecast::TrainedStep& step) {
+  const forecast::UsedTime used = UsedTimeOf(goal.training, step);
+  return GpuJoules(step, step.time.seconds() / used.work, used.busy) /
+         std::max<double>(1, static_cast<double>(step.tokens));
+}
+
+}  // namespace
+
 Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time step_time,
-              Bytes memory) {
+              Bytes memory, double joules) {
   Score score{
       .time_per_token = TimePerTokenOf(facts, step_time), .memory = memory.count(), .plan = plan};
   switch (goal.target) {
@@ -41,6 +51,9 @@ Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time 
     case Target::kDays:
       score.first = score.time_per_token.picoseconds() /
                     AvailabilityOf(goal.training, StepOf(facts, step_time));
+      break;
+    case Target::kEnergy:  // the data center's overhead is the same for all
+      score.first = JoulesPerToken(goal, StepOf(facts, step_time, joules));
       break;
     case Target::kGpus:
       score.first = static_cast<double>(facts.gpus);
@@ -76,7 +89,8 @@ bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_hos
 }
 
 const char* Name(Target target) {
-  constexpr const char* kNames[] = {"step_time", "throughput", "gpus", "cost", "memory", "days"};
+  constexpr const char* kNames[] = {"step_time", "throughput", "gpus",  "cost",
+                                    "memory",    "days",       "energy"};
   return kNames[static_cast<std::size_t>(target)];
 }
 

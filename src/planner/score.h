@@ -68,8 +68,8 @@ bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_hos
 
 double GpuSecondsPerToken(const PlanFacts& facts, Time step_time);
 
-// The plan's score for the goal; smaller is better.
+// The plan's score for the goal; smaller is better. `joules`: Outcome::joules.
 Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time step_time,
-              Bytes memory);
+              Bytes memory, double joules);
 
 }  // namespace stepcast::planner

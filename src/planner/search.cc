@@ -124,11 +124,7 @@ Finding Searcher::Expand(const std::vector<std::int64_t>& firsts) {
 
 Score Searcher::ScoreOfBound(std::int64_t plan, Want want) const {
   const Bound& bound = StateOf(plan).bound;
-  if (want == Want::kGoal) {
-    Score score = ScoreOf(plan, bound.step_time, bound.memory);
-    score.behind = !IsSafe(bound);
-    return score;
-  }
+  if (want == Want::kGoal) return ScoreOf(plan, bound);
   const Bytes lacks = bound.over + HeadroomOf(goal_, FactsOf(plan));
   return {.first = static_cast<double>(lacks.count()),
           .time_per_token = TimePerTokenOf(FactsOf(plan), bound.step_time),
@@ -194,8 +190,7 @@ Finding Searcher::Advance(const std::vector<std::int64_t>& round) {
     Outcome& outcome = stage->outcomes[i];
     TakeOverBound(plan, outcome);
     if (Feasible(plan, outcome)) {
-      Score score = ScoreOf(plan, outcome.step_time, outcome.memory);
-      score.behind = !IsSafe(outcome);
+      const Score score = ScoreOf(plan, outcome);
       ranked_.insert(score);
       if (!groups_.empty()) {
         groups_[static_cast<std::size_t>(options_.group(plan))].ranked.insert(score);
@@ -296,21 +291,23 @@ Finding Searcher::FindBestIn(Queue queue, int rounds) {
 void Searcher::SayWhatIsOpen() {
   if (!Enough() && all_bounded_) return;
   const Score* const best = ranked_.empty() ? nullptr : &*ranked_.begin();
-  const double time = best == nullptr ? 0 : best->time_per_token.picoseconds();
-  double least = time;
-  result_.states.ForEach(
-      [&](std::int64_t plan, std::int64_t plans, PlanState& state, const PlanFacts&) {
-        const bool unknown = state.verdict == Verdict::kOpen;
-        if (!unknown && !state.pending) return;
-        const Score score = unknown ? Score() : ScoreOfBound(plan, Want::kGoal);
-        if (!unknown && best != nullptr && !(score < *best)) return;
-        result_.open += plans;
-        least = std::min(least, score.time_per_token.picoseconds());
-        End(state, Verdict::kOpen);
-      });
+  double least = best == nullptr ? 0 : 1;
+  result_.states.ForEach([&](std::int64_t plan, std::int64_t plans, PlanState& state,
+                             const PlanFacts&) {
+    const bool unknown = state.verdict == Verdict::kOpen;
+    if (!unknown && !state.pending) return;
+    const Score score = unknown ? Score() : ScoreOfBound(plan, Want::kGoal);
+    if (!unknown && best != nullptr && !(score < *best)) return;
+    result_.open += plans;
+    if (best != nullptr) {
+      least = std::min({least, MeasureOf(score) / MeasureOf(*best),
+                        score.time_per_token.picoseconds() / best->time_per_token.picoseconds()});
+    }
+    End(state, Verdict::kOpen);
+  });
   result_.proved = result_.open == 0;
   if (!result_.proved) result_.pareto.clear();
-  result_.least = time > 0 ? least / time : 0;
+  result_.least = least;
 }
 
 void Searcher::NameTheRest() {

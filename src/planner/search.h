@@ -26,10 +26,13 @@ enum class Target : std::uint8_t {
   kCost,        // the lowest cost per token
   kMemory,      // the lowest peak
   kDays,        // the shortest training, with its failures
+  kEnergy,      // the least energy per token
 };
 inline constexpr Target kTargets[] = {Target::kStepTime, Target::kThroughput, Target::kGpus,
-                                      Target::kCost,     Target::kMemory,     Target::kDays};
-const char* Name(Target target);  // "step_time", "throughput", "gpus", "cost", "memory", "days"
+                                      Target::kCost,     Target::kMemory,     Target::kDays,
+                                      Target::kEnergy};
+const char* Name(
+    Target target);  // "step_time", "throughput", "gpus", "cost", "memory", "days", ...
 
 struct Goal {
   Target target = Target::kStepTime;
@@ -125,7 +128,8 @@ struct SearchResult {
   std::vector<std::int64_t> nearest;
   std::vector<GroupBest> groups;
   // False: the search ended before everything was proved. `open` plans may then be better than the
-  // best, by at most the fraction 1 - `least` of the best plan's time (per token).
+  // best, by at most the fraction 1 - `least` of the best plan's time (per token) or measure of the
+  // goal.
   bool proved = true;
   std::int64_t open = 0;
   double least = 1;
@@ -183,8 +187,11 @@ bool Eligible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome);
 // Returns the memory that must stay free on each of a plan's devices.
 Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts);
 // The plan's step, as part of the whole training.
-inline forecast::TrainedStep StepOf(const PlanFacts& facts, Time step_time) {
-  return {step_time, facts.tokens, facts.gpus};
+inline forecast::TrainedStep StepOf(const PlanFacts& facts, Time step_time, double joules = 0) {
+  return {step_time, facts.tokens, facts.gpus, joules, facts.idle_watts};
+}
+inline forecast::TrainedStep StepOf(const PlanFacts& facts, const Outcome& outcome) {
+  return StepOf(facts, outcome.step_time, outcome.joules);
 }
 inline bool MeetsDeadline(const Goal& goal, const PlanFacts& facts, Time step_time) {
   return forecast::MeetsDeadline(goal.training, StepOf(facts, step_time));

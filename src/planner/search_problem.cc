@@ -8,6 +8,7 @@
 #include "src/base/stop.h"
 #include "src/forecast/corrections.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/long_run.h"
 #include "src/lowering/host_offload.h"
 #include "src/planner/bounds.h"
 
@@ -34,11 +35,21 @@ std::string ProgramId(const Scenario& scenario, const std::string& kind,
 
 // A bound of the simulated time bounds the corrected time by the same factor, minus a picosecond
 // for rounding of both.
-Bound Corrected(const Scenario& scenario, Bound bound) {
+Time Corrected(const Scenario& scenario, Time bound) {
   if (!scenario.calibration->runs) return bound;
-  const double time = static_cast<double>(bound.step_time.picoseconds());
+  const double time = static_cast<double>(bound.picoseconds());
   const auto corrected = std::llround(time * forecast::LearnedFactor(scenario)) - 1;
-  bound.step_time = Picoseconds(std::max<std::int64_t>(0, corrected));
+  return Picoseconds(std::max<std::int64_t>(0, corrected));
+}
+
+// Adds the correction by measured runs and the bound of the energy.
+Bound Completed(const Scenario& scenario, Bound bound) {
+  bound.step_time = Corrected(scenario, bound.step_time);
+  bound.computing = Corrected(scenario, bound.computing);
+  const forecast::PowerByPhase power = forecast::PowerOf(scenario);
+  constexpr double kRounding = 1 - 1e-9;
+  bound.joules = kRounding * (power.waiting * bound.step_time.seconds() +
+                              (power.computing - power.waiting) * bound.computing.seconds());
   return bound;
 }
 
@@ -54,6 +65,7 @@ Screened Refused(const Diagnostics& faults) {
 // The tighter of both bounds in every figure.
 Bound Sharper(const Bound& a, const Bound& b) {
   return {.step_time = std::max(a.step_time, b.step_time),
+          .computing = std::max(a.computing, b.computing),
           .memory = std::max(a.memory, b.memory),
           .needed = std::max(a.needed, b.needed),
           .fits = a.fits && b.fits,
@@ -88,7 +100,7 @@ Screened FirstLook(const Scenario& scenario) {
   Screened screened{.facts = FactsOf(scenario)};
   const auto bound = FirstBound(scenario);
   if (!bound) return Refused(bound.error());
-  screened.bound = Corrected(scenario, *bound);
+  screened.bound = Completed(scenario, *bound);
   return screened;
 }
 
@@ -108,6 +120,7 @@ Screened LookAtFamily(const PlanSource& source, std::size_t family) {
     Screened screened = FirstLook(*loaded.scenario);
     if (!screened.illegal_code.empty()) continue;
     screened.bound = {.step_time = screened.bound.step_time,
+                      .joules = screened.bound.joules,
                       .over = Bytes(0) - screened.facts.capacity};
     return screened;
   }
@@ -127,7 +140,7 @@ Screened Look(const PlanSource& source, std::int64_t plan, bool closely) {
       [&](Bounds& bounds) { return bounds.LookAtProgram(scenario, source.kind != nullptr); });
   if (!found) return Refused(found.error());
   if (const auto first = FirstBound(scenario)) found->bound = Sharper(found->bound, *first);
-  screened.bound = Corrected(scenario, found->bound);
+  screened.bound = Completed(scenario, found->bound);
   if (!found->digest.empty()) {
     screened.program = ProgramId(scenario, source.kind(plan), found->digest);
   }
@@ -143,7 +156,8 @@ Outcome Simulate(const PlanSource& source, std::int64_t plan) {
     return outcome;
   }
   const auto forecast = WithOwn<forecast::Forecaster>([&](forecast::Forecaster& forecaster) {
-    auto row = forecaster.Evaluate(*loaded.scenario);
+    auto row = forecaster.Evaluate(
+        *loaded.scenario, source.energy ? forecast::Detail::kTimes : forecast::Detail::kStep);
     forecaster.GiveBack();
     return row;
   });
@@ -151,7 +165,7 @@ Outcome Simulate(const PlanSource& source, std::int64_t plan) {
     outcome.illegal_message = forecast.error().front().message;
     return outcome;
   }
-  return OutcomeOf(*forecast);
+  return OutcomeOf(*loaded.scenario, *forecast);
 }
 
 }  // namespace
@@ -163,12 +177,14 @@ PlanFacts FactsOf(const Scenario& scenario) {
       .gpus = scenario.cluster->devices(),
       .tokens = training.global_batch_size * training.sequence_length,
       .capacity = scenario.cluster->device_memory(),
-      .passes = training.gradient_accumulation * parallelism.pipeline * parallelism.virtual_stages};
+      .passes = training.gradient_accumulation * parallelism.pipeline * parallelism.virtual_stages,
+      .idle_watts = forecast::PowerOf(scenario).waiting};
 }
 
-Outcome OutcomeOf(const forecast::Forecast& forecast) {
+Outcome OutcomeOf(const Scenario& scenario, const forecast::Forecast& forecast) {
   const forecast::MemoryForecast& memory = forecast.memory;
   Outcome outcome{.step_time = forecast.step_time,
+                  .joules = forecast::StepEnergy(forecast::PowerOf(scenario), forecast),
                   .tokens_per_second_per_gpu = forecast.tokens_per_second_per_gpu,
                   .memory = memory.peak,
                   .reserved = memory.reserved,

@@ -23,6 +23,7 @@ struct PlanFacts {
   // Number of passes of micro-batches through the pipeline's stages; the cost of a forecast grows
   // with it.
   std::int64_t passes = 1;
+  double idle_watts = 0;  // power of one GPU while it does not compute
 };
 
 // A plan's first evaluation: illegal, or its bounds.
@@ -43,6 +44,7 @@ struct Screened {
 struct Outcome {
   std::string illegal_message{};  // if the plan is illegal by its prices; otherwise empty
   Time step_time{};
+  double joules = 0;  // energy of one GPU in a step; 0 without PlanSource::energy
   double tokens_per_second_per_gpu = 0;
   Bytes memory{};  // the allocator's peak of allocated bytes
   // The memory that decides whether the plan fits: bytes reserved by the allocator, and bytes
@@ -97,6 +99,8 @@ struct PlanSource {
   // Returns a text that is equal for plans that differ only in settings of data parallelism, except
   // framework and stage. Null: forecasts are not shared between plans.
   std::function<std::string(std::int64_t)> kind{};
+  // Whether forecasts include the energy, for which they take longer.
+  bool energy = false;
   // If plan 0 is the scenario's own: its forecast, if known, and a function that tells whether
   // another plan equals it.
   std::optional<Outcome> own{};
@@ -104,7 +108,8 @@ struct PlanSource {
 };
 
 PlanFacts FactsOf(const scenario::Scenario& scenario);
-Outcome OutcomeOf(const forecast::Forecast& forecast);
+// Outcome::joules is zero if the forecast has no time breakdown.
+Outcome OutcomeOf(const scenario::Scenario& scenario, const forecast::Forecast& forecast);
 
 // `source` must outlive the problem.
 SearchProblem ProblemOf(const PlanSource& source);

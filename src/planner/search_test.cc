@@ -60,6 +60,12 @@ std::vector<std::int64_t> Ranked(const SearchProblem& problem, const Goal& goal)
       Goal priced = goal;
       priced.training.gpu_hour_price = 1;
       first = MoneyOfMillionTokens(priced.training, StepOf(screened.facts, outcome.step_time));
+    } else if (goal.target == Target::kEnergy) {
+      Goal whole = goal;
+      whole.training.tokens = 1e6 * static_cast<double>(screened.facts.tokens);
+      whole.training.pue = 1;
+      first = EnergyOfTraining(whole.training, StepOf(screened.facts, outcome)) /
+              static_cast<double>(screened.facts.tokens);
     } else if (goal.target == Target::kGpus) {
       first = static_cast<double>(screened.facts.gpus);
     } else if (goal.target == Target::kMemory) {
@@ -192,7 +198,8 @@ struct AnyPlans {
         families.push_back(i);
         facts = {.gpus = *rc::gen::element<std::int64_t>(8, 16, 32),
                  .tokens = *rc::gen::element<std::int64_t>(64, 128),
-                 .capacity = Bytes(10)};
+                 .capacity = Bytes(10),
+                 .idle_watts = *rc::gen::element(0.0, 1.0)};
       }
       Outcome outcome;
       const auto below = [](std::int64_t value) {
@@ -201,6 +208,9 @@ struct AnyPlans {
       const std::int64_t time = *rc::gen::inRange<std::int64_t>(1, 12);
       const std::int64_t memory = *rc::gen::inRange<std::int64_t>(1, 12);
       outcome.step_time = Seconds(time);
+      // More than at rest.
+      const std::int64_t joules = time + *rc::gen::inRange<std::int64_t>(0, 12);
+      outcome.joules = static_cast<double>(joules);
       outcome.memory = Bytes(memory);
       const std::int64_t lacks = memory - *rc::gen::inRange<std::int64_t>(4, 16);
       outcome.fits = lacks <= 0;
@@ -212,24 +222,26 @@ struct AnyPlans {
       if (*rc::gen::inRange(0, 10) == 0) rough.illegal_code = "plan.batch";
       if (*rc::gen::inRange(0, 20) == 0) outcome.illegal_message = "no price";
       Screened sharp = rough;
-      const auto bound_of = [&](std::int64_t t, std::int64_t m, double probability,
+      const auto bound_of = [&](std::int64_t t, std::int64_t m, double joules, double probability,
                                 Bytes most_over) {
         const Bytes over = most_over - Bytes(*rc::gen::inRange<std::int64_t>(0, 6));
         return Bound{.step_time = Seconds(t),
+                     .joules = static_cast<double>(below(static_cast<std::int64_t>(joules))),
                      .memory = Bytes(m),
                      .fits = over <= Bytes(0),
                      .fit_probability = probability,
                      .over = over};
       };
-      sharp.bound = bound_of(below(time), below(memory),
+      sharp.bound = bound_of(below(time), below(memory), outcome.joules,
                              *rc::gen::element(outcome.fit_probability, 1.0), outcome.over);
       rough.bound = bound_of(below(static_cast<std::int64_t>(sharp.bound.step_time.seconds())),
-                             below(sharp.bound.memory.count()),
+                             below(sharp.bound.memory.count()), sharp.bound.joules,
                              *rc::gen::element(sharp.bound.fit_probability, 1.0), sharp.bound.over);
       // Plans with the same program have the same forecast.
       if (*rc::gen::arbitrary<bool>()) {
-        sharp.program = fmt::format("{} {} {} {} {} {}", time, memory, lacks, outcome.flushes,
-                                    outcome.fit_probability, outcome.illegal_message);
+        sharp.program =
+            fmt::format("{} {} {} {} {} {} {}", time, joules, memory, lacks, outcome.flushes,
+                        outcome.fit_probability, outcome.illegal_message);
       }
       first.push_back(std::move(rough));
       second.push_back(std::move(sharp));
@@ -258,6 +270,7 @@ struct AnyPlans {
       if (!plan.illegal_code.empty()) continue;
       if (!all.illegal_code.empty()) all = plan;
       all.bound.step_time = std::min(all.bound.step_time, plan.bound.step_time);
+      all.bound.joules = std::min(all.bound.joules, plan.bound.joules);
       all.bound.memory = std::min(all.bound.memory, plan.bound.memory);
       all.bound.over = std::min(all.bound.over, plan.bound.over);
       all.bound.fits |= plan.bound.fits;
@@ -366,6 +379,8 @@ void CheckSpace(const std::string& text, const SpaceOptions& options, scenario::
                                 [](const Diagnostic& one) { return one.code == "plan.schedule"; });
     return plan;
   };
+  Goal goal;
+  goal.target = *rc::gen::elementOf(std::vector<Target>(std::begin(kTargets), std::end(kTargets)));
   const PlanSource source{
       .plans = count,
       .families = families,
@@ -373,7 +388,8 @@ void CheckSpace(const std::string& text, const SpaceOptions& options, scenario::
       .load_family =
           [&](std::int64_t plan) { return loaded(heads[static_cast<std::size_t>(plan)]); },
       // Samples leave out the plans that others are the same as.
-      .has_twin = [](std::int64_t) { return false; }};
+      .has_twin = [](std::int64_t) { return false; },
+      .energy = goal.target == Target::kEnergy};
   // If a family is illegal, all its plans are.
   for (std::size_t plan = 0; plan < scenarios.size(); ++plan) {
     const bool by_inner = !heads[plan] && loaded(heads[plan]).by_inner;
@@ -392,8 +408,6 @@ void CheckSpace(const std::string& text, const SpaceOptions& options, scenario::
     const std::scoped_lock lock(mutex);
     return outcomes.emplace(plan, outcome).first->second;
   };
-  Goal goal;
-  goal.target = *rc::gen::elementOf(std::vector<Target>(std::begin(kTargets), std::end(kTargets)));
   CheckExact(problem, goal, {.best = *rc::gen::inRange(1, 6), .threads = 2});
 }
 

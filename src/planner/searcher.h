@@ -85,8 +85,13 @@ class Searcher {
   const PlanState& StateOf(std::int64_t plan) const { return result_.states.Of(plan); }
   const PlanFacts& FactsOf(std::int64_t plan) const { return result_.states.FactsOf(plan); }
 
-  Score ScoreOf(std::int64_t plan, Time step_time, Bytes memory) const {
-    return planner::ScoreOf(goal_, FactsOf(plan), plan, step_time, memory);
+  // `evaluated`: the plan's Bound or Outcome.
+  template <typename Evaluated>
+  Score ScoreOf(std::int64_t plan, const Evaluated& evaluated) const {
+    Score score = planner::ScoreOf(goal_, FactsOf(plan), plan, evaluated.step_time,
+                                   evaluated.memory, evaluated.joules);
+    score.behind = !IsSafe(evaluated);
+    return score;
   }
   Score ScoreOfBound(std::int64_t plan, Want want) const;
   Point PointOfBound(std::int64_t plan) const {

@@ -171,6 +171,7 @@ ChunkWork WorkOfChunk(std::span<const LayerFigures> figures, std::span<const mod
     chunk.backward += spans ? layer.backward.span : layer.backward.kernels;
     chunk.backward_input += layer.backward_input;
     chunk.backward_weight += layer.backward_weight;
+    chunk.kernels += layer.forward.kernels + layer.backward.kernels;
     // Values left by the last layer of a pass are waited for elsewhere.
     if (spans && l + 1 < of_layers.size()) chunk.forward += layer.forward.trailing;
     if (spans && l > 0) chunk.backward += layer.backward.trailing;

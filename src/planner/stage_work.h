@@ -40,6 +40,7 @@ Result<std::vector<LayerFigures>> LayerFiguresOf(const scenario::Scenario& scena
 struct ChunkWork {
   Time forward, backward;
   Time backward_input, backward_weight;  // the two parts of a split backward
+  Time kernels;                          // of both passes, without collectives
   Bytes saved;                           // bytes kept from forward to backward
   // Peak of live bytes during the chunk's backward: saved values of the layers up to the one whose
   // backward runs, recomputed values, temporaries.

@@ -7,6 +7,16 @@
 
 namespace stepcast::report {
 
+std::vector<AnswerColumn> Keys(std::string_view keys) {
+  std::vector<AnswerColumn> columns;
+  while (!keys.empty()) {
+    const std::size_t end = std::min(keys.find(' '), keys.size());
+    columns.push_back({"", std::string(keys.substr(0, end))});
+    keys.remove_prefix(std::min(end + 1, keys.size()));
+  }
+  return columns;
+}
+
 void AnswerTable::AddFigures(std::vector<Figure> figures) {
   const bool first = columns.empty();
   std::vector<Cell> cells;

@@ -66,6 +66,9 @@ struct AnswerColumn {
   bool for_people() const { return !heading.empty() || key.empty(); }
 };
 
+// Returns columns that are only for programs, with these keys. Blanks separate the keys.
+std::vector<AnswerColumn> Keys(std::string_view keys);
+
 // A cell together with its column.
 struct Figure {
   AnswerColumn column;

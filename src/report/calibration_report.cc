@@ -68,8 +68,7 @@ AnswerTable Interference(const calibration::Calibration& profile) {
 }
 
 AnswerTable Collectives(const calibration::Calibration& profile) {
-  AnswerTable table{
-      {{"", "collective"}, {"", "ranks"}, {"", "nodes"}, {"", "points"}, {"", "largest_bytes"}}};
+  AnswerTable table{Keys("collective ranks nodes points largest_bytes")};
   for (const calibration::CollectiveTable& one : profile.collectives) {
     table.Add({Name(one.collective), one.ranks, one.nodes, one.points.size(),
                one.points.back().first.count()});

@@ -139,39 +139,24 @@ std::string CollectiveAccuracyMarkdown(const CollectiveAccuracy& accuracy) {
 }
 
 std::string CollectiveAccuracyJson(const CollectiveAccuracy& accuracy) {
-  Json sources = Json::array();
+  AnswerTable sources{Keys("name source machine rule counted not_counted")};
   for (const CollectiveSource& source : accuracy.sources) {
-    sources.push_back(Json{{"name", source.name},
-                           {"source", source.source},
-                           {"machine", source.machine},
-                           {"rule", source.rule},
-                           {"counted", source.counts()},
-                           {"not_counted", source.not_counted}});
+    sources.Add({source.name, source.source, source.machine, source.rule, source.counts(),
+                 source.not_counted});
   }
-  Json bands = Json::array();
+  AnswerTable bands{Keys("source sizes role error law_error")};
   for (const MeasuredRow& row : RowsOf(accuracy)) {
-    bands.push_back(Json{{"source", accuracy.sources[row.source].name},
-                         {"sizes", Name(row.band)},
-                         {"role", Name(row.role)},
-                         {"error", SummaryJson(row.forecast)},
-                         {"law_error", SummaryJson(row.law)}});
+    bands.Add({accuracy.sources[row.source].name, Name(row.band), Name(row.role),
+               SummaryJson(row.forecast), SummaryJson(row.law)});
   }
-  Json points = Json::array();
+  AnswerTable points{
+      Keys("source collective ranks nodes forced_algorithm bytes role measured_s forecast_s law_s "
+           "algorithm protocol channels provenance")};
   for (const CollectivePoint& point : accuracy.points) {
-    points.push_back(Json{{"source", accuracy.sources[point.source].name},
-                          {"collective", Name(point.collective)},
-                          {"ranks", point.ranks},
-                          {"nodes", point.nodes},
-                          {"forced_algorithm", point.forced.empty() ? Json() : Json(point.forced)},
-                          {"bytes", point.size.count()},
-                          {"role", Name(point.role)},
-                          {"measured_s", JsonSeconds(point.measured)},
-                          {"forecast_s", JsonSeconds(point.forecast)},
-                          {"law_s", JsonSeconds(point.by_law)},
-                          {"algorithm", point.algorithm},
-                          {"protocol", point.protocol},
-                          {"channels", point.channels},
-                          {"provenance", cost::Name(point.provenance)}});
+    points.Add({accuracy.sources[point.source].name, Name(point.collective), point.ranks,
+                point.nodes, WordOr(point.forced), point.size.count(), Name(point.role),
+                point.measured, point.forecast, point.by_law, point.algorithm, point.protocol,
+                point.channels, cost::Name(point.provenance)});
   }
   const auto total = [&](Role role) {
     return Json{{"error", SummaryJson(accuracy.Total(role))},
@@ -182,29 +167,26 @@ std::string CollectiveAccuracyJson(const CollectiveAccuracy& accuracy) {
                    {"documented_choices", accuracy.documented()},
                    {"choices_as_documented", accuracy.as_documented()},
                    {"targets_met", accuracy.MeetsTargets()},
-                   {"bands", std::move(bands)},
-                   {"sources", std::move(sources)},
-                   {"points", std::move(points)}});
+                   {"bands", bands.ToJson()},
+                   {"sources", sources.ToJson()},
+                   {"points", points.ToJson()}});
 }
 
 std::string CollectiveAccuracyCsv(const CollectiveAccuracy& accuracy) {
-  std::string out =
-      CsvRecord({"source", "collective", "ranks", "nodes", "forced_algorithm", "bytes", "role",
-                 "counted", "measured_us", "forecast_us", "law_us", "algorithm", "protocol",
-                 "channels", "provenance", "documented_algorithm", "documented_protocol"});
+  AnswerTable table{
+      Keys("source collective ranks nodes forced_algorithm bytes role counted measured_us "
+           "forecast_us law_us algorithm protocol channels provenance documented_algorithm "
+           "documented_protocol")};
+  const auto microseconds = [](Time time) { return fmt::format("{:.3f}", time.microseconds()); };
   for (const CollectivePoint& point : accuracy.points) {
     const CollectiveSource& source = accuracy.sources[point.source];
-    out += CsvRecord(
-        {source.name, std::string(Name(point.collective)), fmt::format("{}", point.ranks),
-         fmt::format("{}", point.nodes), point.forced, fmt::format("{}", point.size.count()),
-         std::string(Name(point.role)), source.counts() ? "true" : "false",
-         fmt::format("{:.3f}", point.measured.microseconds()),
-         fmt::format("{:.3f}", point.forecast.microseconds()),
-         fmt::format("{:.3f}", point.by_law.microseconds()), point.algorithm, point.protocol,
-         fmt::format("{}", point.channels), cost::Name(point.provenance),
-         point.documented_algorithm, point.documented_protocol});
+    table.Add({source.name, Name(point.collective), point.ranks, point.nodes, point.forced,
+               point.size.count(), Name(point.role), source.counts(), microseconds(point.measured),
+               microseconds(point.forecast), microseconds(point.by_law), point.algorithm,
+               point.protocol, point.channels, cost::Name(point.provenance),
+               point.documented_algorithm, point.documented_protocol});
   }
-  return out;
+  return table.Csv();
 }
 
 }  // namespace stepcast::report

@@ -32,11 +32,7 @@ Cell TwoDigits(double number) { return {fmt::format("{:.2f}", number), Json(numb
 
 // Sizes at which NCCL does not choose the fastest algorithm.
 Table FasterChoices(const CollectiveForecast& forecast) {
-  Table table({{"size", Align::kRight},
-               {"NCCL's choice", Align::kLeft},
-               {"time us"},
-               {"faster", Align::kLeft},
-               {"time us"}});
+  Table table({{"size"}, {"NCCL's choice", kLeft}, {"time us"}, {"faster", kLeft}, {"time us"}});
   for (const CollectiveRow& row : forecast.rows) {
     if (!row.faster) continue;
     table.AddRow({FormatBytes(row.size), row.algorithm + " " + row.protocol.value_or("-"),
@@ -64,17 +60,8 @@ Json FasterChoiceJson(const CollectiveRow& row) {
               {"nccl_choice_time_us", InMicroseconds(row.faster->of_own)}};
 }
 
-const char* NetworkName(scenario::Fidelity network) {
-  switch (network) {
-    case scenario::Fidelity::kAnalytic:
-      return "analytic";
-    case scenario::Fidelity::kFlow:
-      return "flow";
-    case scenario::Fidelity::kMessage:
-      return "message";
-  }
-  return "";
-}
+// In the order of scenario::Fidelity.
+constexpr const char* kNetworks[] = {"analytic", "flow", "message"};
 
 Cell Range(const CollectiveRow& row) {
   if (!row.range) return {"-", Json()};
@@ -147,7 +134,7 @@ std::string CollectiveText(const std::string& name, const CollectiveForecast& fo
                      forecast.network == scenario::Fidelity::kAnalytic
                          ? ""
                          : fmt::format("\nnetwork: {}, on the cluster's links",
-                                       NetworkName(forecast.network))) +
+                                       kNetworks[static_cast<std::size_t>(forecast.network)])) +
          Rows(forecast, false).Text() + FasterChoicesText(forecast);
 }
 
@@ -157,7 +144,7 @@ std::string CollectiveJson(const std::string& name, const CollectiveForecast& fo
   return Text(Json{{"stepcast", 1},
                    {"scenario", name},
                    {"op", Name(forecast.op)},
-                   {"network", NetworkName(forecast.network)},
+                   {"network", kNetworks[static_cast<std::size_t>(forecast.network)]},
                    {"group", forecast.group},
                    {"groups", forecast.groups},
                    {"ranks", forecast.ranks},
@@ -314,7 +301,7 @@ std::string CollectivePage(const scenario::Scenario& scenario, const CollectiveF
                            const std::vector<CollectiveSteps>& steps) {
   Page page = PageOf(scenario, "Forecast of one collective");
   page.asked.insert(page.asked.begin(), {"collective", About(forecast)});
-  page.asked.emplace_back("network", NetworkName(forecast.network));
+  page.asked.emplace_back("network", kNetworks[static_cast<std::size_t>(forecast.network)]);
   const auto best = std::max_element(forecast.rows.begin(), forecast.rows.end(),
                                      [&](const CollectiveRow& a, const CollectiveRow& b) {
                                        return forecast.BusBandwidth(a) < forecast.BusBandwidth(b);

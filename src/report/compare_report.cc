@@ -41,12 +41,13 @@ AnswerTable Settings(const ComparedPlan& a, const ComparedPlan& b) {
   return table;
 }
 
+// An empty table of figures of A and B, whose unit may be " ms".
+Table Differences(const char* heading, const std::string& unit) {
+  return Table({{heading, kLeft}, {"A" + unit}, {"B" + unit}, {"difference"}, {"%"}});
+}
+
 Table Figures(const Forecast& a, const Forecast& b) {
-  Table table({{"", Align::kLeft},
-               {"A", Align::kRight},
-               {"B", Align::kRight},
-               {"difference", Align::kRight},
-               {"%", Align::kRight}});
+  Table table = Differences("", "");
   table.AddRow({"step time, ms", Milliseconds(a.step_time), Milliseconds(b.step_time),
                 SignedTime(b.step_time - a.step_time),
                 ChangeOf(a.step_time.seconds(), b.step_time.seconds())});
@@ -69,11 +70,7 @@ Table Figures(const Forecast& a, const Forecast& b) {
 }
 
 Table TimeTable(const Forecast& a, const Forecast& b) {
-  Table table({{"where the time goes", Align::kLeft},
-               {"A ms", Align::kRight},
-               {"B ms", Align::kRight},
-               {"difference", Align::kRight},
-               {"%", Align::kRight}});
+  Table table = Differences("where the time goes", " ms");
   const auto row = [&](const char* what, Time of_a, Time of_b) {
     table.AddRow({what, Milliseconds(of_a), Milliseconds(of_b), SignedTime(of_b - of_a),
                   ChangeOf(of_a.seconds(), of_b.seconds())});
@@ -131,11 +128,7 @@ AnswerTable Collectives(const Forecast& a, const Forecast& b) {
 // Memory in the order of the text: the categories at the peak, then totals.
 Table MemoryTable(const MemoryForecast& a, const MemoryForecast& b) {
   const ByteUnit unit = UnitFor(std::max({a.reserved, b.reserved, a.peak, b.peak}));
-  Table table({{"memory at the peak", Align::kLeft},
-               {fmt::format("A {}", unit.name), Align::kRight},
-               {fmt::format("B {}", unit.name), Align::kRight},
-               {"difference", Align::kRight},
-               {"%", Align::kRight}});
+  Table table = Differences("memory at the peak", fmt::format(" {}", unit.name));
   const auto row = [&](std::string what, Bytes of_a, Bytes of_b) {
     table.AddRow({std::move(what), In(unit, of_a), In(unit, of_b),
                   (of_b > of_a ? "+" : "") + SignedIn(unit, of_b - of_a),
@@ -209,7 +202,7 @@ std::string CompareText(const ComparedPlan& a, const ComparedPlan& b,
 
 std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double seconds,
                         const std::vector<GuardVerdict>& guards) {
-  AnswerTable verdicts{{{"", "guard"}, {"", "a"}, {"", "b"}, {"", "failed"}}};
+  AnswerTable verdicts{Keys("guard a b failed")};
   for (const GuardVerdict& one : guards) verdicts.Add({one.guard, one.a, one.b, one.failed});
   return Text(Json{
       {"stepcast", 1},

@@ -22,6 +22,8 @@
 namespace stepcast::report {
 namespace {
 
+using enum Align;
+
 std::string Collective(const formats::TracedCollective& collective) {
   std::string line = fmt::format("#   {}", Printable(collective.collective));
   if (collective.elements > 0) line += fmt::format(" of {} elements", collective.elements);
@@ -67,24 +69,20 @@ void AddGraph(Json& document, const topology::Cluster& cluster) {
       cluster.fabric() ? std::optional(*cluster.fabric()) : std::nullopt;
   const topology::Graph graph =
       topology::BuildClusterGraph(*cluster.node_type(), fabric, cluster.nodes());
-  Json devices = Json::array();
+  AnswerTable devices{Keys("name kind")};
   for (const topology::Device& device : graph.devices) {
-    devices.push_back(
-        Json{{"name", topology::Name(device)}, {"kind", topology::Name(device.kind)}});
+    devices.Add({topology::Name(device), topology::Name(device.kind)});
   }
-  Json links = Json::array();
+  AnswerTable links{Keys("from to kind count latency_s bandwidth_bytes_per_s")};
   for (const std::vector<topology::Link>& leaving : graph.links) {
     for (const topology::Link& link : leaving) {
-      links.push_back(Json{{"from", topology::Name(graph.devices[link.from])},
-                           {"to", topology::Name(graph.devices[link.to])},
-                           {"kind", topology::Name(link.kind)},
-                           {"count", link.count},
-                           {"latency_s", JsonSeconds(link.latency)},
-                           {"bandwidth_bytes_per_s", link.bandwidth.bytes_per_second()}});
+      links.Add({topology::Name(graph.devices[link.from]), topology::Name(graph.devices[link.to]),
+                 topology::Name(link.kind), link.count, link.latency,
+                 link.bandwidth.bytes_per_second()});
     }
   }
-  document["devices"] = std::move(devices);
-  document["links"] = std::move(links);
+  document["devices"] = devices.ToJson();
+  document["links"] = links.ToJson();
 }
 
 Json Ring(const topology::Cluster& cluster) {
@@ -332,9 +330,9 @@ std::string LinkLoadText(const std::string& name, const topology::Cluster& clust
       "(links of one node, since all are alike, and of the fabric)\n\n",
       name, Name(kind), FormatBytes(size), Grouped(cluster.devices()),
       cluster.nodes() == 1 ? "1 node" : fmt::format("{} nodes", Grouped(cluster.nodes())));
-  Table table({{"kind", Align::kLeft},
-               {"from", Align::kLeft},
-               {"to", Align::kLeft},
+  Table table({{"kind", kLeft},
+               {"from", kLeft},
+               {"to", kLeft},
                {"links"},
                {"bandwidth"},
                {fmt::format("{} a link", unit.name)},
@@ -355,16 +353,10 @@ std::string LinkLoadText(const std::string& name, const topology::Cluster& clust
 std::string LinkLoadJson(const std::string& name, const topology::Cluster& cluster,
                          CollectiveKind kind, Bytes size, const std::vector<LinkLoad>& loads) {
   const double slowest = Slowest(loads);
-  Json links = Json::array();
+  AnswerTable links{Keys("from to kind count bandwidth_bytes_per_s bytes time_s share_of_slowest")};
   for (const LinkLoad& load : loads) {
-    links.push_back(Json{{"from", load.from},
-                         {"to", load.to},
-                         {"kind", Name(load.kind)},
-                         {"count", load.count},
-                         {"bandwidth_bytes_per_s", load.bandwidth.bytes_per_second()},
-                         {"bytes", JsonNumber(load.bytes)},
-                         {"time_s", load.seconds()},
-                         {"share_of_slowest", ShareOf(load, slowest)}});
+    links.Add({load.from, load.to, Name(load.kind), load.count, load.bandwidth.bytes_per_second(),
+               JsonNumber(load.bytes), load.seconds(), ShareOf(load, slowest)});
   }
   return Text(Json{{"stepcast", 1},
                    {"topology", name},
@@ -373,7 +365,7 @@ std::string LinkLoadJson(const std::string& name, const topology::Cluster& clust
                    {"size_bytes", size.count()},
                    {"ranks", cluster.devices()},
                    {"nodes", cluster.nodes()},
-                   {"links", std::move(links)}});
+                   {"links", links.ToJson()}});
 }
 
 }  // namespace stepcast::report

@@ -31,8 +31,7 @@ std::string StepTimes(const validate::Execution& execution) {
 std::string MemoryOfRanks(const validate::Execution& execution) {
   const forecast::MemoryForecast& memory = execution.figures.memory;
   const ByteUnit unit = UnitFor(memory.peak);
-  Table table(
-      {{fmt::format("memory of rank {}", memory.rank), Align::kLeft}, {unit.name, Align::kRight}});
+  Table table({{fmt::format("memory of rank {}", memory.rank), Align::kLeft}, {unit.name}});
   table.AddRow({"peak of the plan's buffers", In(unit, memory.peak)});
   table.AddRow({"reserved for them", In(unit, memory.reserved)});
   if (memory.outside > Bytes(0)) table.AddRow({"outside the pool", In(unit, memory.outside)});
@@ -41,18 +40,13 @@ std::string MemoryOfRanks(const validate::Execution& execution) {
 }
 
 Json Ranks(const validate::Execution& execution) {
-  Json ranks = Json::array();
+  AnswerTable ranks{Keys("rank host local_rank peak_bytes reserved_bytes outside_bytes")};
   for (const validate::RankRun& run : execution.ranks) {
-    ranks.push_back(Json{
-        {"rank", run.place.rank},
-        {"host", run.place.host},
-        {"local_rank", run.place.local_rank},
-        {"peak_bytes", run.measurement.memory.peak.count()},
-        {"reserved_bytes", run.measurement.memory.reserved.count()},
-        {"outside_bytes", run.measurement.memory.outside.count()},
-    });
+    const auto& memory = run.measurement.memory;
+    ranks.Add({run.place.rank, run.place.host, run.place.local_rank, memory.peak.count(),
+               memory.reserved.count(), memory.outside.count()});
   }
-  return ranks;
+  return ranks.ToJson();
 }
 
 Json Memory(const forecast::MemoryForecast& memory) {

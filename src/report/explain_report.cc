@@ -149,28 +149,16 @@ std::pair<Table, Table> MemoryTables(const forecast::Explanation& explanation) {
   return {std::move(contents), std::move(layers)};
 }
 
-using forecast::MachineResource;
-
-// What to measure next.
-const char* NextOf(MachineResource resource) {
-  switch (resource) {
-    case MachineResource::kCompute:
-      return "nvidia-smi -q -d CLOCK,POWER,PERFORMANCE";
-    case MachineResource::kDeviceMemory:
-      return "stepcast calibrate --backend cuda --quick";
-    case MachineResource::kScaleUp:
-      return "all_reduce_perf on the GPUs of a node; nvidia-smi nvlink -s";
-    case MachineResource::kNetwork:
-      return "all_reduce_perf on all nodes, compared with stepcast collective";
-    case MachineResource::kHostLink:
-      return "nvidia-smi -q: GPU Link Info";
-    case MachineResource::kCollectiveLatency:
-      return "all_reduce_perf -b 8 -e 64K; NCCL_DEBUG=INFO";
-    case MachineResource::kLaunch:
-      break;
-  }
-  return "a trace: gaps between kernels; CPU load and clock";
-}
+// What to measure if a resource may be slow, in the order of MachineResource.
+constexpr const char* kNextOfResource[] = {
+    "nvidia-smi -q -d CLOCK,POWER,PERFORMANCE",
+    "stepcast calibrate --backend cuda --quick",
+    "all_reduce_perf on the GPUs of a node; nvidia-smi nvlink -s",
+    "all_reduce_perf on all nodes, compared with stepcast collective",
+    "nvidia-smi -q: GPU Link Info",
+    "all_reduce_perf -b 8 -e 64K; NCCL_DEBUG=INFO",
+    "a trace: gaps between kernels; CPU load and clock"};
+static_assert(std::size(kNextOfResource) == std::size(forecast::kMachineResources));
 
 std::string MeasuredLine(const forecast::Forecast& forecast, const MeasuredStep& step) {
   const double part = step.measured.seconds() / forecast.step_time.seconds() - 1;
@@ -187,37 +175,27 @@ std::string MeasuredLine(const forecast::Forecast& forecast, const MeasuredStep&
 using validate::Cause;
 using validate::CauseKind;
 
-// Where to look.
+// What to look at if a cause makes a step longer, in the order of CauseKind.
+constexpr const char* kNextOfCause[] = {
+    "sizes that are not multiples of 8; TF32; the clock; software.torch",
+    "the kernel's name: training.attention",
+    "training.optimizer_implementation",
+    "training.compile, norm, rotary, loss; more kernels than forecast",
+    "the layers' times in the model file",
+    "stepcast collective compared with nccl-tests; NCCL_DEBUG=INFO; links",
+    "offloading; pinned memory",
+    "the slow rank: its clock, its node, its share of tokens",
+    "parallelism.stage_layers; a slow stage",
+    "CPU load and clock; .item(); training.compile; CUDA graphs",
+    "training.data_loading: workers, prefetch",
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; a smaller micro-batch"};
+static_assert(std::size(kNextOfCause) ==
+              static_cast<std::size_t>(CauseKind::kAllocatorFlushes) + 1);
+
 const char* NextOf(const Cause& cause) {
-  switch (cause.kind) {
-    case CauseKind::kProducts:
-      return "sizes that are not multiples of 8; TF32; the clock; software.torch";
-    case CauseKind::kAttention:
-      return "the kernel's name: training.attention";
-    case CauseKind::kOptimizer:
-      return "training.optimizer_implementation";
-    case CauseKind::kElementwise:
-      return "training.compile, norm, rotary, loss; more kernels than forecast";
-    case CauseKind::kOtherKernels:
-      return "the layers' times in the model file";
-    case CauseKind::kCommunication:
-      return cause.measured_calls > cause.forecast_calls
-                 ? "data_parallel.bucket_size: more collectives than forecast"
-                 : "stepcast collective compared with nccl-tests; NCCL_DEBUG=INFO; links";
-    case CauseKind::kCopies:
-      return "offloading; pinned memory";
-    case CauseKind::kImbalance:
-      return "the slow rank: its clock, its node, its share of tokens";
-    case CauseKind::kPipelineBubble:
-      return "parallelism.stage_layers; a slow stage";
-    case CauseKind::kLaunches:
-      return "CPU load and clock; .item(); training.compile; CUDA graphs";
-    case CauseKind::kDataLoading:
-      return "training.data_loading: workers, prefetch";
-    case CauseKind::kAllocatorFlushes:
-      return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; a smaller micro-batch";
-  }
-  return "";
+  return cause.kind == CauseKind::kCommunication && cause.measured_calls > cause.forecast_calls
+             ? "data_parallel.bucket_size: more collectives than forecast"
+             : kNextOfCause[static_cast<std::size_t>(cause.kind)];
 }
 
 std::string NameOf(const Cause& cause) {
@@ -297,10 +275,9 @@ std::string CausesText(const MeasuredStep& step) {
 Json CausesJson(const MeasuredStep& step) {
   if (!step.causes) return Json();
   const validate::StepCauses& causes = *step.causes;
-  Json kernels = Json::array();
+  AnswerTable kernels{Keys("name calls total_s")};
   for (const validate::KernelSum& kernel : causes.kernels) {
-    kernels.push_back(
-        {{"name", kernel.name}, {"calls", kernel.calls}, {"total_s", JsonSeconds(kernel.total)}});
+    kernels.Add({kernel.name, kernel.calls, kernel.total});
   }
   return Json{{"step", step.number},
               {"rank", causes.rank},
@@ -309,7 +286,7 @@ Json CausesJson(const MeasuredStep& step) {
               {"learned_s", JsonSeconds(causes.learned)},
               {"remainder_s", JsonSeconds(causes.remainder)},
               {"slowest_rank", causes.slowest_rank ? Json(*causes.slowest_rank) : Json()},
-              {"longest_kernels", std::move(kernels)},
+              {"longest_kernels", kernels.ToJson()},
               {"notes", causes.notes}};
 }
 
@@ -332,7 +309,7 @@ AnswerTable Resources(const MeasuredStep& step) {
   for (const forecast::ExplainingSpeed& one : step.resources) {
     table.Add({Name(one.resource),
                one.speed ? InPerCent(*one.speed, 0) : Cell("not enough", Json()),
-               NextOf(one.resource)});
+               kNextOfResource[static_cast<std::size_t>(one.resource)]});
   }
   return table;
 }

@@ -41,6 +41,10 @@ dd{margin:0;font-variant-numeric:tabular-nums}
 .published{background:var(--mark)}
 )";
 
+constexpr const char* kRule =
+    "Each row is the published step of its model on the most GPUs; of several, the one with the "
+    "most tokens per second. No profile was fitted to these rows.";
+
 // A bar whose length is a fraction of `longest`.
 std::string Bar(const char* kind, const char* label, Time time, Time longest) {
   return fmt::format(
@@ -103,7 +107,7 @@ std::string GalleryText(const std::vector<GalleryStep>& steps) {
                   Signed(kHundred * step.error(), 1), step.row});
   }
   return table.ToString() +
-         fmt::format("mean error {} %\n", Decimal(kHundred * MeanError(steps), 1));
+         fmt::format("mean error {} %\n{}\n", Decimal(kHundred * MeanError(steps), 1), kRule);
 }
 
 std::string GalleryPage(const std::vector<GalleryStep>& steps) {
@@ -113,11 +117,12 @@ std::string GalleryPage(const std::vector<GalleryStep>& steps) {
       "<title>stepcast: forecasts of well-known training runs</title>\n"
       "<style>{}</style></head>\n<body><main>\n<h1>Forecasts of well-known training runs</h1>\n"
       "<p>The time of one training step: forecast by stepcast, and published. The mean error is "
-      "{} %.{}</p>\n<div class=\"cards\">\n",
+      "{} %.{}</p>\n<p>{}</p>\n<div class=\"cards\">\n",
       kStyle, Decimal(kHundred * MeanError(steps), 1),
       std::any_of(steps.begin(), steps.end(), [](const auto& step) { return !step.page.empty(); })
           ? " Each title opens the complete forecast."
-          : "");
+          : "",
+      kRule);
   for (const GalleryStep& step : steps) out += Card(step);
   return out + "</div>\n</main></body></html>\n";
 }

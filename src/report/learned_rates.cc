@@ -25,7 +25,7 @@ AnswerTable RateRows(const LearnedRates& learned) {
 }
 
 AnswerTable Collectives(const LearnedRates& learned) {
-  AnswerTable table{{{"", "collective"}, {"", "ranks"}, {"", "nodes"}, {"", "sizes"}}};
+  AnswerTable table{Keys("collective ranks nodes sizes")};
   for (const LearnedTable& one : learned.tables) {
     table.Add({Name(one.collective), one.ranks, one.nodes, one.sizes});
   }

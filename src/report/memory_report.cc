@@ -17,15 +17,17 @@
 namespace stepcast::report {
 namespace {
 
+using enum Align;
+
 std::string NameOf(const StageMemory& stage, const MemoryReport& report) {
   return fmt::format("ZeRO stage {}{}", stage.stage,
                      stage.stage == report.own_stage ? " (this scenario)" : "");
 }
 
 Table StageTable(const StageMemory& stage, const MemoryReport& report, ByteUnit unit) {
-  Table table({{NameOf(stage, report), Align::kLeft},
-               {fmt::format("formula {}", unit.name), Align::kRight},
-               {fmt::format("simulated {}", unit.name), Align::kRight}});
+  Table table({{NameOf(stage, report), kLeft},
+               {fmt::format("formula {}", unit.name)},
+               {fmt::format("simulated {}", unit.name)}});
   const auto simulated = [&](auto bytes_of) {
     return stage.simulated.has_value() ? In(unit, bytes_of(*stage.simulated)) : std::string("-");
   };
@@ -61,10 +63,10 @@ bool HasLimits(const MemoryReport& report) {
 
 // The largest micro-batch of each stage.
 Table LimitTable(const MemoryReport& report) {
-  Table table({{"largest micro-batch that fits", Align::kLeft},
-               {"sequences", Align::kRight},
-               {"left GiB", Align::kRight},
-               {"one more lacks GiB", Align::kRight}});
+  Table table({{"largest micro-batch that fits", kLeft},
+               {"sequences"},
+               {"left GiB"},
+               {"one more lacks GiB"}});
   constexpr ByteUnit kUnit = {"GiB", std::int64_t{1} << 30};
   for (const StageMemory& stage : report.stages) {
     std::string name = NameOf(stage, report);
@@ -257,7 +259,7 @@ std::string MeasuredMemoryText(const MeasuredComparison& comparison) {
   const formats::MeasuredMemory& measured = *comparison.measured;
   const forecast::MemoryForecast& forecast = *comparison.forecast;
   const ByteUnit unit = UnitFor(std::max(measured.allocated, forecast.reserved));
-  Table table({{"memory of a rank", Align::kLeft},
+  Table table({{"memory of a rank", kLeft},
                {fmt::format("measured {}", unit.name)},
                {fmt::format("forecast {}", unit.name)},
                {"difference"},

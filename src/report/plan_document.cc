@@ -46,7 +46,7 @@ Json RowJson(const Goal& goal, const PlanRow& row) {
     for (const auto& [key, values] : row.no_difference) settings[key] = values;
     json["as_good"] = {{"plans", row.ties}, {"settings", std::move(settings)}};
   }
-  AddTraining(goal.training, StepOf(row.facts, outcome.step_time), json);
+  AddTraining(goal.training, StepOf(row.facts, outcome), json);
   return json;
 }
 
@@ -58,28 +58,23 @@ Json RowsJson(const Goal& goal, const std::vector<PlanRow>& rows) {
 
 Json SensitivityJson(const PlanReport& report) {
   const planner::Sensitivity& sensitivity = *report.sensitivity;
-  Json faster = Json::array();
+  AnswerTable faster{Keys("resource step_time_s")};
   for (const forecast::WhatIf& what_if : sensitivity.faster) {
-    faster.push_back(
-        {{"resource", Name(what_if.resource)}, {"step_time_s", JsonSeconds(what_if.step_time)}});
+    faster.Add({Name(what_if.resource), what_if.step_time});
   }
-  Json neighbours = Json::array();
+  AnswerTable neighbours{Keys("key from to reason step_time_s peak_bytes fits")};
   for (const planner::NeighbouringSetting& neighbour : sensitivity.neighbours) {
     const bool exists = neighbour.illegal_message.empty();
-    neighbours.push_back(
-        {{"key", neighbour.key},
-         {"from", neighbour.from},
-         {"to", neighbour.to},
-         {"reason", neighbour.illegal_message},
-         {"step_time_s", exists ? Json(JsonSeconds(neighbour.outcome.step_time)) : Json()},
-         {"peak_bytes", exists ? Json(neighbour.outcome.memory.count()) : Json()},
-         {"fits", exists ? Json(neighbour.outcome.fits) : Json()}});
+    const auto of_plan = [&](Cell cell) { return exists ? std::move(cell) : Cell(Json()); };
+    neighbours.Add({neighbour.key, neighbour.from, neighbour.to, neighbour.illegal_message,
+                    of_plan(neighbour.outcome.step_time), of_plan(neighbour.outcome.memory.count()),
+                    of_plan(neighbour.outcome.fits)});
   }
   return Json{
       {"more", planner::kResourceIncrease},
-      {"resources", std::move(faster)},
+      {"resources", faster.ToJson()},
       {"memory", report.with_more_memory ? RowJson(report.goal, *report.with_more_memory) : Json()},
-      {"settings", std::move(neighbours)}};
+      {"settings", neighbours.ToJson()}};
 }
 
 Json ExecuteJson(const PlanReport& report) {
@@ -131,7 +126,7 @@ std::string PlanCsv(const PlanReport& report) {
       for (const std::string& key : figures) fields.push_back(json.value(key, Json()).Field());
       Json range = json.value("step_time_range_s", Json());
       for (std::size_t end : {0, 1}) fields.push_back(range.size() > 0 ? range[end].Field() : "");
-      const auto step = StepOf(row.facts, row.outcome.step_time);
+      const auto step = StepOf(row.facts, row.outcome);
       for (const Figure& figure : TrainingFigures(report.goal.training, step)) {
         fields.push_back(figure.cell.value.dump());
       }
@@ -160,30 +155,21 @@ std::string PlanJson(const PlanReport& report) {
     illegal[code] = {
         {"count", reason.count}, {"example", reasons[0]["reason"]}, {"reasons", reasons}};
   }
-  Json became = Json::array();
-  for (const auto& [what, count] : VerdictCounts(report)) {
-    became.push_back({{"what", what}, {"count", count}});
-  }
-  Json held = Json::array();
+  AnswerTable became{Keys("what count")};
+  for (const auto& [what, count] : VerdictCounts(report)) became.Add({what, count});
+  AnswerTable held{Keys("key of at")};
   for (const planner::HeldSetting& setting : report.held) {
-    held.push_back({{"key", setting.key},
-                    {"of", setting.of.empty() ? Json() : Json(setting.of)},
-                    {"at", setting.at}});
+    held.Add({setting.key, WordOr(setting.of), Json(setting.at)});
   }
-  Json losers = Json::array();
+  AnswerTable losers{Keys("set reason simulated step_time_s peak_bytes needed_bytes")};
   for (const PlanRow& row : report.runners_up) {
     const Shown shown = ShownOf(row);
-    losers.push_back({{"set", SetJson(row.settings)},
-                      {"reason", WhyText(report.goal, row)},
-                      {"simulated", row.simulated},
-                      {"step_time_s", JsonSeconds(shown.step_time)},
-                      {"peak_bytes", shown.peak.count()},
-                      {"needed_bytes", shown.needed.count()}});
+    losers.Add({SetJson(row.settings), WhyText(report.goal, row), row.simulated, shown.step_time,
+                shown.peak.count(), shown.needed.count()});
   }
-  Json by_gpus = Json::array();
+  AnswerTable by_gpus{Keys("gpus best")};
   for (const SizeAnswer& size : report.by_gpus) {
-    by_gpus.push_back(
-        {{"gpus", size.gpus}, {"best", size.best ? RowJson(report.goal, *size.best) : Json()}});
+    by_gpus.Add({size.gpus, size.best ? RowJson(report.goal, *size.best) : Json()});
   }
   Json document{
       {"stepcast", 1},
@@ -205,15 +191,15 @@ std::string PlanJson(const PlanReport& report) {
       {"kinds", KindsJson(report)},
       {"why", LayoutAnswerJson(report)},
       {"best", RowsJson(report.goal, report.best)},
-      {"by_gpus", std::move(by_gpus)},
+      {"by_gpus", by_gpus.ToJson()},
       {"pareto", RowsJson(report.goal, report.pareto)},
       {"nearest", RowsJson(report.goal, report.nearest)},
       {"pruned", std::move(pruned)},
       {"illegal", std::move(illegal)},
-      {"became", std::move(became)},
+      {"became", became.ToJson()},
       {"notes", report.notes},
-      {"held", std::move(held)},
-      {"losers", std::move(losers)},
+      {"held", held.ToJson()},
+      {"losers", losers.ToJson()},
       {"sensitivity", report.sensitivity ? SensitivityJson(report) : Json()},
       {"space", report.space},
       {"simulated", static_cast<std::int64_t>(result.outcomes.size()) - result.shared},

@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
+#include "src/report/answer.h"
 #include "src/report/charts.h"
 #include "src/report/json.h"
 #include "src/report/page.h"
@@ -18,6 +19,8 @@
 
 namespace stepcast::report {
 namespace {
+
+using enum Align;
 
 // The parallel axes of a kind of plans: "data + tensor + pipeline".
 std::string DividesText(const planner::PlanGroup& kind) {
@@ -135,8 +138,8 @@ Table KindsTable(const PlanReport& report, const std::vector<ShownKind>& shown) 
   Bytes most;
   for (const KindRow& kind : report.kinds) most = std::max(most, NeededBy(kind.row));
   const ByteUnit unit = UnitFor(most);
-  Table table({{"", Align::kLeft},
-               {"framework", Align::kLeft},
+  Table table({{"", kLeft},
+               {"framework", kLeft},
                {"step ms"},
                {"range"},
                {"longer by %"},
@@ -247,28 +250,23 @@ PageSection KindsSection(const PlanReport& report) {
 }
 
 Json KindsJson(const PlanReport& report) {
-  Json kinds = Json::array();
+  AnswerTable kinds{
+      Keys("framework tensor pipeline plans fits set layout step_time_s step_time_range_s "
+           "fit_probability recipe_difference needed_bytes lacks_bytes why least")};
   for (const KindRow& kind : report.kinds) {
-    const bool simulated = kind.row.simulated;
-    kinds.push_back(
-        {{"framework", plan::Name(kind.kind.framework)},
-         {"tensor", kind.kind.tensor},
-         {"pipeline", kind.kind.pipeline},
-         {"plans", kind.plans},
-         {"fits", kind.fits},
-         {"set", SetJson(kind.row.settings)},
-         {"layout", LayoutText(kind.row.values)},
-         {"step_time_s", simulated ? Json(JsonSeconds(kind.row.outcome.step_time)) : Json()},
-         {"step_time_range_s", RangeJson(kind.row)},
-         {"fit_probability", simulated ? Json(kind.row.outcome.fit_probability) : Json()},
-         {"recipe_difference",
-          report.own && kind.fits ? RecipeDifference(kind.row.values, report.own->values) : ""},
-         {"needed_bytes", NeededBy(kind.row).count()},
-         {"lacks_bytes", std::max<std::int64_t>(0, LackedBy(report.goal, kind.row).count())},
-         {"why", kind.fits ? WhyLonger(kind.row, report.kinds.front().row) : ""},
-         {"least", kind.least}});
+    const PlanRow& row = kind.row;
+    const auto simulated = [&](Cell cell) {
+      return row.simulated ? std::move(cell) : Cell(Json());
+    };
+    kinds.Add({plan::Name(kind.kind.framework), kind.kind.tensor, kind.kind.pipeline, kind.plans,
+               kind.fits, SetJson(row.settings), LayoutText(row.values),
+               simulated(row.outcome.step_time), RangeJson(row),
+               simulated(row.outcome.fit_probability),
+               report.own && kind.fits ? RecipeDifference(row.values, report.own->values) : "",
+               NeededBy(row).count(), std::max<std::int64_t>(0, LackedBy(report.goal, row).count()),
+               kind.fits ? WhyLonger(row, report.kinds.front().row) : "", kind.least});
   }
-  return kinds;
+  return kinds.ToJson();
 }
 
 std::string LayoutAnswerText(const PlanReport& report) {

@@ -102,7 +102,7 @@ std::string PlansTable(const PlanReport& report, const std::vector<PlanRow>& row
     if (!lacking)
       add({{{in_unit("left"), ""}, Amount(unit, row.facts.capacity - Needed(outcome))}});
     add({{{"fits %", ""}, FitText(outcome)}});
-    add(TrainingFigures(goal.training, StepOf(row.facts, outcome.step_time)));
+    add(TrainingFigures(goal.training, StepOf(row.facts, outcome)));
     if (lacking) {
       const Bytes lacks = Lacks(goal, row.facts, outcome.over);
       const bool in_time = MeetsDeadline(goal, row.facts, outcome.step_time);
@@ -231,7 +231,7 @@ std::string SensitivityText(const PlanReport& report) {
   const planner::Sensitivity& sensitivity = *report.sensitivity;
   const planner::Outcome& winner = report.best.front().outcome;
   std::string out;
-  Table faster({{"10 % more", Align::kLeft}, {"step ms"}, {"change %"}});
+  Table faster({{"10 % more", kLeft}, {"step ms"}, {"change %"}});
   for (const forecast::WhatIf& what_if : sensitivity.faster) {
     constexpr double kShown = 0.005;  // per cent
     if (std::abs(Change(what_if.step_time, winner.step_time)) < kShown) continue;
@@ -266,13 +266,13 @@ std::string SensitivityText(const PlanReport& report) {
   // winner's GPUs.
   const bool unequal_tokens = report.result->UnequalTokens();
   const ByteUnit unit = UnitFor(most);
-  Table neighbours({{"the best, with", Align::kLeft},
-                    {"instead of", Align::kLeft},
+  Table neighbours({{"the best, with", kLeft},
+                    {"instead of", kLeft},
                     {"step ms"},
                     {unequal_tokens ? "change per token, %" : "change %"},
                     {fmt::format("peak {}", unit.name)},
                     {fmt::format("needs {}", unit.name)},
-                    {"", Align::kLeft}});
+                    {"", kLeft}});
   const auto shown = [](const std::string& value) {
     return value == "null" ? std::string("default") : value;
   };
@@ -318,8 +318,8 @@ std::string SizesText(const PlanReport& report) {
       continue;
     }
     const PlanRow& row = *size.best;
-    sizes.push_back({StepOf(row.facts, row.outcome.step_time),
-                     row.outcome.tokens_per_second_per_gpu, PlanInShort(row)});
+    sizes.push_back(
+        {StepOf(row.facts, row.outcome), row.outcome.tokens_per_second_per_gpu, PlanInShort(row)});
   }
   std::string out = SizesText(report.goal.training, std::move(sizes));
   if (!without.empty()) {
@@ -328,35 +328,23 @@ std::string SizesText(const PlanReport& report) {
   return out + "\n";
 }
 
-// Why a plan was not simulated: "cannot exist", "dominated: ..."
-std::string VerdictText(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kIllegal:
-      return "cannot exist";
-    case Verdict::kSame:
-      return "same as another plan: they differ in a setting without effect";
-    case Verdict::kDoesNotFit:
-      return "cannot fit, by its bound";
-    case Verdict::kTooSlow:
-      return "cannot meet the deadline, by its bound";
-    case Verdict::kBound:
-      return "pruned: provably slower than the best plan, at equal or higher cost";
-    case Verdict::kDominated:
-      return "dominated: another plan is at least as fast, at equal or lower cost";
-    case Verdict::kOpen:
-      return "open: the search ended before it was examined";
-    case Verdict::kSimulated:  // VerdictCounts says more of these
-      return "simulated";
-  }
-  return "";
-}
+// What became of plans, in the order of Verdict. VerdictCounts says more of the simulated ones.
+constexpr const char* kVerdictTexts[planner::kVerdicts] = {
+    "cannot exist",
+    "same as another plan: they differ in a setting without effect",
+    "cannot fit, by its bound",
+    "cannot meet the deadline, by its bound",
+    "pruned: provably slower than the best plan, at equal or higher cost",
+    "dominated: another plan is at least as fast, at equal or lower cost",
+    "open: the search ended before it was examined",
+    "simulated"};
 
 std::string IllegalTable(const planner::SearchResult& result) {
   std::map<std::string, std::int64_t> reasons;
   for (const auto& [code, reason] : result.illegal) {
     for (const auto& [message, refused] : reason.messages) reasons[message] += refused.count;
   }
-  Table table({{"plans"}, {"cannot exist, because", Align::kLeft}});
+  Table table({{"plans"}, {"cannot exist, because", kLeft}});
   constexpr std::size_t kMost = 12;
   std::int64_t shown = 0, rest = 0;
   for (const auto& [message, count] : Sorted(reasons)) {
@@ -383,9 +371,10 @@ std::string ProofText(const PlanReport& report) {
   if (!result.proved) {
     return out + fmt::format(
                      "the search was {} early; {} {} may be better than the best, by up to {} % of "
-                     "its step\n\n",
+                     "its {}\n\n",
                      report.interrupted ? "interrupted" : "ended", Grouped(result.open),
-                     result.open == 1 ? "plan" : "plans", Decimal(100 * (1 - result.least), 1));
+                     result.open == 1 ? "plan" : "plans", Decimal(100 * (1 - result.least), 1),
+                     report.goal.target == Target::kEnergy ? "energy" : "step");
   }
   return out + fmt::format("no other is better{}\n\n", report.held.empty() ? ""
                                                                            : ", with the settings "
@@ -395,7 +384,7 @@ std::string ProofText(const PlanReport& report) {
 
 std::string CountsText(const PlanReport& report) {
   const planner::SearchResult& result = *report.result;
-  Table table({{"plans"}, {"verdict", Align::kLeft}});
+  Table table({{"plans"}, {"verdict", kLeft}});
   for (const auto& [verdict, count] : VerdictCounts(report))
     table.AddRow({Grouped(count), verdict});
   table.AddRule();
@@ -424,6 +413,13 @@ std::string GainText(const PlanReport& report) {
   const PlanRow& best = report.best.front();
   if (best.plan == report.own->plan && best.settings.empty()) {
     return report.result->proved ? "it is the best" : "no better plan was found";
+  }
+  if (report.goal.target == Target::kEnergy) {
+    const auto energy = [&](const PlanRow& row) {
+      return EnergyOfTraining(report.goal.training, StepOf(row.facts, row.outcome));
+    };
+    return fmt::format("the best needs {} % less energy than yours",
+                       Decimal(kHundred * (1 - energy(best) / energy(*report.own)), 1));
   }
   const double faster = Longer(*report.own, best);
   if (faster < 0) {
@@ -455,21 +451,17 @@ CommandWords ExecutionCommand(const PlanReport& report) {
 }
 
 std::string TargetText(const Goal& goal, bool unequal_tokens) {
-  switch (goal.target) {
-    case Target::kStepTime:
-      return unequal_tokens ? "the least time per token" : "the shortest step";
-    case Target::kThroughput:
-      return "the most tokens per second and GPU";
-    case Target::kGpus:
-      return "the fewest GPUs";
-    case Target::kCost:
-      return "the lowest cost per token";
-    case Target::kMemory:
-      return "the lowest peak memory";
-    case Target::kDays:
-      return "the shortest training, with its failures";
-  }
-  return "";
+  constexpr const char* kTexts[] = {
+      "the shortest step",
+      "the most tokens per second and GPU",
+      "the fewest GPUs",
+      "the lowest cost per token",
+      "the lowest peak memory",
+      "the shortest training, with its failures",
+      "the least energy, with failures"};
+  static_assert(std::size(kTexts) == std::size(planner::kTargets));
+  if (goal.target == Target::kStepTime && unequal_tokens) return "the least time per token";
+  return kTexts[static_cast<std::size_t>(goal.target)];
 }
 
 std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport& report) {
@@ -480,7 +472,7 @@ std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport
     const auto verdict = static_cast<Verdict>(i);
     if (verdict == Verdict::kSimulated) continue;
     if (const std::int64_t count = result.Count(verdict); count > 0) {
-      became.emplace_back(VerdictText(verdict), count);
+      became.emplace_back(kVerdictTexts[i], count);
     }
   }
   std::int64_t good = 0, too_large = 0, too_slow = 0, illegal = 0;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "src/report/accuracy.h"
 #include "src/report/step_figures.h"
 
@@ -16,19 +17,7 @@ using validate::PublishedOutcome;
 // Wraps a paragraph to lines of at most 100 columns.
 std::string Paragraph(const std::string& text) {
   constexpr std::size_t kWidth = 100;
-  std::string out, line;
-  for (std::size_t begin = 0; begin < text.size();) {
-    std::size_t end = text.find(' ', begin);
-    if (end == std::string::npos) end = text.size();
-    const std::string word = text.substr(begin, end - begin);
-    if (!line.empty() && line.size() + 1 + word.size() > kWidth) {
-      out += line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    begin = end + 1;
-  }
-  return out + line + "\n";
+  return fmt::format("{}\n", fmt::join(WrapWords(text, kWidth), "\n"));
 }
 
 Json FiguresJson(const AccuracyFigures& figures) {
@@ -102,124 +91,93 @@ std::string PublishedAccuracyMarkdown(const PublishedAccuracy& accuracy) {
 }
 
 std::string PublishedAccuracyJson(const PublishedAccuracy& accuracy) {
-  Json sources = Json::array();
+  AnswerTable sources{Keys("name source machine rule notes groups")};
   for (std::size_t i = 0; i < accuracy.sources.size(); ++i) {
     const scenario::PublishedSource& source = accuracy.sources[i];
-    Json groups = Json::array();
+    AnswerTable groups{
+        Keys("split quality step_time step_time_beside_rival rival_step_time step_time_in_range "
+             "memory memory_in_range")};
     for (const scenario::Split split : {scenario::Split::kFit, scenario::Split::kCheck}) {
       for (const scenario::Quality quality : {scenario::Quality::kA, scenario::Quality::kB}) {
         const validate::Selection rows = {.source = i, .split = split, .quality = quality};
         const AccuracyFigures time = accuracy.StepTime(rows), memory = accuracy.Memory(rows);
         if (time.cases + memory.cases == 0) continue;
-        groups.push_back(
-            Json{{"split", scenario::Name(split)},
-                 {"quality", scenario::Name(quality)},
-                 {"step_time", FiguresJson(time)},
-                 {"step_time_beside_rival", FiguresJson(accuracy.StepTimeBesideRival(rows, false))},
-                 {"rival_step_time", FiguresJson(accuracy.RivalStepTime(rows, false))},
-                 {"step_time_in_range", CoverageJson(accuracy.StepTimeCoverage(rows))},
-                 {"memory", FiguresJson(memory)},
-                 {"memory_in_range", CoverageJson(accuracy.MemoryCoverage(rows))}});
+        groups.Add({scenario::Name(split), scenario::Name(quality), FiguresJson(time),
+                    FiguresJson(accuracy.StepTimeBesideRival(rows, false)),
+                    FiguresJson(accuracy.RivalStepTime(rows, false)),
+                    CoverageJson(accuracy.StepTimeCoverage(rows)), FiguresJson(memory),
+                    CoverageJson(accuracy.MemoryCoverage(rows))});
       }
     }
-    sources.push_back(Json{{"name", source.name},
-                           {"source", source.source},
-                           {"machine", source.machine},
-                           {"rule", source.rule},
-                           {"notes", source.notes},
-                           {"groups", std::move(groups)}});
+    sources.Add({source.name, source.source, source.machine, source.rule, Json(source.notes),
+                 groups.ToJson()});
   }
   Json cases = Json::array();
   for (const PublishedOutcome& outcome : accuracy.outcomes) {
     cases.push_back(CaseJson(accuracy, outcome));
   }
-  Json choices = Json::array();
+  AnswerTable choices{Keys("source cases chosen best regret")};
   for (const validate::PlanChoice& choice : accuracy.Choices()) {
     const auto name = [&](std::size_t i) { return accuracy.CaseOf(accuracy.outcomes[i]).name; };
-    choices.push_back(Json{{"source", accuracy.sources[accuracy.outcomes[choice.best].source].name},
-                           {"cases", choice.outcomes.size()},
-                           {"chosen", name(choice.chosen)},
-                           {"best", name(choice.best)},
-                           {"regret", choice.regret}});
+    choices.Add({accuracy.sources[accuracy.outcomes[choice.best].source].name,
+                 choice.outcomes.size(), name(choice.chosen), name(choice.best), choice.regret});
   }
-  Json aims = Json::array();
+  AnswerTable aims{Keys("source what value limit at_least met")};
   for (const validate::PublishedAim& aim : accuracy.Aims()) {
-    aims.push_back(Json{{"source", aim.source},
-                        {"what", aim.what},
-                        {"value", aim.value},
-                        {"limit", aim.limit},
-                        {"at_least", aim.at_least},
-                        {"met", aim.met()}});
+    aims.Add({aim.source, aim.what, aim.value, aim.limit, aim.at_least, aim.met()});
   }
   return Text(Json{{"aims_met", accuracy.MeetsAims()},
-                   {"aims", std::move(aims)},
-                   {"sources", std::move(sources)},
-                   {"choices", std::move(choices)},
+                   {"aims", aims.ToJson()},
+                   {"sources", sources.ToJson()},
+                   {"choices", choices.ToJson()},
                    {"cases", std::move(cases)}});
 }
 
 std::string PublishedAccuracyCsv(const PublishedAccuracy& accuracy) {
-  std::string out = CsvRecord({"source",
-                               "case",
-                               "split",
-                               "quality",
-                               "simulated",
-                               "reason",
-                               "model",
-                               "gpu",
-                               "gpus",
-                               "measured_s",
-                               "forecast_s",
-                               "range_low_s",
-                               "range_high_s",
-                               "error",
-                               "rival_s",
-                               "rival_from_small_s",
-                               "memory_kind",
-                               "memory_measured_bytes",
-                               "memory_forecast_bytes",
-                               "memory_error",
-                               "over_bytes",
-                               "stand_ins"});
+  AnswerTable table{
+      Keys("source case split quality simulated reason model gpu gpus measured_s forecast_s "
+           "range_low_s range_high_s error rival_s rival_from_small_s memory_kind "
+           "memory_measured_bytes memory_forecast_bytes memory_error over_bytes stand_ins")};
+  const auto number = [](double value) { return fmt::format("{:.6f}", value); };
+  const auto seconds = [&](const std::optional<Time>& time) {
+    return time ? number(time->seconds()) : std::string();
+  };
   for (const PublishedOutcome& outcome : accuracy.outcomes) {
     const scenario::PublishedCase& row = accuracy.CaseOf(outcome);
-    const auto seconds = [](const std::optional<Time>& time) {
-      return time ? fmt::format("{:.6f}", time->seconds()) : std::string();
-    };
-    const auto line = [&](const validate::MemoryOutcome* memory) {
-      const bool both = outcome.simulated() && row.step_time;
-      out += CsvRecord(
-          {accuracy.sources[outcome.source].name,
-           row.name,
-           std::string(scenario::Name(row.split)),
-           std::string(scenario::Name(row.quality)),
-           outcome.simulated() ? "true" : "false",
-           outcome.reason,
-           outcome.model,
-           outcome.gpu,
-           outcome.simulated() ? fmt::format("{}", outcome.devices) : "",
-           seconds(row.step_time),
-           outcome.simulated() ? seconds(outcome.forecast) : "",
-           outcome.range ? seconds(outcome.range->low) : "",
-           outcome.range ? seconds(outcome.range->high) : "",
-           both ? fmt::format("{:.6f}", outcome.forecast / *row.step_time - 1) : "",
-           seconds(outcome.rival.step_time),
-           seconds(outcome.rival.from_small),
-           memory == nullptr ? "" : std::string(scenario::Name(memory->kind)),
-           memory == nullptr ? "" : fmt::format("{}", memory->measured.count()),
-           memory == nullptr ? "" : fmt::format("{}", memory->forecast.count()),
-           memory == nullptr
-               ? ""
-               : fmt::format("{:.6f}", static_cast<double>(memory->forecast.count()) /
-                                               static_cast<double>(memory->measured.count()) -
-                                           1),
-           outcome.simulated() ? fmt::format("{}", outcome.over.count()) : "",
-           outcome.simulated() ? fmt::format("{}", fmt::join(row.stand_ins, "; ")) : ""});
-    };
-    if (outcome.memory.empty()) line(nullptr);
-    for (const validate::MemoryOutcome& memory : outcome.memory) line(&memory);
+    const bool simulated = outcome.simulated();
+    const auto& range = outcome.range;
+    std::vector<std::optional<validate::MemoryOutcome>> peaks(outcome.memory.begin(),
+                                                              outcome.memory.end());
+    if (peaks.empty()) peaks.emplace_back();  // one row without a peak
+    for (const std::optional<validate::MemoryOutcome>& peak : peaks) {
+      const auto error = [](Bytes forecast, Bytes measured) {
+        return static_cast<double>(forecast.count()) / static_cast<double>(measured.count()) - 1;
+      };
+      table.Add({accuracy.sources[outcome.source].name,
+                 row.name,
+                 scenario::Name(row.split),
+                 scenario::Name(row.quality),
+                 simulated,
+                 outcome.reason,
+                 outcome.model,
+                 outcome.gpu,
+                 simulated ? Cell(outcome.devices) : "",
+                 seconds(row.step_time),
+                 simulated ? seconds(outcome.forecast) : "",
+                 range ? seconds(range->low) : "",
+                 range ? seconds(range->high) : "",
+                 simulated && row.step_time ? number(outcome.forecast / *row.step_time - 1) : "",
+                 seconds(outcome.rival.step_time),
+                 seconds(outcome.rival.from_small),
+                 peak ? scenario::Name(peak->kind) : "",
+                 peak ? Cell(peak->measured.count()) : "",
+                 peak ? Cell(peak->forecast.count()) : "",
+                 peak ? number(error(peak->forecast, peak->measured)) : "",
+                 simulated ? Cell(outcome.over.count()) : "",
+                 simulated ? fmt::format("{}", fmt::join(row.stand_ins, "; ")) : ""});
+    }
   }
-  return out;
+  return table.Csv();
 }
 
 }  // namespace stepcast::report

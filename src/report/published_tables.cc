@@ -17,6 +17,8 @@
 namespace stepcast::report {
 namespace {
 
+using enum Align;
+
 using scenario::Quality;
 using scenario::Split;
 using validate::AccuracyFigures;
@@ -72,14 +74,9 @@ std::vector<std::string> FigureCells(const Group& group, const AccuracyFigures& 
           Rank(figures.rank_correlation)};
 }
 
-const std::vector<Column> kFigureColumns = {{"source", Align::kLeft},
-                                            {"rows", Align::kLeft},
-                                            {"cases"},
-                                            {"mean %"},
-                                            {"median %"},
-                                            {"p90 %"},
-                                            {"bias %"},
-                                            {"rank"}};
+const std::vector<Column> kFigureColumns = {{"source", kLeft}, {"rows", kLeft}, {"cases"},
+                                            {"mean %"},        {"median %"},    {"p90 %"},
+                                            {"bias %"},        {"rank"}};
 
 PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "Step time", .columns = kFigureColumns};
@@ -124,7 +121,7 @@ PublishedTable Memories(const PublishedAccuracy& accuracy) {
 PublishedTable Choices(const PublishedAccuracy& accuracy) {
   PublishedTable table{
       .title = "Choice of a plan",
-      .columns = {{"source", Align::kLeft},
+      .columns = {{"source", kLeft},
                   {"groups"},
                   {"cases"},
                   {fmt::format("within {:.0f} %", 100 * validate::kGoodChoice)},
@@ -160,7 +157,7 @@ PublishedTable Choices(const PublishedAccuracy& accuracy) {
 PublishedTable Headline(const PublishedAccuracy& accuracy) {
   PublishedTable table{
       .title = "In short",
-      .columns = {{"check rows", Align::kLeft},
+      .columns = {{"check rows", kLeft},
                   {"cases"},
                   {"sources"},
                   {"mean %"},
@@ -214,9 +211,8 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
 // The number of cases by a text.
 PublishedTable Counted(std::string title, std::string heading, const PublishedAccuracy& accuracy,
                        const std::vector<std::pair<std::string, const PublishedOutcome*>>& cases) {
-  PublishedTable table{
-      .title = std::move(title),
-      .columns = {{"source", Align::kLeft}, {"cases"}, {std::move(heading), Align::kLeft}}};
+  PublishedTable table{.title = std::move(title),
+                       .columns = {{"source", kLeft}, {"cases"}, {std::move(heading), kLeft}}};
   std::map<std::pair<std::size_t, std::string>, std::size_t> counts;
   for (const auto& [text, outcome] : cases) counts[{outcome->source, text}] += 1;
   for (const auto& [key, count] : counts) {
@@ -228,7 +224,7 @@ PublishedTable Counted(std::string title, std::string heading, const PublishedAc
 PublishedTable Transfer(const PublishedAccuracy& accuracy) {
   PublishedTable table{
       .title = "Ranges for a source without own measurements",
-      .columns = {{"check rows", Align::kLeft},
+      .columns = {{"check rows", kLeft},
                   {"sources"},
                   {"half-width %"},
                   {"residual"},
@@ -266,7 +262,7 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
 PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
   PublishedTable table{
       .title = "Probability that a peak fits",
-      .columns = {{"forecast %", Align::kLeft},
+      .columns = {{"forecast %", kLeft},
                   {"peaks"},
                   {"cases"},
                   {"forecast on average %"},
@@ -309,10 +305,8 @@ PublishedTable StandIns(const PublishedAccuracy& accuracy) {
 }
 
 PublishedTable TooLarge(const PublishedAccuracy& accuracy) {
-  PublishedTable table{
-      .title = "Runs that fit, but are forecast not to fit",
-      .columns = {
-          {"source", Align::kLeft}, {"case", Align::kLeft}, {"GPU", Align::kLeft}, {"over"}}};
+  PublishedTable table{.title = "Runs that fit, but are forecast not to fit",
+                       .columns = {{"source", kLeft}, {"case", kLeft}, {"GPU", kLeft}, {"over"}}};
   for (const PublishedOutcome& outcome : accuracy.outcomes) {
     if (outcome.over == Bytes()) continue;
     table.rows.push_back({accuracy.sources[outcome.source].name, accuracy.CaseOf(outcome).name,
@@ -324,10 +318,10 @@ PublishedTable TooLarge(const PublishedAccuracy& accuracy) {
 PublishedTable Worst(const PublishedAccuracy& accuracy) {
   constexpr std::size_t kMost = 10;
   PublishedTable table{.title = "Largest errors of step time on check rows",
-                       .columns = {{"source", Align::kLeft},
-                                   {"case", Align::kLeft},
-                                   {"model", Align::kLeft},
-                                   {"GPU", Align::kLeft},
+                       .columns = {{"source", kLeft},
+                                   {"case", kLeft},
+                                   {"model", kLeft},
+                                   {"GPU", kLeft},
                                    {"GPUs"},
                                    {"measured"},
                                    {"forecast"},
@@ -353,10 +347,9 @@ PublishedTable Worst(const PublishedAccuracy& accuracy) {
 }
 
 PublishedTable Residuals(const PublishedAccuracy& accuracy) {
-  PublishedTable table{
-      .title = "Remaining errors of fit rows",
-      .columns = {{"GPU", Align::kLeft}, {"residual", Align::kLeft}, {"cases"}, {"median %"}},
-      .note = "The residuals of profiles are taken from these errors."};
+  PublishedTable table{.title = "Remaining errors of fit rows",
+                       .columns = {{"GPU", kLeft}, {"residual", kLeft}, {"cases"}, {"median %"}},
+                       .note = "The residuals of profiles are taken from these errors."};
   for (const validate::FitResidual& residual : accuracy.FitResiduals()) {
     table.rows.push_back(
         {residual.gpu, residual.of, fmt::format("{}", residual.cases), PerCent(residual.median)});
@@ -365,9 +358,8 @@ PublishedTable Residuals(const PublishedAccuracy& accuracy) {
 }
 
 PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
-  PublishedTable table{
-      .title = "Missed targets on check rows",
-      .columns = {{"source", Align::kLeft}, {"figure", Align::kLeft}, {"is"}, {"target"}}};
+  PublishedTable table{.title = "Missed targets on check rows",
+                       .columns = {{"source", kLeft}, {"figure", kLeft}, {"is"}, {"target"}}};
   const std::vector<validate::PublishedAim> aims = accuracy.Aims();
   for (const validate::PublishedAim& aim : aims) {
     if (aim.met()) continue;

@@ -17,12 +17,12 @@
 
 namespace stepcast::report {
 
+using enum Align;
+
 using forecast::Published;
 using forecast::WholeRun;
 
 namespace {
-
-constexpr double kJoulesPerKilowattHour = 3.6e6;
 
 std::string TimeText(double seconds) {
   constexpr double kShort = 2 * forecast::kMinute;
@@ -74,13 +74,13 @@ std::string InputText(const InputRow& row, double value) {
 }
 
 AnswerTable InputTable(const forecast::RunInputs& inputs) {
-  AnswerTable table{{{"depends on", "", Align::kLeft},
+  AnswerTable table{{{"depends on", "", kLeft},
                      {"", "name"},
                      {"likely", "likely"},
                      {"best", "best"},
                      {"worst", "worst"},
                      {"", "given"},
-                     {"source", "", Align::kLeft}}};
+                     {"source", "", kLeft}}};
   for (const InputRow& row : RowsOf(inputs)) {
     const auto& [best, likely, worst, given] = row.value;
     table.Add({row.name, row.key, Cell(InputText(row, likely), likely),
@@ -92,8 +92,8 @@ AnswerTable InputTable(const forecast::RunInputs& inputs) {
 }
 
 Table TimeTable(const WholeRun& run) {
-  const double seconds = TrainingSeconds(run.target, TrainedStepOf(run.step));
-  Table table({{"time breakdown of the run", Align::kLeft}, {"time"}, {"%"}});
+  const double seconds = run.Seconds();
+  Table table({{"time breakdown of the run", kLeft}, {"time"}, {"%"}});
   for (const TimePart& part : PartsOf(run.time.shares)) {
     table.AddRow({part.name, TimeText(part.share * seconds), Decimal(kHundred * part.share, 2)});
   }
@@ -102,9 +102,13 @@ Table TimeTable(const WholeRun& run) {
   return table;
 }
 
-std::int64_t StepsOf(const WholeRun& run) {
-  return std::llround(
-      std::ceil(run.target.tokens / static_cast<double>(TrainedStepOf(run.step).tokens)));
+double StepsOf(const WholeRun& run) {
+  return std::ceil(run.target.tokens / static_cast<double>(TrainedStepOf(run.step).tokens));
+}
+
+std::string StepsText(const WholeRun& run) {
+  const double steps = StepsOf(run);
+  return steps == 1 ? "1 step" : Decimal(steps, 0) + " steps";
 }
 
 std::string FailuresText(const WholeRun& run) {
@@ -118,8 +122,7 @@ std::string FailuresLine(const WholeRun& run) {
   if (failures.rate == 0) return "failures   none\n";
   return fmt::format(
       "failures   one every {} on average, {} in the run; recovery from each takes {}\n",
-      TimeText(1 / failures.rate), Grouped(std::llround(run.time.expected_failures)),
-      TimeText(failures.recovery));
+      TimeText(1 / failures.rate), FailuresText(run), TimeText(failures.recovery));
 }
 
 std::string CheckpointLines(const WholeRun& run) {
@@ -143,15 +146,9 @@ std::string CheckpointLines(const WholeRun& run) {
 
 std::string EnergyLine(const WholeRun& run) {
   if (run.GpuWatts() == 0) return "energy     unknown: the GPU's data sheet states no power\n";
-  const auto energy = [](double joules) {
-    constexpr double kGigawattHour = 1e6;
-    const double hours = joules / kJoulesPerKilowattHour;
-    return hours >= kGigawattHour / 10 ? fmt::format("{} GWh", Decimal(hours / kGigawattHour, 2))
-                                       : fmt::format("{} kWh", Decimal(hours, 0));
-  };
   return fmt::format(
       "energy     {}{}: GPUs {} at {} W{}, PUE {:g}{}\n", run.power.at_most ? "at most " : "",
-      energy(run.Energy()), energy(run.GpuEnergy()), Decimal(run.GpuWatts(), 0),
+      EnergyText(run.Energy()), EnergyText(run.GpuEnergy()), Decimal(run.GpuWatts(), 0),
       run.node_watts > 0 ? fmt::format(", {:g} W for the rest of a node", run.node_watts) : "",
       run.pue, run.pue_assumed ? " (assumed)" : "");
 }
@@ -163,8 +160,7 @@ std::string RunTimeText(const scenario::Scenario& scenario, const WholeRun& run)
   const auto [shortest, longest] = run.SecondsRange();
   const auto [least, most] = run.time.work_range;
   std::string out = Header(scenario, ForecastFacts(scenario)) + "\n";
-  out += fmt::format("step time  {}, {} steps\n", FormatTime(run.step.step_time),
-                     Grouped(StepsOf(run)));
+  out += fmt::format("step time  {}, {}\n", FormatTime(run.step.step_time), StepsText(run));
   out += TrainingText(run.target, step);
   out += fmt::format("range      {} to {}\n", TimeText(shortest), TimeText(longest));
   out += fmt::format("effective  {} % of the time ({} to {} %)\n",
@@ -185,7 +181,7 @@ std::string RunTimeJson(const scenario::Scenario& scenario, const WholeRun& run,
                 {"scenario", scenario.name},
                 {"step_time_s", JsonSeconds(run.step.step_time)},
                 {"gpus", step.gpus},
-                {"steps", StepsOf(run)},
+                {"steps", std::llround(StepsOf(run))},
                 {"training", TargetJson(run.target)}};
   AddTraining(run.target, step, document);
   document["training_range_s"] = {shortest, longest};
@@ -224,7 +220,7 @@ PageSection TimeSection(const WholeRun& run) {
   section.paragraphs = {
       "A failure costs the recovery and the repetition of all work since the last checkpoint. The "
       "parts are exact for failures at a constant rate, and add up to the run."};
-  const double days = TrainingSeconds(run.target, TrainedStepOf(run.step)) / forecast::kDay;
+  const double days = run.Seconds() / forecast::kDay;
   ChartData data;
   std::vector<std::string> names;
   for (const TimePart& part : PartsOf(run.time.shares)) {
@@ -255,7 +251,7 @@ PageSection InputSection(const WholeRun& run) {
 std::string RunTimePage(const scenario::Scenario& scenario, const WholeRun& run) {
   const auto [shortest, longest] = run.SecondsRange();
   const auto [least, most] = run.time.work_range;
-  const double seconds = TrainingSeconds(run.target, TrainedStepOf(run.step));
+  const double seconds = run.Seconds();
   Page page = PageOf(scenario, "Forecast of a whole run");
   page.asked.emplace_back("run", TargetText(run.target));
   page.answer = {

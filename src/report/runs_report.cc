@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/report/accuracy.h"
+#include "src/report/answer.h"
 #include "src/report/json.h"
 #include "src/report/table.h"
 
@@ -43,6 +44,21 @@ std::vector<std::optional<LearnedRuns::Estimate>> LeftOut(const RunsReport& repo
   }
   return estimates;
 }
+
+// Measured times of runs beside those that were forecast, that the nearest of other runs suggests,
+// and that were learned.
+struct ErrorPairs {
+  std::vector<Pair> forecast, nearest, learned;
+
+  void Add(const SimulatedRun& run, const std::optional<LearnedRuns::Estimate>& estimate,
+           const std::vector<const SimulatedRun*>& others) {
+    const double measured = run.measured.seconds();
+    forecast.push_back({measured, run.forecast.seconds()});
+    learned.push_back({measured, Corrected(run, estimate)});
+    if (const auto time = TimeByNearest(run, others)) nearest.push_back({measured, *time});
+  }
+  RunErrors Errors() const { return {FiguresOf(forecast), FiguresOf(nearest), FiguresOf(learned)}; }
+};
 
 std::string InPerCent(double part) { return Decimal(kHundred * part, 1); }
 
@@ -159,34 +175,27 @@ Json ErrorsJson(const RunErrors& errors) {
 RunErrors ErrorsOfLearned(const RunsReport& report) {
   const std::vector<const SimulatedRun*> known = LearnedFrom(report);
   const std::vector<std::optional<LearnedRuns::Estimate>> estimates = LeftOut(report);
-  std::vector<Pair> forecast, nearest, learned;
+  ErrorPairs pairs;
   for (std::size_t i = 0; i < known.size(); ++i) {
-    const SimulatedRun& run = *known[i];
-    const double measured = run.measured.seconds();
-    forecast.push_back({measured, run.forecast.seconds()});
-    learned.push_back({measured, Corrected(run, estimates[i])});
     // Repeats of the same configuration do not count as neighbors.
     std::vector<const SimulatedRun*> others;
     std::copy_if(known.begin(), known.end(), std::back_inserter(others),
-                 [&](const SimulatedRun* other) { return other->settings != run.settings; });
-    if (const auto time = TimeByNearest(run, others)) nearest.push_back({measured, *time});
+                 [&](const SimulatedRun* other) { return other->settings != known[i]->settings; });
+    pairs.Add(*known[i], estimates[i], others);
   }
-  return {FiguresOf(forecast), FiguresOf(nearest), FiguresOf(learned)};
+  return pairs.Errors();
 }
 
 RunErrors ErrorsOfHeldBack(const RunsReport& report) {
   const std::vector<const SimulatedRun*> known = LearnedFrom(report);
-  std::vector<Pair> forecast, nearest, learned;
+  ErrorPairs pairs;
   for (const std::size_t held_back : report.held_back) {
     const SimulatedRun& run = report.runs[held_back];
-    const double measured = run.measured.seconds();
-    forecast.push_back({measured, run.forecast.seconds()});
     std::optional<LearnedRuns::Estimate> estimate;
     if (report.fit.learned) estimate = report.fit.learned->At(run.settings);
-    learned.push_back({measured, Corrected(run, estimate)});
-    if (const auto time = TimeByNearest(run, known)) nearest.push_back({measured, *time});
+    pairs.Add(run, estimate, known);
   }
-  return {FiguresOf(forecast), FiguresOf(nearest), FiguresOf(learned)};
+  return pairs.Errors();
 }
 
 std::optional<OneFactor> OneFactorOf(const RunsReport& report) {
@@ -201,10 +210,13 @@ std::optional<OneFactor> OneFactorOf(const RunsReport& report) {
 
 std::string RunsText(const RunsReport& report) {
   const std::size_t simulated = report.learned.size() + report.held_back.size();
-  std::string out = fmt::format(
-      "{}: {} runs, {} of them simulated; the profile learns from {} runs of {} configurations\n",
-      report.path, report.runs.size(), simulated, report.learned.size(),
-      report.fit.configurations.size());
+  const auto counted = [](std::size_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::string out = fmt::format("{}: {}, {} simulated; the profile learns from {} of {}\n",
+                                report.path, counted(report.runs.size(), "run"), simulated,
+                                counted(report.learned.size(), "run"),
+                                counted(report.fit.configurations.size(), "configuration"));
   for (const auto& [reason, names] : NotSimulated(report)) {
     out += fmt::format("  not simulated, {}: {}\n", reason, Named(names));
   }
@@ -254,27 +266,22 @@ std::string RunsJson(const RunsReport& report) {
   for (const std::size_t run : report.held_back) {
     if (report.fit.learned) by_run[run] = report.fit.learned->At(report.runs[run].settings);
   }
-  Json runs = Json::array();
+  AnswerTable runs{Keys("name split reason measured_s forecast_s learned_s known")};
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     const SimulatedRun& run = report.runs[i];
-    const bool simulated = run.reason.empty();
-    Json one{{"name", run.name},
-             {"split", std::string(Name(run.split))},
-             {"reason", run.reason},
-             {"measured_s", simulated ? Json(JsonSeconds(run.measured)) : Json()},
-             {"forecast_s", simulated ? Json(JsonSeconds(run.forecast)) : Json()}};
+    const auto simulated = [&](Time time) {
+      return run.reason.empty() ? Cell(time) : Cell(Json());
+    };
     const auto found = by_run.find(i);
     const bool known = found != by_run.end() && found->second;
-    one["learned_s"] = known ? Json(Corrected(run, found->second)) : Json();
-    one["known"] = known ? Json(found->second->known) : Json();
-    runs.push_back(std::move(one));
+    runs.Add({run.name, Name(run.split), run.reason, simulated(run.measured),
+              simulated(run.forecast), known ? Json(Corrected(run, found->second)) : Json(),
+              known ? Json(found->second->known) : Json()});
   }
-  Json settings = Json::array();
+  AnswerTable settings{Keys("setting runs measured_over_forecast of_the_others")};
   for (const calibrate::SettingResidual& setting : report.fit.settings) {
-    settings.push_back({{"setting", setting.setting},
-                        {"runs", setting.runs},
-                        {"measured_over_forecast", std::exp(setting.with)},
-                        {"of_the_others", std::exp(setting.without)}});
+    settings.Add(
+        {setting.setting, setting.runs, std::exp(setting.with), std::exp(setting.without)});
   }
   return Text(Json{{"stepcast", 1},
                    {"configurations", report.fit.configurations.size()},
@@ -283,8 +290,8 @@ std::string RunsJson(const RunsReport& report) {
                    {"held_back", ErrorsJson(ErrorsOfHeldBack(report))},
                    {"far", FarRuns(report)},
                    {"doubtful", DoubtfulRuns(report)},
-                   {"settings", std::move(settings)},
-                   {"runs", std::move(runs)},
+                   {"settings", settings.ToJson()},
+                   {"runs", runs.ToJson()},
                    {"written", !report.written.empty()}});
 }
 

@@ -19,6 +19,8 @@
 namespace stepcast::report {
 namespace {
 
+using enum Align;
+
 // Below this, learned runs change a step by less than the printed precision.
 constexpr double kLeastKnown = 0.005;
 
@@ -363,7 +365,7 @@ std::string Throughput(const forecast::Forecast& forecast) {
 }
 
 Table TimeRows(const forecast::Forecast& forecast) {
-  Table table({{"where the time goes", Align::kLeft}, {"ms", Align::kRight}, {"%", Align::kRight}});
+  Table table({{"where the time goes", kLeft}, {"ms"}, {"%"}});
   const auto row = [&](const char* what, Time time) {
     table.AddRow({what, Milliseconds(time), Percent(time, forecast.step_time)});
   };
@@ -397,16 +399,16 @@ Table ClassRows(const forecast::Forecast& forecast) {
   const bool speeds = differ([](const auto& own) { return own.speed; });
   const bool devices = differ([](const auto& own) { return own.device; });
   std::vector<Column> columns;
-  if (stages) columns.push_back({"stage", Align::kRight});
-  columns.push_back({"first rank", Align::kRight});
-  columns.push_back({"ranks", Align::kRight});
-  if (devices) columns.push_back({"device", Align::kLeft});
-  if (speeds) columns.push_back({"speed", Align::kRight});
-  if (stages) columns.push_back({"in flight", Align::kRight});
+  if (stages) columns.push_back({"stage"});
+  columns.push_back({"first rank"});
+  columns.push_back({"ranks"});
+  if (devices) columns.push_back({"device", kLeft});
+  if (speeds) columns.push_back({"speed"});
+  if (stages) columns.push_back({"in flight"});
   for (const forecast::TimePart& part : shown) {
-    columns.push_back({fmt::format("{} ms", part.name), Align::kRight});
+    columns.push_back({fmt::format("{} ms", part.name)});
   }
-  columns.push_back({"peak GiB", Align::kRight});
+  columns.push_back({"peak GiB"});
   Table table(columns);
   for (const forecast::ClassForecast& own : forecast.classes) {
     std::vector<std::string> row;
@@ -438,17 +440,17 @@ AnswerTable CollectiveRows(const forecast::Forecast& forecast) {
     most = std::max(most, summary.wire_bytes_per_rank);
   }
   const ByteUnit unit = UnitFor(most);
-  AnswerTable table{{{"collective", "collective", Align::kLeft},
-                     {"group", "group", Align::kLeft},
+  AnswerTable table{{{"collective", "collective", kLeft},
+                     {"group", "group", kLeft},
                      {"calls", "calls", Align::kRight, /*spare=*/true},
                      {fmt::format("sent {}/rank", unit.name), "bytes_per_rank"},
                      {"", "algorithm"},
                      {"", "protocol"},
                      {"", "channels"},
                      {"total ms", "total_s"},
-                     {"algorithm", "", Align::kLeft},
+                     {"algorithm", "", kLeft},
                      {"channels", "", Align::kRight, /*spare=*/true},
-                     {"cost is", "provenance", Align::kLeft}}};
+                     {"cost is", "provenance", kLeft}}};
   for (const forecast::CollectiveSummary& summary : forecast.collectives) {
     const Cell channels = summary.channels == 0 ? Cell("-", Json()) : Plain(summary.channels);
     table.Add({Name(summary.collective), summary.group, summary.calls,
@@ -471,8 +473,7 @@ std::string CollectiveTable(const forecast::Forecast& forecast) {
 
 Table MemoryRows(const forecast::MemoryForecast& memory) {
   const ByteUnit unit = UnitFor(memory.peak);
-  Table table(
-      {{fmt::format("memory of rank {}", memory.rank), Align::kLeft}, {unit.name, Align::kRight}});
+  Table table({{fmt::format("memory of rank {}", memory.rank), kLeft}, {unit.name}});
   for (std::size_t i = 0; i < memory.at_peak.size(); ++i) {
     table.AddRow({std::string(kCategoryNames[i]), In(unit, memory.at_peak[i])});
   }
@@ -532,34 +533,25 @@ Json TimeJson(const std::vector<forecast::TimePart>& parts) {
 }
 
 Json ClassesJson(const forecast::Forecast& forecast) {
-  Json classes = Json::array();
+  AnswerTable classes{Keys("stage in_flight ranks first_rank speed device time_s memory")};
   for (const forecast::ClassForecast& own : forecast.classes) {
-    classes.push_back(Json{{"stage", own.label.stage},
-                           {"in_flight", own.in_flight},
-                           {"ranks", own.ranks},
-                           {"first_rank", own.first_rank},
-                           {"speed", JsonNumber(own.speed)},
-                           {"device", own.device.empty() ? Json() : Json(own.device)},
-                           {"time_s", TimeJson(own.time)},
-                           {"memory", MemoryJson(own.memory)}});
+    classes.Add({own.label.stage, own.in_flight, own.ranks, own.first_rank, JsonNumber(own.speed),
+                 WordOr(own.device), TimeJson(own.time), MemoryJson(own.memory)});
   }
-  return classes;
+  return classes.ToJson();
 }
 
 Json LengthsJson(const forecast::LengthsForecast& lengths) {
-  Json steps = Json::array();
+  AnswerTable steps{Keys("tokens of_ranks of_steps step_time_s")};
   for (const forecast::LengthsForecast::Step& step : lengths.steps) {
-    steps.push_back(Json{{"tokens", step.tokens},
-                         {"of_ranks", JsonNumber(step.of_ranks)},
-                         {"of_steps", JsonNumber(step.of_steps)},
-                         {"step_time_s", JsonSeconds(step.step_time)}});
+    steps.Add({step.tokens, JsonNumber(step.of_ranks), JsonNumber(step.of_steps), step.step_time});
   }
   return Json{{"sample_tokens", JsonNumber(lengths.sample_tokens)},
               {"padded_tokens", JsonNumber(lengths.padded_tokens)},
               {"padding", JsonNumber(lengths.padding())},
               {"wait_in_micro_batches", lengths.wait_in_micro_batches},
               {"slowest_tokens", JsonNumber(lengths.slowest_tokens)},
-              {"steps", std::move(steps)}};
+              {"steps", steps.ToJson()}};
 }
 
 Json CommunicationJson(const forecast::Forecast& forecast) {

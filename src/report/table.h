@@ -24,6 +24,9 @@ std::string CsvRecord(const std::vector<std::string>& fields);
 std::size_t TextWidth();
 void SetTextWidth(std::size_t width);
 
+// Returns the lines of a text, without their line breaks.
+std::vector<std::string_view> LinesOf(std::string_view text);
+
 std::size_t WidthOf(std::string_view text);
 std::size_t LongestWord(std::string_view text);
 // Returns the width of the longest piece that WrapWords does not break.

@@ -115,6 +115,8 @@ void AppendLine(std::string_view line, std::size_t width, std::string& out) {
   }
 }
 
+}  // namespace
+
 std::vector<std::string_view> LinesOf(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
@@ -124,8 +126,6 @@ std::vector<std::string_view> LinesOf(std::string_view text) {
   }
   return lines;
 }
-
-}  // namespace
 
 std::size_t TextWidth() { return text_width; }
 void SetTextWidth(std::size_t width) { text_width = width; }

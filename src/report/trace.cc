@@ -43,75 +43,31 @@ std::string Microseconds(Time time) {
                      time.picoseconds() % kPicoseconds);
 }
 
-const char* CollectiveName(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return "AllReduce";
-    case CollectiveKind::kReduceScatter:
-      return "ReduceScatter";
-    case CollectiveKind::kAllGather:
-      return "AllGather";
-    case CollectiveKind::kBroadcast:
-      return "Broadcast";
-    case CollectiveKind::kReduce:
-      return "Reduce";
-    case CollectiveKind::kScatter:
-      return "Scatter";
-    case CollectiveKind::kGather:
-      return "Gather";
-    case CollectiveKind::kAllToAll:
-      return "AllToAll";
-    case CollectiveKind::kSendRecv:
-      return "SendRecv";
+// The name in NCCL's kernels: "AllReduce" for "all_reduce".
+std::string CollectiveName(CollectiveKind kind) {
+  std::string name;
+  bool first = true;
+  for (const char c : Name(kind)) {
+    if (c != '_')
+      name += first ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    first = c == '_';
   }
-  return "";
+  return name;
 }
 
 // c10d's name of the operation (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp,
 // RECORD_PARAM_COMMS).
-const char* KinetoName(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return "allreduce";
-    case CollectiveKind::kReduceScatter:
-      return "_reduce_scatter_base";
-    case CollectiveKind::kAllGather:
-      return "_allgather_base";
-    case CollectiveKind::kBroadcast:
-      return "broadcast";
-    case CollectiveKind::kReduce:
-      return "reduce";
-    case CollectiveKind::kScatter:
-      return "scatter";
-    case CollectiveKind::kGather:
-      return "gather";
-    case CollectiveKind::kAllToAll:
-      return "all_to_all";
-    case CollectiveKind::kSendRecv:
-      return "send";
-  }
-  return "";
+std::string_view KinetoName(CollectiveKind kind) {
+  if (kind == CollectiveKind::kAllReduce) return "allreduce";
+  if (kind == CollectiveKind::kReduceScatter) return "_reduce_scatter_base";
+  if (kind == CollectiveKind::kAllGather) return "_allgather_base";
+  return kind == CollectiveKind::kSendRecv ? "send" : Name(kind);
 }
 
-// c10/core/ScalarType.h.
-const char* KinetoType(DataType type) {
-  switch (type) {
-    case DataType::kFp32:
-    case DataType::kTf32:
-      return "Float";
-    case DataType::kBf16:
-      return "BFloat16";
-    case DataType::kFp16:
-      return "Half";
-    case DataType::kFp8:
-      return "Float8_e4m3fn";
-    case DataType::kMxfp8:
-      return "Float8_e4m3fn";
-    case DataType::kNvfp4:
-      return "Float4_e2m1fn_x2";
-  }
-  return "";
-}
+// PyTorch's names of data types (c10/core/ScalarType.h), in the order of DataType.
+constexpr const char* kKinetoTypes[] = {
+    "Float", "BFloat16", "Half", "Float8_e4m3fn", "Float", "Float8_e4m3fn", "Float4_e2m1fn_x2"};
+static_assert(std::size(kKinetoTypes) == kDataTypeCount);
 
 std::string RankList(const std::vector<int>& ranks, std::size_t most) {
   const std::size_t shown = std::min(ranks.size(), most);
@@ -139,8 +95,9 @@ std::string KinetoArgs(const program::Collective& collective, std::size_t group_
       "\"Group size\": {}, \"dtype\": \"{}\", \"In split size\": \"[]\", "
       "\"Out split size\": \"[]\", \"Process Group Name\": \"{}\", "
       "\"Process Group Description\": {}, \"Process Group Ranks\": \"{}\"",
-      KinetoName(collective.kind), in, out, ranks, KinetoType(collective.data_type), group_number,
-      Quote(group.name), RankList(group.ranks, kMostRanks));
+      KinetoName(collective.kind), in, out, ranks,
+      kKinetoTypes[static_cast<std::size_t>(collective.data_type)], group_number, Quote(group.name),
+      RankList(group.ranks, kMostRanks));
 }
 
 // The part of `distributedInfo` with the groups of collectives.
@@ -157,17 +114,8 @@ std::string GroupConfigurations(const program::Program& program) {
   return text;
 }
 
-const char* CopyName(program::CopyDirection direction) {
-  switch (direction) {
-    case program::CopyDirection::kDeviceToDevice:
-      return "Memcpy DtoD";
-    case program::CopyDirection::kHostToDevice:
-      return "Memcpy HtoD";
-    case program::CopyDirection::kDeviceToHost:
-      return "Memcpy DtoH";
-  }
-  return "";
-}
+// In the order of program::CopyDirection.
+constexpr const char* kCopyNames[] = {"Memcpy DtoD", "Memcpy HtoD", "Memcpy DtoH"};
 
 // The steps whose counters are written: the written steps, and steps up to the peak.
 struct CountedSteps {
@@ -312,7 +260,8 @@ class TraceWriter {
       std::string args = fmt::format(", \"bytes\": {}", copy.bytes.count());
       if (i < prices.copies.size()) args += provenance(prices.copies[i]);
       copies_.push_back(
-          {Quote(fmt::format("{} ({})", CopyName(copy.direction), FormatBytes(copy.bytes))),
+          {Quote(fmt::format("{} ({})", kCopyNames[static_cast<std::size_t>(copy.direction)],
+                             FormatBytes(copy.bytes))),
            std::move(args)});
     }
     for (std::size_t i = 0; i < program_.collectives.size(); ++i) {
@@ -368,16 +317,14 @@ class TraceWriter {
 
   // Indexes records by instruction and step, for the arrows.
   void PrepareRecords() {
-    records_.assign(steps_ * program_.step.size(), kNone);
-    for (std::size_t i = 0; i < timeline_.operations.size(); ++i) {
-      const program::OperationRecord& record = timeline_.operations[i];
-      if (IsWritten(record.step)) records_[Key(record)] = static_cast<Index>(i);
-    }
-    waits_.assign(records_.size(), kNone);
-    for (std::size_t i = 0; i < timeline_.waits.size(); ++i) {
-      const program::WaitRecord& record = timeline_.waits[i];
-      if (IsWritten(record.step)) waits_[Key(record)] = static_cast<Index>(i);
-    }
+    const auto index = [this](const auto& records, std::vector<Index>& by_key) {
+      by_key.assign(steps_ * program_.step.size(), kNone);
+      for (std::size_t i = 0; i < records.size(); ++i) {
+        if (IsWritten(records[i].step)) by_key[Key(records[i])] = static_cast<Index>(i);
+      }
+    };
+    index(timeline_.operations, records_);
+    index(timeline_.waits, waits_);
   }
 
   template <typename Record>
@@ -440,39 +387,33 @@ class TraceWriter {
 
   void Operation(const program::OperationRecord& record) {
     const Instruction& instruction = At(record.instruction);
+    const auto launched = [&](const char* call, Time cost, const std::vector<Slice>& slices,
+                              const char* category) {
+      Issue(call, cost, record);
+      StreamSlice(slices[instruction.operand], category, record);
+    };
+    const cost::Prices* const prices = process_.prices;
+    const Time collective = prices != nullptr ? prices->issue_collective : Time();
     switch (instruction.opcode) {
       case Opcode::kKernel:
-        Issue("cudaLaunchKernel",
-              process_.prices != nullptr
-                  ? process_.prices->IssueOf(process_.program->kernels[instruction.operand])
-                  : Time(),
-              record);
-        StreamSlice(kernels_[instruction.operand], "kernel", record);
-        return;
+        return launched(
+            "cudaLaunchKernel",
+            prices != nullptr ? prices->IssueOf(program_.kernels[instruction.operand]) : Time(),
+            kernels_, "kernel");
       case Opcode::kCopy:
-        Issue("cudaMemcpyAsync", Cost(&cost::Prices::issue_copy), record);
-        StreamSlice(copies_[instruction.operand], "gpu_memcpy", record);
-        return;
+        return launched("cudaMemcpyAsync", prices != nullptr ? prices->issue_copy : Time(), copies_,
+                        "gpu_memcpy");
       case Opcode::kCollective:
-        Issue("cudaLaunchKernelExC", Cost(&cost::Prices::issue_collective), record);
-        StreamSlice(collectives_[instruction.operand], "kernel", record);
-        return;
+        return launched("cudaLaunchKernelExC", collective, collectives_, "kernel");
       case Opcode::kExchange:
-        Issue("cudaLaunchKernelExC", Cost(&cost::Prices::issue_collective), record);
-        StreamSlice(exchanges_[instruction.operand], "kernel", record);
-        return;
+        return launched("cudaLaunchKernelExC", collective, exchanges_, "kernel");
       case Opcode::kHostTask:
         BeginSlice(host_tasks_[instruction.operand].name, "cpu_op", kHostTrack, record.start,
                    record.end);
-        EndArgs(record, instruction);
-        return;
+        return EndArgs(record, instruction);
       default:
         STEPCAST_CHECK(false, "only operations may have operation records");
     }
-  }
-
-  Time Cost(Time cost::Prices::*issue) const {
-    return process_.prices != nullptr ? process_.prices->*issue : Time();
   }
 
   void StreamSlice(const Slice& slice, const char* category,

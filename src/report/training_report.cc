@@ -44,6 +44,13 @@ std::string Duration(double seconds) {
   return fmt::format("{} s", Decimal(seconds, 1));
 }
 
+std::string EnergyText(double joules) {
+  constexpr double kGigawattHour = 1e6, kFew = 10;
+  const double hours = joules / kJoulesPerKilowattHour;
+  return hours >= kGigawattHour / 10 ? fmt::format("{} GWh", Decimal(hours / kGigawattHour, 2))
+                                     : fmt::format("{} kWh", Decimal(hours, hours < kFew ? 3 : 0));
+}
+
 std::string TargetText(const TrainingTarget& target) {
   std::string text;
   if (target.tokens > 0) text = fmt::format("{} tokens", CountText(target.tokens));
@@ -52,6 +59,7 @@ std::string TargetText(const TrainingTarget& target) {
     text += fmt::format("{}{}{:g} per GPU hour", text.empty() ? "" : ", ", target.currency,
                         target.gpu_hour_price);
   }
+  if (target.pue > 0) text += fmt::format(", PUE {:g} (assumed)", target.pue);
   if (!target.availability && target.effective) {
     return text + "; availability as run-time forecasts it for the number of GPUs";
   }
@@ -66,7 +74,7 @@ std::string TrainingText(const TrainingTarget& target, const TrainedStep& step) 
   std::string out = fmt::format("training   {}\n", TargetText(target));
   if (target.tokens > 0) {
     out += fmt::format("takes      {}, {} GPU hours\n", Duration(TrainingSeconds(target, step)),
-                       Grouped(std::llround(GpuHours(target, step))));
+                       Decimal(GpuHours(target, step), 0));
   }
   if (target.gpu_hour_price > 0) {
     out += "costs      ";
@@ -85,6 +93,11 @@ std::string TrainingText(const TrainingTarget& target, const TrainedStep& step) 
 std::vector<Figure> TrainingFigures(const TrainingTarget& target, const TrainedStep& step) {
   std::vector<Figure> figures;
   const auto money = [&](double sum) { return Cell(Money(target, sum), Json(sum)); };
+  if (target.tokens > 0 && target.pue > 0) {
+    const double energy = EnergyOfTraining(target, step);
+    figures.push_back(
+        {{"energy", "energy_kwh"}, Cell(EnergyText(energy), energy / kJoulesPerKilowattHour)});
+  }
   if (target.tokens > 0) {
     const double seconds = TrainingSeconds(target, step);
     figures.push_back({{"training", "training_s"}, Cell(Duration(seconds), seconds)});

@@ -13,6 +13,9 @@ namespace stepcast::report {
 
 // Returns a duration such as "31.25 d".
 std::string Duration(double seconds);
+inline constexpr double kJoulesPerKilowattHour = 3.6e6;
+// "12.33 GWh", "18,253 kWh", "0.012 kWh".
+std::string EnergyText(double joules);
 
 // Returns the target in words: "15T tokens within 40.00 d, $2.5 for a GPU hour; availability 100 %
 // is assumed (--availability 0.9 says otherwise)".

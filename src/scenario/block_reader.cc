@@ -481,12 +481,14 @@ std::vector<int> ReadPattern(MappingReader& reader, const Letters& letters) {
   return pattern;
 }
 
-// Reads a module that predicts one more token: one block, or a mixer block and a feed-forward block
-// that together are one.
+// Reads the modules that predict further tokens. Each is one block, or a mixer block and a
+// feed-forward block that together are one.
 void ReadFurtherTokens(MappingReader& reader, const Letters& letters, Architecture& a) {
   auto fields = reader.ReadMapping("mtp", Need::kOptional);
   if (!fields) return;
-  a.further_tokens = fields->ReadInteger("depth", Need::kOptional, {0, 1}).value_or(1);
+  a.further_tokens =
+      fields->ReadInteger("depth", Need::kOptional, {0, model::kMostFurtherTokens}).value_or(1);
+  a.further_repeated = fields->ReadBoolean("repeated", Need::kOptional).value_or(false);
   const std::vector<int> blocks = ReadPattern(*fields, letters);
   fields->Finish();
   if (blocks.empty()) return;

@@ -209,8 +209,10 @@ void ReadFeatures(MappingReader& reader, Architecture& a) {
       reader.ReadDecimal("attn_logit_softcapping", Need::kOptional, kCap).value_or(a.score_cap);
   a.logit_cap =
       reader.ReadDecimal("final_logit_softcapping", Need::kOptional, kCap).value_or(a.logit_cap);
-  a.further_tokens = reader.ReadInteger("num_nextn_predict_layers", Need::kOptional, {0, 1})
-                         .value_or(a.further_tokens);
+  a.further_tokens =
+      reader
+          .ReadInteger("num_nextn_predict_layers", Need::kOptional, {0, model::kMostFurtherTokens})
+          .value_or(a.further_tokens);
   a.token_types =
       reader.ReadInteger("type_vocab_size", Need::kOptional, {0, model::kMostVocabulary})
           .value_or(a.token_types);

@@ -579,7 +579,7 @@ TEST(HuggingFaceTest, DeepseekV3) {
           "model: 'quantization_config' is an object: training.precision sets the data type "
           "of weights in the forecast, not this checkpoint",
           "model: 'num_nextn_predict_layers' is 1: the forecast omits the layers for "
-          "multi-token prediction; a model file with num_nextn_predict_layers includes one"}));
+          "multi-token prediction; a model file with num_nextn_predict_layers includes them"}));
   EXPECT_EQ(config.architecture.latent, model::DeepseekV3().latent);
   EXPECT_EQ(config.architecture.experts, model::DeepseekV3().experts);
   EXPECT_EQ(config.architecture.head_size, 192);

@@ -94,6 +94,7 @@ void AddModel(const Scenario& scenario, plan::Facts& facts) {
     if (architecture->position == model::Position::kLearned) {
       facts.max_positions = architecture->max_positions;
     }
+    facts.predicts_further = architecture->further_tokens > 0;
     facts.divided = {{"num_attention_heads", architecture->heads},
                      {"num_key_value_heads", architecture->kv_heads, architecture->head_size}};
     const model::Experts& experts = architecture->experts;

@@ -318,7 +318,7 @@ TEST(ModelFileTest, AModuleThatPredictsAFurtherToken) {
   EXPECT_EQ(Parse(text)->parameter_count(),
             12800 + 3 * (16384 + 24576 + 128) + 64 + 2 * 64 * 64 + 3 * 64);
   EXPECT_EQ(MistakesIn(text + "tie_word_embeddings: true\n"), Mistakes{"8:27 model.impossible"});
-  EXPECT_EQ(MistakesIn(std::string(kTiny) + "num_nextn_predict_layers: 2\n"),
+  EXPECT_EQ(MistakesIn(std::string(kTiny) + "num_nextn_predict_layers: 9\n"),
             Mistakes{"8:27 input.out-of-range"});
 }
 

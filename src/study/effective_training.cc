@@ -14,17 +14,18 @@ constexpr double kLongRun = 100 * forecast::kDay;
 
 struct Known {
   std::mutex mutex;
-  std::map<std::int64_t, double> by_gpus;
+  std::map<std::int64_t, forecast::UsedTime> by_gpus;
 };
 
 }  // namespace
 
-std::function<double(std::int64_t gpus)> EffectiveTraining(const scenario::Scenario& scenario) {
+std::function<forecast::UsedTime(std::int64_t gpus)> EffectiveTraining(
+    const scenario::Scenario& scenario) {
   const forecast::SavedState state = forecast::SavedStateOf(scenario);
   const std::int64_t gpus_per_node = scenario.cluster->gpus_per_node();
   return [state, gpus_per_node, known = std::make_shared<Known>()](std::int64_t gpus) {
     const std::lock_guard lock(known->mutex);
-    const auto [found, added] = known->by_gpus.emplace(gpus, 1);
+    const auto [found, added] = known->by_gpus.try_emplace(gpus);
     if (!added) return found->second;
     const auto nodes_of = [gpus_per_node](std::int64_t count) {
       return (count + gpus_per_node - 1) / gpus_per_node;
@@ -36,7 +37,8 @@ std::function<double(std::int64_t gpus)> EffectiveTraining(const scenario::Scena
     run.pool.nodes = nodes_of(gpus);
     const forecast::RunInputs inputs =
         forecast::PublishedInputs(gpus_per_node, nodes_of(run.saving_gpus), false);
-    return found->second = RunTimeOf(run, inputs).shares.work;
+    const forecast::TimeShares shares = RunTimeOf(run, inputs).shares;
+    return found->second = {.work = shares.work, .busy = shares.busy()};
   };
 }
 

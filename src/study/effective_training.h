@@ -3,13 +3,15 @@
 #include <cstdint>
 #include <functional>
 
+#include "src/forecast/training_run.h"
 #include "src/scenario/scenario.h"
 
 namespace stepcast::study {
 
-// The fraction of a long run in which a number of GPUs train, with failures and checkpoints as
-// `run-time` assumes by default (forecast/long_run.h), for the state of the scenario's model and
-// plan. May be called from several threads.
-std::function<double(std::int64_t gpus)> EffectiveTraining(const scenario::Scenario& scenario);
+// Returns the time of a long run that a number of GPUs use. Failures and checkpoints are those that
+// `run-time` assumes by default (forecast/long_run.h). The saved state is that of the scenario's
+// model and plan. May be called from several threads.
+std::function<forecast::UsedTime(std::int64_t gpus)> EffectiveTraining(
+    const scenario::Scenario& scenario);
 
 }  // namespace stepcast::study

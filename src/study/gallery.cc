@@ -1,54 +1,86 @@
 #include "src/study/gallery.h"
 
 #include <algorithm>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/input_contents.h"
 #include "src/scenario/load.h"
+#include "src/validate/stored_outcomes.h"
 
 namespace stepcast::study {
 namespace {
 
-constexpr GalleryEntry kEntries[] = {
-    {"gpt-3-175b", "GPT-3 175B", "megatron-selective", "korth_t5_175B_seqsel",
-     "Korthikanti et al. 2022, arXiv 2205.05198, table 5"},
-    {"bloom-176b", "BLOOM 176B", "bigscience-a100", "bigsci_949",
-     "bigscience-workshop/bigscience, chronicles-prequel.md: its prototype with 128 heads"},
-    {"mt-nlg-530b", "MT-NLG 530B", "megatron-selective", "korth_t5_530B_seqsel",
-     "Korthikanti et al. 2022, arXiv 2205.05198, table 5"},
-    {"mixtral-8x7b", "Mixtral 8x7B", "megatron-moe", "readme-mixtral-8x7b",
-     "NVIDIA/Megatron-LM, megatron/core/transformer/moe/README.md"},
-    {"llama-3-405b", "Llama 3 405B", "misc", "llama3-405b-16384",
-     "Grattafiori et al. 2024, arXiv 2407.21783, table 4"},
-    {"deepseek-v3", "DeepSeek-V3", "deepseek-v3", "deepseek-v3-2048-h800",
-     "Zhao et al. 2025, arXiv 2505.09343, table 4"},
-    {"qwen3-235b", "Qwen3 235B-A22B", "megatron-bridge-moe", "mbridge0025",
-     "NVIDIA-NeMo/Megatron-Bridge, performance summary"},
+struct GalleryModel {
+  const char* name;
+  const char* title;
+  std::vector<std::string> models;  // their names in calibration/published
+  const char* source = nullptr;     // of the chosen row, if its file has several sources
 };
+
+std::vector<GalleryModel> Models() {
+  return {{"gpt-3-175b", "GPT-3 175B", {"gpt-175b", "gpt3-175b"}},
+          {"bloom-176b",
+           "BLOOM 176B (prototype)",
+           {"gpt-l70-h14336-a64", "gpt-l70-h14336-a112", "gpt-l70-h14336-a128"}},
+          {"mt-nlg-530b", "MT-NLG 530B", {"gpt-530b"}},
+          {"mixtral-8x22b", "Mixtral 8x22B", {"mixtral-8x22b"}},
+          {"llama-3-405b",
+           "Llama 3 405B",
+           {"llama3.1-405b"},
+           "Grattafiori et al. 2024, arXiv 2407.21783, Table 4"},
+          {"deepseek-v3", "DeepSeek-V3", {"deepseek-v3", "deepseek-v3-mtp"}},
+          {"qwen3-235b", "Qwen3 235B-A22B", {"qwen3-235b-a22b"}}};
+}
 
 }  // namespace
 
-std::span<const GalleryEntry> GalleryEntries() { return kEntries; }
+Result<std::vector<GalleryEntry>> GalleryEntries() {
+  const auto accuracy = validate::ReadStoredOutcomes("");
+  if (!accuracy) return tl::unexpected(accuracy.error());
+  std::vector<GalleryEntry> entries;
+  for (const GalleryModel& model : Models()) {
+    const validate::PublishedOutcome* chosen = nullptr;
+    const auto rate = [&](const validate::PublishedOutcome& outcome) {
+      return std::tuple(outcome.devices,
+                        outcome.tokens / accuracy->CaseOf(outcome).step_time->seconds());
+    };
+    for (const validate::PublishedOutcome& outcome : accuracy->outcomes) {
+      const scenario::PublishedCase& row = accuracy->CaseOf(outcome);
+      const bool of_model =
+          std::find(model.models.begin(), model.models.end(), outcome.model) != model.models.end();
+      if (!of_model || !row.step_time || row.split == scenario::Split::kFit ||
+          accuracy->sources[outcome.source].predicted) {
+        continue;
+      }
+      if (chosen == nullptr || rate(*chosen) < rate(outcome)) chosen = &outcome;
+    }
+    STEPCAST_CHECK(chosen != nullptr, "each model of the gallery has a published step");
+    const scenario::PublishedSource& source = accuracy->sources[chosen->source];
+    entries.push_back({.name = model.name,
+                       .title = model.title,
+                       .source = model.source != nullptr ? model.source : source.source,
+                       .row = fmt::format("{} {}", source.name, accuracy->CaseOf(*chosen).name),
+                       .published = accuracy->CaseOf(*chosen),
+                       .file = fmt::format("{}/calibration/published/{}.yaml", scenario::DataRoot(),
+                                           source.name)});
+  }
+  return entries;
+}
 
 Result<GalleryRun> SimulateEntry(const GalleryEntry& entry) {
-  const std::string file =
-      fmt::format("{}/calibration/published/{}.yaml", scenario::DataRoot(), entry.source);
-  auto source = scenario::LoadPublished(file);
-  if (!source) return tl::unexpected(std::move(source.error()));
-  const auto row =
-      std::find_if(source->cases.begin(), source->cases.end(),
-                   [&](const scenario::PublishedCase& one) { return one.name == entry.row; });
-  STEPCAST_CHECK(row != source->cases.end() && row->step_time, "the gallery names measured rows");
   scenario::InputCache cache;
-  auto scenario = scenario::LoadTree(row->scenario, file, cache);
+  auto scenario = scenario::LoadTree(entry.published.scenario, entry.file, cache);
   if (!scenario) return tl::unexpected(std::move(scenario.error()));
   scenario->name = entry.title;
   auto run = forecast::Simulate(*scenario);
   if (!run) return tl::unexpected(std::move(run.error()));
-  return GalleryRun{std::move(*row), *std::move(scenario), *std::move(run)};
+  return GalleryRun{*std::move(scenario), *std::move(run)};
 }
 
 }  // namespace stepcast::study

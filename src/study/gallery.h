@@ -1,10 +1,9 @@
 #pragma once
 
-#include <span>
 #include <string>
+#include <vector>
 
 #include "src/base/diagnostic.h"
-#include "src/base/time.h"
 #include "src/forecast/forecast.h"
 #include "src/scenario/published_file.h"
 #include "src/scenario/scenario.h"
@@ -14,22 +13,25 @@
 namespace stepcast::study {
 
 struct GalleryEntry {
-  const char* name;       // "llama3-405b", of its page
-  const char* title;      // "Llama 3 405B"
-  const char* source;     // a file of calibration/published, without .yaml
-  const char* row;        // the case of that file
-  const char* published;  // where: "arXiv 2407.21783, table 4"
+  std::string name;    // "llama-3-405b", of its page
+  std::string title;   // "Llama 3 405B"
+  std::string source;  // of the published step: "Narayanan et al. 2021, arXiv 2104.04473, ..."
+  std::string row;     // "megatron-sc21 sc21_t1_530B": the file in calibration/published, the case
+  scenario::PublishedCase published;
+  std::string file;  // the path of that file
 };
 
-std::span<const GalleryEntry> GalleryEntries();
+// Returns an entry for each model of the gallery. Its row is a published step that can be simulated
+// and to which no profile was fitted. Among these steps, it ran on the most GPUs; of several, it
+// trains the most tokens per second. Errors: those of validate::ReadStoredOutcomes.
+Result<std::vector<GalleryEntry>> GalleryEntries();
 
 struct GalleryRun {
-  scenario::PublishedCase published;
   scenario::Scenario scenario;
   forecast::Run run;
 };
 
-// Simulates the entry's run. Errors come from the entry's files.
+// Simulates the entry's run. Errors come from the entry's file.
 Result<GalleryRun> SimulateEntry(const GalleryEntry& entry);
 
 }  // namespace stepcast::study

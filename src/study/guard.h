@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,19 +10,14 @@
 // The figures that must not get worse from one plan to another (`compare --fail-if`).
 namespace stepcast::study {
 
-enum class GuardedFigure : std::uint8_t {
-  kStepTime,         // "step_time"
-  kTokensPerSecond,  // "tokens_per_second"
-  kMemory,           // "memory": what a device needs in all
-  kPeak,             // "peak": what its allocator hands out at most
-  kExposed,          // "exposed_communication"
-};
+// A figure that a condition can name (guard.cc).
+struct GuardedFigure;
 
 // A condition such as "step_time>+2%". It fails if the change from A to B is above the limit; with
 // '<', if the change is below.
 struct Guard {
   std::string text;
-  GuardedFigure figure = GuardedFigure::kStepTime;
+  const GuardedFigure* figure = nullptr;
   bool above = true;
   bool relative = true;  // `limit` is a part of A's figure; else in seconds, bytes or tokens/s
   double limit = 0;

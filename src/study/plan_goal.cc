@@ -18,6 +18,17 @@ using planner::Target;
 
 namespace {
 
+// The words of a list with commas.
+std::vector<std::string> WordsOf(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
 // "4 GiB", "5%", "5 %".
 void ReadHeadroom(const std::string& text, Goal& goal, Diagnostics& faults) {
   if (text.empty()) return;
@@ -56,10 +67,12 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
       std::find_if(std::begin(planner::kTargets), std::end(planner::kTargets),
                    [&](Target known) { return question.target == planner::Name(known); });
   if (target == std::end(planner::kTargets)) {
+    std::vector<const char*> names;
+    for (const Target known : planner::kTargets) names.push_back(planner::Name(known));
     faults.push_back(
         WrongOption("--target", question.target,
                     fmt::format("this target does not exist: {}", Quoted(question.target)),
-                    "there are: step_time, throughput, gpus, cost, memory, days"));
+                    fmt::format("there are: {}", fmt::join(names, ", "))));
   } else {
     goal.target = *target;
   }
@@ -69,8 +82,10 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
     faults.push_back(WrongOption("--target", question.target, "the price of a GPU is not given",
                                  "give the price of a GPU hour: --price 2.5"));
   }
-  if (goal.target == Target::kDays && question.training.tokens.empty()) {
-    faults.push_back(WrongOption("--target", question.target, "'--target days' needs tokens",
+  const bool whole_run = goal.target == Target::kDays || goal.target == Target::kEnergy;
+  if (whole_run && question.training.tokens.empty()) {
+    faults.push_back(WrongOption("--target", question.target,
+                                 fmt::format("'--target {}' needs tokens", question.target),
                                  "add --tokens 300B"));
   }
   if (goal.target == Target::kGpus && question.training.deadline.empty()) {
@@ -93,10 +108,7 @@ std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics
   }
   if (text == "all") return of_all;
   std::vector<Framework> frameworks;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string& word : WordsOf(text)) {
     const auto* found = std::find_if(std::begin(plan::kFrameworks), std::end(plan::kFrameworks),
                                      [&](Framework known) { return word == plan::Name(known); });
     if (found != std::end(plan::kFrameworks)) {
@@ -117,10 +129,7 @@ std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostic
                                       std::end(planner::kParallelKinds));
   if (text.empty()) return all;
   std::vector<ParallelKind> kinds;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string& word : WordsOf(text)) {
     const auto found = std::find_if(
         all.begin(), all.end(), [&](ParallelKind known) { return word == planner::Name(known); });
     if (found != all.end()) {
@@ -153,10 +162,7 @@ Why ReadWhy(const std::string& text, Diagnostics& faults) {
   const bool number = error == std::errc() && stop == last;
   if (text.empty() || (number && why.runners_up >= 0 && why.runners_up <= kMostNamed)) return why;
   why = {.layout_text = text, .layout = {}};
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string& word : WordsOf(text)) {
     const std::size_t equals = std::min(word.find('='), word.size());
     std::string key = word.substr(0, equals);
     if (key.find('.') == std::string::npos) key = "parallelism." + key;

@@ -17,6 +17,7 @@
 #include "src/scenario/source_names.h"
 #include "src/scenario/topology_file.h"
 #include "src/study/training_question.h"
+#include "src/study/varied.h"
 
 namespace stepcast::study {
 namespace {
@@ -24,10 +25,6 @@ namespace {
 using scenario::Scenario;
 
 constexpr const char* kDevices = "cluster.devices";
-
-std::string Setting(const std::string& key, const std::string& value) {
-  return fmt::format("{}={}", key, value);
-}
 
 // A setting that may become a divisor of its old value.
 struct Degree {
@@ -105,9 +102,9 @@ class Porter {
     for (const char* key :
          {kDevices, "cluster.slow_links", "cluster.slow_devices", "cluster.other_nodes",
           "parallelism.data", "training.gradient_accumulation"}) {
-      if (Has(key)) moved_.push_back(Setting(key, "null"));
+      if (Has(key)) moved_.push_back(Override(key, "null"));
     }
-    moved_.push_back(Setting("cluster.topology", question_.to));
+    moved_.push_back(Override("cluster.topology", question_.to));
     const auto* nodes = std::get_if<scenario::NodeDescription>(&topology->description);
     flat_ = nodes == nullptr;
     if (!flat_) {
@@ -115,19 +112,19 @@ class Porter {
       const std::int64_t as_many =
           std::max<std::int64_t>(1, from_->cluster->devices() / std::max<std::int64_t>(1, each));
       moved_.push_back(
-          Setting("cluster.nodes", fmt::format("{}", question_.nodes.value_or(as_many))));
+          Override("cluster.nodes", fmt::format("{}", question_.nodes.value_or(as_many))));
     } else if (question_.nodes) {
       return tl::unexpected(Diagnostics{WrongOption(
           "--nodes", fmt::format("{}", *question_.nodes),
           "a flat topology already states its number of devices", "leave --nodes out")});
     } else if (Has("cluster.nodes")) {
-      moved_.push_back(Setting("cluster.nodes", "null"));
+      moved_.push_back(Override("cluster.nodes", "null"));
     }
     const std::string gpu = topology->gpu ? topology->gpu->name : "";
     other_gpu_ = gpu != (from_->gpu ? from_->gpu->name : "");
-    if (other_gpu_ && Has("calibration")) moved_.push_back(Setting("calibration", "null"));
-    moved_.push_back(Setting("training.global_batch_size",
-                             fmt::format("{}", from_->plan.training.global_batch_size)));
+    if (other_gpu_ && Has("calibration")) moved_.push_back(Override("calibration", "null"));
+    moved_.push_back(Override("training.global_batch_size",
+                              fmt::format("{}", from_->plan.training.global_batch_size)));
     return {};
   }
 
@@ -136,7 +133,7 @@ class Porter {
   bool Search() {
     if (SearchDegrees()) return true;
     if (by_rules_ && !flat_) {
-      moved_.push_back(Setting(kDevices, "plan"));
+      moved_.push_back(Override(kDevices, "plan"));
       if (SearchDegrees()) return true;
     }
     if (by_rules_) {
@@ -174,7 +171,7 @@ class Porter {
     std::vector<std::string> settings;
     for (std::size_t i = 0; i < degrees_.size(); ++i) {
       if (values[i] == degrees_[i].was) continue;
-      settings.push_back(Setting(degrees_[i].key, fmt::format("{}", values[i])));
+      settings.push_back(Override(degrees_[i].key, fmt::format("{}", values[i])));
     }
     return settings;
   }
@@ -200,7 +197,7 @@ class Porter {
         const std::string key = fmt::format("{}.{}", section, row.key);
         const auto value = values.find(key);
         if (IsDegree(key) || value == values.end() || !Has(key.c_str())) continue;
-        settings.push_back(Setting(key, value->second));
+        settings.push_back(Override(key, value->second));
       }
     };
     add("training", plan::TrainingSettings());
@@ -254,7 +251,7 @@ class Porter {
           });
       if (other == mistakes.end()) return false;
       const std::string key = OtherSettingOf(*other);
-      settings.push_back(Setting(key, "null"));
+      settings.push_back(Override(key, "null"));
       dropped[key] = other->message;
     }
   }
@@ -262,7 +259,7 @@ class Porter {
   // Why a degree changed: the rule that it would break with all other settings found.
   std::string WhyNot(const std::string& key, const std::string& value) {
     std::vector<std::string> settings = found_;
-    settings.push_back(Setting(key, value));
+    settings.push_back(Override(key, value));
     const auto loaded = Load(settings);
     return loaded ? "it depends on another setting that changes" : loaded.error().front().message;
   }

@@ -30,7 +30,7 @@ struct PlanQuestion {
                          // empty: the error of memory forecasts
   void DescribeGoal(Question& question) {
     question.Option("--target", &target, "NAME", "The goal of the search (default: step_time)")
-        .Offers({"step_time", "throughput", "gpus", "cost", "memory"});
+        .Offers({"step_time", "throughput", "gpus", "cost", "memory", "days", "energy"});
     question.Option("--framework", &framework, "NAME,...",
                     "Frameworks to choose from (default: all except reference and nanotron)");
     question.Option(

@@ -18,6 +18,7 @@
 #include "src/base/stop.h"
 #include "src/forecast/corrections.h"
 #include "src/forecast/forecast.h"
+#include "src/forecast/long_run.h"
 #include "src/forecast/memory_summary.h"
 #include "src/lowering/execution_limits.h"
 #include "src/planner/answers.h"
@@ -40,17 +41,11 @@
 namespace stepcast::study {
 namespace {
 
-std::string SetOption(const std::string& key, const std::string& value) {
-  return key + '=' + value;
-}
-
-}  // namespace
-
-class PlanSearch::Impl {
+class Search final : public PlanSearch {
   using Clock = std::chrono::steady_clock;
 
  public:
-  explicit Impl(PlanQuestion question)
+  explicit Search(PlanQuestion question)
       : question_(std::move(question)),
         set_(question_.set),
         varied_(question_.scenario, set_, cache_),
@@ -58,7 +53,7 @@ class PlanSearch::Impl {
           return std::make_unique<scenario::Variants>(question_.scenario, set_, cache_);
         }) {}
 
-  Result<void> Prepare() {
+  Result<void> Prepare() override {
     const FilesRead files;
     Diagnostics faults;
     planner::SpaceOptions space_options;
@@ -90,6 +85,7 @@ class PlanSearch::Impl {
     if (!faults.empty()) return tl::unexpected(std::move(faults));
     faults = varied_.WrongValues(space_options.vary);
     CheckHeadroom(space_options, faults);
+    CheckPower(faults);
     if (!faults.empty()) return tl::unexpected(std::move(faults));
     if (question_.headroom.empty()) TakeDefaultHeadroom(space_options);
     CountFailures();
@@ -118,11 +114,11 @@ class PlanSearch::Impl {
 
   // The inputs of bounds and forecasts, apart from the settings of plans. They include neither the
   // goal nor the set of plans.
-  std::vector<planner::StoreFact> Facts(const std::string& code) const {
+  std::vector<planner::StoreFact> Facts(const std::string& code) const override {
     return RunFacts("plan", code, question_.scenario, set_, files_);
   }
   // Returns a text that must be equal on all ranks, because ranks refer to plans by number.
-  std::string Fingerprint(const std::string& code) const {
+  std::string Fingerprint(const std::string& code) const override {
     std::string text = ToText(Facts(code));
     for (const planner::PlanPart& part : space_->parts()) {
       text += planner::ToText(space_->Settings(part.first));
@@ -150,7 +146,7 @@ class PlanSearch::Impl {
     return "all";
   }
 
-  std::string Work(const std::string& item) const {
+  std::string Work(const std::string& item) const override {
     const StopScope scope(stop_);
     return work_(item);
   }
@@ -163,7 +159,7 @@ class PlanSearch::Impl {
     return asked_for || (!left_out && space_->size() <= kMostPlansWithAll);
   }
 
-  Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store) {
+  Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store) override {
     planner::Answers answers(problem_, pool, store,
                              [this](std::int64_t plan) { return KeyOf(plan); });
     // Bounds get half of the search's time, a search for --why half of all, and the details of rows
@@ -248,6 +244,10 @@ class PlanSearch::Impl {
       report.notes.insert(report.notes.begin(),
                           fmt::format("the scenario's own plan is illegal: {}", why));
     }
+    if (CountsEnergy() && forecast::PowerOf(*base_).at_most) {
+      report.notes.emplace_back(
+          "the profile has no power model: energy is an upper bound, from the board's limit");
+    }
     NoteWhatWasLeftOut(report.notes);
     report.held = space_->held();
     NoteFrameworksWithoutPlans(result, report.notes);
@@ -256,15 +256,15 @@ class PlanSearch::Impl {
     return report;
   }
 
-  std::int64_t plans() const { return space_->size(); }
-  StopFlag& stop() { return stop_; }
-  const scenario::Scenario& base() const { return *base_; }
-  Result<scenario::Scenario> ScenarioOf(std::int64_t plan) {
+  std::int64_t plans() const override { return space_->size(); }
+  StopFlag& stop() override { return stop_; }
+  const scenario::Scenario& base() const override { return *base_; }
+  Result<scenario::Scenario> ScenarioOf(std::int64_t plan) override {
     std::vector<std::string> set = set_;
-    for (std::string& option : OverridesOf(plan)) set.push_back(std::move(option));
+    for (std::string& option : Overrides(space_->Settings(plan))) set.push_back(std::move(option));
     return scenario::Load(question_.scenario, set, cache_);
   }
-  std::string NameOf(std::int64_t plan) const {
+  std::string NameOf(std::int64_t plan) const override {
     std::string name;
     for (const auto& [key, value] : space_->Settings(plan)) {
       if (value == planner::kDefaultValue) continue;
@@ -315,7 +315,7 @@ class PlanSearch::Impl {
         options.vary.begin(), options.vary.end(), [&](const planner::SweepAxis& axis) {
           return std::any_of(axis.values.begin(), axis.values.end(), [&](const std::string& value) {
             std::vector<std::string> set = set_;
-            set.push_back(SetOption(axis.key, value));
+            set.push_back(Override(axis.key, value));
             const auto same = scenario::Load(question_.scenario, set, cache_);
             return same && scenario::ToJson(same->resolved) == resolved;
           });
@@ -337,13 +337,23 @@ class PlanSearch::Impl {
     }
   }
 
+  bool CountsEnergy() const { return goal_.target == planner::Target::kEnergy; }
+
+  void CheckPower(Diagnostics& faults) const {
+    if (!CountsEnergy() || forecast::PowerOf(*base_).computing > 0) return;
+    faults.push_back(WrongOption("--target", question_.target, "the power of the GPU is unknown",
+                                 "set power_limit_watts in the GPU's file, or kernels.power in the "
+                                 "calibration profile"));
+  }
+
   // Targets of whole runs count failures, unless the availability is given.
   void CountFailures() {
-    const bool whole_run =
-        goal_.target == planner::Target::kDays || goal_.target == planner::Target::kCost;
+    const bool whole_run = goal_.target == planner::Target::kDays ||
+                           goal_.target == planner::Target::kCost || CountsEnergy();
     if (whole_run && goal_.training.tokens > 0 && !goal_.training.availability) {
       goal_.training.effective = EffectiveTraining(*base_);
     }
+    if (CountsEnergy()) goal_.training.pue = forecast::kPue;
   }
 
   // The default headroom: the error of the forecast.
@@ -366,6 +376,7 @@ class PlanSearch::Impl {
                   return space_->HasBefore(plan, "data_parallel.accumulate_unsharded", "false");
                 },
             .kind = [this](std::int64_t plan) { return space_->KindOf(plan); },
+            .energy = CountsEnergy(),
             .same_as_own = space_->own() < 0 ? nullptr : SameAsOwn()};
   }
 
@@ -401,7 +412,7 @@ class PlanSearch::Impl {
     const auto forecast = Forecast(*base_);
     if (!forecast) return;
     Detail(*forecast, row);
-    row.outcome = planner::OutcomeOf(*forecast);
+    row.outcome = planner::OutcomeOf(*base_, *forecast);
     if (space_->own() == kOwn) {
       source_.own = row.outcome;
       detailed_.emplace(kOwn, row);
@@ -427,7 +438,7 @@ class PlanSearch::Impl {
     const report::PlanRow& nearest = report.nearest.front();
     if (IsSafe(nearest.outcome)) return;  // it misses the deadline or the headroom
     std::vector<std::string> set = set_;
-    for (const auto& [key, value] : nearest.settings) set.push_back(key + "=" + value);
+    for (std::string& option : Overrides(nearest.settings)) set.push_back(std::move(option));
     report.would_fit = SettingsThatFit(question_.scenario, set, cache_);
   }
 
@@ -668,7 +679,10 @@ class PlanSearch::Impl {
   }
 
   // A plan's key in a store.
-  std::string KeyOf(std::int64_t plan) const { return planner::ToText(space_->Settings(plan)); }
+  // The key of a plan's results in the store. Only forecasts for this goal contain the energy.
+  std::string KeyOf(std::int64_t plan) const {
+    return (CountsEnergy() ? "energy\n" : "") + planner::ToText(space_->Settings(plan));
+  }
 
   // Notes omitted results that take several times as long as the best plan.
   void NoteWhatWasLeftOut(std::vector<std::string>& notes) const {
@@ -771,25 +785,15 @@ class PlanSearch::Impl {
     }
   }
 
-  std::vector<std::string> OverridesOf(std::int64_t plan) const {
-    std::vector<std::string> overrides;
-    for (const auto& [key, value] : space_->Settings(plan)) {
-      overrides.push_back(SetOption(key, value));
-    }
-    return overrides;
-  }
-
   // Loads the scenario of a plan without resolving it.
   Result<scenario::Scenario> LoadPlan(std::int64_t plan) {
-    const auto scenario = variants_.Own().Load(OverridesOf(plan));
+    const auto scenario = variants_.Own().Load(Overrides(space_->Settings(plan)));
     if (!scenario) return tl::unexpected(scenario.error());
     return **scenario;
   }
 
   planner::LoadedPlan Load(const planner::Settings& settings) {
-    std::vector<std::string> overrides;
-    for (const auto& [key, value] : settings) overrides.push_back(SetOption(key, value));
-    const scenario::Variants::Tried tried = variants_.Own().Try(overrides);
+    const scenario::Variants::Tried tried = variants_.Own().Try(Overrides(settings));
     if (tried.scenario != nullptr) return {.scenario = tried.scenario};
     if (tried.broken == nullptr) {
       const Diagnostic& first = tried.mistakes.front();
@@ -911,26 +915,10 @@ class PlanSearch::Impl {
   Why why_;
 };
 
-PlanSearch::PlanSearch(PlanQuestion question)
-    : impl_(std::make_unique<Impl>(std::move(question))) {}
-PlanSearch::~PlanSearch() = default;
-Result<void> PlanSearch::Prepare() { return impl_->Prepare(); }
-std::vector<planner::StoreFact> PlanSearch::Facts(const std::string& code) const {
-  return impl_->Facts(code);
+}  // namespace
+
+std::unique_ptr<PlanSearch> PlanSearch::Of(PlanQuestion question) {
+  return std::make_unique<Search>(std::move(question));
 }
-std::string PlanSearch::Fingerprint(const std::string& code) const {
-  return impl_->Fingerprint(code);
-}
-std::string PlanSearch::Work(const std::string& item) const { return impl_->Work(item); }
-Answer<report::PlanReport> PlanSearch::Run(planner::WorkerPool& pool, planner::ResultStore* store) {
-  return impl_->Run(pool, store);
-}
-StopFlag& PlanSearch::stop() { return impl_->stop(); }
-std::int64_t PlanSearch::plans() const { return impl_->plans(); }
-const scenario::Scenario& PlanSearch::base() const { return impl_->base(); }
-Result<scenario::Scenario> PlanSearch::ScenarioOf(std::int64_t plan) {
-  return impl_->ScenarioOf(plan);
-}
-std::string PlanSearch::NameOf(std::int64_t plan) const { return impl_->NameOf(plan); }
 
 }  // namespace stepcast::study

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,38 +23,35 @@ namespace stepcast::study {
 // Work, and one thread may call Run.
 class PlanSearch {
  public:
-  explicit PlanSearch(PlanQuestion question);
-  ~PlanSearch();
+  static std::unique_ptr<PlanSearch> Of(PlanQuestion question);
+  virtual ~PlanSearch() = default;
 
   // Reads the input that all plans share. Fails only on mistakes that every plan in the space would
   // have.
-  Result<void> Prepare();
+  virtual Result<void> Prepare() = 0;
   // Returns the inputs of bounds and forecasts, apart from the settings of plans. They include
   // neither the goal nor the set of plans. `code`: a digest of the program.
-  std::vector<planner::StoreFact> Facts(const std::string& code) const;
+  virtual std::vector<planner::StoreFact> Facts(const std::string& code) const = 0;
   // Returns a text that must be equal on all ranks, because ranks refer to plans by number.
-  std::string Fingerprint(const std::string& code) const;
+  virtual std::string Fingerprint(const std::string& code) const = 0;
   // Processes one work item of the pool and returns its result.
-  std::string Work(const std::string& item) const;
+  virtual std::string Work(const std::string& item) const = 0;
 
   // Runs the search. The answer refers to this object. `store` may be null.
-  Answer<report::PlanReport> Run(planner::WorkerPool& pool, planner::ResultStore* store);
+  virtual Answer<report::PlanReport> Run(planner::WorkerPool& pool,
+                                         planner::ResultStore* store) = 0;
 
   // The flag that stops the search. A request to this flag, from any thread or signal handler, ends
   // Run with the results so far.
-  StopFlag& stop();
+  virtual StopFlag& stop() = 0;
   // The number of plans; plans are numbered from 0.
-  std::int64_t plans() const;
+  virtual std::int64_t plans() const = 0;
   // The scenario around which plans are searched.
-  const scenario::Scenario& base() const;
+  virtual const scenario::Scenario& base() const = 0;
   // Returns the resolved scenario of a plan.
-  Result<scenario::Scenario> ScenarioOf(std::int64_t plan);
+  virtual Result<scenario::Scenario> ScenarioOf(std::int64_t plan) = 0;
   // Returns the plan's settings that differ from their defaults, as text.
-  std::string NameOf(std::int64_t plan) const;
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  virtual std::string NameOf(std::int64_t plan) const = 0;
 };
 
 }  // namespace stepcast::study

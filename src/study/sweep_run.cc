@@ -20,13 +20,6 @@ namespace {
 
 constexpr const char* kIdleKey = "cluster.devices";
 
-std::string OptionOf(const std::pair<std::string, std::string>& setting) {
-  std::string option;
-  option.reserve(setting.first.size() + 1 + setting.second.size());
-  option.append(setting.first).push_back('=');
-  return option.append(setting.second);
-}
-
 std::string OptionThatVaries(const std::pair<std::string, std::string>& setting) {
   return fmt::format("--vary {}={}", setting.first, setting.second);
 }
@@ -115,7 +108,8 @@ planner::SweepRow SweepRun::Row(const planner::Settings& settings) {
 planner::SweepRow SweepRun::Forecast(const planner::Settings& settings) {
   Worker& worker = workers_.Own();
   worker.overrides.clear();
-  for (const auto& setting : settings) worker.overrides.push_back(OptionOf(setting));
+  for (const auto& setting : settings)
+    worker.overrides.push_back(Override(setting.first, setting.second));
   const auto scenario = worker.variants.Load(worker.overrides);
   if (!scenario) return planner::RowOf(WithVaried(scenario.error(), settings));
   if (worker.last && worker.variants.same_as_before()) return *worker.last;
@@ -166,7 +160,7 @@ Answer<planner::SweepResult> SweepRun::Run(planner::WorkerPool& pool, planner::R
 
 std::vector<std::string> SweepRun::Overrides(const planner::Settings& settings) const {
   std::vector<std::string> set = question_.set;
-  for (const auto& setting : settings) set.push_back(OptionOf(setting));
+  for (const auto& setting : settings) set.push_back(Override(setting.first, setting.second));
   return set;
 }
 

@@ -100,12 +100,15 @@ std::optional<double> LongTime(std::string_view text) {
 TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& faults) {
   TrainingTarget target;
   if (!question.tokens.empty()) {
-    if (const auto tokens = Tokens(question.tokens)) {
+    constexpr double kMostTokens = 1e18;
+    const auto tokens = Tokens(question.tokens);
+    if (tokens && *tokens <= kMostTokens) {
       target.tokens = *tokens;
     } else {
       faults.push_back(
           WrongOption("--tokens", question.tokens,
-                      fmt::format("this is not a number of tokens: {}", Quoted(question.tokens)),
+                      fmt::format("this is not a number of tokens{}: {}",
+                                  tokens ? " up to 1e18" : "", Quoted(question.tokens)),
                       "write for example 15T, 300B or 300e9"));
     }
   }

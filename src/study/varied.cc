@@ -19,10 +19,6 @@ using planner::SweepAxis;
 constexpr std::size_t kLookedAt = 1'000;
 constexpr std::size_t kCures = 64;
 
-std::string SettingText(const std::string& key, std::string_view value) {
-  return fmt::format("{}={}", key, value);
-}
-
 // Whether the value itself is wrong, whatever else is set.
 bool IsOfTheValue(const Diagnostic& fault) {
   return fault.code.starts_with("input.") || fault.code.starts_with("override.") ||
@@ -32,6 +28,24 @@ bool IsOfTheValue(const Diagnostic& fault) {
 // Whether the key is wrong, for every value.
 bool IsOfTheKey(const Diagnostic& fault) {
   return fault.code == "input.unknown-key" || fault.code.starts_with("override.");
+}
+
+// Adds the value to a fault that says the same about other values of the key, if there is one.
+bool Joins(const Diagnostic& fault, const std::string& key, const std::string& value,
+           Diagnostics& faults) {
+  const std::string quoted = Quoted(value);
+  if (!fault.message.ends_with(": " + quoted)) return false;
+  const std::string same = fault.message.substr(0, fault.message.size() - quoted.size());
+  for (Diagnostic& other : faults) {
+    if (other.code != fault.code || other.hint != fault.hint || !other.message.starts_with(same) ||
+        !other.location.file.starts_with("--vary " + Override(key, ""))) {
+      continue;
+    }
+    other.message += ", " + quoted;
+    other.location.file += "," + value;
+    return true;
+  }
+  return false;
 }
 
 class Checker {
@@ -54,7 +68,7 @@ class Checker {
   // The mistakes of an axis's value; none if some value of another axis resolves them.
   Diagnostics FaultsOf(const std::vector<SweepAxis>& axes, std::size_t at,
                        const std::string& value) {
-    const std::string own = SettingText(axes[at].key, value);
+    const std::string own = Override(axes[at].key, value);
     Diagnostics faults = FaultsOf({own}, 0);
     if (faults.empty()) return faults;
     for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -62,7 +76,7 @@ class Checker {
       const std::vector<std::string>& values = axes[i].values;
       for (std::size_t j = 0; j < std::min(values.size(), kCures); ++j) {
         // The last setting of a key takes effect.
-        const std::string other = SettingText(axes[i].key, values[j]);
+        const std::string other = Override(axes[i].key, values[j]);
         const bool before = i < at;
         const auto both = before ? std::vector{other, own} : std::vector{own, other};
         if (FaultsOf(both, before ? 1 : 0).empty() && FaultsOf({other}, 0).empty()) return {};
@@ -77,13 +91,26 @@ class Checker {
 
 }  // namespace
 
+std::string Override(std::string_view key, std::string_view value) {
+  std::string option;
+  option.reserve(key.size() + 1 + value.size());
+  option.append(key).push_back('=');
+  return option.append(value);
+}
+
+std::vector<std::string> Overrides(const planner::Settings& settings) {
+  std::vector<std::string> overrides;
+  for (const auto& [key, value] : settings) overrides.push_back(Override(key, value));
+  return overrides;
+}
+
 Result<SweepAxis> Varied::ReadAxis(const std::string& text) {
   auto axis = planner::ParseSweepAxis(text);
   if (!axis || !axis->all) return axis;
   auto values = scenario::ValuesOf(axis->key, scenario_, set_, cache_);
   if (!values) {
     Diagnostics faults = std::move(values.error());
-    const std::string option = SettingText(axis->key, "all");
+    const std::string option = Override(axis->key, "all");
     for (Diagnostic& fault : faults) {
       if (fault.location.file == "--set " + option) fault.location.file = "--vary " + option;
     }
@@ -109,8 +136,8 @@ Diagnostics Varied::WrongValues(const std::vector<SweepAxis>& axes) {
       const std::string& value = axis.values[i];
       for (Diagnostic& fault : checker.FaultsOf(axes, at, value)) {
         key_is_wrong |= IsOfTheKey(fault);
-        fault.location.file = "--vary " + SettingText(axis.key, value);
-        wrong.push_back(std::move(fault));
+        fault.location.file = "--vary " + Override(axis.key, value);
+        if (!Joins(fault, axis.key, value, wrong)) wrong.push_back(std::move(fault));
       }
     }
   }

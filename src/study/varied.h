@@ -6,11 +6,17 @@
 #include <vector>
 
 #include "src/base/diagnostic.h"
+#include "src/planner/answers.h"
 #include "src/planner/sweep_grid.h"
 #include "src/scenario/input_contents.h"
 
 // Checks --vary against the scenario, for all commands that vary keys.
 namespace stepcast::study {
+
+// Returns the override "KEY=VALUE".
+std::string Override(std::string_view key, std::string_view value);
+// Returns the overrides of all settings.
+std::vector<std::string> Overrides(const planner::Settings& settings);
 
 class Varied {
  public:

@@ -83,9 +83,10 @@ def summary(cases):
         chosen, best, loss = max(choices, key=lambda choice: choice[2])
         right = sum(1 for c, b, _ in choices if c is b)
         lines.append(
-            f"The bucket size forecast to be the best is the best measured in {right} of "
-            f"{len(choices)} series; where it costs most, it is {loss:.1f} % slower than the best "
-            f"measured ({chosen.speed}, {chosen.model}: {chosen.plan} instead of {best.plan}).")
+            f"In {right} of {len(choices)} series, the bucket size with the fastest forecast was also "
+            f"the fastest in the measurement. In the worst series, it was {loss:.1f} % slower than the "
+            f"fastest bucket size ({chosen.speed}, {chosen.model}: {chosen.plan} instead of "
+            f"{best.plan}).")
     return "\n".join(textwrap.fill(line, 100) for line in lines)
 
 

@@ -1,5 +1,5 @@
-// Three invariants of searches, tested from outside the planner. Scenarios come from the generator of
-// any_plan.h, which does not know the search space, and the search does not start with the
+// Three invariants of searches, tested from outside the planner. Scenarios come from the generator
+// of any_plan.h, which does not know the search space, and the search does not start with the
 // scenario's own plan.
 //
 // 1. Restricted to the scenario's own values, the space has exactly one legal plan. Its forecast
@@ -133,15 +133,15 @@ TEST_F(PlanSearchLaws, TheSpaceHasTheScenariosPlanOnce) {
                                           : of_layout ? ValueOf(own.scenario.resolved, row.key)
                                                       : planner::kDefaultValue));
     }
-    study::PlanSearch search(std::move(question));
+    const auto search = study::PlanSearch::Of(std::move(question));
     std::string fault;
-    if (const auto ready = search.Prepare(); !ready) {
+    if (const auto ready = search->Prepare(); !ready) {
       fault = "the space cannot be built: " + Format(ready.error());
     } else {
       std::vector<std::string> reasons;
       std::int64_t legal = 0;
-      for (std::int64_t plan = 0; plan < search.plans(); ++plan) {
-        const auto planned = search.ScenarioOf(plan);
+      for (std::int64_t plan = 0; plan < search->plans(); ++plan) {
+        const auto planned = search->ScenarioOf(plan);
         if (!planned) {
           reasons.push_back(planned.error().front().message);
           continue;
@@ -150,11 +150,11 @@ TEST_F(PlanSearchLaws, TheSpaceHasTheScenariosPlanOnce) {
         const auto run = forecast::FiguresOf(*planned);
         if (!run || report::SimulateJson(own.scenario, *run, 0) !=
                         report::SimulateJson(own.scenario, own.forecast, 0)) {
-          fault = "the plan's forecast is another: " + search.NameOf(plan);
+          fault = "the plan's forecast is another: " + search->NameOf(plan);
         }
       }
       if (legal != 1) {
-        fault = fmt::format("{} plans of {} can exist: {}", legal, search.plans(),
+        fault = fmt::format("{} plans of {} can exist: {}", legal, search->plans(),
                             reasons.empty() ? "" : reasons.front());
       }
     }
@@ -189,14 +189,14 @@ parallelism: {tensor: 8, sequence_parallel: true, pipeline: 5, schedule: interle
                    "parallelism.microbatch_group_size_per_vp_stage=8",
                    "training.tensor_overlap=none",
                    "data_parallel.bucket_size=null"};
-  study::PlanSearch search(std::move(question));
-  const auto ready = search.Prepare();
+  const auto search = study::PlanSearch::Of(std::move(question));
+  const auto ready = search->Prepare();
   ASSERT_TRUE(ready.has_value()) << Format(ready.error());
   std::int64_t legal = 0;
-  for (std::int64_t plan = 0; plan < search.plans(); ++plan) {
-    const auto planned = search.ScenarioOf(plan);
+  for (std::int64_t plan = 0; plan < search->plans(); ++plan) {
+    const auto planned = search->ScenarioOf(plan);
     legal += planned ? 1 : 0;
-    EXPECT_TRUE(planned) << search.NameOf(plan) << "\n" << Format(planned.error());
+    EXPECT_TRUE(planned) << search->NameOf(plan) << "\n" << Format(planned.error());
   }
   EXPECT_GT(legal, 0);
 }
@@ -215,21 +215,21 @@ TEST_F(PlanSearchLaws, OtherFrameworksLeaveOutSettingsThatTheyLack) {
       }
       study::PlanQuestion question = QuestionOf(own, document.name());
       question.framework = plan::Name(framework);
-      study::PlanSearch search(std::move(question));
-      if (const auto ready = search.Prepare(); !ready) {
+      const auto search = study::PlanSearch::Of(std::move(question));
+      if (const auto ready = search->Prepare(); !ready) {
         ADD_FAILURE() << Format(ready.error()) << "\nseed " << seed - 1 << "\n" << Said(own.text);
         continue;
       }
       ++searches;
       std::string fault;
       std::int64_t legal = 0;
-      const std::int64_t step = std::max<std::int64_t>(search.plans() / kSamples, 1);
-      for (std::int64_t plan = 0; plan < search.plans(); plan += step) {
-        const auto planned = search.ScenarioOf(plan);
+      const std::int64_t step = std::max<std::int64_t>(search->plans() / kSamples, 1);
+      for (std::int64_t plan = 0; plan < search->plans(); plan += step) {
+        const auto planned = search->ScenarioOf(plan);
         if (planned) {
           ++legal;
         } else if (planned.error().front().code == "plan.key-not-of-framework") {
-          fault = planned.error().front().message + ": " + search.NameOf(plan);
+          fault = planned.error().front().message + ": " + search->NameOf(plan);
         }
       }
       without += legal == 0 ? 1 : 0;
@@ -256,14 +256,14 @@ TEST_F(PlanSearchLaws, ASearchFindsAPlanAtLeastAsFast) {
     study::PlanQuestion question = QuestionOf(own, document.name());
     question.within = within == nullptr ? "20s" : within;
     question.framework = plan::Name(own.scenario.plan.data_parallel.framework);
-    study::PlanSearch search(std::move(question));
+    const auto search = study::PlanSearch::Of(std::move(question));
     std::string fault;
-    if (const auto ready = search.Prepare(); !ready) {
+    if (const auto ready = search->Prepare(); !ready) {
       fault = "the space cannot be built: " + Format(ready.error());
     } else {
       const auto pool =
-          planner::MakeThreadPool([&](const std::string& item) { return search.Work(item); }, 2);
-      const auto report = search.Run(*pool, nullptr);
+          planner::MakeThreadPool([&](const std::string& item) { return search->Work(item); }, 2);
+      const auto report = search->Run(*pool, nullptr);
       if (!report) {
         fault = "the search failed";
       } else if (report->best.empty()) {
@@ -271,13 +271,13 @@ TEST_F(PlanSearchLaws, ASearchFindsAPlanAtLeastAsFast) {
       } else if (report->best.front().outcome.step_time > own.forecast.step_time) {
         fault = fmt::format("the best takes {:.4f} times as long: {}",
                             report->best.front().outcome.step_time / own.forecast.step_time,
-                            search.NameOf(report->best.front().plan));
+                            search->NameOf(report->best.front().plan));
       } else {
-        const auto best = search.ScenarioOf(report->best.front().plan);
+        const auto best = search->ScenarioOf(report->best.front().plan);
         const auto run = best ? forecast::FiguresOf(*best) : tl::unexpected(best.error());
         if (!run || run->step_time != report->best.front().outcome.step_time) {
-          fault = "the best plan has another forecast: " +
-                  search.NameOf(report->best.front().plan);
+          fault =
+              "the best plan has another forecast: " + search->NameOf(report->best.front().plan);
         }
       }
     }
