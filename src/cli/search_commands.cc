@@ -74,7 +74,7 @@ class KeptResults {
   // nothing without a store, or if it is damaged.
   std::string HowToGoOn() const {
     if (!store_ || store_->damaged()) return "";
-    return fmt::format("stepcast: {} {} are kept in {}: the same command goes on from there\n",
+    return fmt::format("stepcast: {} {} are saved in {}; the same command continues from them\n",
                        store_->kept().load(), what_, Quoted(path_, "'", PATH_MAX));
   }
 

@@ -48,8 +48,8 @@ TEST(WarnOfOptimizerStates, SaysWhereMasterWeightsWouldNotFit) {
                 "training.master_weights is not set: with master_weights: none and "
                 "optimizer_state_dtype: bf16, fsdp2's default, optimizer states take 10 GiB per "
                 "rank, and the plan fits; with master_weights: fp32 and optimizer_state_dtype: "
-                "fp32, as Apex's FusedAdam and amp O2 can keep them, they would take 30 GiB, and "
-                "the plan would not: set the value of your job"}));
+                "fp32, as with Apex's FusedAdam and amp O2, they would take 30 GiB, and the plan "
+                "would not: set the value of your job"}));
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(55)).empty());
   // Neither choice fits.
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(85)).empty());

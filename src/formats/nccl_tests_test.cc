@@ -319,7 +319,7 @@ TEST(NcclTestsProfile, DeducesTheCollectiveFromItsRows) {
   const auto unclear = ProfileOf(*gathers, {.ranks_per_node = 8, .name = "mine"});
   ASSERT_FALSE(unclear.has_value());
   EXPECT_EQ(unclear.error().front().message,
-            "the log does not say which collective was measured; it may be all_gather, all_to_all");
+            "the log does not name the measured collective; it may be all_gather, all_to_all");
 }
 
 // 24 us after 40: both get their mean, 32.

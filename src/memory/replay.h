@@ -16,12 +16,12 @@
 // returns unused segments and then takes the segment.
 //
 // From a timeline, a replay needs the number of steps (step_ends). With deferred frees
-// (DeferredFrees::any), it also needs the times of memory changes and the end times of the
-// operations for which the frees wait, for every step or for the repeated one. An account always
-// needs the times of memory changes.
+// (DeferredFrees::any), it also needs times, for every step or for the repeated one. These are the
+// times of memory changes, and the end times of the operations for which the frees wait. An account
+// always needs the times of memory changes.
 namespace stepcast::memory {
 
-// Replays runs one after another, and reuses memory and cached results. Without deferred frees, a
+// Replays runs one after another. Reuses memory and cached results. Without deferred frees, a
 // program's figures depend only on its requests, not on times. Not thread-safe.
 class Replayer {
  public:
@@ -40,7 +40,7 @@ class Replayer {
   std::unique_ptr<Workspace> workspace_;
 };
 
-// Returns the figures that Replayer::Figures returns, and a list of all changes.
+// Returns the figures that Replayer::Figures returns, with a list of all changes.
 Account Record(const program::Program& program, const program::Timeline& timeline,
                const Device& device, const Steps& steps = {});
 

@@ -342,7 +342,7 @@ AnalyticTime PriceAnalytically(const Traffic& traffic) {
   // If ranks are late, their different stages may meet on a link.
   price.total = std::max(price.total, price.bandwidth_bound);
   STEPCAST_CHECK(price.total >= price.latency_bound && price.total >= price.bandwidth_bound,
-                 "no collective is faster than its links");
+                 "a collective must not be faster than its links");
   return price;
 }
 

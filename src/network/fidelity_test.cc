@@ -37,7 +37,7 @@ struct Happening {
   std::uint32_t ends : 1;
 };
 
-// Runs the jobs and returns the end of each. All traffics must be on `network`.
+// Runs the jobs and returns the end of each. The traffic of all jobs must be on `network`.
 std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs) {
   std::vector<FlowDemand> demands;
   demands.reserve(jobs.size());
@@ -70,7 +70,7 @@ std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs
   }
   for (std::size_t job = 0; job < jobs.size(); ++job) {
     STEPCAST_CHECK(ends[job] - jobs[job].start >= jobs[job].traffic->bandwidth_bound(),
-                   "no collective is faster than its links");
+                   "a collective must not be faster than its links");
   }
   return ends;
 }

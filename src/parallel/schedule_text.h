@@ -20,11 +20,12 @@
 //  stage 0 holds 0 3: unshard.0 F0.0 F1.0 F0.3 F1.3+B0.3
 namespace stepcast::parallel {
 
-// F, B, I or W.
+// Returns the letter of a task: F, B, I or W.
 char Letter(Task task);
 std::optional<Task> TaskOf(char letter);
 
-// Returns an entry as text: "F3", or "F3.1" if `stage_chunk` is another chunk or -1.
+// Returns an entry as text, such as "F3". If `stage_chunk` is another chunk or -1, the text
+// includes the chunk: "F3.1".
 std::string Print(const ScheduleEntry& entry, int stage_chunk);
 std::string Print(const PipelineSchedule& schedule);
 

@@ -337,7 +337,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 1;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "ddp keeps full copies (stage 0): zero_stage is 1"},
+       "ddp keeps full copies of the model states (stage 0): zero_stage is 1"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 1;
@@ -369,8 +369,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 3;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "megatron keeps full copies (stage 0) or uses its distributed optimizer (stage 1): "
-       "zero_stage is 3"},
+       "megatron keeps full copies of the model states (stage 0) or uses its distributed "
+       "optimizer (stage 1): zero_stage is 3"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.reduce_dtype = DataType::kBf16;
@@ -391,7 +391,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 2;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "nanotron keeps full copies (stage 0) or shards the optimizer (stage 1): zero_stage is 2"},
+       "nanotron keeps full copies of the model states (stage 0) or shards the optimizer (stage "
+       "1): zero_stage is 2"},
       {[](Request& r) {
          r.framework = Framework::kNanotron;
          r.precision = DataType::kFp32;
@@ -638,7 +639,7 @@ TEST(KeysWithoutEffect, ScalesOfTheStepsBeforeAreFp8s) {
   request.zero_stage = 1;
   request.tp_only_amax_red = true;
   const std::vector<std::string> told = {
-      "training.tp_only_amax_red has an effect only with precision fp8 and fp8_scaling delayed"};
+      "training.tp_only_amax_red has an effect only with precision: fp8 and fp8_scaling: delayed"};
   EXPECT_EQ(KeysWithoutEffect(request), told);
   request.precision = DataType::kFp8;
   EXPECT_TRUE(KeysWithoutEffect(request).empty());

@@ -92,9 +92,9 @@ TEST(OptimizerRules, UpdatesInBackwardHaveOneGradientAtATime) {
               "gradient_accumulation is 2");
   request = early;
   request.gradient_clipping = 1.0;
-  ExpectFault(
-      request, EightDevices(), "training.gradient_clipping", kCode,
-      "the norm of all gradients is unknown at the first update: optimizer_in_backward is true");
+  ExpectFault(request, EightDevices(), "training.gradient_clipping", kCode,
+              "gradient clipping needs the norm of all gradients before the first update, but "
+              "optimizer_in_backward is true");
 }
 
 }  // namespace

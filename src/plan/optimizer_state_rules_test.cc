@@ -72,7 +72,7 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 0;
        },
        kStates, kNotOfFramework,
-       "at zero_stage 0, megatron has no precision-aware optimizer, but optimizer_state_dtype is "
+       "megatron's precision-aware optimizer needs zero_stage 1, but optimizer_state_dtype is "
        "bf16"},
       {[](Request& r) {
          r.master_weights = MasterWeights::kFp16Remainder;
@@ -80,7 +80,7 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          Megatron(r);
        },
        kMaster, kNotOfFramework,
-       "without Transformer Engine's FusedAdam, megatron has no precision-aware optimizer, but "
+       "megatron's precision-aware optimizer needs Transformer Engine's FusedAdam, but "
        "master_weights is fp16_remainder"},
       {[](Request& r) {
          r.optimizer_state_dtype = DataType::kBf16;

@@ -8,7 +8,7 @@
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
-// Pairs the sends of one rank's timeline with the receives of another's.
+// Pairs the sends in one rank's timeline with the receives in another rank's timeline.
 namespace stepcast::report {
 
 struct RankTimeline {

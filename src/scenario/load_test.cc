@@ -607,7 +607,7 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
                 "it applies to full and selective_op only",
                 "communication.nccl_collnet has no effect on one node, because its GPUs send "
                 "nothing through the fabric's switches",
-                "training.norm has no effect on this model, because its layers run the same "
+                "training.norm has no effect with this model, because its layers run the same "
                 "kernels by default"}));
 }
 
@@ -626,7 +626,7 @@ TEST(Load, WarnsAboutKeysWithoutEffect) {
   ASSERT_TRUE(textbook.has_value()) << Messages(textbook);
   EXPECT_EQ(textbook->warnings,
             (std::vector<std::string>{"training.dispatch has no effect with framework reference, "
-                                      "which does not model the host"}));
+                                      "because it does not model the host"}));
 }
 
 TEST(Load, DispatchComesFromTheProfileUnlessTheScenarioSaysIt) {
@@ -883,8 +883,8 @@ TEST(Load, AFlatClusterTakesTablesOfOtherNodesAndSaysSo) {
   };
   const auto sentence = [](const char* measured) {
     return fmt::format(
-        "forecasts for this flat cluster use collectives that were measured over {}. Each device "
-        "of a flat cluster is a node, and the calibration profile has no table for such nodes",
+        "forecasts for this flat cluster use collectives measured over {}. Each device of a flat "
+        "cluster is a node, but the calibration profile has no table for such nodes",
         measured);
   };
   EXPECT_EQ(WarningsWithTables(table("all_reduce", 8, 1) + ", " + table("all_gather", 8, 1)),

@@ -24,9 +24,9 @@ TEST(StageLayout, CountsBlocks) {
 
 TEST(StageLayout, SaysWhatIsWrong) {
   const auto fault = [](std::string_view layout) { return ParseStageLayout(layout).error(); };
-  EXPECT_EQ(fault("tt|ttL"), "it must begin with E and end with L");
-  EXPECT_EQ(fault(""), "it must begin with E and end with L");
-  EXPECT_EQ(fault("Et|Et|tL"), "E must come first and L last, each once");
+  EXPECT_EQ(fault("tt|ttL"), "the layout must begin with E and end with L");
+  EXPECT_EQ(fault(""), "the layout must begin with E and end with L");
+  EXPECT_EQ(fault("Et|Et|tL"), "E must come first and L last, and each only once");
   EXPECT_EQ(fault("Et|tm|L"), "'m' can occur only once, directly before 'L'");
   EXPECT_EQ(fault("Et|tmmL"), "'m' can occur only once, directly before 'L'");
   EXPECT_EQ(fault("Et|tx|L"), "only E, t, m, L and | are allowed, not 'x'");
