@@ -9,9 +9,10 @@
 #include "src/study/plan_question.h"
 #include "tl/expected.hpp"
 
-// stepcast as a library: the answers of the commands of the same names, as plain values. `json` is
-// the document that the command prints with --json. All functions may be called from several
-// threads at once; none writes to stdout or stderr. Times are in seconds, sizes in bytes.
+// stepcast as a library. Each function returns the answer of the command with the same name as
+// plain values. `json` is the document that the command prints with --json. All functions may be
+// called from several threads at once; none writes to stdout or stderr. Times are in seconds, sizes
+// in bytes.
 namespace stepcast::library {
 
 // A mistake in the input: what is wrong, where, and what to do about it. Lines and columns count
@@ -22,7 +23,7 @@ struct Mistake {
   std::string message, hint;
 };
 
-// The reason why there is no answer: either mistakes in the input, or a sentence that says what
+// The reason why there is no answer: either mistakes in the input, or a sentence that states what
 // failed.
 struct Failure {
   std::vector<Mistake> mistakes;
@@ -62,7 +63,7 @@ struct SweepRow {
   std::vector<std::pair<std::string, std::string>> set;
   std::string status;  // "ok", "illegal", "does_not_fit"
   std::string reason;
-  // Absent if the combination is illegal.
+  // The result of the combination of settings. Absent if the combination is illegal.
   std::optional<double> step_time, tokens_per_second_per_gpu;
   std::optional<std::int64_t> peak, reserved, outside, capacity;
   std::string verdict{};  // as in MemoryFigures; empty if illegal
@@ -75,8 +76,8 @@ struct Sweeping {
 // `vary` has the form of --vary: "KEY=V1,V2,...".
 Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary);
 
-// The question of a search, with the options of `plan`. Plan ignores `scenario` and `set`, which
-// its input has.
+// The question of a search, with the options of the command `plan`. The function Plan ignores
+// `scenario` and `set`, because its input contains them.
 using study::PlanQuestion;
 struct Planning {
   std::vector<SweepRow> best;  // empty if no plan fits
@@ -87,7 +88,7 @@ Answer<Planning> Plan(const Input& input, const PlanQuestion& question = {});
 struct StageMemory {
   int stage = 0;
   std::optional<MemoryFigures> simulated;  // none if the framework does not have the stage
-  // The largest micro-batch that fits, if requested; 0 if none fits.
+  // The size of the largest micro-batch that fits, if it was requested; 0 if no micro-batch fits.
   std::optional<std::int64_t> max_micro_batch;
 };
 struct StagesMemory {
@@ -102,7 +103,7 @@ struct Document {
 Answer<Document> Compare(const Input& a, const Input& b);
 Answer<Document> Explain(const Input& input);
 
-// Writes the plan into a folder, as `simulate --emit` does.
+// Writes the plan into a folder, as the command `simulate --emit` does.
 Answer<Document> Emit(const Input& input, const std::string& folder, bool force);
 
 }  // namespace stepcast::library

@@ -10,8 +10,8 @@ namespace stepcast {
 
 // How evenly the members of an all-to-all are loaded. If the data are rows for experts, the member
 // whose experts are chosen most often receives more than the others, and later sends more back.
-// That member is the first of the group. All parts have the same capacity, that of the largest
-// part; the other parts are only partly filled.
+// That member is the first of the group. All parts have the capacity of the largest part; the other
+// parts are only partly filled.
 struct AllToAllLoads {
   enum class First : std::uint8_t {
     kAsOthers,      // all parts are equal
@@ -21,8 +21,9 @@ struct AllToAllLoads {
   First first = First::kAsOthers;
   double others = 1;  // size of any other part divided by that of the largest part, from 0 to 1
 
-  // `load` is the number of rows sent to the first member, divided by the mean over all `ranks`; it
-  // is from 1 to `ranks`. The other members share the rest equally.
+  // Returns loads for an all-to-all among `ranks` ranks. `load` is the number of rows sent to the
+  // first member divided by the mean over all ranks, from 1 to `ranks`. The other members share the
+  // rest equally.
   static AllToAllLoads Of(double load, std::int64_t ranks, First first) {
     if (load <= 1 || ranks <= 1) return {};
     const auto all = static_cast<double>(ranks);
@@ -33,7 +34,8 @@ struct AllToAllLoads {
 
 // Returns the number of elements that `sender` sends to `receiver` (positions in the group) if a
 // part has a capacity of `room` elements. A part has at least 4 bytes, so that a micro-batch's
-// check word fits (EffectKind::kMix), or its whole capacity if that is smaller.
+// check word fits (EffectKind::kMix). If the whole capacity is smaller than that, a part has the
+// whole capacity.
 inline std::int64_t ElementsSent(const AllToAllLoads& loads, std::int64_t room, DataType type,
                                  int sender, int receiver) {
   constexpr std::int64_t kWord = 4;

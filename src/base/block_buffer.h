@@ -17,16 +17,16 @@ using TextBlocks = std::function<std::string_view()>;
 // memory with one endless value or endless nesting.
 class BlockBuffer final : public std::streambuf {
  public:
-  // The exception that is thrown through the parser if it reads too far.
+  // The exception that is thrown through the parser if the parser reads too far.
   struct TooFarAhead {};
 
-  // `farthest` is the maximum number of bytes, rounded up to a block, that may be read between
-  // calls of Used().
+  // Creates a buffer for the text in `blocks`. At most `farthest` bytes, rounded up to a block, may
+  // be read between calls of Used().
   BlockBuffer(TextBlocks blocks, std::size_t farthest)
       : blocks_(std::move(blocks)), farthest_(farthest) {}
 
-  // Restarts the limit, because the text read so far has been used. The parser's callbacks call
-  // this function.
+  // Restarts the limit, because the text read so far was used. The parser's callbacks call this
+  // function.
   void Used() { ahead_ = 0; }
 
  protected:

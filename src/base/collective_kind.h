@@ -22,19 +22,20 @@ inline constexpr CollectiveKind kCollectiveKinds[] = {
     CollectiveKind::kBroadcast, CollectiveKind::kReduce,        CollectiveKind::kScatter,
     CollectiveKind::kGather,    CollectiveKind::kAllToAll,      CollectiveKind::kSendRecv};
 
-// The kinds that occur in step programs. Lowering writes them, cost code prices them, and devices
-// execute them.
+// The collective kinds that occur in step programs. Lowering writes them, cost code prices them,
+// and devices execute them.
 inline constexpr CollectiveKind kProgramCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kBroadcast, CollectiveKind::kAllToAll};
 
-// The kinds that a calibration measures: those of step programs, and the messages of pipelines.
+// The collective kinds that a calibration measures: those of step programs, and the messages of
+// pipelines.
 inline constexpr CollectiveKind kMeasuredCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kBroadcast, CollectiveKind::kAllToAll,      CollectiveKind::kSendRecv};
 
-// Returns the name in files and output: all_reduce, reduce_scatter, all_gather, broadcast, reduce,
-// scatter, gather, all_to_all or send_recv.
+// Returns the kind's name in files and output: all_reduce, reduce_scatter, all_gather, broadcast,
+// reduce, scatter, gather, all_to_all or send_recv.
 constexpr std::string_view Name(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::kAllReduce:

@@ -10,10 +10,10 @@
 
 namespace stepcast {
 
-// The types of numbers. kTf32 is stored as fp32; tensor cores read 19 of its bits. kMxfp8 has 8
-// bits and a scale for every 32 elements; kNvfp4 has 4 bits and a scale for every 16 elements.
-// Blackwell's tensor cores read both (OCP Microscaling Formats 1.0; Transformer Engine,
-// docs/features/low_precision_training). These three are types only of matrix products: nothing is
+// The types of numbers. kTf32 is stored as fp32, but tensor cores read only 19 of its bits. kMxfp8
+// has 8 bits and a scale for every 32 elements; kNvfp4 has 4 bits and a scale for every 16
+// elements. Blackwell's tensor cores read both (OCP Microscaling Formats 1.0; Transformer Engine,
+// docs/features/low_precision_training). These three types are only for matrix products: nothing is
 // stored, moved or reduced in them.
 enum class DataType : std::uint8_t { kFp32, kBf16, kFp16, kFp8, kTf32, kMxfp8, kNvfp4 };
 inline constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, DataType::kFp16,
@@ -21,7 +21,8 @@ inline constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, Data
                                           DataType::kNvfp4};
 inline constexpr std::size_t kDataTypeCount = std::size(kDataTypes);
 
-// Returns whether kernels cast from 16 bits to this type, only for matrix products.
+// Returns whether kernels cast numbers from 16 bits to this type, which they do only for matrix
+// products.
 constexpr bool IsQuantized(DataType type) {
   return type == DataType::kFp8 || type == DataType::kMxfp8 || type == DataType::kNvfp4;
 }
@@ -51,7 +52,7 @@ constexpr Bytes BytesOf(std::int64_t elements, DataType type) {
   return Bytes(elements * SizeOf(type));
 }
 
-// Returns the name in scenario files: fp32, bf16, fp16, fp8, tf32, mxfp8, nvfp4.
+// Returns the type's name in scenario files: fp32, bf16, fp16, fp8, tf32, mxfp8 or nvfp4.
 constexpr std::string_view Name(DataType type) {
   switch (type) {
     case DataType::kFp32:

@@ -27,7 +27,7 @@ struct Diagnostic {
 
 using Diagnostics = std::vector<Diagnostic>;
 
-// A value, or all mistakes found while computing it (at least one).
+// Either a value, or all mistakes that were found while it was computed (at least one).
 template <typename T>
 using Result = tl::expected<T, Diagnostics>;
 
@@ -36,8 +36,8 @@ using Result = tl::expected<T, Diagnostics>;
 std::string Format(const Diagnostic& diagnostic);
 std::string Format(const Diagnostics& diagnostics);
 
-// Returns the word of `known` that is most similar to `word` by edit distance. The result is empty
-// if no word is so similar that `word` may be a typing mistake. Used for hints: "did you mean ...".
+// Returns the word in `known` that is most similar to `word` by edit distance. Empty if no word is
+// so similar that `word` may be a typing mistake. Used for hints: "did you mean ...".
 std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& known);
 
 // Returns the user's text for a message: in quotes, on one line, with control characters escaped,

@@ -110,7 +110,9 @@ bool CheckText(std::string_view text, const std::string& file, Diagnostics& diag
       diagnostics.push_back(
           {"file.not-text",
            {file, line, column},
-           hidden    ? fmt::format("a character that changes how others are shown: {}", shown)
+           hidden    ? fmt::format("this invisible character changes how other characters are "
+                                      "displayed: {}",
+                                   shown)
            : control ? fmt::format("a control character: byte 0x{:02x}", byte)
                      : fmt::format("not UTF-8 text: byte 0x{:02x}", byte),
            "input files are text in UTF-8"});

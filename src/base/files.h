@@ -18,51 +18,52 @@ namespace stepcast {
 // Opens named pipes. Opening waits for the process at the other end. If that takes more than two
 // seconds, a line on stderr states what the command waits for.
 
-// Returns the descriptor, or -1 with errno. When it returns, the first bytes have arrived or the
-// writer has closed the pipe. Reads from the descriptor block.
+// Opens a named pipe for reading. Returns the descriptor, or -1 with errno. When it returns, the
+// first bytes have arrived or the writer has closed the pipe. Reads from the descriptor block.
 int OpenPipeToRead(const std::string& path);
 
-// Returns the descriptor, or -1 with errno. When it returns, a process is reading from the pipe.
-// Symbolic links are not followed.
+// Opens a named pipe for writing. Returns the descriptor, or -1 with errno. When it returns, a
+// process is reading from the pipe. Does not follow symbolic links.
 int OpenPipeToWrite(const std::string& path);
 
-// Determines the file that an output's name refers to, and the symbolic links that may be followed.
-// Every command that writes a file calls these functions.
+// Determines the file to which an output's name refers, and the symbolic links that may be
+// followed. Every command that writes a file calls these functions.
 
-// The file that an output's name refers to, after all symbolic links have been followed.
+// The file to which an output's name refers, after all symbolic links were followed.
 struct Destination {
   std::string path;                   // without links; the file may not exist yet
   std::optional<struct stat> status;  // of the existing file; none: there is no file
-  // The descriptor of this process that the name refers to, such as 1 for /dev/stdout; `path` is
+  // The descriptor of this process to which the name refers, such as 1 for /dev/stdout; `path` is
   // then the link in /proc. None if the name refers to no descriptor.
   std::optional<int> descriptor;
 };
 
-// Returns whether a link, pipe or device belongs to the caller or to the system. In a folder that
-// everyone may write to, such as /tmp, a link of another user can lead anywhere.
+// Returns whether a link, pipe or device belongs to the caller or to the system. In a folder in
+// which everyone may write, such as /tmp, a link of another user can lead anywhere.
 bool BelongsToCallerOrSystem(const struct stat& status);
 
 // Follows all links in a path, including those in its folders. A path that continues below a file
-// does not exist. The error is a sentence that names the path and the reason:
-// - a link of another user,
-// - too many links,
-// - a folder that may not be searched,
-// - another user's folder inside a folder that everyone may write to, since its owner can replace
-//   it with a link.
+// does not exist. An error is a sentence that names the path and the reason:
+//   - a link of another user
+//   - too many links
+//   - a folder that may not be searched
+//   - another user's folder inside a folder in which everyone may write, because its owner can
+//     replace it with a link
 tl::expected<Destination, std::string> FollowTrustedLinks(const std::string& path);
 
 // Returns the error "cannot write 'PATH': it belongs to another user".
 std::string AnothersOutput(const std::string& path);
 
-// The maximum size of an input file in bytes, so that a wrong path cannot fill the memory.
+// The largest size of an input file in bytes. The limit keeps a wrong path from filling the memory.
 inline constexpr std::size_t kLargestInputFile = std::size_t{16} << 20;
 
-// Reads a whole text file. On failure, appends the reason and returns none. The file may not exist,
-// be a directory or a device, not be readable, be larger than kLargestInputFile, or not be text.
+// Reads a whole text file. On failure, appends the reason and returns none. Reading fails if the
+// file does not exist, is a directory or a device, is not readable, is larger than
+// kLargestInputFile, or is not text.
 std::optional<std::string> ReadTextFile(const std::string& path, Diagnostics& diagnostics);
 
-// Reads a file as ReadTextFile does, but the content need not be valid text, because the output of
-// other tools may contain terminal escape sequences. The caller must check the content.
+// Like ReadTextFile, but the content need not be valid text, because the output of other tools may
+// contain terminal escape sequences. The caller must check the content.
 std::optional<std::string> ReadAnyFile(const std::string& path, Diagnostics& diagnostics);
 
 // Returns whether `text`, read from `file`, is allowed in an input file: UTF-8 without control
@@ -109,7 +110,7 @@ class FilesRead {
   FilesRead(const FilesRead&) = delete;
   FilesRead& operator=(const FilesRead&) = delete;
 
-  // Returns the digests of the contents, by the path under which each file was opened.
+  // Returns the digest of each file's content, indexed by the path under which the file was opened.
   const std::map<std::string, std::string>& digests() const { return digests_; }
 
   // Returns the paths under which files were opened on this thread since its outermost FilesRead

@@ -23,15 +23,15 @@ enum class KernelKind : std::uint8_t {
   kScanGradient,       // backward of kScan
 };
 
-// The type of recurrent layer that a kScan kernel computes.
+// The types of recurrent layers that a kScan kernel may compute.
 enum class ScanKind : std::uint8_t {
   kDelta,           // the gated delta rule
   kDeltaByChannel,  // with a decay for each channel: Kimi delta attention
   kStateSpace,      // Mamba-2
 };
 
-// How the operands of a matrix product are stored. All are row-major; [a, b] has rows of b numbers.
-// The comments assume a linear layer with a weight of [out, in], as in PyTorch.
+// How the operands of a matrix product are stored. All are row-major: [a, b] has rows of b numbers.
+// Comments assume a linear layer with a weight of [out, in], as in PyTorch.
 enum class ProductLayout : std::uint8_t {
   kForward,         // [m, k] times the transpose of [n, k]
   kInputGradient,   // [m, k] times [k, n]
@@ -49,7 +49,7 @@ enum class Issuer : std::uint8_t {
   kSameCall,   // the call that issued the previous kernel: further parts of one product
 };
 
-// The host time that eager execution takes before it launches a kernel, by issuer.
+// The host time that eager execution takes before it launches a kernel, indexed by issuer.
 struct Dispatch {
   Time module{}, autograd{};
   Time operator[](Issuer issuer) const {
@@ -72,48 +72,48 @@ inline constexpr std::string_view kAccessNames[] = {"plain", "widening",      "m
                                                     "norm",  "norm_gradient", "column_sum"};
 inline constexpr std::size_t kAccessCount = std::size(kAccessNames);
 
-// The work of one device kernel. The model room creates kernels, programs contain them, and cost
-// code prices them. Shapes are in elements. A multiply and an add count as two flops.
+// The work of one device kernel. src/model creates kernels, programs contain them, and cost code
+// prices them. Shapes are in elements. A multiply and an add count as two flops.
 struct Kernel {
   std::string name{};  // "mlp.down_proj", "self_attn.q_proj.wgrad"
   KernelKind kind = KernelKind::kMemoryBound;
   DataType data_type = DataType::kBf16;
-  // kGemm: the number of independent products of [m, k] and [k, n]. kAttention, kAttentionGradient:
-  // the number of query heads of all sequences. Each head has m queries of k elements. A query
-  // attends to up to n keys, including its own position, or to all n keys if the attention is not
-  // causal. Zero for other kinds.
+  // For kGemm: the number of independent products of [m, k] and [k, n]. For kAttention and
+  // kAttentionGradient: the number of query heads of all sequences. Each head has m queries of k
+  // elements. A query attends to up to n keys, including its own position, or to all n keys if the
+  // attention is not causal. Zero for other kinds.
   std::int64_t batch = 1;
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t key_heads = 0;  // kAttention, kAttentionGradient: of all sequences, divides `batch`
   ProductLayout layout = ProductLayout::kForward;  // kGemm
-  // kGemm: the result is added to FP32 values in memory, which the kernel reads first.
+  // For kGemm: whether the result is added to FP32 values in memory, which the kernel reads first.
   bool adds_to_fp32 = false;
   bool grouped = false;  // kGemm: `batch` counts a rank's experts, whose products are one kernel
-  // kGemm: the number of equal products that run at the same time, on separate streams, and share
+  // For kGemm: the number of equal products that run at the same time on separate streams and share
   // the device.
   std::int64_t together = 1;
   std::int64_t flops = 0;        // executed by the device (causal attention: half)
   std::int64_t model_flops = 0;  // counted in MFU: matrix products, full attention; else 0
   Bytes read{}, written{};       // device memory traffic if each operand is read or written once
   Time given{};                  // kGiven: duration; else zero
-  // kGiven: work of the host's CPUs or drives, which runs concurrently with the device's other
-  // work.
+  // For kGiven: whether this is work of the host's CPUs or drives, which runs concurrently with the
+  // device's other work.
   bool on_host = false;
-  // kMemoryBound: the kernel computes `summed_columns` sums over `summed_tokens` tokens each. A
-  // thread block sums 32 columns (the weight gradients of PyTorch's layer norm), so few blocks
-  // share the work.
+  // For kMemoryBound: the kernel computes `summed_columns` sums over `summed_tokens` tokens each. A
+  // thread block sums 32 columns, as for the weight gradients of PyTorch's layer norm, so few
+  // blocks share the work.
   std::int64_t summed_tokens = 0, summed_columns = 0;
   Access access = Access::kPlain;  // kMemoryBound
-  // kAttention, kAttentionGradient: the generation of FlashAttention, 1 to 3; 4 means cuDNN and 5
-  // FlexAttention.
+  // For kAttention and kAttentionGradient: the generation of FlashAttention, 1 to 3. 4 means cuDNN,
+  // and 5 means FlexAttention.
   std::uint8_t flash = 2;
   bool causal = true;  // same kinds: a query attends only to keys up to its own position
-  // kAttention, kAttentionGradient: if a library uses a fallback, the fraction of the generation's
-  // rate that remains; otherwise 1.
+  // For kAttention and kAttentionGradient: the fraction of the generation's rate that remains if a
+  // library uses a fallback. Otherwise 1.
   double rate = 1;
   ScanKind scan = ScanKind::kDelta;  // kScan, kScanGradient
-  // kScan, kScanGradient: the number of sequential chunks in the longest sequence. More heads do
-  // not reduce this number.
+  // For kScan and kScanGradient: the number of sequential chunks in the longest sequence. More
+  // heads do not reduce this number.
   std::int64_t steps = 0;
   Issuer issuer = Issuer::kFramework;
   friend bool operator==(const Kernel&, const Kernel&) = default;

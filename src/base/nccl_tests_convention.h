@@ -7,22 +7,25 @@
 #include "src/base/bytes.h"
 #include "src/base/collective_kind.h"
 
-// How nccl-tests counts the bytes of a collective and computes bandwidth (NVIDIA/nccl-tests,
-// doc/PERFORMANCE.md and src/*.cu). The size is one rank's buffer for all-reduce, broadcast, reduce
-// and send_recv, and all ranks' parts together for the other kinds.
+// The way in which nccl-tests counts the bytes of a collective and computes bandwidth
+// (NVIDIA/nccl-tests, doc/PERFORMANCE.md and src/*.cu). The size is one rank's buffer for
+// all-reduce, broadcast, reduce and send_recv. For the other kinds, it is all ranks' parts
+// together.
 //
-//   algbw = size / time            busbw = algbw x factor
-//   factor: all-reduce 2 (N - 1) / N;
-//           all-gather, reduce-scatter, all-to-all, gather, scatter (N - 1) / N;
-//           broadcast, reduce, send_recv 1
+//   algbw = size / time; busbw = algbw x factor
+//
+// The factor of N ranks is:
+//   2 (N - 1) / N for all-reduce;
+//   (N - 1) / N for all-gather, reduce-scatter, all-to-all, gather and scatter;
+//   1 for broadcast, reduce and send_recv.
 namespace stepcast {
 
-// Returns the size that nccl-tests uses if `asked` is requested. For all-gather, reduce-scatter and
-// all-to-all, nccl-tests divides the buffer among the ranks in whole units of 16 bytes. The result
-// may be zero.
+// Returns the size that nccl-tests uses if the size `asked` is requested. For all-gather,
+// reduce-scatter and all-to-all, nccl-tests divides the buffer among the ranks in whole units of 16
+// bytes. The result may be zero.
 Bytes NcclTestsSize(CollectiveKind kind, Bytes asked, int ranks);
 
-// Returns the factor from algbw to busbw. Requires ranks >= 1.
+// Returns the factor by which algbw is multiplied to get busbw. Requires ranks >= 1.
 double BusFactor(CollectiveKind kind, int ranks);
 
 // Returns the collective that a program of nccl-tests runs. `program` is the program's file name

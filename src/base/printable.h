@@ -15,7 +15,7 @@ std::string Printable(std::string_view text);
 // Returns the text with its line ends kept.
 std::string PrintableLines(std::string_view text);
 
-// The maximum number of mistakes that a command prints; the number of further mistakes follows.
+// The largest number of mistakes that a command prints. If there are more, their number follows.
 // Reading a file stops after this many mistakes.
 inline constexpr std::size_t kMostShownFaults = 100;
 

@@ -140,7 +140,8 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
     if (fraction.empty()) return not_a_number();
   }
   if (whole.size() > kMostDigits || fraction.size() > kMostDigits) {
-    return Error(fmt::format("a number can have at most {} digits before and after the point: {}",
+    return Error(fmt::format("a number can have at most {} digits before the decimal point, and "
+                             "as many after it: {}",
                              kMostDigits, Quoted(text)),
                  "use a larger unit");
   }
@@ -163,7 +164,7 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
   }
   amount += (part * unit->size + scale / 2) / scale;
   if (amount > std::numeric_limits<std::int64_t>::max()) {
-    return Error(fmt::format("{} {} a smaller number, this one cannot be counted: {}",
+    return Error(fmt::format("{} {} a smaller number; this one is too large to represent: {}",
                              dimension.noun, dimension.verb, Quoted(text)),
                  WriteFor(dimension));
   }

@@ -13,8 +13,7 @@
 // questions from them.
 namespace stepcast {
 
-// The variable that receives the value of a setting. The value that the variable has before is the
-// default.
+// The variable that receives the value of a setting. Its previous value is the default.
 using QuestionVariable = std::variant<bool*, int*, std::optional<int>*,
                                       std::optional<std::int64_t>*, std::optional<double>*,
                                       std::string*, std::vector<std::string>*, std::vector<int>*>;
@@ -52,7 +51,7 @@ struct QuestionSetting {
   }
 
   bool argument() const { return !name.starts_with('-'); }
-  // Returns the key in a question to `serve`: "fewer_nodes".
+  // Returns the setting's key in a question to `serve`, such as "fewer_nodes".
   std::string key() const {
     std::string key = name.substr(argument() ? 0 : 2);
     std::replace(key.begin(), key.end(), '-', '_');
@@ -60,7 +59,7 @@ struct QuestionSetting {
   }
 };
 
-// The settings of a question. The variables of the settings must outlive this object.
+// The settings of a question. Their variables must outlive this object.
 class Question {
  public:
   QuestionSetting& Flag(std::string name, bool* variable, std::string help = "") {

@@ -10,9 +10,9 @@
 
 namespace stepcast {
 
-// Bytes per second in one direction through a link, a memory or a group's slowest cut. Vendors
-// state NVLink's bandwidth for both directions together; this class always means one direction
-// (NVLink 4: 450 GB/s).
+// A rate in bytes per second, in one direction, of a link, a memory or a group's slowest cut.
+// Vendors state NVLink's bandwidth for both directions together; this class always means one
+// direction (NVLink 4: 450 GB/s).
 class Bandwidth {
  public:
   constexpr Bandwidth() = default;
@@ -25,7 +25,8 @@ class Bandwidth {
   constexpr double gigabytes_per_second() const {
     return static_cast<double>(bytes_per_second_) * 1e-9;
   }
-  // Returns a fraction of this bandwidth, rounded down so that an efficiency never adds bandwidth.
+  // Returns this bandwidth times `factor`, rounded down, so that an efficiency never adds
+  // bandwidth.
   Bandwidth Scaled(double factor) const {
     return Bandwidth(
         static_cast<std::int64_t>(std::floor(static_cast<double>(bytes_per_second_) * factor)));
@@ -38,7 +39,7 @@ class Bandwidth {
   std::int64_t bytes_per_second_ = 0;
 };
 
-// Floating point operations per second.
+// A rate in floating-point operations per second.
 class FlopRate {
  public:
   constexpr FlopRate() = default;
@@ -63,7 +64,7 @@ class FlopRate {
 namespace internal {
 // Returns ceil(amount * 10^12 / rate), exactly. Requires amount >= 0 and rate > 0.
 inline Time PicosecondsAt(std::int64_t amount, std::int64_t rate) {
-  STEPCAST_CHECK(amount >= 0 && rate > 0, "an amount over a rate needs a positive rate");
+  STEPCAST_CHECK(amount >= 0 && rate > 0, "to compute a duration, the rate must be positive");
   __extension__ using Wide = __int128;
   const Wide exact = static_cast<Wide>(amount) * 1'000'000'000'000;
   return Time::FromPicoseconds(static_cast<std::int64_t>((exact + rate - 1) / rate));

@@ -11,7 +11,8 @@
 // Ends long work early: at a deadline, or on request (Ctrl-C).
 namespace stepcast {
 
-// A request to stop. Any thread or signal handler may make the request, which cannot be withdrawn.
+// A request to stop. Any thread or signal handler may make the request. The request cannot be
+// withdrawn.
 class StopFlag {
  public:
   StopFlag() = default;
@@ -33,8 +34,8 @@ class StopFlag {
   std::thread timer_;
 };
 
-// The exception that StopPoint throws. The work is abandoned, and caches that it has partly filled
-// must be dropped.
+// The exception that StopPoint throws. The work is abandoned, and caches that the work has partly
+// filled must be dropped.
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "stopped before the end"; }
 };

@@ -17,7 +17,7 @@ namespace stepcast {
 // Finds the line and column of a position in a text, by bisection.
 class TextLines {
  public:
-  // `file` names the text in positions.
+  // Creates the index of lines. `file` is the name of the text in positions.
   TextLines(std::string_view text, std::string file) : file_(std::move(file)) {
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (text[i] == '\n') starts_.push_back(i + 1);
@@ -63,9 +63,9 @@ std::string TemporaryName(const std::string& target);
 // failure.
 bool SyncFolder(const std::string& folder);
 
-// Prevents all threads from ending the process on a signal during the object's life, provided that
-// signal handlers call LetFinish. Use this class only for short sections in which an unfinished
-// file is not yet in the list of files to remove.
+// Keeps signals from ending the process during the object's life. Signal handlers must call
+// LetFinish for this. Use the class only for short sections in which an unfinished file is not yet
+// in the list of files to remove.
 class SignalsHeldBack {
  public:
   SignalsHeldBack();
@@ -73,9 +73,9 @@ class SignalsHeldBack {
   SignalsHeldBack(const SignalsHeldBack&) = delete;
   SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
 
-  // Waits until no other thread holds signals back, and prevents threads from holding them back
-  // again. Gives up after some seconds, because a file system may hang. Call this function only
-  // from signal handlers and from code that is about to end the process. The process must end next.
+  // Waits until no other thread holds signals back, and keeps threads from doing so again. Gives up
+  // after some seconds, because a file system may hang. Call this function only from signal
+  // handlers and from code that is about to end the process. The process must end next.
   static void LetFinish();
 
  private:

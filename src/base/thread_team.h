@@ -13,8 +13,8 @@ namespace stepcast {
 // Returns the number of cores that this process may use, at least one.
 int UsableCores();
 
-// Threads that execute parallel tasks, one after the other. The threads, and their thread_local
-// caches, live as long as the team. Only one thread at a time may use a team.
+// A team of threads that execute parallel tasks, one task after the other. The threads, and their
+// thread_local caches, live as long as the team. Only one thread at a time may use a team.
 class ThreadTeam {
  public:
   // Starts up to `threads` threads. There may be fewer, or none, if the system refuses to create

@@ -34,7 +34,7 @@ class Time {
   friend constexpr Time operator-(Time a, Time b) { return a -= b; }
   friend constexpr Time operator*(Time a, std::int64_t n) { return Time(a.picoseconds_ * n); }
   friend constexpr Time operator*(std::int64_t n, Time a) { return a * n; }
-  // Division by a unit returns a number: t / Microseconds(1).
+  // Division by a unit returns a number, as in t / Microseconds(1).
   friend constexpr double operator/(Time a, Time b) {
     return static_cast<double>(a.picoseconds_) / static_cast<double>(b.picoseconds_);
   }

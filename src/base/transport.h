@@ -12,8 +12,8 @@ inline constexpr Transport kTransports[] = {Transport::kInfiniband, Transport::k
                                             Transport::kEfa,        Transport::kOmniPath,
                                             Transport::kSlingshot,  Transport::kSockets};
 
-// Returns the name in files: infiniband, roce, efa, omni-path, slingshot or sockets (TCP through
-// the host's memory, without RDMA).
+// Returns the transport's name in files: infiniband, roce, efa, omni-path, slingshot or sockets
+// (TCP through the host's memory, without RDMA).
 constexpr std::string_view Name(Transport transport) {
   switch (transport) {
     case Transport::kInfiniband:

@@ -186,7 +186,9 @@ Probe Chain(Author& author, Opcode opcode, std::uint16_t stream, Index operand, 
 
 std::int64_t PositionIn(const std::vector<int>& group, int rank) {
   const auto found = std::find(group.begin(), group.end(), rank);
-  STEPCAST_CHECK(found != group.end(), "a rank measures with its own group");
+  STEPCAST_CHECK(found != group.end(),
+                 "a rank can measure only with a group that contains the "
+                 "rank");
   return found - group.begin();
 }
 

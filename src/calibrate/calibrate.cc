@@ -274,7 +274,9 @@ Attempt<void> MeasureBothWays(Campaign& campaign) {
   constexpr Bytes kSize = MiB(8);
   constexpr int kCopies = 10;
   const auto beside = campaign.session.Measure(
-      {"copies host-to-device beside the other way", "copies device-to-host beside the other way"},
+      {"copies from host to device while copies from device to host run",
+       "copies from device to host while copies "
+       "from host to device run"},
       campaign.effort.kernels, Time(), [&](const std::vector<std::size_t>& wanted) {
         return Reordered(TwoWayCopyBenchmark(kSize, kCopies), wanted);
       });
@@ -386,7 +388,7 @@ void Describe(Campaign& campaign) {
                             campaign.options.run.end());
   profile.provenance.emplace_back(
       "method", fmt::format("{} medians of repeated operations, each timed by the runtime in step "
-                            "programs; collectives in fp32, averaged",
+                            "programs; collectives run in fp32, and their times are averaged",
                             IsCoarse(campaign.options) ? "quick:" : "thorough:"));
 }
 

@@ -24,13 +24,13 @@
 // Measures the cost of operations on a backend, and creates a calibration profile.
 namespace stepcast::calibrate {
 
-// A part of a calibration that can be measured separately. Launch and memory are also measured with
-// any other part that adds values to a profile's kernels section.
+// A part of a calibration that can be measured separately. kLaunch and kMemory are also measured
+// with any other part that adds values to a profile's section `kernels`.
 enum class Part : std::uint8_t {
-  kLaunch,        // issue and start of kernels; with several ranks issue of collectives
+  kLaunch,        // issue and start of kernels; with several ranks, issue of collectives
   kMemory,        // memory-bound kernels by bytes
-  kGemm,          // matrix products by m, n, k, data type and layout; also the sustained clock, if
-                  // the device reports its power
+  kGemm,          // matrix products by m, n, k, data type and layout
+                  // kGemm also measures the sustained clock if the device reports its power.
   kAttention,     // by heads, sequence and head size, for each data type, forward and backward
   kOptimizer,     // fused AdamW by bytes
   kCopies,        // each direction, and both directions at once
@@ -45,9 +45,9 @@ std::optional<Part> PartFromName(std::string_view name);
 
 struct Options {
   bool quick = false;  // coarser grids and fewer repetitions
-  // The approximate duration of the calibration; zero: 90 s if quick, otherwise 20 min. Kernels,
+  // The approximate duration of the calibration. Zero: 90 s if quick, otherwise 20 min. Kernels,
   // copies and interference are measured first; collectives get the remaining time, at least a
-  // quarter. Below 10 min, kernels are measured as if quick.
+  // quarter. If the time is below 10 min, kernels are measured as with `quick`.
   Time time;
   std::vector<Part> parts;      // empty: all
   std::vector<DataType> types;  // of products and attention; empty: fp32 and bf16
@@ -56,26 +56,27 @@ struct Options {
   std::vector<ProductLayout> layouts = {ProductLayout::kForward};
   Bytes cache;  // last-level cache of the device; the optimizer's operands are larger
   std::vector<CollectiveKind> collectives;  // empty: all; quick: all but broadcast
-  // The range of sizes of collectives; zero: from 1 KiB to 256 MiB (quick: 64 MiB).
+  // The range of sizes of collectives. Zero: from 1 KiB to 256 MiB (with `quick`, to 64 MiB).
   Bytes from, to;
   std::vector<int> group_sizes;  // of the groups that communicate; empty: all that
                                  // kernel_measurements.h finds
   std::string name;              // name of the profile
   std::string gpu;               // the profile's GPU type; empty: unknown
-  // The first entries of the provenance: machine, driver, libraries, date, command, version.
-  // Results in a state are valid only if its entries of `machine` are the same.
+  // The first entries of the provenance. `machine`: machine, driver and libraries. `run`: date,
+  // command and version. Results in a state are valid only if their entries of `machine` are the
+  // same.
   std::vector<std::pair<std::string, std::string>> machine;
   std::vector<std::pair<std::string, std::string>> run;
   std::string state;  // state of an interrupted calibration, at rank 0; empty: none
   Observer observer;
-  // Returns the present state of rank 0's device; null, or an empty result, if there is none.
-  // Either all ranks have this function or none.
+  // Returns the present state of the device of rank 0. If the function is null or returns an empty
+  // result, the state is unknown. Either all ranks have this function, or no rank has it.
   std::function<std::optional<runtime::DeviceHealth>()> health;
-  // Returns the seconds since the calibration began, on rank 0; null: use the clock.
+  // Returns the seconds since the calibration began, on rank 0. Null: the clock is used.
   std::function<double()> elapsed;
 };
 
-// A straight line fitted to measurements, for display: start and rate.
+// A straight line fitted to measurements, for display. It has a start and a rate.
 struct Fitted {
   std::string what;  // "all_reduce over 4 ranks on 4 nodes"
   std::size_t points = 0;
@@ -88,16 +89,16 @@ struct Outcome {
   calibration::Calibration profile;
   std::vector<Fitted> fits;
   std::vector<std::string> warnings;  // sentences without full stop
-  // If not empty, the reason why nothing was measured: the state is invalid or from another
-  // machine.
+  // The reason why nothing was measured: the state is invalid or from another machine. Empty if
+  // something was measured.
   std::string refused;
-  // If not zero, nothing was measured, because no groups have this number of ranks; `groups_of`
+  // If not zero, nothing was measured because no groups have this number of ranks. `groups_of`
   // lists the possible sizes.
   int no_group_of = 0;
   std::vector<int> groups_of;
 };
 
-// Measures the costs and makes a profile. All ranks call this together, with equal options except
+// Measures the costs and returns a profile. All ranks call this together, with equal options except
 // observer and state. All ranks get the same outcome.
 runtime::Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner,
                                     const Options& options);

@@ -17,24 +17,24 @@
 // The state that all measurements of a calibration share.
 namespace stepcast::calibrate {
 
-// Converts results to values of a profile.
+// Converts measurement results to values of a profile.
 
 struct Fitted;
 
-// Returns the time rounded to five significant digits, the precision of measurements.
+// Returns a time rounded to five significant digits, which is the precision of measurements.
 Time RoundedTime(double seconds);
-// Returns the factor by which an operation slows down while another runs, to three decimals. At
+// Returns the factor by which an operation slows down while another one runs, to three decimals. At
 // least 1, because a shorter concurrent time is due to other conditions.
 double SlowDown(double beside, double alone);
 
-// Returns the medians, adjusted so that times never fall with size.
+// Returns the medians of the results, adjusted so that times never fall with size.
 std::vector<Time> TimesOf(const std::vector<std::pair<std::int64_t, Summary>>& results);
 
-// Returns the start and the rate of a line through the medians.
+// Returns the start and the rate of a line through the medians of the results.
 Fitted FitOf(const std::string& what, const std::vector<std::pair<std::int64_t, Summary>>& results);
 
-// The way in which the simulator interpolates: time linear in size, time linear in the logarithm of
-// size, or the logarithm of time linear in the logarithm of size.
+// How the simulator interpolates. kLinear: time is linear in size. kLogarithmic: time is linear in
+// the logarithm of size. kPowerLaw: the logarithm of time is linear in the logarithm of size.
 enum class Between : std::uint8_t { kLinear, kLogarithmic, kPowerLaw };
 
 // Collects the residuals of each part of a profile.
@@ -42,7 +42,7 @@ class ResidualNotes {
  public:
   void Add(const std::string& part, const std::vector<std::pair<std::int64_t, Summary>>& results,
            Between between);
-  // `summaries` are in the order of the surface's times.
+  // Adds the residuals of a surface. `summaries` are in the order of the surface's times.
   void AddSurface(const std::string& part, const calibration::GemmSurface& surface,
                   const std::vector<Summary>& summaries);
   std::vector<calibration::Residual> Take() const;
@@ -59,7 +59,7 @@ class ResidualNotes {
 // Returns the benchmark with only the probes at these positions, in this order.
 Benchmark Reordered(Benchmark benchmark, const std::vector<std::size_t>& wanted);
 
-// Sizes with their measurements.
+// Sizes, each with its measurement.
 using Results = std::vector<std::pair<std::int64_t, Summary>>;
 
 // How thorough a calibration is.
@@ -75,11 +75,11 @@ struct Effort {
 
 // Returns the approximate duration of the measurement.
 Time TimeOf(const Options& options);
-// Whether there is only time for a coarse grid with few repetitions.
+// Returns whether there is only time for a coarse grid with few repetitions.
 bool IsCoarse(const Options& options);
 
 struct Campaign {
-  // `session` and `options` must outlive the object.
+  // Creates the state. `session` and `options` must outlive the object.
   Campaign(Session& session, const Options& options, std::vector<int> node_of_rank);
 
   bool Wants(Part part) const;
@@ -89,9 +89,10 @@ struct Campaign {
   std::vector<int> AllRanks() const;
   std::vector<DataType> Types() const;
 
-  // The profile's kernels section, created on first use.
+  // Returns the profile's section `kernels`, which is created on first use.
   calibration::KernelCosts& kernels();
-  // Converts results over bytes to a curve of the profile. Also adds them to residuals and fits.
+  // Converts results by bytes to a curve of the profile. Also adds them to the residuals and to the
+  // fitted lines.
   calibration::Curve CurveOf(const std::string& part, const std::string& what,
                              const Results& results, Between between);
 
@@ -104,7 +105,7 @@ struct Campaign {
   std::vector<double> reference;  // times of the reference kernel, in seconds
 };
 
-// Returns powers of two times `from`, which must be positive, up to `to`.
+// Returns `from`, which must be positive, times the powers of two, up to `to`.
 std::vector<std::int64_t> PowersOfTwo(std::int64_t from, std::int64_t to);
 
 }  // namespace stepcast::calibrate

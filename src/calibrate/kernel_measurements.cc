@@ -208,7 +208,7 @@ Attempt<void> MeasureSustainedClock(Campaign& campaign) {
   if (!burst) return tl::unexpected(burst.error());
   const double each = burst->front().median;
   const auto sustained =
-      measure("large products for a while",
+      measure("large products for several seconds",
               static_cast<int>(std::clamp(kSeconds / each, double{kChain}, 50'000.0)));
   if (!sustained) return tl::unexpected(sustained.error());
   const double clock = std::min(1.0, each / sustained->front().median);
@@ -216,8 +216,8 @@ Attempt<void> MeasureSustainedClock(Campaign& campaign) {
                               .products = std::round((*limit - *idle) / std::pow(clock, 3))};
   campaign.outcome.profile.provenance.emplace_back(
       "sustained_clock",
-      fmt::format("{:.3f} of that of a few products, after {:.0f} s at up to {} W", clock, kSeconds,
-                  *limit));
+      fmt::format("{:.3f} of the clock of a few products, after {:.0f} s at up to {} W", clock,
+                  kSeconds, *limit));
   return {};
 }
 

@@ -8,7 +8,7 @@
 #include "src/calibration/learned_runs.h"
 #include "src/calibration/run_settings.h"
 
-// Computes statistics of measured runs: how well each run is predicted from the others, and which
+// Computes statistics of measured runs: how well the other runs predict each run, and which
 // settings cause errors of forecasts.
 namespace stepcast::calibrate {
 
@@ -21,7 +21,7 @@ struct MeasuredRun {
 struct Configuration {
   calibration::LearnedRun run;
   std::vector<std::size_t> members;  // indices of the measured runs
-  // The prediction from the other configurations; none if no other configuration is similar.
+  // The prediction by the other configurations. None if no other configuration is similar.
   std::optional<calibration::LearnedRuns::Estimate> left_out{};
 };
 
@@ -34,8 +34,9 @@ struct SettingResidual {
 
 struct RunFit {
   std::vector<Configuration> configurations;
-  // The corrections learned from the configurations that have a similar one, or from the only
-  // configuration. None if there are several and no two are similar.
+  // The corrections that are learned from all configurations that are similar to another one. If
+  // there is only one configuration, they are learned from it. None if there are several
+  // configurations and no two of them are similar.
   std::optional<calibration::LearnedRuns> learned{};
   std::vector<SettingResidual> settings;  // most significant first
 };

@@ -16,14 +16,13 @@
 
 namespace stepcast::calibrate {
 
-// Which sizes of an operation to measure in the available time, and in which order.
-//
-// The smallest sizes come first and predict the times of larger ones. Next is the largest size for
-// which the whole table fits in the time, so that its real time is known early and no smaller size
-// has to be extrapolated. Then the widest gap between neighbors is halved repeatedly, so that
-// measurements cover the whole range evenly at any time.
+// Decides which sizes of an operation are measured in the available time, and in which order. The
+// smallest sizes come first, because their times predict the times of larger sizes. Next is the
+// largest size for which the whole table fits in the time. Its real time is then known early, and
+// no smaller size has to be extrapolated. Then, the widest gap between neighbors is halved
+// repeatedly, so that measurements cover the whole range evenly at any time.
 
-// Sizes with their measured times in seconds, ascending by size.
+// Sizes with their measured times in seconds, in ascending order of size.
 using MeasuredSizes = std::vector<std::pair<std::int64_t, double>>;
 
 struct SizePlan {
@@ -39,20 +38,20 @@ struct NextSizes {
   bool briefly = false;             // time is short: fewer repetitions of long operations
 };
 
-// Returns the minimum number of runs for an operation that takes `seconds`, if short operations are
-// run `least` times.
+// Returns the smallest number of runs of an operation that takes `seconds`. Short operations are
+// run at least `least` times.
 std::size_t LeastRuns(std::size_t least, double seconds, bool briefly);
 
-// Operations of at least this duration need no warm-up, because their start is a small part of the
-// duration.
+// The duration in seconds from which on operations need no warm-up. Their start is then a small
+// part of the duration.
 constexpr double kNeedsNoWarmup = 1;  // seconds
 
-// Returns the sizes to measure next if `left` seconds are left. `measured` must be empty or contain
+// Returns the sizes to measure next if `left` seconds remain. `measured` must be empty or contain
 // the first sizes.
 NextSizes Next(const SizePlan& plan, std::size_t least, const MeasuredSizes& measured, double left);
 
 // Measures on all ranks at once. All ranks make the same calls in the same order. Only rank 0
-// decides on repetitions and has earlier results, which it sends to the other ranks. All ranks
+// decides on repetitions and has earlier results; it sends both to the other ranks. All ranks
 // therefore have the same results and can base decisions on them.
 
 // The results of a calibration so far, so that an interrupted calibration can continue: results by
@@ -68,7 +67,7 @@ class MeasurementState {
  public:
   explicit MeasurementState(std::string_view binding);
 
-  // Returns nothing if `text` is not a complete state.
+  // Parses a state. Returns none if `text` is not a complete state.
   static std::optional<MeasurementState> Parse(std::string_view text);
   std::string Text() const;
 
@@ -81,7 +80,8 @@ class MeasurementState {
   std::map<std::string, Summary> results_;
 };
 
-// Converts a summary to five numbers separated by tabs, and back.
+// SummaryText converts a summary to five numbers separated by tabs. ParseSummary converts the text
+// back.
 std::string SummaryText(const Summary& summary);
 std::optional<Summary> ParseSummary(std::string_view text);
 
@@ -89,49 +89,50 @@ std::optional<Summary> ParseSummary(std::string_view text);
 struct Observer {
   // Receives the name of the present measurement, for a progress line.
   std::function<void(const std::string& what)> progress;
-  // Called when a measurement is complete. The callback stores `state`.
+  // Stores `state`. Called when a measurement is complete.
   std::function<runtime::Attempt<void>(const std::string& state)> save;
 };
 
 class Session {
  public:
-  // Only rank 0's `state` is used.
+  // Creates a session. Only the `state` of rank 0 is used.
   Session(runtime::Job& job, Runner runner, MeasurementState state, Observer observer);
 
-  // Creates a benchmark for the keys at positions `wanted`, with one probe for each, in order.
+  // A function that creates a benchmark for the keys at the positions `wanted`. The benchmark has
+  // one probe for each key, in this order.
   using Build = std::function<Benchmark(const std::vector<std::size_t>& wanted)>;
 
-  // Returns a result for each key, either from an earlier calibration or measured with enough
-  // repetitions. `expected` is the expected time of one operation; long operations are repeated
-  // less.
+  // Returns a result for each key. It is either from an earlier calibration, or measured with
+  // enough repetitions. `expected` is the expected time of one operation; long operations are
+  // repeated less often.
   runtime::Attempt<std::vector<Summary>> Measure(const std::vector<std::string>& keys,
                                                  Repetition repetition, Time expected,
                                                  const Build& build);
 
-  // Returns a quantity that rank 0 decides when it is first requested under this key, possibly in
-  // an earlier interrupted calibration. `now` is called only on rank 0 and must return a positive
+  // Returns a number that rank 0 decides when it is first requested under this key, possibly in an
+  // earlier, interrupted calibration. `now` is called only on rank 0 and must return a positive
   // number.
   runtime::Attempt<double> Settle(const std::string& key, const std::function<double()>& now);
 
-  // A list of ascending sizes to measure, and the limits at which to stop.
+  // A list of sizes to measure, in ascending order, and the limits at which measurements stop.
   struct Ladder {
     std::string what;  // start of all keys; the size is appended
     std::vector<std::int64_t> sizes;
     std::string (*show)(std::int64_t size) = nullptr;
     std::size_t first = 1;  // number of sizes in the first program
     std::size_t next = 2;   // number in each further program
-    double power = 1;       // r times the size is expected to take r^power times the time
+    double power = 1;       // r times the size should take r^power times the time
     Time longest;           // operations expected to take longer are skipped
     Time budget;            // expected device time for all sizes together
   };
-  // Returns the results of all sizes that were measured, at least those of the first program.
+  // Returns the results of all sizes that were measured: at least those of the first program.
   // `build` receives the sizes.
   runtime::Attempt<std::vector<std::pair<std::int64_t, Summary>>> Climb(
       const Ladder& ladder, const Repetition& repetition,
       const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build);
 
   // Measures sizes from both ends toward the middle (SizePlan), within `budget` of device time.
-  // Returns results by size, and adds the time used to `spent`.
+  // Returns results by size. Adds the device time that was used to `spent`.
   runtime::Attempt<std::vector<std::pair<std::int64_t, Summary>>> Cover(
       const std::string& what, const SizePlan& plan, Time budget, const Repetition& repetition,
       const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build, double& spent);
@@ -140,7 +141,7 @@ class Session {
 
  private:
   runtime::Attempt<std::string> Decide(const std::vector<std::string>& keys);
-  // Rank 0's part of Measure: adds the samples of a batch.
+  // The part of Measure that rank 0 does: adds the samples of a batch to the results.
   struct Running;
   runtime::Attempt<void> TakeSamples(const Benchmark& benchmark, int steps,
                                      const program::Timeline& timeline, Running& running);

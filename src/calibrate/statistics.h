@@ -16,7 +16,7 @@ namespace stepcast::calibrate {
 double Quantile(std::vector<double> values, double q);
 double Median(std::vector<double> values);
 
-// A summary of repeated measurements of one operation, in seconds.
+// A summary of repeated measurements of one operation. Times are in seconds.
 struct Summary {
   double median = 0;
   double low = 0;     // 10th percentile
@@ -26,34 +26,35 @@ struct Summary {
   friend bool operator==(const Summary&, const Summary&) = default;
 };
 
-// Requires at least one sample.
+// Returns the summary of samples. Requires at least one sample.
 Summary Summarise(const std::vector<double>& samples);
 
 // Returns the relative uncertainty of the median, which decreases with the square root of the
 // count. (For normally distributed values with standard deviation s, the standard error of the
-// median is 1.253 s / sqrt(n), and s is 1.483 median absolute deviations.)
+// median is 1.253 s / sqrt(n). The median absolute deviation is s / 1.483.)
 double Uncertainty(const Summary& summary);
 
-// Fits that are robust against outliers, simple enough to need no fitting library.
+// Fits that are robust against outliers and simple enough to need no fitting library.
 
 struct Line {
   double at_zero = 0;
   double slope = 0;
 };
 
-// Fits a line by the Theil-Sen estimator: the slope is the median of the slopes between all pairs
-// of points, and the value at zero is the median of the remainders. Up to 29 % of the points may be
-// outliers. Requires two points with different x; takes quadratic time.
+// Fits a line by the Theil-Sen estimator. The slope is the median of the slopes between all pairs
+// of points. The value at zero is the median of the remainders. Up to 29 % of the points may be
+// outliers. Requires two points with different x. Takes quadratic time.
 Line FitLine(const std::vector<std::pair<double, double>>& points);
 
-// Fits a start-up cost and a rate to (size, time) by a Theil-Sen line with relative weights, so
-// that large sizes do not dominate small ones. The start is the median over the smallest third of
-// the sizes, given the slope; the slope is the median over the largest third, given the start.
+// Fits a start-up cost and a rate to points of size and time. Uses a Theil-Sen line with relative
+// weights, so that the largest sizes do not dominate. The start is the median over the smallest
+// third of the sizes, given the slope. The slope is the median over the largest third, given the
+// start.
 Line FitStartAndRate(const std::vector<std::pair<double, double>>& points);
 
-// Returns the least-squares fit by non-decreasing values: decreasing neighbors are replaced by
-// their mean (Ayer et al. 1955, "pool adjacent violators"). More work does not take less time, so a
-// decrease is noise or a change of algorithm.
+// Returns the non-decreasing values that are closest by least squares: decreasing neighbors are
+// replaced by their mean (Ayer et al. 1955, "pool adjacent violators"). More work does not take
+// less time, so a decrease is noise or a change of algorithm.
 std::vector<double> NonDecreasing(std::vector<double> values);
 
 // The limits for the number of repetitions of a measurement.
@@ -66,12 +67,12 @@ struct Repetition {
   bool briefly = false;       // time is short: a quarter of the limit, fewer long operations
 };
 
-// Whether a point is complete. `so_far`: the result of the point, measured for `spent` of device
-// time.
+// Returns whether a point is complete. `so_far` is the result of the point, measured for `spent` of
+// device time.
 bool Enough(const Repetition& repetition, const Summary& so_far, Time spent);
 
-// Returns the number of further repetitions, at least 1: as many as the uncertainty suggests,
-// within the limits. The number is at most as many as before, because the first results may be
+// Returns the number of further repetitions, at least 1. It is as many as the uncertainty suggests,
+// within the limits. It does not exceed the number so far, because the first results may be
 // misleading.
 std::size_t NextBatch(const Repetition& repetition, const Summary& so_far, Time spent);
 

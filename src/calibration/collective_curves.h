@@ -54,19 +54,19 @@ struct CollectiveLaw {
 
 // Published measurements of collectives: calibration/collectives/*.yaml. The profiles of GPU types
 // name these files. src/cost/nccl_price.h describes how forecasts use them, and `stepcast validate
-// collectives` reports the accuracy. Format: docs/formats.md.
+// collectives` reports the accuracy. docs/formats.md documents the format.
 
 using TimePoint = std::pair<Bytes, Time>;
 
-// An algorithm that the source states, for sizes in [from, to].
+// An algorithm that the source states for sizes in [from, to].
 struct DocumentedChoice {
   Bytes from, to;
   std::string algorithm;  // as in forecasts: "ring", "nvls"
   std::string protocol;   // "LL", "LL128", "Simple"; empty: not stated
 };
 
-// The measurements of one collective on one shape of group. Sizes are counted as in nccl-tests;
-// each list is sorted by size.
+// The measurements of one collective on one shape of group. Sizes are counted as in nccl-tests.
+// Each list is sorted by size.
 struct CollectiveCurve {
   Location location;  // for messages
   CollectiveKind collective = CollectiveKind::kAllReduce;

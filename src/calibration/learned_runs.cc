@@ -81,7 +81,9 @@ double LearnedRuns::Likeness(const RunSettings& a, const RunSettings& b) {
 }
 
 LearnedRuns::LearnedRuns(std::vector<LearnedRun> runs) : runs_(std::move(runs)) {
-  STEPCAST_CHECK(!runs_.empty() && runs_.size() <= kMostRuns, "as many runs as are counted with");
+  STEPCAST_CHECK(!runs_.empty() && runs_.size() <= kMostRuns,
+                 "the number of runs must equal the "
+                 "number of rows");
   root_.resize(runs_.size());
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {

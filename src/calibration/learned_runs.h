@@ -22,14 +22,15 @@
 namespace stepcast::calibration {
 
 // Standard deviations of the logarithm of measured over forecast time. Forecasts have errors of
-// about 5 % (`stepcast validate published`). A fifth of their variance is common to unlike runs;
-// repetitions differ by 1 %.
+// about 5 % (`stepcast validate published`). A fifth of the variance of these errors is common to
+// unlike runs. Repetitions differ by 1 %.
 inline constexpr double kNearDeviation = 0.045;
 inline constexpr double kWideDeviation = 0.022;
 inline constexpr double kRepeatDeviation = 0.01;
 
-// The minimum likeness at which runs correct one another's forecasts. Runs have this likeness if
-// they differ by five and a half doublings of one size, or in eight kinds.
+// The smallest likeness at which runs correct one another's forecasts. Runs have this likeness if
+// one of their sizes differs by five and a half doublings, or if eight of their kinds (RunKind)
+// differ.
 inline constexpr double kLeastLikeness = 0.15;
 
 // The measured runs with one combination of settings.
@@ -41,13 +42,13 @@ struct LearnedRun {
 
 class LearnedRuns {
  public:
-  // The maximum number of runs. There must be at least one run, and all must have different
+  // The largest number of runs. There must be at least one run, and all must have different
   // settings.
   static constexpr std::size_t kMostRuns = 1000;
   explicit LearnedRuns(std::vector<LearnedRun> runs);
 
-  // Returns the correlation of the errors of two runs: 0 for very different settings, 1 for the
-  // same settings.
+  // Returns the correlation between the errors of two runs. It is 0 for very different settings and
+  // 1 for the same settings.
   static double Likeness(const RunSettings& a, const RunSettings& b);
 
   struct Estimate {
@@ -55,11 +56,11 @@ class LearnedRuns {
     double deviation = 0;  // standard deviation of one measurement around log_ratio
     double known = 0;      // 0: no similar run; 1: as certain as a repetition
   };
-  // Returns the estimate for a run with these settings. The estimate is zero, with `known` 0, if
-  // all runs are too different.
+  // Returns the estimate for a run with these settings. If all runs are too different, the estimate
+  // is zero, with `known` 0.
   Estimate At(const RunSettings& settings) const;
 
-  // Returns, for each run in order, the estimate computed from all other runs.
+  // Returns, for each run in order, the estimate that is computed from all other runs.
   std::vector<Estimate> LeavingOneOut() const;
 
   const std::vector<LearnedRun>& runs() const { return runs_; }

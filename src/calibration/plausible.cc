@@ -85,7 +85,8 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
     if (!(tiling.fill >= 0 && tiling.fill <= kLargestFill)) {
       checker.Add(field + ".fill",
                   fmt::format("must be between 0 and {}: {}", kLargestFill, tiling.fill),
-                  "write the depth of a product that takes as long as filling the pipeline");
+                  "write the k of a matrix product whose duration equals the time to fill the "
+                  "pipeline");
     }
     if (!(tiling.last_wave >= 0 && tiling.last_wave <= 1)) {
       checker.Add(
@@ -102,7 +103,8 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
     if (!(tiling.split >= 0 && tiling.split <= kLargestSplit)) {
       checker.Add(field + ".split",
                   fmt::format("must be between 0 and {}: {}", kLargestSplit, tiling.split),
-                  "write the traffic of the sum over parts of k, relative to FP32 parts in memory");
+                  "write the memory traffic that sums the parts of k, as a fraction of the "
+                  "traffic with FP32 parts in memory");
     }
     checker.Duration(field + ".start", tiling.start, kLongestStart);
   }
@@ -138,18 +140,18 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
       if (tail >= 0 && tail <= kLongestTail) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must be between 0 and {}: {}", kLongestTail, tail),
-                  "write the time in which the device is not full, as a multiple of the longest "
-                  "thread block's time");
+                  "write how long the device is not fully occupied, as a multiple of the longest "
+                  "thread block's duration");
     }
     for (const auto& [key, part] :
          {std::pair("head_64", attention.head_64), {"head_256", attention.head_256}}) {
       if (part > 0 && part * std::max(attention.forward, attention.backward) <= 1) continue;
       checker.Add(
           fmt::format("{}.{}", field, key),
-          fmt::format("with this value, heads of this size would be faster than the peak, or have "
-                      "no speed: {}",
+          fmt::format("with this value, attention with heads of this size would be faster than "
+                      "the peak, or its speed would be zero: {}",
                       part),
-          "write their rate divided by that of heads of 128");
+          "write the rate of attention with these heads, divided by its rate with heads of 128");
     }
   }
 }
@@ -177,8 +179,8 @@ void CheckParts(const KernelCosts& kernels, Checker& checker) {
     if (kernels.traffic[i] >= 0 && kernels.traffic[i] <= 1) continue;
     checker.Add(fmt::format("kernels.traffic.{}", kAccessNames[i]),
                 fmt::format("must be between 0 and 1: {}", kernels.traffic[i]),
-                "write the bandwidth of these kernels as a fraction of the achieved memory "
-                "bandwidth");
+                "write the bandwidth that these kernels reach, as a fraction of the achieved "
+                "memory bandwidth");
   }
 }
 

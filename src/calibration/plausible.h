@@ -7,7 +7,7 @@
 
 namespace stepcast::calibration {
 
-// A value in a profile that is impossible on any machine.
+// A value in a profile that is impossible on every machine.
 struct Fault {
   std::string field;  // as in the file: "kernels.gemm.bf16.max_efficiency",
                       // "collectives[2].points[3]"

@@ -120,8 +120,9 @@ void CheckTraffic(const Curve& curve, const char* key, Bandwidth bandwidth,
     if (bytes < kBeyondCaches || time >= bytes / bandwidth) continue;
     faults.push_back(
         {fmt::format("kernels.{}", key),
-         fmt::format("{} in {} is faster than the device's memory allows: {}", FormatBytes(bytes),
-                     FormatTime(time), FormatTime(bytes / bandwidth)),
+         fmt::format("the measured {} in {} is faster than the device's memory bandwidth allows: "
+                     "{}",
+                     FormatBytes(bytes), FormatTime(time), FormatTime(bytes / bandwidth)),
          "check that the profile is for this device"});
     return;
   }

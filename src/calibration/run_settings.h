@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
-// The settings that distinguish training runs and may affect the difference between a measured step
-// and its forecast.
+// The settings by which training runs differ and which may affect the difference between a measured
+// step and its forecast.
 namespace stepcast::calibration {
 
-// Numeric settings, compared by doublings. 0: unknown or none.
+// Numeric settings, which are compared by doublings. 0: unknown or none.
 enum class RunSize : std::uint8_t {
   kParameters,  // of the model
   kSequenceLength,
@@ -45,11 +45,11 @@ enum class RunKind : std::uint8_t {
 };
 inline constexpr std::size_t kRunKinds = 11;
 
-// Whether an older profile may lack the setting.
+// Returns whether a profile that is older may lack the setting.
 constexpr bool MayBeUnknown(RunSize size) { return size >= RunSize::kNetwork; }
 constexpr bool MayBeUnknown(RunKind kind) { return kind >= RunKind::kNorm; }
 
-// Returns the name in a profile's file; most names are scenario keys.
+// Returns the setting's name in a profile's file. Most names are scenario keys.
 constexpr std::string_view Name(RunSize size) {
   constexpr std::string_view kNames[kRunSizes] = {
       "parameters", "sequence_length", "gpus",      "micro_batch_size", "micro_batches",

@@ -269,9 +269,10 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
   if (measured.no_group_of > 0) {
     return WrongInput(
         "command.bad-group", "--groups",
-        fmt::format("these ranks have no groups of {0} that are alike: {0}", measured.no_group_of),
+        fmt::format("these ranks cannot be divided into similar groups of {0} ranks: {0}",
+                    measured.no_group_of),
         measured.groups_of.empty()
-            ? "one rank does not communicate"
+            ? "a group of one rank does not communicate"
             : fmt::format("there are groups of {}", fmt::join(measured.groups_of, ", ")));
   }
   const std::string path = OutputPath(options, host);
@@ -284,8 +285,8 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
   outcome.messages = Lines("warning", measured.warnings);
   if (measured.profile.gpus.empty()) {
     outcome.messages +=
-        "warning: no GPU type is known by the device's name; say it with --gpu, or add the key "
-        "'gpu' to the profile\n";
+        "warning: the device's name matches no known GPU type; name the type with --gpu, or add "
+        "the key 'gpu' to the profile\n";
   }
   return outcome;
 }
@@ -299,8 +300,8 @@ Outcome RunThreads(const CalibrateOptions& options, MadeBackend backend) {
   const int ranks = options.ranks > 0 ? options.ranks : std::min(cores, most);
   if (ranks > most) {
     return WrongInput("launch.wrong-number", "--ranks",
-                      fmt::format("this process can hold {} ranks, not {}", most, ranks),
-                      "launch one process for each with mpirun or srun");
+                      fmt::format("this process can run {} ranks, not {}", most, ranks),
+                      "launch one process per rank with mpirun or srun");
   }
   auto jobs = runtime::MakeThreadJobs(ranks);
   const std::string host = jobs.front()->place().host;
@@ -344,7 +345,7 @@ Outcome Calibrate(const CalibrateOptions& options) {
     return WrongInput(
         "launch.wrong-number", "--ranks",
         fmt::format("a launcher started {} ranks, not {}", launch->ranks, options.ranks),
-        "leave --ranks out: all ranks that were launched take part");
+        "omit --ranks: all launched ranks take part");
   }
   const Stopwatch stopwatch;
   auto setting = Prepare(options, std::move(backend));

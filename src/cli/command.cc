@@ -381,7 +381,7 @@ Diagnostics WrongCombination(TypedLine& line, const CommandPage& page) {
       }
       return {WrongUse(
           fmt::format("{} and {} cannot be used together", NameOf(setting), NameOf(*other.setting)),
-          "leave one of them out")};
+          "omit one of the two options")};
     }
   }
   if (line.extra.empty()) return {};
@@ -401,7 +401,7 @@ Diagnostics WrongValues(const TypedLine& line) {
     for (const std::string& value : given.values) {
       if (value.empty()) {
         faults.push_back(WrongUse(fmt::format("the value of {} is empty", name),
-                                  "leave the option out, or give it a value"));
+                                  "omit the option, or give it a value"));
       } else if (setting.argument() || name == "--kineto") {
         inputs.push_back({name, value});
       } else if (setting.type == kFile || setting.type == kFolder) {

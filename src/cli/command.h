@@ -19,7 +19,7 @@ struct Command {
   std::function<Outcome()> run;  // empty: the command only groups others
 };
 
-// Makes a command with options of its own. `describe` adds the options to the command's question,
+// Returns a command with its own options. `describe` adds the options to the command's question,
 // and `run` runs the command with their values.
 template <typename Options, typename Describe, typename Run>
 Command MakeCommand(std::string name, const Describe& describe, const Run& run) {
@@ -37,18 +37,17 @@ inline constexpr const char* kFolder = "FOLDER";
 // The program with its commands.
 class Program {
  public:
-  // `version` returns the output of --version.
+  // Creates the program. `version` returns the output of --version.
   explicit Program(std::function<std::string()> version);
   ~Program();
 
-  // Adds a command below the command whose name begins the new command's name: "calibrate import"
-  // below "calibrate". If the upper command takes arguments, the overview omits the new command.
+  // Adds a command. Its name begins with the name of the command above it: "calibrate import" is
+  // below "calibrate". If the command above takes arguments, the overview omits the new command.
   void Add(Command command);
 
   struct Parsed {
     const Command* command = nullptr;  // the requested command; null if none is to be run
-    // The outcome if no command is to be run: a help page, the version, or the mistakes in the
-    // words.
+    // The outcome if no command is run: a help page, the version, or the mistakes in the words.
     Outcome outcome{};
   };
   // Parses the words of a command line, without the program's name. Sets the variables of the

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-// Help pages as values, and the manual pages and shell completions made from them. The shell's
-// completion script calls the program, so that completions match the program's version.
+// Help pages as values, with the manual pages and shell completions that are made from them. The
+// shell's completion script calls the program, so that completions match the program's version.
 namespace stepcast::cli {
 
 struct OptionPage {
@@ -31,7 +31,7 @@ struct CommandPage {
 // Indented lines continue the text.
 std::string HelpEntry(std::string_view heading, std::string_view name);
 
-// Returns the first sentence of a text on one line, without the full stop or colon at its end.
+// Returns the first sentence of a text on one line, without the period or colon at its end.
 inline std::string FirstSentence(std::string_view text) {
   std::string line(text.substr(0, text.find_first_of(".:")));
   std::replace(line.begin(), line.end(), '\n', ' ');
@@ -43,22 +43,23 @@ inline std::string FirstSentence(std::string_view text) {
 std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& pages,
                        const std::string& version);
 
-// "stepcast-calibrate-import" for "calibrate import".
+// Returns the name of a command's manual page, such as "stepcast-calibrate-import" for "calibrate
+// import".
 std::string ManualName(const std::string& command);
 
 inline constexpr const char* kComplete = "complete";
 
-// The shells with a completion script.
+// Returns the shells that have a completion script.
 const std::vector<std::string>& CompletionShells();
-// A shell's completion script.
+// Returns the completion script of a shell.
 std::string CompletionScript(const std::string& shell);
 
-// A line of Completions that consists of this text asks the shell to add file names.
+// The line of Completions that asks the shell to add file names.
 inline constexpr const char* kFilesToo = ":files";
-// Returns the completions of the last of `words`, the words after the program's name. Each line has
-// a word and, after a tab, the word's meaning. `names` has completions of values by option type, in
-// addition to files: the shipped models for "MODEL". A name that ends in an equals sign is only the
-// start of a value: "training.precision=".
+// Returns the completions of the last word of `words`, which are the words after the program's
+// name. Each line has a word and, after a tab, the word's meaning. `names` has, by option type,
+// values that are offered in addition to files, such as the shipped models for "MODEL". A name that
+// ends in an equals sign is only the start of a value: "training.precision=".
 std::string Completions(const std::vector<CommandPage>& pages,
                         const std::map<std::string, std::vector<std::string>>& names,
                         const std::vector<std::string>& words);

@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 
-// For tests of the binary.
+// Helpers for tests of the binary.
 namespace stepcast::cli {
 
 struct ShellResult {
@@ -16,19 +16,19 @@ struct ShellResult {
   std::string messages;  // stderr
 };
 
-// Runs a command line with /bin/sh in the working directory, with empty stdin.
+// Runs a command line with /bin/sh in the working directory. Its stdin is empty.
 ShellResult Shell(const std::string& command);
 
-// Runs the binary as a user does. Each test has its own folder for files.
+// A test that runs the binary as a user does. Each test has a separate folder for files.
 class CommandTest : public testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // A path in the folder.
+  // Returns the path of a file in the folder.
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
   static ShellResult Run(const std::string& arguments);
-  // Names of the folder's files, sorted.
+  // Returns the names of the folder's files, sorted.
   std::vector<std::string> Files() const;
   static std::string Read(const std::string& path);
   // Returns the text with each run of spaces and line breaks replaced by one space. The positions

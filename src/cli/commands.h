@@ -10,7 +10,8 @@
 #include "src/cli/hardware_request.h"
 #include "src/cli/outcome.h"
 
-// The commands. command_line.cc lists them in the order of the overview.
+// The functions that return the commands. command_line.cc lists the commands in the order of the
+// overview.
 namespace stepcast::cli {
 
 Command InitCommand();
@@ -23,7 +24,8 @@ Command RunTimeCommand();
 Command GalleryCommand();
 Command SweepCommand(const RunWork& run_work);
 Command PlanCommand(const RunWork& run_work);
-// `arguments` is the whole command line. The profile names it as its origin.
+// Returns the command `calibrate`. `arguments` is the whole command line, which the profile names
+// as its origin.
 Command CalibrateCommand(const HardwareAccess& hardware, const std::vector<std::string>& arguments);
 Command CalibrateImportCommand();
 Command CalibrateRunsCommand();
@@ -41,7 +43,8 @@ Command TopologyImportCommand();
 Command SchemaCommand();
 Command ServeCommand();
 Command CompletionCommand();
-// `pages` returns the help pages of all commands, the program's first.
+// Returns the command that writes manual pages. `pages` returns the help pages of all commands, the
+// program's first.
 Command ManualCommand(std::function<std::vector<CommandPage>()> pages);
 
 // Returns the completions of values by option type (see Completions in command_page.h): keys

@@ -68,7 +68,7 @@ Result<std::chrono::milliseconds> ReadTimeout(const std::string& text) {
   if (*time < Milliseconds(100)) {
     return tl::unexpected(Diagnostics{WrongOption(
         "command.bad-quantity", "--timeout", fmt::format("must be at least 100 ms: '{}'", text),
-        "an operation that takes longer than that is taken for a hang")});
+        "the program ends as if it hung when an operation takes longer than this time")});
   }
   return std::chrono::milliseconds(time->picoseconds() / 1'000'000'000);
 }
@@ -174,7 +174,8 @@ void RunJobs(const std::vector<std::unique_ptr<runtime::Job>>& jobs, Watch& watc
     try {
       threads.emplace_back([&, rank] { work(*jobs[rank]); });
     } catch (const std::exception& error) {
-      watch.Fail(static_cast<int>(rank), {fmt::format("no thread can be made: {}", error.what())});
+      watch.Fail(static_cast<int>(rank),
+                 {fmt::format("the system cannot start a thread: {}", error.what())});
     }
   }
   for (std::thread& thread : threads) thread.join();

@@ -18,11 +18,12 @@
 #include "src/runtime/job.h"
 #include "src/runtime/watch.h"
 
-// The common part of commands that run on several ranks.
+// The part that all commands on several ranks have in common.
 namespace stepcast::cli {
 
 // The function that a watch calls before it ends the process (Watch::End). Removes unfinished
-// files. If `sentence` is not empty, prints it, and then how many results are kept (SayWhatIsKept).
+// files. If `sentence` is not empty, prints it, and then the number of results that are kept
+// (SayWhatIsKept).
 void SayAtTheEnd(int status, const std::string& sentence);
 
 // Prints a sentence on stderr immediately, instead of adding it to an outcome.
@@ -43,24 +44,25 @@ class DistributedSession {
   runtime::Watch& watch() { return *watch_; }
   int rank() const { return job_->place().rank; }
 
-  // Sets the programs of the rank classes, and the index of each rank's program. The watch uses
-  // them to name operations.
+  // Sets the programs of the rank classes, and the index of each rank's program. The watch names
+  // operations with them.
   void SetPrograms(std::vector<program::Program> programs,
                    const std::vector<std::size_t>& program_of_rank);
   const std::vector<program::Program>& programs() const { return programs_; }
 
-  // Call on all ranks. `own` is this rank's failure; none if the rank can take part. Returns the
-  // failure of the lowest rank that cannot take part, on all ranks; only rank 0 has the failure's
-  // text. Returns none if all ranks can take part.
+  // Returns the failure of the lowest rank that cannot take part, or none if all ranks can. Call
+  // this on all ranks. `own` is this rank's failure, or none if the rank can take part. The result
+  // is the same on all ranks, but only rank 0 has the failure's text.
   std::optional<Outcome> Agree(const std::optional<Outcome>& own);
 
-  // Compares `own` between ranks. On rank 0, returns the lowest rank whose text differs from rank
-  // 0's, as "rank 3 on 'host'". On other ranks, or if no text differs, returns an empty string.
+  // Compares the text `own` between ranks. On rank 0, returns the lowest rank whose text differs
+  // from rank 0's, such as "rank 3 on 'host'". Returns an empty string on other ranks, and if no
+  // text differs.
   std::string FirstThatDiffers(const std::string& own);
 
-  // Call on all ranks. Returns rank 0's status on all ranks, after rank 0 has printed everything.
-  // From then on, signals are ignored, because launchers terminate the other ranks when one rank
-  // ends with a nonzero status.
+  // Returns rank 0's status on all ranks, after rank 0 has printed everything. Call this on all
+  // ranks. From then on, signals are ignored, because launchers terminate the other ranks when one
+  // rank ends with a nonzero status.
   ExitStatus End(ExitStatus status);
 
  private:
@@ -72,8 +74,8 @@ class DistributedSession {
   std::unique_ptr<runtime::Watch> watch_;  // ends before the members that it watches
 };
 
-// Joins the launched ranks, starts the watch over them and runs `work`. All ranks then end with the
-// status of rank 0.
+// Joins the launched ranks, starts the watch over them and runs `work`. All ranks then end with
+// rank 0's status.
 Outcome RunInSession(const messaging::Launch& launch, const runtime::WatchOptions& options,
                      const std::function<Outcome(DistributedSession&)>& work);
 

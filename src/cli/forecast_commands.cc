@@ -66,7 +66,7 @@ Outcome ShowProgram(const scenario::Scenario& scenario) {
     valid = valid && violations.empty();
     if (programs.size() > 1) {
       outcome.output +=
-          fmt::format("{}stage {}, rank {} and {} more\n", i > 0 ? "\n" : "",
+          fmt::format("{}stage {}, rank {} and {} other ranks\n", i > 0 ? "\n" : "",
                       labels.distinct()[i].stage, labels.FirstRank(i), labels.ranks_of_each() - 1);
     }
     outcome.output += Verdict(violations) + "\n" + program::Dump(programs[i]);
@@ -283,7 +283,7 @@ Outcome Collective(const CollectiveOptions& options) {
   if (from && to && *from > *to) {
     faults.push_back({"command.wrong-use",
                       {"--to " + options.to, 0, 0},
-                      "the last size lies below the first: " + Quoted(options.to),
+                      "the last size is smaller than the first: " + Quoted(options.to),
                       "the first is --from " + FormatBytes(*from)});
   }
   scenario::InputCache cache;
@@ -325,7 +325,7 @@ std::optional<Time> ReadMeasured(const std::string& text, Diagnostics& faults) {
   faults.push_back(
       {"command.wrong-use",
        {"--measured " + text, 0, 0},
-       time ? "a step takes longer than nothing: " + Quoted(text) : time.error().message,
+       time ? "the measured time must be above zero: " + Quoted(text) : time.error().message,
        "write the measured time of a step, for example --measured '5.2 s', or name a trace of it, "
        "or a folder with the traces of several ranks"});
   return std::nullopt;
@@ -534,7 +534,7 @@ Command CompareCommand() {
 
 Command ExplainCommand() {
   return MakeCommand<ExplainOptions>("explain", DescribeExplain, [](ExplainOptions& options) {
-    const WorkNotice notice("simulating a step, and again with each resource faster, of " +
+    const WorkNotice notice("simulating a step, then with each resource made faster, of " +
                             Named(options.files));
     return RunOn(options.files, options.scenario, options.set, [&] { return Explain(options); });
   });

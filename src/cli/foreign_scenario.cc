@@ -102,10 +102,10 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     count("training.global_batch_size", files.global_batch);
     if (!files.save.empty()) {
       return WrongInput("command.wrong-use", "--save " + files.save,
-                        "--save writes the scenario of a model's name or of other programs' "
-                        "files, and this is a scenario already: " +
+                        "--save writes a scenario made from a model's name or from other "
+                        "programs' files, but this file already is a scenario: " +
                             Quoted(files.files.front()),
-                        fmt::format("to write it with other settings: stepcast init {} --set "
+                        fmt::format("to save it with other settings, run stepcast init {} --set "
                                     "KEY=VALUE -o my.yaml",
                                     files.files.front()));
     }
@@ -118,7 +118,7 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     std::error_code error;
     if (std::filesystem::exists(files.save, error)) {
       return WrongInput("file.exists", files.save,
-                        "the file exists, and may hold changes of yours: " + Quoted(files.save),
+                        "the file exists and may contain your changes: " + Quoted(files.save),
                         "name another file");
     }
     if (auto saved = PutText(files.save, imported->scenario.text); saved.status != kDone) {

@@ -15,11 +15,11 @@ namespace stepcast::cli {
 
 // The input of a command: a scenario, or configurations of other programs.
 struct ScenarioFiles : foreign::ImportRequest {
-  std::string family;  // --family: the file that reads the model's config.json
+  std::string family;  // --family: the file that describes how to read config.json
   std::string save;    // from --save
 };
 
-// "train.sh, config.json", for messages.
+// Returns the names of the files for messages, such as "train.sh, config.json".
 std::string Named(const ScenarioFiles& files);
 
 foreign::ImportRequest ImportRequestOf(const ScenarioFiles& files,
@@ -41,7 +41,8 @@ report::CommandWords CommandOn(const char* command, const ScenarioFiles& files,
 // programs' files, its title.
 std::string TitleOf(const std::string& scenario);
 
-// Returns the notes of an import as "note: ..." lines, and the omitted settings, for stderr.
+// Returns the notes of an import as "note: ..." lines, followed by the omitted settings, for
+// stderr.
 std::string ImportMessages(const foreign::Imported& imported);
 
 }  // namespace stepcast::cli

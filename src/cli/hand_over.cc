@@ -40,10 +40,11 @@ std::vector<char*> Words(const std::string& program, std::vector<std::string>& a
 
 Outcome Missing(const fs::path& folder, const std::string& need) {
   return WrongInput("command.no-hardware", "command line",
-                    fmt::format("{} needs {}, and there is none in {}", need, kProgram,
+                    fmt::format("{} needs {}, but {} does not contain it", need, kProgram,
                                 Quoted(folder.string(), "'", PATH_MAX)),
-                    fmt::format("copy {} of the same release there (the package {} has it); in a "
-                                "checkout build it with 'bazel build //src/cli:stepcast'",
+                    fmt::format("copy {} of the same release into this folder (the package {} "
+                                "contains it); in a checkout, run 'bazel build "
+                                "//src/cli:stepcast'",
                                 kProgram, kProgram));
 }
 
@@ -88,7 +89,7 @@ std::string Backends() {
   constexpr std::string_view kLine = "\nbackends ";
   const std::size_t line = version.find(kLine);
   if (line == std::string::npos) {
-    return fmt::format("none: {} cannot start, run it to see why", program);
+    return fmt::format("none: {} cannot start; run it to see the reason", program);
   }
   const std::size_t begin = line + kLine.size();
   return version.substr(begin, version.find('\n', begin) - begin);

@@ -59,8 +59,8 @@ Outcome RunOnRank(const WorkCommand& command, DistributedSession& session) {
   const std::string other = session.FirstThatDiffers(command.fingerprint());
   if (!other.empty()) {
     end = WrongInput("launch.different-work", command.scenario,
-                     fmt::format("{} has other input files, other options or another build of "
-                                 "stepcast than rank 0",
+                     fmt::format("the input files, options or stepcast build of {} differ from "
+                                 "those of rank 0",
                                  other),
                      "give all ranks the same program, the same options and the same files");
   }
@@ -118,7 +118,9 @@ Result<double> Share(std::string_view text) {
   return tl::unexpected(Diagnostics{
       {.code = "command.bad-quantity",
        .location = {"--within", 0, 0},
-       .message = fmt::format("a share of the measured step time is due: {}", Quoted(text)),
+       .message = fmt::format("write the largest error as a percentage of the measured step time: "
+                              "{}",
+                              Quoted(text)),
        .hint = "write for example '10%'"}});
 }
 
@@ -131,8 +133,8 @@ std::optional<std::string> OtherDevice(const scenario::Scenario& scenario,
     return std::nullopt;
   }
   return fmt::format(
-      "the forecast is for {}, and the host backend measured the CPUs of this machine: their times "
-      "do not compare",
+      "the forecast is for {}, but the host backend measured the CPUs of this machine, so the "
+      "times cannot be compared",
       scenario.gpu->name);
 }
 

@@ -14,25 +14,25 @@ namespace stepcast::cli {
 // process. Only rank 0 writes the profile and prints output.
 Outcome Calibrate(const CalibrateOptions& options);
 
-// Runs the command on all cores of all ranks if mpirun (or srun with PMI) started several ranks,
-// otherwise on the threads of this process. If a rank dies, hangs or fails, all ranks end with a
-// message that names that rank (runtime/watch.h).
+// Runs the command on all cores. If mpirun (or srun with PMI) started several ranks, these are the
+// cores of all ranks; otherwise, the threads of this process run it. If a rank dies, hangs or
+// fails, all ranks end with a message that names that rank (runtime/watch.h).
 Outcome RunDistributed(const WorkCommand& command);
 
 Outcome Execute(const ExecuteOptions& options);
 
-// Forecasts the scenario and executes it. The status is kAnswerIsNo if the step times differ by
-// more than `within`.
+// Forecasts the scenario and executes it. The exit status is kAnswerIsNo if the step times differ
+// by more than `within`.
 Outcome Validate(const ValidateOptions& options);
 
-// The functions in which `execute` and `validate` differ when RunOnHardware runs a scenario's step
+// The functions by which `execute` and `validate` differ when RunOnHardware runs a scenario's step
 // program.
 
 struct HardwareReport {
-  // Called on rank 0 before anything runs. If it returns an outcome, the command ends with that
+  // Called on rank 0 before anything runs. If it returns an outcome, the command ends with this
   // outcome.
   std::function<std::optional<Outcome>(const scenario::Scenario&)> prepare;
-  // Called on rank 0 after all ranks have measured. Returns the command's outcome.
+  // Returns the command's outcome. Called on rank 0 after all ranks have measured.
   std::function<Outcome(const scenario::Scenario&, const validate::Execution&)> write;
 };
 

@@ -9,8 +9,8 @@
 
 namespace stepcast::cli {
 
-// Options of commands that run on hardware. These structs do not depend on the implementation, so a
-// program that hands the commands over to another program can also parse the options.
+// The options of commands that run on hardware. These structs do not depend on the implementation.
+// A program that hands the commands over to another program can therefore parse the options too.
 
 // Options common to `execute` and `validate`.
 struct HardwareOptions {
@@ -23,7 +23,7 @@ struct HardwareOptions {
   bool graph = false;
   bool caching_pool = false;     // places buffers like PyTorch's caching allocator
   bool check = false;            // small-integer gradients; compares parameters afterward
-  std::string timeout = "60 s";  // without a finished operation for this time, the run hangs
+  std::string timeout = "60 s";  // the run hangs if no operation finishes in this time
   Diagnostics faults;            // mistakes found on the command line, reported with the others
 };
 
@@ -62,15 +62,15 @@ struct CalibrateOptions {
 };
 
 // The commands that need hardware or several processes. stepcast-hardware runs them. stepcast links
-// neither MPI nor a backend, so it starts stepcast-hardware for them (process.h).
+// neither MPI nor a backend, so it starts stepcast-hardware for these commands (process.h).
 
 struct HardwareAccess {
   std::function<Outcome(const ExecuteOptions&)> execute{};
   std::function<Outcome(const ValidateOptions&)> validate{};
   std::function<Outcome(const CalibrateOptions&)> calibrate{};
-  // For sweeps and searches.
+  // Runs the work of sweeps and searches.
   RunWork run_work;
-  // Returns the backends that --version prints: "host, cuda, MPI".
+  // Returns the backends that --version prints, such as "host, cuda, MPI".
   std::function<std::string()> backends{};
 };
 

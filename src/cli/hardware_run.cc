@@ -67,13 +67,13 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
     faults.push_back({"command.no-graph",
                       {"--graph", 0, 0},
                       "the host backend cannot capture a step and replay it",
-                      "leave --graph out, or use --backend cuda"});
+                      "omit --graph, or use --backend cuda"});
   }
   if (on_host && options.caching_pool) {
     faults.push_back({"command.no-caching-pool",
                       {"--caching-pool", 0, 0},
                       "the host backend has no pool of device memory",
-                      "leave --caching-pool out, or use --backend cuda"});
+                      "omit --caching-pool, or use --backend cuda"});
   }
   std::vector<std::string> set = options.set;
   if (options.barrier) set.emplace_back("training.step_barrier=true");
@@ -87,8 +87,10 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   if (scenario) {
     constexpr const char* kNotExecutable = "launch.not-executable";
     for (const lowering::ExecutionLimit* limit : lowering::LimitsOf(scenario->plan)) {
-      refuse(kNotExecutable, *scenario,
-             fmt::format("{}, which is forecast and not executed", limit->message), limit->hint);
+      refuse(
+          kNotExecutable, *scenario,
+          fmt::format("{}: stepcast forecasts this setting but cannot execute it", limit->message),
+          limit->hint);
     }
     const auto* architecture = std::get_if<model::Architecture>(&scenario->model->source);
     if (architecture != nullptr &&
@@ -98,9 +100,9 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
                              kind.mixer == model::Mixer::kStateSpace;
                     })) {
       refuse(kNotExecutable, *scenario,
-             "the backends have no kernels of recurrent layers, which are forecast and not "
-             "executed",
-             "take a model whose layers all have attention");
+             "recurrent layers can be forecast but not executed, because the backends have no "
+             "kernels for them",
+             "use a model with attention in every layer");
     }
     // A message's first four bytes carry the values for the check.
     const auto* list = std::get_if<model::LayerList>(&scenario->model->source);
@@ -108,8 +110,9 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
         std::any_of(list->layers.begin(), list->layers.end(),
                     [](const model::ListedLayer& layer) { return layer.output < Bytes(4); })) {
       refuse(kNotExecutable, *scenario,
-             "--check follows values from stage to stage, and a layer hands on less than 4 B",
-             "give all layers 'output: 4 B' or more, or leave --check out");
+             "--check compares the values that layers send to the next stage, but the output of a "
+             "layer is smaller than 4 B",
+             "give all layers 'output: 4 B' or more, or omit --check");
     }
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
@@ -121,12 +124,12 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   const int most = setting.backend->MaxLocalRanks();
   if (launched && launch.ranks != devices) {
     refuse("launch.wrong-number", setting.scenario,
-           fmt::format("the plan is for {} devices, but {} {} launched", devices, launch.ranks,
+           fmt::format("the plan needs {} devices, but {} {} launched", devices, launch.ranks,
                        launch.ranks == 1 ? "rank was" : "ranks were"),
            fmt::format("launch {} ranks, or change the cluster with --set", devices));
   } else if (!launched && devices > most) {
     refuse("launch.wrong-number", setting.scenario,
-           fmt::format("the plan is for {} devices, but this process has {}", devices, most),
+           fmt::format("the plan needs {} devices, but this process has {}", devices, most),
            "launch one process for each device with mpirun or srun, or change the cluster with "
            "--set");
   }
@@ -240,7 +243,9 @@ program::Program LowerFor(const Setting& setting, int rank) {
   program::Program program =
       lowering::LowerRank(KindOf(setting, rank), {.rank = rank, .data_flow = true});
   SlowDown(setting.scenario.slow_devices, rank, program);
-  STEPCAST_CHECK(program::Validate(program).empty(), "a lowered program has no race and no leak");
+  STEPCAST_CHECK(program::Validate(program).empty(),
+                 "a lowered program must have no race and no "
+                 "leak");
   return program;
 }
 
@@ -268,11 +273,12 @@ tl::expected<std::string, std::string> Check(const HardwareOptions& options, con
       check->bound == 0 ? "bit by bit" : fmt::format("to within {:.2g}", check->bound);
   if (!check->right()) {
     return tl::unexpected(
-        fmt::format("{} of {} values differ from those of plain data parallelism, compared {}: {}",
+        fmt::format("{} of {} values differ from the values of plain data parallelism, compared "
+                    "{}: {}",
                     check->wrong, check->compared, how, check->example));
   }
   return fmt::format(
-      "{} values on {} ranks after {} steps equal those of plain data parallelism ({})",
+      "{} values on {} ranks after {} steps equal the values of plain data parallelism ({})",
       check->compared, yields.size(), steps, how);
 }
 
@@ -338,10 +344,11 @@ Outcome RunProcesses(const HardwareOptions& options, const HardwareReport& repor
   const std::string other = session.FirstThatDiffers(
       Fingerprint(options, session.rank() == 0 ? program : LowerFor(*setting, 0)));
   if (!other.empty()) {
-    end = WrongInput("launch.different-plans", options.scenario,
-                     fmt::format("{} has another plan, or other options, than rank 0", other),
-                     "give all ranks the same scenario, the same files that it names, and the same "
-                     "options");
+    end =
+        WrongInput("launch.different-plans", options.scenario,
+                   fmt::format("the plan or the options of {} differ from those of rank 0", other),
+                   "give all ranks the same scenario, copies of the same files, and the same "
+                   "options");
   }
   if (end = session.Agree(end); end) return std::move(*end);
   auto yields = RunRankOrFail(options, *setting, program, named, session.job(), session.watch());

@@ -4,11 +4,11 @@
 
 namespace stepcast::cli {
 
-// help.txt: the texts of all help pages.
+// Returns the content of help.txt: the texts of all help pages.
 std::string_view HelpText();
 
-// The completion scripts of the shells. Each script calls `stepcast complete WORD...`, and offers
-// the results that begin with the last word.
+// These functions return the completion scripts of the shells. Each script calls `stepcast complete
+// WORD...` and offers the results that begin with the last word.
 std::string_view BashCompletion();
 std::string_view FishCompletion();
 std::string_view ZshCompletion();

@@ -153,7 +153,7 @@ class Import {
         "Made by 'stepcast calibrate import atlas'. Mean error, and bias, per cent:");
     for (const Line& line : lines_) {
       rates.comments.push_back(fmt::format(
-          "  {}: {} ({:+.1f}) of {} rows; of the half of the shapes that was not fitted {}",
+          "  {}: {} ({:+.1f}) over {} rows; over the half of the shapes that was not fitted, {}",
           line.what, report::PerCent(line.fitted.mean), report::kHundred * line.fitted.bias,
           line.rows, line.checked ? PerCentOf(*line.checked) : "-"));
     }
@@ -300,8 +300,8 @@ Outcome ImportAtlas(const ImportAtlasOptions& options) {
       options.gpu.empty() ? GpusOf(options.folder) : std::vector<std::string>{options.gpu};
   if (gpus.empty()) {
     return WrongInput("file.not-found", options.folder,
-                      "the folder holds no products/GPU.csv of a known GPU type",
-                      "name the folder above products");
+                      "the folder contains no products/GPU.csv for a known GPU type",
+                      "name the folder that contains products");
   }
   report::Table table({{"GPU", report::Align::kLeft},
                        {"kernels", report::Align::kLeft},

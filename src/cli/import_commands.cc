@@ -159,10 +159,11 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
     const auto loads = topology::RingLoads(*cluster, *kind, *size);
     if (!loads) {
       return WrongInput("command.bad-group", "--op " + options.op,
-                        fmt::format("no rings over {} ranks carry this here: {}",
+                        fmt::format("this collective does not run as rings over {} ranks of this "
+                                    "topology: {}",
                                     cluster->devices(), Quoted(options.op)),
-                        "it needs several ranks with links between them, and a collective that "
-                        "runs as a ring: all_reduce, reduce_scatter, all_gather, broadcast");
+                        "use several linked ranks, and a collective that runs as a ring: "
+                        "all_reduce, reduce_scatter, all_gather or broadcast");
     }
     outcome.output =
         options.json
@@ -290,7 +291,7 @@ Outcome Init(const InitOptions& options) {
   std::error_code error;
   if (!options.force && std::filesystem::is_regular_file(options.output, error)) {
     return WrongInput("file.exists", options.output,
-                      "the file exists, and may hold changes of yours: " + Quoted(options.output),
+                      "the file exists and may contain your changes: " + Quoted(options.output),
                       "name another file, or replace this one with --force");
   }
   foreign::ImportRequest request = ImportRequestOf(options.files, options.set);
@@ -306,7 +307,7 @@ Outcome Init(const InitOptions& options) {
   if (!options.output.empty()) outcome.messages += "stepcast: wrote " + options.output + "\n";
   if (!obstacles.empty()) {
     outcome.status = kAnswerIsNo;
-    outcome.messages += "The scenario cannot be forecast as it stands:\n" + Format(obstacles);
+    outcome.messages += "The scenario cannot be forecast without changes:\n" + Format(obstacles);
   }
   return outcome;
 }

@@ -61,8 +61,9 @@ tl::expected<std::string, Outcome> ProfileToWrite(const CalibrateRunsOptions& op
   }
   return tl::make_unexpected(WrongInput(
       "runs.profiles", options.runs,
-      fmt::format("runs have different profiles, and one is written: {}", names),
-      "name it with --profile; its forecasts learn from all runs, most from those on its GPU"));
+      fmt::format("runs have different profiles, but only one profile is written: {}", names),
+      "name the profile with --profile; it learns from all runs, and most from runs on its own "
+      "GPU"));
 }
 
 RunsReport Learn(const std::string& path, std::vector<validate::SimulatedRun> runs) {
@@ -98,8 +99,9 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
   RunsReport report = Learn(options.runs, *std::move(runs));
   if (report.learned.empty()) {
     return WrongInput("runs.none", options.runs,
-                      "there is no run to learn from: all are held back, or not simulated",
-                      "mark runs with 'split: fit', or leave the column out");
+                      "there is no run to learn from: every run is held back or could not be "
+                      "simulated",
+                      "mark runs with 'split: fit', or omit the column");
   }
   if (report.fit.configurations.size() > LearnedRuns::kMostRuns) {
     return WrongInput("runs.too-many", options.runs,
@@ -174,8 +176,9 @@ tl::expected<std::string, Outcome> ProfileText(const CalibrateTraceOptions& opti
   if (file == options.scenario) {
     return tl::make_unexpected(
         WrongInput({{"calibrate.inline-profile", scenario.calibration->location,
-                     "the profile is written inside the scenario, and a file is needed",
-                     "put it into a file, and name this: calibration: my-profile.yaml"}}));
+                     "the profile is part of the scenario, but a profile file is needed",
+                     "move the profile into a file, and name the file in the scenario: "
+                     "calibration: my-profile.yaml"}}));
   }
   Diagnostics faults;
   auto text = ReadTextFile(file, faults);
@@ -217,8 +220,7 @@ Outcome CalibrateTrace(const CalibrateTraceOptions& options) {
       constexpr const char* kNoLink = "cluster.topology.link=null";
       set.emplace_back(kNoLink);
       rates.report.notes.push_back(fmt::format(
-          "the learned collectives take the place of the flat cluster's link: add --set {}",
-          kNoLink));
+          "the learned collectives replace the link of the flat cluster: add --set {}", kNoLink));
     }
     scenario::InputCache other;
     const auto learned = scenario::Load(options.scenario, set, other);

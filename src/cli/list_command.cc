@@ -96,7 +96,7 @@ Result<Listing> Gpus() {
                               {"BF16", "bf16"},
                               {"measured on", "profile", kLeft}},
                   .rows = {},
-                  .footer = "h100, a100 and others without their form are the SXM modules."};
+                  .footer = "Short names such as h100 and a100 mean the SXM modules."};
   for (const std::string& name : scenario::NamesIn(kGpus)) {
     const auto gpu = scenario::LoadGpu(PathOf(kGpus, name));
     if (!gpu) return tl::make_unexpected(gpu.error());
@@ -199,7 +199,8 @@ Listing Recipes() {
                               {"model", "model", kLeft},
                               {"settings", "settings", kLeft}},
                   .rows = {},
-                  .footer = fmt::format("Of {}; stepcast init NAME --cluster TOPOLOGY --nodes N.",
+                  .footer = fmt::format("Recipes of {}. To use one: stepcast init NAME --cluster "
+                                        "TOPOLOGY --nodes N.",
                                         foreign::kRecipeRelease)};
   for (const foreign::Recipe& recipe : foreign::Recipes()) {
     listing.rows.push_back(

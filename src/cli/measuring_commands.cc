@@ -82,8 +82,8 @@ class DocumentSection {
       return WrongInput(
           file ? "command.no-section" : "file.not-found", path,
           file ? fmt::format("the document has no section for {}", name) : "there is no such file",
-          fmt::format("write the lines '<!-- {0}: begin -->' and '<!-- {0}: end "
-                      "-->' where it is to stand",
+          fmt::format("add the lines '<!-- {0}: begin -->' and '<!-- {0}: end -->' at the place "
+                      "of the section",
                       name));
     }
     before_ = text.substr(0, begin + begin_line.size());
@@ -141,8 +141,7 @@ Outcome ValidatePublished(const ValidatePublishedOptions& options) {
                                  : report::Wrapped(report::PublishedAccuracyText(*accuracy));
   if (!run) {
     outcome.messages +=
-        "stepcast: these are the results stored with this release; --run simulates the steps "
-        "again\n";
+        "stepcast: showing the results stored with this release; --run simulates the steps again\n";
   }
   return outcome;
 }

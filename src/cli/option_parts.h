@@ -18,8 +18,8 @@ void AddOutput(Question& question, std::string& file);
 
 // Adds the scenario and --set.
 void AddScenario(Question& question, std::string& scenario, std::vector<std::string>& set);
-// Adds SCENARIO, which may also be configurations of other programs, --set, and the options for
-// values that such configurations lack. For commands that print tables.
+// Adds SCENARIO, --set, and the options for values that configurations of other programs lack.
+// SCENARIO may also be such configurations. Used by commands that print tables.
 void AddScenarioFiles(Question& question, ScenarioFiles& files, std::vector<std::string>& set);
 // Adds only the options for values that configurations of other programs lack.
 void AddImport(Question& question, ScenarioFiles& files);
@@ -27,11 +27,11 @@ void AddImport(Question& question, ScenarioFiles& files);
 void AddReport(Question& question, std::string& report);
 // Adds --trace-dir, which also writes a folder with one trace for each rank that has a timeline.
 void AddTraceFolder(Question& question, std::string& folder);
-// Adds --network, the fidelity of collectives.
+// Adds --network, which sets the fidelity of collectives.
 void AddNetwork(Question& question, std::string& network);
 // Adds --columns, for a command that prints tables.
 void AddColumns(Question& question);
-// Returns whether --columns is given. The process has one such value.
+// Returns a reference to the process's flag that states whether --columns is given.
 bool& AllColumns();
 // Adds --json and --csv, which exclude each other.
 void AddJsonAndCsv(Question& question, bool& json, bool& csv);
@@ -40,11 +40,11 @@ void AddFitProbability(Question& question, std::optional<double>& probability);
 // Adds --emit and --force.
 void AddEmit(Question& question, std::string& folder, bool& force);
 
-// "all_reduce, all_gather, ..."
+// Returns the names of all collectives: "all_reduce, all_gather, ...".
 std::string CollectiveNames();
 
-// These functions parse a collective's name and a size. `option` is the option to which the word
-// belongs ("--op"). A mistake is appended to `diagnostics`, and the result is none. Errors:
+// These functions parse a collective's name or a size. `option` is the option to which the word
+// belongs, such as "--op". A mistake is appended to `diagnostics`, and the result is none. Errors:
 // command.unknown-collective, command.bad-quantity.
 std::optional<CollectiveKind> ReadCollective(const std::string& option, const std::string& word,
                                              Diagnostics& diagnostics);

@@ -20,8 +20,8 @@ enum ExitStatus : int {
   kDone = 0,
   kFailed = 1,
   kWrongInput = 2,     // diagnostics on stderr, nothing on stdout
-  kAnswerIsNo = 3,     // the answer is printed: it does not fit, or the like
-  kMayNotFit = 4,      // likewise: less probable than --fit-probability
+  kAnswerIsNo = 3,     // the answer is printed: "does not fit" or similar
+  kMayNotFit = 4,      // the same, if less probable than --fit-probability
   kInterrupted = 130,  // Ctrl-C; the best answer found so far is printed
 };
 
@@ -31,10 +31,10 @@ struct Outcome {
   ExitStatus status = kDone;
   std::string output;    // stdout
   std::string messages;  // stderr
-  // Called with the outcome's status when everything is printed. Returns the exit status of the
-  // process. It lets several processes end together. Null: nothing to do.
+  // A function that is called with the outcome's status when everything is printed. It returns the
+  // exit status of the process. It lets several processes end together. Null: nothing is called.
   std::function<ExitStatus(ExitStatus)> end{};
-  // The mistakes in `messages`, with kWrongInput.
+  // The mistakes that `messages` contains, if the status is kWrongInput.
   Diagnostics diagnostics{};
 };
 
@@ -42,21 +42,21 @@ Outcome WrongInput(const Diagnostics& diagnostics);
 // Returns the outcome for a single mistake. `place` is a file or an option, without line numbers.
 Outcome WrongInput(const char* code, std::string place, std::string message, std::string hint);
 
-// Returns a failure with the sentence `reason`, which has no full stop.
+// Returns a failure with the sentence `reason`, which has no period.
 Outcome Failed(const std::string& reason);
 
-// Returns the outcome for mistakes or for a failure.
+// Returns the outcome for a failure of a study: for mistakes, or for a failed operation.
 Outcome OutcomeOf(const study::Failure& failure);
 
 // Writes `text` to the descriptor. Returns whether all of the text was written; otherwise, errno
 // states the error.
 bool WriteAll(int descriptor, std::string_view text);
 
-// The message about stored results when a signal ends a run.
+// The message about stored results that is printed when a signal ends a run.
 
-// While a KeptNote exists, SayWhatIsKept reports that the file `store` keeps `kept` results. `what`
-// follows the number: "of 400 combinations", "bounds and forecasts". `kept` must outlive the
-// object. Only one KeptNote may exist at once.
+// An object of this class makes SayWhatIsKept report that the file `store` keeps `kept` results.
+// `what` follows the number, such as "of 400 combinations" or "bounds and forecasts". `kept` must
+// outlive the object. Only one object may exist at once.
 class KeptNote {
  public:
   KeptNote(const std::atomic<std::int64_t>& kept, const std::string& what,
@@ -66,8 +66,8 @@ class KeptNote {
   KeptNote& operator=(const KeptNote&) = delete;
 };
 
-// Prints a line on stderr: "120 of 400 combinations are kept in 'F': the same command goes on from
-// there". Prints nothing if no KeptNote exists. Safe in a signal handler.
+// Prints a line on stderr, such as "120 of 400 combinations are saved in 'F'; the same command
+// continues from them". Prints nothing if no KeptNote exists. Safe in a signal handler.
 void SayWhatIsKept();
 
 // Returns a line "WHAT: TEXT" for each text.
@@ -87,19 +87,20 @@ inline std::string Warnings(const scenario::Scenario& scenario) {
 struct WorkCommand {
   std::string scenario;  // name of the command's input in messages
   int threads = 0;       // per rank; 0: one per usable core
-  // Reads the input. Called first, on every rank. If it returns an outcome, the command ends and
-  // rank 0 prints the outcome.
+  // Reads the input. This is called first, on every rank. If it returns an outcome, the command
+  // ends and rank 0 prints this outcome.
   std::function<std::optional<Outcome>()> prepare;
-  // Called next, on every rank, if there are several ranks. Returns a text that must be equal on
-  // all ranks. Equal texts ensure that all ranks do the same work (study/run_facts.h).
+  // Returns a text that must be equal on all ranks. Equal texts ensure that all ranks do the same
+  // work (study/run_facts.h). This is called next, on every rank, if there are several ranks.
   std::function<std::string()> fingerprint;
   // Processes one item.
   planner::Work work;
-  // Called only at rank 0.
+  // Runs the command and returns its outcome. Called only on rank 0.
   std::function<Outcome(planner::WorkerPool& pool)> run;
 };
 
-// Runs a WorkCommand: on the program's own threads, or on the threads of several processes.
+// A function that runs a WorkCommand, either on the program's own threads or on the threads of
+// several processes.
 using RunWork = std::function<Outcome(const WorkCommand& command)>;
 
 // Runs a WorkCommand on the threads of this process.

@@ -49,7 +49,7 @@ Outcome CannotCreate(const std::string& path, const std::string& failure) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
     return WrongInput("file.not-a-file", path,
-                      fmt::format("this is a folder, and a file is to be written: {}",
+                      fmt::format("this is a folder, but the output must be a file: {}",
                                   Quoted(path, "'", PATH_MAX)),
                       "add the name of the file");
   }
@@ -68,7 +68,7 @@ std::optional<Outcome> NoFolderFor(const std::string& path) {
   return WrongInput("file.not-found", path,
                     fmt::format("the folder to write into does not exist: {}",
                                 Quoted(folder.string(), "'", PATH_MAX)),
-                    "make it first, or name another");
+                    "create the folder first, or name another one");
 }
 
 Outcome PutText(const std::string& file, std::string text, const std::vector<std::string>& notes) {
@@ -114,7 +114,7 @@ std::optional<Outcome> OutputFolder::Create(const std::string& path) {
       (!error && !std::filesystem::is_directory(path, error))) {
     return WrongInput(
         "file.exists", path,
-        fmt::format("this folder cannot be made, a file is in its place: {}", Quoted(path)),
+        fmt::format("the folder cannot be created, because a file has this name: {}", Quoted(path)),
         "name another folder");
   }
   if (error) return Failed(fmt::format("cannot make the folder {}: {}", path, error.message()));
@@ -142,12 +142,14 @@ void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optiona
   } else if (least && probability < *least) {
     outcome.status = kMayNotFit;
     outcome.messages += fmt::format(
-        "stepcast: the plan fits with a probability of {}, less than --fit-probability {}\n",
+        "stepcast: the plan fits with a probability of {}, which is less than --fit-probability "
+        "{}\n",
         probability, *least);
   } else if (!least && verdict == forecast::MemoryVerdict::kMayNotFit) {
     outcome.messages += fmt::format(
-        "warning: the plan may not fit: by the error of forecasts of memory it does with a "
-        "probability of {}; --fit-probability P makes a probability below P exit status 4\n",
+        "warning: the plan may not fit. Given the error of memory forecasts, it fits with a "
+        "probability of {}. With --fit-probability P, the exit status is 4 if the probability is "
+        "below P\n",
         probability);
   }
 }

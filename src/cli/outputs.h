@@ -20,14 +20,15 @@ namespace stepcast::cli {
 // never replaces an input file.
 class OptionalOutput {
  public:
-  // Call this before the work, so that a missing folder is reported at once. An empty path requests
-  // no file. Returns an outcome only on failure.
+  // Creates the file, which appears when it is complete. Call this before the work, so that a
+  // missing folder is reported at once. An empty path requests no file. Returns an outcome only on
+  // failure.
   std::optional<Outcome> Create(const std::string& path);
   // Writes the result of `text` to the file. Calls `text` only if a file is requested. Returns an
   // outcome only on failure.
   std::optional<Outcome> Write(const std::function<std::string()>& text);
-  // Calls `put`, which writes the file piece by piece, only if a file is requested. The error of
-  // `put` is a sentence. Returns an outcome only on failure.
+  // Calls `put`, which writes the file piece by piece. Does nothing if no file is requested. An
+  // error of `put` is a sentence. Returns an outcome only on failure.
   std::optional<Outcome> WriteBy(
       const std::function<tl::expected<void, std::string>(report::OutputFile&)>& put);
 
@@ -37,7 +38,7 @@ class OptionalOutput {
 };
 
 // Returns the outcome for a requested file that cannot be created. If the path is a folder, or if
-// its folder is missing, the outcome is wrong input with a hint; otherwise it is the failure with
+// its folder is missing, the outcome is wrong input with a hint. Otherwise, it is a failure with
 // the sentence `failure`.
 Outcome CannotCreate(const std::string& path, const std::string& failure);
 
@@ -48,10 +49,10 @@ std::optional<Outcome> NoFolderFor(const std::string& path);
 Outcome PutText(const std::string& file, std::string text,
                 const std::vector<std::string>& notes = {});
 
-// The optional output file of --trace. The file appears when it is complete.
+// The optional output file of --trace, which appears when it is complete.
 class TraceFile {
  public:
-  // Call this before the work. Returns an outcome only on failure.
+  // Creates the file. Call this before the work. Returns an outcome only on failure.
   std::optional<Outcome> Create(const std::string& path) { return file_.Create(path); }
   std::optional<Outcome> Write(std::span<const report::TraceProcess> processes,
                                const report::TraceSubject& subject);
@@ -84,8 +85,7 @@ class TraceFolder {
   // Makes the folder if it is missing. Call this before the work. Returns an outcome only on
   // failure.
   std::optional<Outcome> Create(const std::string& path) { return folder_.Create(path); }
-  // Writes one file for each of `processes`. Each process is a rank, and its id is the rank's
-  // number.
+  // Writes one file for each of `processes`. Each process is a rank; its id is the rank's number.
   std::optional<Outcome> Write(const std::vector<report::TraceProcess>& processes,
                                const std::string& scenario, int ranks);
 
@@ -93,20 +93,20 @@ class TraceFolder {
   OutputFolder folder_;
 };
 
-// Sets the status of `outcome`. kAnswerIsNo: the plan does not fit. kMayNotFit: the probability
-// that the plan fits is below `least` (--fit-probability). Otherwise the status is kDone, with a
-// warning if the plan may not fit and `least` is not given.
+// Sets the status of `outcome` by the verdict on memory. kAnswerIsNo: the plan does not fit.
+// kMayNotFit: the probability that the plan fits is below `least` (--fit-probability). Otherwise,
+// the status is kDone; if the plan may not fit and `least` is not given, there is a warning.
 void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optional<double> least,
                Outcome& outcome);
 
-// Values of --emit and --force.
+// The values of --emit and --force.
 struct EmitOptions {
   std::string folder;  // empty: nothing is written
   bool force = false;  // replaces the plan in the folder
 };
 
-// Call this before the work, so that a folder that cannot be used is reported at once. Returns an
-// outcome only on failure.
+// Checks whether the plan can be written. Call this before the work, so that a folder that cannot
+// be used is reported at once. Returns an outcome only on failure.
 std::optional<Outcome> CheckEmit(const EmitOptions& options);
 
 // Writes the plan of `scenario`, if requested. `source` is the file from which the scenario was
@@ -117,13 +117,13 @@ std::optional<Outcome> EmitPlan(const scenario::Scenario& scenario, const std::s
 
 // Output on a terminal.
 
-// Returns the terminal's width in columns. If it is not known, returns $COLUMNS or, without this
-// variable, 80.
+// Returns the terminal's width in columns. If the width is unknown, returns $COLUMNS or, without
+// this variable, 80.
 int StdoutWidth();
 
-// Returns how to draw on stdout; none if stdout is not a terminal. `forced` overrides whether to
-// draw. The width is StdoutWidth. Colors are used only on a terminal that has colors, and not if
-// $NO_COLOR is set (no-color.org).
+// Returns the style for drawing on stdout, or none if nothing is drawn. Drawings appear only on a
+// terminal, unless `forced` says otherwise. The width is StdoutWidth. Colors are used only on a
+// terminal that has colors, and not if $NO_COLOR is set (no-color.org).
 std::optional<report::TerminalStyle> StdoutStyle(std::optional<bool> forced);
 
 }  // namespace stepcast::cli

@@ -126,7 +126,7 @@ Outcome RunOrSayWhyNot(const std::vector<std::string>& arguments, const ProcessP
 // Ends the process with a sentence when an exception leaves a thread.
 [[noreturn]] void EndByException() {
   report::RemoveUnfinishedFiles();
-  std::string reason = "a thread could not go on";
+  std::string reason = "a thread failed";
   try {
     if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
   } catch (const std::exception& error) {

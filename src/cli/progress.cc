@@ -94,7 +94,7 @@ std::string SearchProgressText(const SearchProgress& progress, std::int64_t look
   std::string text;
   double left = 0, rate = 0;
   if (progress.screened < progress.families) {
-    text = fmt::format("{} of {} families of plans bounded", Grouped(progress.screened),
+    text = fmt::format("bounds computed for {} of {} families of plans", Grouped(progress.screened),
                        Grouped(progress.families));
     left = static_cast<double>(progress.families - progress.screened);
     rate = static_cast<double>(progress.screened) / passed.count();
@@ -146,7 +146,7 @@ void SearchProgressLine::Show(const SearchProgress& progress) {
     said_how_to_end_ = true;
     fmt::print(
         stderr,
-        "{}stepcast: Ctrl-C ends the search with the best plan so far, --within 2min after a "
+        "{}stepcast: Ctrl-C ends the search with the best plan so far; --within 2min limits its "
         "time\n",
         terminal_ ? "\r\033[K" : "");
   }

@@ -13,12 +13,12 @@
 
 namespace stepcast::cli {
 
-// Formats a time: "59 s", "12 min", "3 h 20 min".
+// Returns a time as text, such as "59 s", "12 min" or "3 h 20 min".
 std::string TimeLeft(double seconds);
 
 // Returns a text such as "1,234 of 20,000 combinations, 830/s, 23 s left". `known` of the `done`
 // combinations took no time and do not count toward the rate. If all of them took no time, the text
-// has no rate.
+// contains no rate.
 std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,
                          std::chrono::duration<double> passed);
 
@@ -26,10 +26,10 @@ std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all
 // may use it.
 class ProgressLine {
  public:
-  // Whether stderr is a terminal.
+  // Returns whether stderr is a terminal, so that a progress line is possible.
   static bool Possible();
 
-  // The first call starts the clock.
+  // Shows the progress. The first call starts the clock.
   void Show(std::int64_t done, std::int64_t known, std::int64_t all);
   ~ProgressLine();
 
@@ -38,12 +38,13 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-// Prints to `to` what a command is doing: after `patience`, and again whenever the time has
-// doubled, by default after 2, 4, 8 seconds. It prints whole lines, for logs and terminals. With
-// $STEPCAST_PROGRESS=0 it prints nothing, so that transcripts do not depend on the machine's speed.
+// Prints to `to` what a command is doing. The first text is printed after `patience`, the others
+// whenever the time has doubled: by default, after 2, 4, 8 seconds and so on. It prints whole
+// lines, for logs and terminals. If $STEPCAST_PROGRESS is 0, it prints nothing, so that transcripts
+// do not depend on the machine's speed.
 class WorkNotice {
  public:
-  // `work`: "simulating a step of scenario.yaml".
+  // Starts the notice. `work` describes the work, such as "simulating a step of scenario.yaml".
   explicit WorkNotice(std::string work,
                       std::chrono::milliseconds patience = std::chrono::seconds(2),
                       std::FILE* to = stderr);
@@ -62,12 +63,12 @@ class WorkNotice {
   std::thread thread_;  // not joinable: nothing to print
 };
 
-// Progress of `plan`.
+// Shows the progress of `plan`.
 
-// Returns a text such as "12,345 of 60,000 families of plans bounded, 3 s left" in the first phase,
-// and "35 plans simulated, 1,204 may still be better, 40 s left" in the second. `passed` is the
-// time since the present phase began; `looked_at` plans were examined in that time. `most` is the
-// time limit of the search in seconds.
+// Returns a text about the progress. Example of the first phase: "12,345 of 60,000 families of
+// plans bounded, 3 s left". Example of the second phase: "35 plans simulated, 1,204 may still be
+// better, 40 s left". `passed` is the time since the present phase began; `looked_at` plans were
+// examined in that time. `most` is the time limit of the search in seconds.
 std::string SearchProgressText(const planner::SearchProgress& progress, std::int64_t looked_at,
                                std::chrono::duration<double> passed,
                                std::optional<double> most = std::nullopt);
@@ -77,8 +78,8 @@ std::string SearchProgressText(const planner::SearchProgress& progress, std::int
 // a limit prints how to end the search with an answer. Only one thread at a time may use it.
 class SearchProgressLine {
  public:
-  // `within` is the time limit of the search in seconds. None: the search runs until its proof is
-  // complete.
+  // Starts the progress line. `within` is the time limit of the search in seconds. None: the search
+  // runs until its proof is complete.
   explicit SearchProgressLine(std::optional<double> within);
   SearchProgressLine(const SearchProgressLine&) = delete;
   SearchProgressLine& operator=(const SearchProgressLine&) = delete;

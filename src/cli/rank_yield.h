@@ -8,7 +8,7 @@
 #include "src/runtime/job.h"
 #include "src/validate/execution.h"
 
-// The results that a rank of an execution sends to rank 0, as bytes.
+// The results of an execution that a rank sends to rank 0, as bytes.
 namespace stepcast::cli {
 
 struct RankYield {
@@ -16,7 +16,7 @@ struct RankYield {
   std::string weights;    // validate::ReadWeights, if weights are to be checked
 };
 
-// The sizes of a rank's results, which rank 0 knows in advance.
+// The sizes of a rank's results. Rank 0 knows them in advance.
 struct ExpectedYield {
   int rank = 0;
   int ranks = 1;

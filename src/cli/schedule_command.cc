@@ -57,9 +57,9 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
   if (mistakes.empty() && std::int64_t{*options.stages} * *options.micro_batches > kMostPasses) {
     mistakes.push_back({"command.wrong-use",
                         {fmt::format("--micro-batches {}", *options.micro_batches), 0, 0},
-                        fmt::format("at most {} micro-batches times stages are drawn: {} x {}",
+                        fmt::format("micro-batches times stages must be at most {}: {} x {}",
                                     kMostPasses, *options.micro_batches, *options.stages),
-                        "steps repeat themselves: fewer micro-batches show the same"});
+                        "reduce --micro-batches; the pattern repeats"});
   }
   const parallel::NamedSchedule& named = *parallel::FindSchedule(options.schedule);
   const auto refuse = [&](const std::string& option, std::string message, const char* hint) {
@@ -69,18 +69,19 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
       options.virtual_stages.value_or(named.chunks == 0 ? 1 : named.chunks);  // a stage
   if (named.chunks != 0 && chunks != named.chunks) {
     refuse(fmt::format("--virtual-stages {}", chunks),
-           fmt::format("{} has {} of layers a stage", options.schedule,
+           fmt::format("the schedule {} has {} of layers on each stage", options.schedule,
                        named.chunks == 1 ? "one chunk" : "two chunks"),
            named.chunks == 1 ? "write --schedule interleaved_1f1b" : "leave it out");
   }
   if (options.group && options.schedule != "interleaved_1f1b") {
     refuse(fmt::format("--micro-batch-group {}", *options.group),
-           fmt::format("{} has no groups of micro-batches", options.schedule),
-           "write --schedule interleaved_1f1b, or leave it out");
+           fmt::format("the schedule {} does not group micro-batches", options.schedule),
+           "write --schedule interleaved_1f1b, or omit this option");
   } else if (options.group && options.stages && *options.group < *options.stages) {
     refuse(fmt::format("--micro-batch-group {}", *options.group),
-           fmt::format("a group has as many micro-batches as stages, {}, or more", *options.stages),
-           "write a larger number, or leave it out");
+           fmt::format("a group must have at least as many micro-batches as there are stages, {}",
+                       *options.stages),
+           "write a larger number, or omit the option");
   }
   if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
   const parallel::ScheduleShape shape{*options.stages, *options.micro_batches, chunks,

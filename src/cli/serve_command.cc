@@ -108,7 +108,7 @@ std::optional<Diagnostics> TooManyCombinations(const std::vector<std::string>& v
     return Diagnostics{{"question.too-large",
                         {"question", 0, 0},
                         fmt::format("'vary' has more than {} combinations", kMost),
-                        "ask for some of them at a time, or run stepcast sweep"}};
+                        "split the request, or run stepcast sweep"}};
   }
   return std::nullopt;
 }
@@ -166,8 +166,9 @@ Outcome Serve() {
     if (others == kMostOthers) {
       return WrongInput(
           "question.too-many-others", "stdin",
-          fmt::format("{} lines in a row are no questions: the rest is not read", kMostOthers),
-          "send a JSON object on each line, as docs/library.md has it");
+          fmt::format("{} consecutive lines were not valid questions: stepcast stops reading",
+                      kMostOthers),
+          "send one JSON object per line, as docs/library.md describes");
     }
   }
   return {};

@@ -257,9 +257,9 @@ std::string MissingHint(const OptionPage& missing, const CommandPage& command,
     return fmt::format("write {} {} {}", Pasted(std::move(line)), name,
                        value.empty() ? missing.type : value);
   }
-  std::string hint = missing.words.empty()
-                         ? std::string()
-                         : fmt::format("{} is one of {}; ", name, fmt::join(missing.words, ", "));
+  std::string hint = missing.words.empty() ? std::string()
+                                           : fmt::format("{} accepts one of {}; ", name,
+                                                         fmt::join(missing.words, ", "));
   if (examples.empty()) return hint + fmt::format("write {}", command.usage);
   return hint + fmt::format("for example: {}", examples.front());
 }

@@ -5,14 +5,18 @@
 namespace stepcast::collective {
 
 // CollNet: network switches reduce and broadcast (SHARP; src/device/all_reduce.h of NVIDIA/nccl,
-// direct). The data is divided among the GPUs of a node. Each GPU collects its block from the other
-// GPUs of its node and sends the sum to the switches. It receives the sum over all nodes and sends
-// it to the other GPUs of its node. Each node sends and receives S over the network, for any number
-// of nodes.
+// direct). It is used for all-reduce only. The data is divided among the GPUs of a node. Each GPU
+// collects its block from the other GPUs of its node and sends the sum to the switches. It receives
+// the sum over all nodes and sends it to the other GPUs of its node. Each node sends and receives S
+// over the network, for any number of nodes.
 //
-// Rank m g + h is head h of node m. The tree of switches is one participant with number ranks().
-// The lanes of a rank are scatter (sends to the heads of its node), up (a head collects and sends
-// to the switch), down (a head receives and distributes) and gather. All-reduce only.
+// Rank m g + h is head h of node m. The tree of switches is one participant with number ranks(). A
+// rank has these lanes:
+//
+//   scatter: sends to the heads of its node.
+//   up: a head collects and sends to the switch.
+//   down: a head receives and distributes.
+//   gather: receives the results.
 class CollNet final : public StepList {
  public:
   struct Options {

@@ -100,8 +100,8 @@ class Interpreter {
     ForEachAddress(list_.partition(), step.chunk,
                    [&](std::size_t address) { message.push_back(data_[participant][address]); });
     if (static_cast<std::int64_t>(message.size()) != step.bytes) {
-      result_.fault =
-          fmt::format("worker {} says {} bytes and sends {}", worker, step.bytes, message.size());
+      result_.fault = fmt::format("worker {} announces {} bytes but sends {}", worker, step.bytes,
+                                  message.size());
       return false;
     }
     result_.sent[participant] += step.bytes;

@@ -9,8 +9,8 @@ namespace stepcast::collective {
 // on as one message through its own NIC. Messages between nodes are g times as long and g times
 // fewer, and no message leaves its rail.
 //
-// Rank m g + h has place h in node m. The lanes of a rank are send (to its node), forward (collects
-// data for its rail and sends it to the other nodes) and receive.
+// Rank m g + h has place h in node m. The lanes of a rank are send (to the rank's node), forward
+// (collects data for the rank's rail and sends the data to other nodes) and receive.
 class NodeAware final : public StepList {
  public:
   struct Options {

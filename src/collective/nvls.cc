@@ -24,10 +24,10 @@ Nvls::Nvls(Options options)
   STEPCAST_CHECK(kind() == CollectiveKind::kAllReduce ||
                      (options.nodes == 1 && (kind() == CollectiveKind::kReduceScatter ||
                                              kind() == CollectiveKind::kAllGather)),
-                 "NVLS reduces, and inside a node scatters and gathers");
+                 "NVLS supports all-reduce, and inside a node also reduce-scatter and all-gather");
   if (options.nodes == 1 && trees_.empty()) trees_ = {Tree(1)};
   for (const Tree& tree : trees_) {
-    STEPCAST_CHECK(static_cast<int>(tree.size()) == options.nodes, "a tree joins all nodes");
+    STEPCAST_CHECK(static_cast<int>(tree.size()) == options.nodes, "a tree must connect all nodes");
   }
 }
 

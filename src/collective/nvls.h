@@ -11,21 +11,26 @@ namespace stepcast::collective {
 // them (src/device/all_reduce.h of NVIDIA/nccl, runNvls). The data is divided among heads, one for
 // each GPU of a node. The switch sums the block of a head and sends the sum to the head. The head
 // exchanges it with the same head of other nodes along a tree (NVLSTree), and sends the result to
-// the switch for all GPUs. A rank sends its whole contribution once, and its block of the result:
-// in all (1 + 1/g) S on its link to the switch. In a ring, it would send 2 (n - 1)/n S.
+// the switch for all GPUs.
 //
-// Rank m g + h is head h of node m; participant ranks() + m is node m's switch. Lanes of a rank:
-//   scatter   sends its contribution for every head to the switch
-//   up        a head: receives the sum from the switch and from the tree's children, sends it on
-//   down      a head: receives the result from the tree's parent, sends it to children and switch
-//   gather    receives every head's result from the switch
+// A rank sends its whole contribution once, and its block of the result: in all (1 + 1/g) S on its
+// link to the switch. In a ring, it would send 2 (n - 1)/n S. Rank m g + h is head h of node m;
+// participant ranks() + m is node m's switch. A rank has these lanes:
+//
+//   scatter: sends the rank's contribution for every head to the switch.
+//   up: a head receives the sum from the switch and from the tree's children, and sends it to its
+//     parent.
+//   down: a head receives the result from the tree's parent, and sends it to children and to the
+//     switch.
+//   gather: receives every head's result from the switch.
+//
 // The head at the tree's root sends the result from its `up` lane. The switch has one lane that
 // adds and one that copies.
 class Nvls final : public StepList {
  public:
   struct Options {
-    // The kind of the collective: all-reduce; within one node also reduce-scatter (scatter, up) and
-    // all-gather (down, gather).
+    // The kind of the collective: all-reduce or, within one node, also reduce-scatter (scatter, up)
+    // and all-gather (down, gather).
     CollectiveKind kind = CollectiveKind::kAllReduce;
     Bytes size;
     int nodes = 1;

@@ -23,7 +23,7 @@ class Pat final : public StepList {
   };
   explicit Pat(const Options& options);
 
-  // The number of sequential steps: ceil(log2 n).
+  // Returns the number of sequential steps, ceil(log2 n).
   int rounds() const { return rounds_; }
 
   std::int64_t StepsPerLoop(int) const override { return 2 * rounds_ + 1; }

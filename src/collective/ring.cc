@@ -13,11 +13,11 @@ int RanksOf(const std::vector<std::vector<int>>& orders) {
   const std::size_t ranks = orders.front().size();
   for (const std::vector<int>& order : orders) {
     std::vector<bool> seen(ranks);
-    STEPCAST_CHECK(order.size() == ranks, "every channel visits all ranks");
+    STEPCAST_CHECK(order.size() == ranks, "every channel must visit all ranks");
     for (const int rank : order) {
       STEPCAST_CHECK(rank >= 0 && static_cast<std::size_t>(rank) < ranks &&
                          !seen[static_cast<std::size_t>(rank)],
-                     "a ring visits every rank once");
+                     "a ring must visit every rank once");
       seen[static_cast<std::size_t>(rank)] = true;
     }
   }
@@ -59,7 +59,7 @@ Ring::Ring(const Options& options)
       first_copy_ = 0;
       break;
     default:
-      STEPCAST_CHECK(false, "a ring reduces, gathers or does both");
+      STEPCAST_CHECK(false, "a ring supports reduce-scatter, all-gather and all-reduce");
   }
   STEPCAST_CHECK(StepCount(0) < (std::int64_t{1} << 32), "steps are numbered with 32 bits");
   for (int channel = 0; channel < channels(); ++channel) {

@@ -8,12 +8,13 @@
 namespace stepcast::collective {
 
 // A ring: each rank sends to the next one. The order of ranks differs by channel. With n ranks, a
-// loop has these steps:
-//   all-reduce      1 send, n - 2 receive-reduce-send, 1 receive-reduce-copy-send,
-//                   n - 2 receive-copy-send, 1 receive        (src/device/all_reduce.h of
-//                   NVIDIA/nccl)
-//   reduce-scatter  1 send, n - 2 receive-reduce-send, 1 receive-reduce-copy
-//   all-gather      1 send, n - 2 receive-copy-send, 1 receive
+// loop has these steps (src/device/all_reduce.h of NVIDIA/nccl):
+//
+//   all-reduce: 1 send, n - 2 receive-reduce-send, 1 receive-reduce-copy-send, n - 2
+//     receive-copy-send, 1 receive.
+//   reduce-scatter: 1 send, n - 2 receive-reduce-send, 1 receive-reduce-copy.
+//   all-gather: 1 send, n - 2 receive-copy-send, 1 receive.
+//
 // In step s the rank at position p has the block of the rank at position p - 1 - s (all-gather: p -
 // s). A chunk is sent as `slices` messages, so that a rank forwards the start of a chunk while the
 // rest still arrives.
@@ -30,7 +31,7 @@ class Ring final : public StepList {
 
   int slices() const { return static_cast<int>(slices_); }
   std::int64_t sends_per_chunk() const { return steps_ - 1; }
-  // The only worker to which this worker sends.
+  // Returns the only worker to which this worker sends.
   int NextOf(int worker) const { return seats_[static_cast<std::size_t>(worker)].next; }
 
   std::int64_t StepsPerLoop(int) const override { return steps_ * slices_; }
@@ -76,7 +77,7 @@ class Ring final : public StepList {
   std::vector<std::int32_t> orders_;
 };
 
-// The steps of a collective over a ring that is cut open. The ring starts at the root for a
+// The steps of a collective over a ring that is cut open. The chain starts at the root for a
 // broadcast, and ends at the root for a reduction. Every rank forwards its data, and loops follow
 // one another through the chain.
 class Chain final : public StepList {

@@ -15,9 +15,9 @@ struct SentChunk {
   bool reduce = false;  // the receiver adds the chunk to its own
 };
 
-// The messages of channel 0 in its first loop, if every message takes one round and a worker sends
-// one message a round. Sorted by round, then by sender. Other channels, and later loops, send in
-// the same way.
+// Returns the messages of channel 0 in its first loop, if every message takes one round and a
+// worker sends one message per round. They are sorted by round, then by sender. Other channels, and
+// later loops, send in the same way.
 std::vector<SentChunk> MessagesByRound(const StepList& list);
 
 }  // namespace stepcast::collective

@@ -18,7 +18,7 @@ StepList::StepList(const Shape& shape)
       lanes_(shape.lanes),
       loops_(shape.loops) {
   STEPCAST_CHECK(ranks_ > 0 && channels_ > 0 && lanes_ > 0 && loops_ > 0 && shape.slices > 0,
-                 "a collective has ranks, channels and loops");
+                 "a collective needs ranks, channels and loops");
   const std::int64_t parts = std::int64_t{channels_} * loops_ * shape.slices;
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   STEPCAST_CHECK(parts <= kMost && shape.blocks <= kMost &&

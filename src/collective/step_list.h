@@ -11,17 +11,17 @@
 namespace stepcast::collective {
 
 // How a collective's data is divided. A block is the data that one rank contributes, receives or is
-// head of; a part of a block travels as one message. Divisions are even: the sizes of blocks differ
-// by at most one byte, and so do those of the parts of a block. The longer ones come first.
+// head of. A part of a block travels as one message. Divisions are even: the sizes of blocks differ
+// by at most one byte, and so do the sizes of the parts of a block. Longer blocks and parts come
+// first.
 //
 // An element has the same address on every rank, so a block is the same range of bytes everywhere.
-// For an all-to-all, block i * N + j holds the data from rank i to rank j.
-//
-// Only two block sizes exist, so no query needs a division.
+// For an all-to-all, block i * N + j holds the data from rank i to rank j. Only two block sizes
+// exist, so no query needs a division.
 class Partition {
  public:
   Partition() = default;
-  // Requires total >= 0, blocks > 0, parts > 0.
+  // Creates a partition. Requires total >= 0, blocks > 0 and parts > 0.
   Partition(Bytes total, std::int64_t blocks, std::int64_t parts)
       : total_(total), blocks_(blocks), parts_(parts) {
     STEPCAST_CHECK(total.count() >= 0 && blocks > 0 && parts > 0, "there is data to cut");
@@ -60,11 +60,11 @@ class Partition {
   std::int64_t longer_parts_[2] = {0, 0};
 };
 
-// Stands for no rank or worker: there is none to receive from or to send to.
+// A number that stands for no rank or worker: there is no one to receive from or to send to.
 inline constexpr std::int32_t kNobody = -1;
 
-// A set of blocks, of which one part each is sent. It consists of part `part` of each of `count`
-// blocks: block, block + stride, block + 2 stride, ..., modulo the number of blocks.
+// A set of blocks. One part of each is sent: part `part` of each of `count` blocks. The blocks are
+// block, block + stride, block + 2 stride, ..., modulo the number of blocks.
 struct Chunk {
   std::int32_t block = 0;
   std::int32_t stride = 0;
@@ -94,12 +94,12 @@ struct Step {
 //
 // Participants 0 to ranks() - 1 are the ranks in group order; the switches that reduce or multicast
 // follow. Each participant has one worker for each channel and lane. A lane is one sequence of
-// steps. The lanes of a participant run at the same time, as NCCL splits a thread block into a half
-// that reduces up a tree and a half that broadcasts down.
+// steps. The lanes of a participant run at the same time. In NCCL, they are parts of a thread
+// block: one half reduces up a tree, and the other half broadcasts down.
 //
-// A worker's steps are a sequence of equal loops: step j of loop l does the same as step j of loop
-// 0, on another part of the buffer. This bounds the data in flight, and loops are pipelined through
-// the algorithm.
+// A worker's steps are a sequence of equal loops. Step j of every loop does the same as step j of
+// loop 0, on another part of the buffer. This bounds the data in flight, and loops are pipelined
+// through the algorithm.
 //
 // Steps are computed, not stored: a ring over 4,096 ranks has 33.5 million sends and needs no
 // memory for them.
@@ -131,18 +131,18 @@ class StepList {
   // Returns a step of a worker. Requires 0 <= i < StepCount(worker).
   virtual Step At(int worker, std::int64_t i) const = 0;
 
-  // Whether a loop can start before the previous loop has ended. It can if no worker waits,
+  // Returns whether a loop can start before the previous loop has ended. It can if no worker waits,
   // directly or through others, for its own later steps.
   virtual bool LoopsOverlap() const = 0;
   // Returns the stage of a connection. Algorithms with sequential stages use different connections
-  // in each stage. The connections of one stage are used at the same time and share their common
-  // links.
+  // in each stage. The connections of one stage are used at the same time and share the links that
+  // they have in common.
   virtual int StageOf(int from_worker, int to_worker) const {
     (void)from_worker, (void)to_worker;
     return 0;
   }
 
-  // Returns a description such as "all_reduce of 65536 B by ring over 8 ranks".
+  // Returns a description of the list, such as "all_reduce of 65536 B by ring over 8 ranks".
   std::string Describe() const;
 
  protected:
@@ -159,11 +159,11 @@ class StepList {
     std::int64_t blocks = 1;  // number of blocks in the data of all ranks together
     Bytes total;              // size of that data
   };
-  // Checks that worker and chunk numbers fit their types.
+  // Creates a step list. Checks that worker and chunk numbers fit into their types.
   explicit StepList(const Shape& shape);
 
   std::int64_t BytesOf(const Chunk& chunk) const;
-  // Returns `step` with the bytes of its chunk.
+  // Returns a copy of `step` whose bytes are the size of the step's chunk.
   Step Sized(Step step) const {
     step.bytes = BytesOf(step.chunk);
     return step;

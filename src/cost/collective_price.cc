@@ -293,7 +293,7 @@ CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
     return price;
   }
   STEPCAST_CHECK(path.flat || links != nullptr, "links have costs on a real topology");
-  STEPCAST_CHECK(path.ring_bandwidth > Bandwidth(), "a modelled collective needs a link");
+  STEPCAST_CHECK(path.ring_bandwidth > Bandwidth(), "the model of a collective needs a link");
 
   AlgorithmTime ring;
   std::optional<AlgorithmTime> tree;
@@ -324,7 +324,7 @@ CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
   price.wire_bytes_per_rank = WireBytesPerRank(kind, bytes, path.ranks);
   price.bandwidth_bound = BandwidthBound(kind, bytes, path);
   STEPCAST_CHECK(price.demand.uncontended() >= price.bandwidth_bound,
-                 "no collective is faster than its bandwidth bound");
+                 "a collective must not be faster than its bandwidth bound");
   return price;
 }
 
@@ -343,7 +343,7 @@ CollectivePrice PriceTabulatedCollective(Bytes bytes, const CommunicationPath& p
   // If both points keep the bound, so do points in between: a rising logarithm lies above its
   // chord, a falling one above its end. The allowed difference is one of rounding.
   STEPCAST_CHECK(price.demand.uncontended() + Picoseconds(1) >= price.bandwidth_bound,
-                 "no measured collective is faster than the wire");
+                 "a measured collective must not be faster than the link");
   return price;
 }
 

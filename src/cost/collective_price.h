@@ -12,13 +12,15 @@
 
 namespace stepcast::cost {
 
-// Measured times of collectives, interpolated between the measured sizes.
+// Measured times of collectives, interpolated between the measured sizes:
 //
-//  at a point            its time                                              measured
-//  between two points    linear in time over the logarithm of the size:        interpolated
-//                        t = t0 + (t1 - t0) ln(S / S0) / ln(S1 / S0)
-//  below the first       its time: start-up costs dominate                     extrapolated
-//  beyond the last       its bandwidth: t = t_last S / S_last                  extrapolated
+//   At a measured size, the result is the measured time.
+//   Between two sizes, the time is linear in the logarithm of the size: t = t0 + (t1 - t0) ln(S /
+//     S0) / ln(S1 / S0). The result counts as interpolated.
+//   Below the first size, the result is the first time, because start-up costs dominate. It counts
+//     as extrapolated.
+//   Beyond the last size, the last bandwidth is used: t = t_last S / S_last. The result counts as
+//     extrapolated.
 //
 // Times are rounded up to a picosecond.
 
@@ -27,8 +29,8 @@ struct TableTime {
   Provenance provenance = Provenance::kMeasured;
 };
 
-// Returns the time for `bytes`, which must not be negative. Requires a table that satisfies
-// calibration::Check.
+// Returns the time of a collective of `bytes` bytes, which must not be negative. Requires a table
+// that satisfies calibration::Check.
 TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes);
 
 // The shortest time that an algorithm can take on the raw links of a group (N ranks on n nodes, k
@@ -55,7 +57,7 @@ TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes);
 // root's traffic over PCIe is not compared with the ring's bandwidth inside the node, which may be
 // limited by a link that the root uses less.
 
-// Whether the kind consists of sends and receives: all-to-all, scatter, gather, send_recv.
+// Returns whether the kind consists of sends and receives: all-to-all, scatter, gather, send_recv.
 bool IsExchange(CollectiveKind kind);
 
 struct LinkTimes {
@@ -66,12 +68,12 @@ struct LinkTimes {
   Time bandwidth_bound() const { return intra > inter ? intra : inter; }
 };
 
-// Returns the shortest times of an algorithm. A time is zero if there are no such links. Not for
-// exchanges.
+// Returns the shortest times that an algorithm can take on the links inside and between nodes. A
+// time is zero if there are no such links. Not for exchanges.
 LinkTimes FastestLinkTimes(CollectiveKind kind, nccl::Algorithm algorithm, Bytes bytes,
                            const topology::CommunicationPath& path);
 
-// Returns the shortest times of an exchange.
+// Returns the shortest times that an exchange can take on the links inside and between nodes.
 LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
                                const topology::CommunicationPath& path);
 
@@ -130,33 +132,34 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 // the other one in proportion. The multiprocessors and memory bandwidth that a collective takes
 // from concurrent kernels are not counted.
 
-// Returns the mean number of bytes that a rank of the group sends, for ring and tree: all-reduce 2
-// (N - 1) / N S, scatter and gather (N - 1) / N^2 S, send_recv S, the others (N - 1) / N S. Zero
-// for one rank.
+// Returns the mean number of bytes that a rank of the group sends, for ring and tree. All-reduce
+// has 2 (N - 1) / N S; scatter and gather have (N - 1) / N^2 S; send_recv has S. All other kinds
+// have (N - 1) / N S. Zero for one rank.
 double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks);
 
-// Returns a lower bound of the time of a collective over the ring's links, at raw bandwidth: 2 (N -
-// 1) / N S / B for all-reduce, (N - 1) / N S / B for reduce-scatter and all-gather, S / B for
-// broadcast and reduce. Exchanges do not follow the ring; their bound is FastestExchangeTimes. Zero
-// for one rank or an unknown bandwidth.
+// Returns a lower bound of the time of a collective over the ring's links, at raw bandwidth B. It
+// is 2 (N - 1) / N S / B for all-reduce, (N - 1) / N S / B for reduce-scatter and all-gather, and S
+// / B for broadcast and reduce. Exchanges do not follow the ring; their bound is
+// FastestExchangeTimes. Zero for one rank or an unknown bandwidth.
 Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
 // Returns a lower bound for measured times. On a flat cluster, this is BandwidthBound. On real
-// fabrics, switches may reduce and copy for the ranks, so only data that each rank (or each node,
-// if there are several) must send once counts. The bound is then (N - 1) / N S or (n - 1) / n S
-// over the links' raw bandwidth; S for broadcast and reduce; BandwidthBound for exchanges.
+// fabrics, switches may reduce and copy for the ranks. There, only the data counts that each rank
+// (or each node, if there are several) must send once. The bound is then (N - 1) / N S or (n - 1) /
+// n S over the links' raw bandwidth. For broadcast and reduce, the time is S over this bandwidth.
+// For exchanges, the time is BandwidthBound.
 Time MeasurementBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
-// Returns the modeled price. Requires path.ranks = 1, or path.ring_bandwidth > 0 and, unless the
-// path is flat, `links`.
+// Returns the modeled price of a collective. Requires path.ranks = 1, or path.ring_bandwidth > 0
+// and, unless the path is flat, `links`.
 CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
                                         const topology::CommunicationPath& path,
                                         const calibration::LinkCosts* links,
                                         scenario::CollectiveAlgorithm algorithm);
 
-// Returns the price from a measured table of the same kind and group shape. The time of the table's
-// first point, at most the whole time, counts as latency. `links` may be null; they only affect the
-// shares. Requires that no table point is faster than MeasurementBound.
+// Returns the price of a collective from a measured table of the same kind and group shape. The
+// time of the table's first point, but at most the whole time, counts as latency. `links` may be
+// null; they only affect the shares. Requires that no table point is faster than MeasurementBound.
 CollectivePrice PriceTabulatedCollective(Bytes bytes, const topology::CommunicationPath& path,
                                          const calibration::LinkCosts* links,
                                          const calibration::CollectiveTable& table);

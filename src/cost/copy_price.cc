@@ -24,7 +24,7 @@ Demand PriceDeviceCopy(Bytes bytes, const topology::Gpu& gpu,
   const Time work =
       TimeOf({2, 1}, bytes, Achieved(gpu.memory_bandwidth, kernels.memory_efficiency));
   STEPCAST_CHECK(work >= TimeOf({2, 1}, bytes, gpu.memory_bandwidth),
-                 "a copy is never faster than the device's memory");
+                 "a copy must not be faster than the device's memory");
   return CopyDemand(kernels.start_latency, work, Resource::kMemory);
 }
 
@@ -32,7 +32,7 @@ Demand PriceHostCopy(Bytes bytes, const HostLink& link, const calibration::Kerne
                      const calibration::LinkCosts& links) {
   const Time work = TimeOf({1, 1}, bytes, Achieved(link.bandwidth, links.pcie_efficiency));
   STEPCAST_CHECK(work >= TimeOf({1, 1}, bytes, link.bandwidth),
-                 "a copy is never faster than the link to the host");
+                 "a copy must not be faster than the link to the host");
   return CopyDemand(kernels.start_latency + link.latency, work, Resource::kHostLink);
 }
 
@@ -41,7 +41,7 @@ Demand PricePeerCopy(Bytes bytes, const topology::CommunicationPath& path, const
   const double efficiency = path.intra_is_nvlink ? links.nvlink_efficiency : links.pcie_efficiency;
   const Time work = TimeOf({1, 1}, bytes, Achieved(path.intra_bandwidth, efficiency));
   STEPCAST_CHECK(work >= TimeOf({1, 1}, bytes, path.intra_bandwidth),
-                 "a copy is never faster than the links");
+                 "a copy must not be faster than the links");
   Demand demand = CopyDemand(kernels.start_latency + path.intra_latency, work, Resource::kScaleUp);
   if (work > Time()) {
     demand.share[static_cast<std::size_t>(Resource::kMemory)] =

@@ -10,12 +10,13 @@
 
 // Copies at the bandwidth of the memory or link that they cross.
 //
-//  device to device   start_latency, then 2 x bytes (read and written) over memory bandwidth x
-//                     memory_efficiency
-//  to or from host    start_latency and the wire's latency, then bytes over PCIe bandwidth x
-//                     pcie_efficiency
+//   From device to device, a copy takes start_latency, then 2 x bytes (read and written) over
+//     memory bandwidth x memory_efficiency.
+//   To or from the host, a copy takes start_latency and the wire's latency, then bytes over PCIe
+//     bandwidth x pcie_efficiency.
 //
-// If the profile has a curve for the direction, its times are used instead; they include the start.
+// If the profile has a curve for the direction, the curve's times are used instead; they include
+// the start.
 namespace stepcast::cost {
 
 // The PCIe link between a device and its host, in one direction.
@@ -37,8 +38,8 @@ Demand PriceHostCopy(Bytes bytes, const HostLink& link, const calibration::Kerne
 Demand PricePeerCopy(Bytes bytes, const topology::CommunicationPath& path, const topology::Gpu& gpu,
                      const calibration::KernelCosts& kernels, const calibration::LinkCosts& links);
 
-// Returns the price of a copy from a measured curve. If `latency_counts` is false, the start is
-// omitted.
+// Returns the price of a copy from a measured curve. If `latency_counts` is false, the price omits
+// the start.
 Demand PriceMeasuredCopy(Bytes bytes, const calibration::Curve& curve, bool on_device,
                          Time start_latency, bool latency_counts);
 

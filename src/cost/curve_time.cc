@@ -11,7 +11,7 @@ namespace stepcast::cost {
 CurveFactor FactorOnCurve(std::span<const calibration::TimePoint> points,
                           std::span<const double> law, double bytes) {
   STEPCAST_CHECK(!points.empty() && points.size() == law.size() && bytes >= 0,
-                 "a curve has points, each with its law's time, and sizes are not negative");
+                 "a curve needs points with their modelled times, and sizes must not be negative");
   const auto size = [](const calibration::TimePoint& point) {
     return static_cast<double>(point.first.count());
   };

@@ -11,17 +11,17 @@
 //
 // A demand has two parts, one after the other. During the fixed `latency`, the operation holds its
 // stream and uses nothing else. During `work`, it uses resources. Uncontended it takes latency +
-// work. An operation's share of a resource is relative to the rate that it could reach there alone:
-// the limiting resource has share 1, and one needed for 30 % of the time has 0.3. Two operations
-// whose shares of some resource add up to more than 1 cannot both run at full rate. How
-// multiprocessors are shared depends on the operations' occupancy (engine/shared_resources.h, "What
-// persists").
+// work. An operation's share of a resource is relative to the rate that the operation could reach
+// on this resource alone. The limiting resource has share 1. A resource that is needed for 30 % of
+// the time has share 0.3. Two operations whose shares of some resource add up to more than 1 cannot
+// both run at full rate. How multiprocessors are shared depends on the operations' occupancy
+// (engine/shared_resources.h, "What persists").
 //
 // A share above 1 is for a link that sibling groups use in step with the operation. The work then
 // takes that many times as long, and uses the other resources at a rate lower by the same factor.
 namespace stepcast::cost {
 
-// The source of a figure, best first.
+// The source of a figure. The best source comes first.
 enum class Provenance : std::uint8_t {
   kGiven,         // an input of the scenario (layer lists)
   kMeasured,      // a measured point of a profile
@@ -32,27 +32,27 @@ enum class Provenance : std::uint8_t {
 };
 const char* Name(Provenance provenance);  // "given", "measured", ...
 
-// The resources that operations of one device share.
+// The resources that the operations of one device share.
 enum class Resource : std::uint8_t {
   kCompute,   // streaming multiprocessors
   kMemory,    // device memory bandwidth
   kScaleUp,   // NVLink or PCIe to the GPUs of the node, egress
   kNetwork,   // the GPU's part of the node's NICs, egress
   kHostLink,  // PCIe between host and device
-  // The ingress of these links, used only by messages of exchanges: a message uses its sender's
-  // egress and its receiver's ingress. Collectives receive as much as they send, so their egress
-  // share stands for both.
+  // The ingress of the links kScaleUp and kNetwork. Only messages of exchanges use these: a message
+  // uses its sender's egress and its receiver's ingress. Collectives receive as much as they send,
+  // so their egress share stands for both directions.
   kScaleUpIn,
   kNetworkIn,
-  // Single links that groups share (priced_machine.h): first those in the node, then those to the
-  // network.
+  // Single links that groups share (priced_machine.h): first the links in the node, then the links
+  // to the network.
   kNodeLinks,
   kNetworkLinks = kNodeLinks + 4,
 };
 inline constexpr int kResources = static_cast<int>(Resource::kNetworkLinks) + 4;
 
-// Returns the resource of which this resource is a part: kScaleUp or kNetwork for ingress and
-// single links, otherwise the resource itself.
+// Returns the resource of which this resource is a part. This is kScaleUp or kNetwork for ingress
+// and single links, otherwise the resource itself.
 constexpr Resource KindOf(Resource resource) {
   if (resource >= Resource::kNetworkLinks || resource == Resource::kNetworkIn) {
     return Resource::kNetwork;
@@ -67,9 +67,9 @@ constexpr Resource KindOf(Resource resource) {
 enum class Occupancy : std::uint8_t {
   kTurns,       // blocks start and end, so other operations get their turn
   kPersistent,  // one block for each multiprocessor that the operation wants, until it ends
-  // No other operation runs on the multiprocessors; used by collectives. Messages and operations
-  // that wait for others use kTurns: no published pipeline shows more (docs/accuracy.md, "Tensor
-  // parallelism: what is missing").
+  // The operation holds its multiprocessors, and no other operation runs on them. Collectives use
+  // this. Messages and operations that wait for others use kTurns, because no published pipeline
+  // shows more (docs/accuracy.md, "Tensor parallelism: what is missing").
   kHolds,
 };
 
@@ -80,10 +80,10 @@ struct Demand {
   Provenance provenance = Provenance::kModelled;
   Occupancy occupancy = Occupancy::kTurns;
 
-  // The factor by which the operation's own shares lengthen its work: the largest share, at least
-  // 1.
+  // Returns the factor by which the operation's own shares lengthen its work: the largest share, at
+  // least 1.
   double hindrance() const { return std::max(1.0, *std::max_element(share.begin(), share.end())); }
-  // The time of the work if only the operation's own shares limit it.
+  // Returns the time of the work if only the operation's own shares limit it.
   Time uncontended_work() const {
     const double by = hindrance();
     if (by == 1) return work;

@@ -30,7 +30,7 @@ double SlowestDevice(double variation, std::int64_t devices) {
 }
 
 Time ScaledTime(Time time, double factor) {
-  STEPCAST_CHECK(factor >= 1, "the slowest is no faster than the typical one");
+  STEPCAST_CHECK(factor >= 1, "the slowest device must not be faster than the typical device");
   if (factor == 1) return time;
   const double picoseconds = std::ceil(static_cast<double>(time.picoseconds()) * factor);
   if (picoseconds >= static_cast<double>(kLongestTime.picoseconds())) return kLongestTime;

@@ -12,12 +12,13 @@
 // - 1) / N S / B is exact to the picosecond for every N.
 namespace stepcast::cost {
 
-// Longer times are clamped to this value, because a large model at a byte per second would overflow
-// a Time. Price() reports operations near this limit.
+// The longest time of an operation. Longer times are clamped to this value, because a large model
+// at a byte per second would overflow a Time. Price() reports operations near this limit.
 inline constexpr Time kLongestTime = Seconds(86'400);
 
 namespace internal {
-// Products stay below 2^127 for numerators up to 10^7, 10^15 bytes and rates of 10^18 bytes/s.
+// An integer type for products of bytes, rates and numerators. The products stay below 2^127 for
+// numerators up to 10^7, 10^15 bytes and rates of 10^18 bytes/s.
 __extension__ using Wide = __int128;
 
 inline Time CeilingTime(Wide numerator, Wide denominator) {
@@ -27,13 +28,15 @@ inline Time CeilingTime(Wide numerator, Wide denominator) {
 }
 }  // namespace internal
 
-// The number of times that a whole buffer crosses a link: `numerator` / `denominator`.
+// The number of times that a whole buffer crosses a link, as the fraction `numerator` /
+// `denominator`.
 struct Fraction {
   std::int64_t numerator = 0;
   std::int64_t denominator = 1;
 };
 
-// Returns the time to transfer `part` of `bytes` at `rate`, rounded up. Requires rate > 0.
+// Returns the time to transfer the fraction `part` of `bytes` at `rate`, rounded up. Requires rate
+// > 0.
 inline Time TimeOf(Fraction part, Bytes bytes, Bandwidth rate) {
   STEPCAST_CHECK(rate > Bandwidth() && part.denominator > 0 && part.numerator >= 0,
                  "a transfer needs a positive rate");
@@ -51,7 +54,7 @@ inline Time TimeOf(std::int64_t flops, FlopRate rate) {
                                rate.flops_per_second());
 }
 
-// Returns a positive peak times an efficiency above 0; at least 1 per second.
+// Returns a positive peak times an efficiency above 0, but at least 1 per second.
 inline Bandwidth Achieved(Bandwidth peak, double efficiency) {
   return std::max(peak.Scaled(efficiency), Bandwidth::BytesPerSecond(1));
 }

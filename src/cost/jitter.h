@@ -26,14 +26,15 @@
 namespace stepcast::cost {
 
 struct Jitter {
-  double kernels = 0;      // standard deviation over the mean
+  double kernels = 0;      // standard deviation of kernels divided by the mean
   double collectives = 0;  // the same for collectives
   std::int64_t devices = 1;
 };
 
-// Adds to the latency of each collective its ranks' mean wait over the step's calls, and to its
-// work the wait for its siblings. Has no effect if both deviations are zero or there is one device.
-// Never shortens a time.
+// Adds waiting times to the price of each collective. The mean time for which its ranks wait for
+// one another, over the step's calls, is added to its latency. The wait for its siblings is added
+// to its work. Has no effect if both deviations are zero or if there is one device. Never shortens
+// a time.
 void AddJitter(const program::Program& program, const Jitter& jitter, Prices& prices);
 
 }  // namespace stepcast::cost

@@ -384,7 +384,9 @@ double BestProductRate(const Kernel& kernel, const KernelSetting& setting) {
 }
 
 Demand PriceGivenKernel(const Kernel& kernel) {
-  STEPCAST_CHECK(kernel.kind == KernelKind::kGiven, "only given kernels bring their own time");
+  STEPCAST_CHECK(kernel.kind == KernelKind::kGiven,
+                 "only kernels with a given duration have a "
+                 "time of their own");
   Demand demand;
   demand.work = kernel.given;
   demand.provenance = Provenance::kGiven;
@@ -483,11 +485,11 @@ tl::expected<Demand, KernelFault> PriceAtRate(const Kernel& kernel, const Kernel
     }
   }
   STEPCAST_CHECK(demand.work >= TrafficTime(kernel, gpu.memory_bandwidth),
-                 "a kernel is never faster than the device's memory");
+                 "a kernel must not be faster than the device's memory");
   STEPCAST_CHECK(peak == FlopRate() || demand.work >= TimeOf(kernel.flops, peak) ||
                      kernel.kind == KernelKind::kMemoryBound ||
                      kernel.kind == KernelKind::kOptimizer,
-                 "a kernel is never faster than the device's peak");
+                 "a kernel must not be faster than the device's peak");
   return demand;
 }
 

@@ -76,8 +76,9 @@ namespace stepcast::cost {
 // fastest of all shapes and parts (cuBLAS's heuristics come close; Nvidia, "Matrix Multiplication
 // Background User's Guide", sections 3 and 4, describes tile and wave quantization).
 
-// The setting of a matrix product in tiles. A kernel for all experts of a rank has the tiles of all
-// experts in the same waves, no parts, and the fraction `grouped` of the tiles' rate.
+// The setting in which a matrix product in tiles runs. A kernel for all experts of a rank has the
+// tiles of all experts in the same waves. It has no parts, and reaches the fraction `grouped` of
+// the tiles' rate.
 
 struct TileSetting {
   const calibration::GemmTiling& tiling;
@@ -85,20 +86,21 @@ struct TileSetting {
   int multiprocessors = 1;
   Bandwidth memory;    // achieved
   Time start_latency;  // of the kernel that sums the parts
-  double rate = 1;     // remaining fraction of the tiles' own rate (kernel_time.h)
+  double rate = 1;     // remaining fraction of the tiles' rate (kernel_time.h)
 };
 
 struct TiledProduct {
   Time time;  // rounded up to a picosecond
-  // The number of multiprocessors that this number of waves needs. With fewer, there are more
-  // waves; with more, the product does not end earlier.
+  // The number of multiprocessors that this number of waves needs. With fewer multiprocessors,
+  // there are more waves. With more, the product does not end earlier.
   double multiprocessors = 0;
 };
 
-// Requires tiles, a positive peak and sizes of at least 1.
+// Returns the time of a product's arithmetic if it is computed in tiles. Requires tiles, a positive
+// peak and sizes of at least 1.
 TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting);
 
-// Reasons why a kernel has no price.
+// The reason why a kernel has no price.
 enum class KernelFault : std::uint8_t {
   kNoPeak,        // the device cannot compute in the data type
   kNoEfficiency,  // the profile has no figures for such kernels of the data type
@@ -108,26 +110,27 @@ struct KernelSetting {
   const topology::Gpu& gpu;
   const calibration::KernelCosts& costs;
   Version torch{};  // release whose libraries run
-  // The power limit of the board under these kernels, in watts (kernel_time.h); 0: none.
+  // The power limit of the board while these kernels run, in watts (kernel_time.h). 0: there is no
+  // limit.
   double limit_watts = 0;
-  // Whether the kernels are serving's kernels. Their attention also plans, and starts after
-  // forward_start. Training's attention starts after start_latency.
+  // Whether the kernels are used for serving. In serving, attention also plans its work, and starts
+  // after forward_start. In training, attention starts after start_latency.
   bool serving = false;
-  // Whether a kernel has a start latency. False for textbook programs, which omit launch costs.
+  // Whether kernels have a start latency. False for textbook programs, which omit launch costs.
   bool start_latency = true;
 };
 
-// Whether such kernels are bound by arithmetic rather than memory.
+// Returns whether arithmetic rather than memory limits kernels of this kind.
 bool IsArithmetic(KernelKind kind);
 
 tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting);
 
 // Returns the rate of the fastest products of the kernel's data type at full clock, in flops per
-// second; 0 if none is known. If the kernel is a product and its layout was measured, only products
-// of that layout count.
+// second. 0 if no rate is known. If the kernel is a product and its layout was measured, only
+// products of that layout count.
 double BestProductRate(const Kernel& kernel, const KernelSetting& setting);
 
-// Returns the price of a kernel whose time is an input. Requires kind kGiven.
+// Returns the price of a kernel whose time is an input. Requires a kernel of kind kGiven.
 Demand PriceGivenKernel(const Kernel& kernel);
 
 }  // namespace stepcast::cost

@@ -12,22 +12,24 @@
 namespace stepcast::cost {
 
 // Measured times of kernels and copies, interpolated between the measured points. (Attention,
-// below, is interpolated over three sizes of its own.)
+// described below, is interpolated over three sizes of its own.)
 //
-// Curves
-//  at a point            its time                                              measured
-//  between two points    linear in time over the size: exact for a start-up    interpolated
-//                        cost and a rate
-//  below the first       its time: start-up costs dominate                     extrapolated
-//  beyond the last       the rate between the last and the largest that is     extrapolated
-//                        four times smaller; without one, t = t_last x / x_last
+// Curves:
+//   At a point, the result is the measured time.
+//   Between two points, the time is linear in the size. This is exact for a start-up cost and a
+//     rate. The result counts as interpolated.
+//   Below the first point, the result is the first time, because start-up costs dominate. It counts
+//     as extrapolated.
+//   Beyond the last point, the rate between the last point and the largest point that is four times
+//     smaller applies. Without such a point, t = t_last x / x_last. The result counts as
+//     extrapolated.
 //
-// Surfaces of matrix products
-//  on the grid           its time                                              measured
-//  inside                trilinear: the logarithm of the throughput 2 m n k / t over the
-//                        logarithms of m, n and k                              interpolated
-//  outside               per axis: below the first value, the time at it; beyond the
-//                        last, the throughput at it                            extrapolated
+// Surfaces of matrix products:
+//   On the grid, the result is the measured time.
+//   Inside the grid, the logarithm of the throughput 2 m n k / t is trilinear in the logarithms of
+//     m, n and k. The result counts as interpolated.
+//   Outside the grid, each axis is extrapolated separately: below its first value with the time
+//     there, beyond its last value with the throughput there.
 //
 // Times are rounded up to a picosecond. Requires non-empty curves and surfaces that satisfy
 // calibration::Check, and sizes that are not negative.
@@ -41,8 +43,8 @@ MeasuredTime TimeFromCurve(const calibration::Curve& curve, Bytes bytes);
 MeasuredTime TimeFromSurface(const calibration::GemmSurface& surface, std::int64_t m,
                              std::int64_t n, std::int64_t k);
 
-// Converts a measured time to a demand: the start is latency, and only the rest is work. If
-// `latency_counts` is false, the latency is omitted, as in textbook programs.
+// Converts a measured time to a demand. The start of the measured time is latency, and only the
+// rest is work. If `latency_counts` is false, the latency is omitted, as in textbook programs.
 Demand DemandOf(const MeasuredTime& measured, Time start_latency, bool latency_counts);
 
 // Measured times of fused attention cores, interpolated over three sizes: the number of heads over
@@ -61,22 +63,22 @@ Demand DemandOf(const MeasuredTime& measured, Time start_latency, bool latency_c
 // Measured cores are causal: without a mask a core takes twice as long. If keys and queries differ
 // in number, it takes as long as a square with the same number of pairs.
 
-// Query rows per block of FlashAttention-2's forward with heads of 64 and 128 (Dao 2023, arXiv
-// 2307.08691).
+// The query rows per block in the forward kernel of FlashAttention-2 with heads of 64 and 128 (Dao
+// 2023, arXiv 2307.08691).
 inline constexpr std::int64_t kQueryRows = 128;
 
-// Returns the time of a kAttention or kAttentionGradient kernel, from the non-empty surface of its
-// direction and data type. `multiprocessors` is zero if unknown; the time is then proportional to
-// the heads.
+// Returns the time of a kAttention or kAttentionGradient kernel. `surface` must be the non-empty
+// surface of its direction and data type. If `multiprocessors` is zero, their number is unknown,
+// and the time is proportional to the heads.
 MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const Kernel& kernel,
                              int multiprocessors);
 
 // Matrix products whose rows are not a multiple of 16 bytes, such as a head over 50,257 words.
 //
 // Tensor cores load 16 bytes at a time, or 8 numbers of 16 bits. If the rows of an operand or of
-// the result are not a multiple of that, a library must use kernels that load and store 4 or 2
-// bytes at once. They lack the asynchronous copies that keep the multiprocessor busy (NVIDIA,
-// "Matrix Multiplication Background User's Guide", section 2.2). A kernel is built for one
+// the result are not a multiple of 16 bytes, a library must use other kernels. These load and store
+// 4 or 2 bytes at once. They lack the asynchronous copies that keep the multiprocessor busy
+// (NVIDIA, "Matrix Multiplication Background User's Guide", section 2.2). A kernel is built for one
 // alignment of all three matrices (CUTLASS names them by it), so a result's rows can matter too. On
 // an H100, cuBLAS 13.1 runs a forward over 50,257 words, whose operands are aligned, by
 // cutlass_75_tensorop ... align1, seven times as long as over 50,264. Earlier releases on A100 did
@@ -97,9 +99,9 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
 // figures that are zero are unknown and cause no loss.
 double UnalignedRate(const Kernel& product, const calibration::KernelCosts& costs, Version torch);
 
-// The same product with rows padded to 16 bytes, as torch.compile runs it if the padded product is
+// The same product with rows padded to 16 bytes. torch.compile runs the padded product if it is
 // faster (torch/_inductor/fx_passes/pad_mm.py). Padded operands are written first; `copied` counts
-// these bytes, including reads. Readers of the result skip the padding.
+// these bytes, including the bytes read for them. Readers of the result skip the padding.
 struct PaddedProduct {
   Kernel product;
   Bytes copied;
@@ -115,29 +117,29 @@ PaddedProduct Padded(const Kernel& product);
 // The limit L applies to the mean over kernels that alternate within milliseconds. If memory-bound
 // kernels draw W < L, the others may draw
 //
-//  L + (L - W) M / (A / c)
+//   L + (L - W) M / (A / c)
 //
-//  A  time of products and attention at full clock, A / c at the clock c that they then sustain
-//  M  time of everything else, independent of the clock
-//
-// (calibration/h100-sxm.yaml has the measurement.) Power while a device waits for others is not
+// A is the time of products and attention at full clock, and A / c their time at the clock c, which
+// they then sustain. M is the time of everything else, which does not depend on the clock.
+// calibration/h100-sxm.yaml has the measurement. Power while a device waits for others is not
 // counted.
 
-// Returns the sustained fraction of the clock, at most 1. It is 1 if the profile or the data sheet
-// has no figures (limit_watts = 0).
+// Returns the sustained fraction of the full clock, at most 1. It is 1 if the profile or the data
+// sheet has no figures (limit_watts = 0).
 double SustainedClock(const calibration::PowerDraw& power, double limit_watts);
 
-// The power draw of a micro-batch. Times are seconds at full clock; only their ratios matter.
+// The power draw of the kernels of a micro-batch. Times are in seconds at full clock; only their
+// ratios matter.
 struct MicroBatchDraw {
   double arithmetic = 0;  // A
-  // The time of the micro-batch's flops at the rate of the best products, times the watts of their
-  // type over PowerDraw::products.
+  // The time that the micro-batch's flops take at the rate of the best products. It is weighted by
+  // the power of the flops' type, which is the type's watts divided by PowerDraw::products.
   double at_best = 0;
   double other = 0;  // M
 };
 
-// Returns the watts that products and attention may draw while they run; the limit itself if the
-// profile has no figure for memory-bound kernels.
+// Returns the watts that products and attention may draw while they run. If the profile has no
+// figure for memory-bound kernels, returns the limit itself.
 double ArithmeticLimit(const calibration::PowerDraw& power, double limit_watts,
                        const MicroBatchDraw& draw);
 

@@ -71,7 +71,7 @@ nccl::Function FunctionOf(CollectiveKind kind) {
     case CollectiveKind::kReduce:
       return nccl::Function::kReduce;
     default:
-      STEPCAST_CHECK(false, "the tuner does not know exchanges");
+      STEPCAST_CHECK(false, "NCCL's tuner does not handle point-to-point exchanges");
   }
   return nccl::Function::kAllReduce;
 }
@@ -113,7 +113,7 @@ GroupShape ShapeOf(std::span<const int> ranks, int gpus_per_node) {
 NcclPricer::NcclPricer(NcclSetting setting) : setting_(std::move(setting)) {
   STEPCAST_CHECK(setting_.cluster != nullptr && setting_.gpu != nullptr &&
                      setting_.links != nullptr && setting_.law != nullptr,
-                 "NCCL needs a machine and its costs");
+                 "to choose an algorithm, NCCL's tuner needs a machine and its costs");
   const topology::NodeType& node = *setting_.cluster->node_type();
   const GpuLinks nvlinks = LinksOfAGpu(node, topology::LinkKind::kNvLink);
   nvlink_ = nvlinks.bandwidth;

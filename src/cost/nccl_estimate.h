@@ -8,7 +8,7 @@
 #include "src/cost/nccl_price.h"
 #include "src/nccl/terms.h"
 
-// Declarations shared by the sources of NcclPricer. nccl_choice.cc contains NCCL's choice and its
+// Declarations that the sources of NcclPricer share. nccl_choice.cc contains NCCL's choice and its
 // time by the law. nccl_correction.cc contains the correction by measured curves. nccl_price.cc
 // contains the price.
 namespace stepcast::cost {
@@ -23,7 +23,7 @@ inline Bandwidth Faster(Bandwidth bandwidth, double factor) {
       std::llround(static_cast<double>(bandwidth.bytes_per_second()) * factor));
 }
 
-// The algorithm that NCCL chooses, and the tuning model's time for it in microseconds.
+// The algorithm that NCCL chooses, and its time in microseconds by the tuning model.
 struct NcclPricer::Estimate {
   const char* algorithm = "ring";
   std::optional<nccl::Algorithm> tuned;  // none: sends and receives
@@ -31,8 +31,8 @@ struct NcclPricer::Estimate {
   int channels = 1;
   double launch = 0;
   double latency = 0;   // of the tuner
-  double wire = 0;      // latency of the links: it is in the tuner's, or longer
-  double stretch = 1;   // of what software takes, not of the wire
+  double wire = 0;      // latency of the links; the tuner's includes it or is shorter
+  double stretch = 1;   // factor on the time of software, not on that of the wire
   double transfer = 0;  // by the law
   double total() const {
     return launch + std::max(latency, wire) + latency * (stretch - 1) + transfer;

@@ -154,7 +154,7 @@ void NcclPricer::NotFasterThanFewerNodes(const Asked& asked, Timed& timed) {
 std::optional<CollectivePrice> NcclPricer::PriceWith(const Asked& asked, bool use_curves,
                                                      const Way& way) {
   STEPCAST_CHECK(asked.path.ranks > 1 && asked.path.ranks == asked.shape.ranks,
-                 "a group has at least two ranks");
+                 "a group must have at least two ranks");
   std::optional<Timed> timed = TimeOf(asked, use_curves, way);
   if (!timed) return std::nullopt;
   if (use_curves) NotFasterThanFewerNodes(asked, *timed);
@@ -182,7 +182,7 @@ std::optional<CollectivePrice> NcclPricer::PriceWith(const Asked& asked, bool us
   SetShares(asked, estimate, price);
   STEPCAST_CHECK(price.demand.uncontended() >= price.bandwidth_bound &&
                      price.demand.uncontended() >= links.latency,
-                 "no collective is faster than its links");
+                 "a collective must not be faster than its links");
   return price;
 }
 

@@ -105,8 +105,8 @@ struct GroupShape {
 
   friend auto operator<=>(const GroupShape&, const GroupShape&) = default;
 };
-// Returns the shape of a group. `ranks`: as in a program's groups, placed on nodes of
-// `gpus_per_node` in order.
+// Returns the shape of a group. `ranks` are as in a program's groups; they are placed in order on
+// nodes of `gpus_per_node` GPUs.
 GroupShape ShapeOf(std::span<const int> ranks, int gpus_per_node);
 
 struct NcclSetting {
@@ -121,49 +121,53 @@ struct NcclSetting {
   bool collnet = false;   // cards may use reduction in the fabric's switches (NCCL_COLLNET_ENABLE)
 };
 
-// A question to NCCL: one call of a collective by a group. All members must outlive the question.
+// A call of a collective by a group, for which NCCL's choice or price is asked. The question keeps
+// references to its members, which must outlive it.
 struct Asked {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Bytes bytes;
   const topology::CommunicationPath& path;
   const GroupShape& shape;  // of the same group
 
-  // Returns the same question on other links.
+  // Returns the same question for other links.
   Asked On(const topology::CommunicationPath& links) const { return {kind, bytes, links, shape}; }
 };
 
-// Prices collectives and caches results for each group. Not thread-safe; use one object per thread.
+// Prices collectives and caches results for each group. Not thread-safe, so use one object per
+// thread.
 class NcclPricer {
  public:
   explicit NcclPricer(NcclSetting setting);
 
-  // Returns the price of a collective; none if the user's settings exclude every possible algorithm
-  // or protocol. Requires path.ranks > 1, and `shape` of the same group. `communicator`: for a
-  // message (kSendRecv), the communicator that the message uses; the group then consists of the two
+  // Returns the price of a collective. None if the user's settings exclude every possible algorithm
+  // or protocol. Requires path.ranks > 1, and `shape` of the same group. For a message (kSendRecv),
+  // `communicator` is the communicator that the message uses; the group then consists of the two
   // ends of the message.
   std::optional<CollectivePrice> Price(const Asked& asked,
                                        const GroupShape* communicator = nullptr);
 
-  // The number of doublings of ranks beyond the largest measured number over which a factor fades.
+  // A factor fades to 1 as the number of ranks exceeds the largest measured number. It reaches 1
+  // after this many doublings.
   static constexpr double kFadeDoublings = 8;
 
-  // Returns the law's price, without curves.
+  // Returns the price by the law, without curves.
   std::optional<CollectivePrice> PriceByLaw(const Asked& asked);
 
-  // NCCL's choice for a collective, and the fastest choice that it could make here, both by the law
-  // without curves (curves exist only for NCCL's own choices). kLeastFaster, the least advantage
-  // that is reported, is the law's median error on measurements that it was not fitted to
-  // (`validate collectives`: held back, without curves).
+  // FasterChoice has NCCL's choice for a collective, and the fastest choice that NCCL could make
+  // here. Both are priced by the law without curves, because curves exist only for NCCL's own
+  // choices. kLeastFaster is the least advantage that is reported. It is the law's median error on
+  // measurements to which the law was not fitted (`validate collectives`: held back, without
+  // curves).
   static constexpr double kLeastFaster = 0.09;
   struct FasterChoice {
     CollectivePrice taken, fastest;
   };
-  // Returns none if no choice is that much faster by the law, for exchanges, for which NCCL chooses
-  // no algorithm, and if the settings exclude every choice.
+  // Returns a faster choice by the law. None if no choice is that much faster, if the settings
+  // exclude every choice, and for exchanges, for which NCCL chooses no algorithm.
   std::optional<FasterChoice> FasterByLaw(const Asked& asked);
 
-  // Sets channels and resource shares of a price from another source, such as a user's table. Has
-  // no effect if NCCL could not run the collective.
+  // Sets the channels and resource shares of a price from another source, such as a user's table.
+  // Has no effect if NCCL could not run the collective.
   void AddShares(const Asked& asked, CollectivePrice& price);
 
  private:
@@ -171,44 +175,46 @@ class NcclPricer {
   // model gives for it.
   struct Estimate;
   struct Timed;
-  // Relative link speeds of a machine: its NVLinks over NCCL's figure, and its network over this
-  // cluster's.
+  // The link speeds of a machine: the speed of its NVLinks relative to NCCL's figure, and the speed
+  // of its network relative to the network of the present cluster.
   struct LinkSpeeds {
     double nvlink = 1;
     double network = 1;
     friend auto operator<=>(const LinkSpeeds&, const LinkSpeeds&) = default;
   };
   using Machine = std::pair<GroupShape, LinkSpeeds>;
-  // The sizes of a curve with reduction in a switch, or the sizes without, and the law's times on
-  // the machine of the measurement.
+  // One part of a curve, either with or without reduction in a switch. It contains the part's
+  // sizes, and the law's times for them on the machine of the measurement.
   struct Part {
     std::vector<calibration::TimePoint> points;
     std::vector<double> law;  // us, of points
   };
-  // A measured curve, prepared for corrections.
+  // A measured curve that is prepared for corrections.
   struct Anchor {
     int ranks = 0;
     bool is_twin = false;       // of the collective that sends the same bytes
     std::array<Part, 2> parts;  // [in a switch]
     const Part& Of(const Estimate& estimate) const;
   };
-  // The curves that may apply to a group, in tiers, each with the most trusted first; computed on
-  // demand. Tiers: similar links with exactly the group's ranks, similar links with other ranks,
-  // then the same on other links.
+  // The curves that may apply to a group, computed on demand. They are in four tiers, each with the
+  // most trusted curve first. The first tier has similar links and exactly the group's ranks, and
+  // the second has similar links and other ranks. The third and fourth tiers are the same for other
+  // links.
   struct Group {
     bool any = true;  // some curve was measured with the choice that the settings leave NCCL
     std::array<std::optional<std::vector<Anchor>>, 4> tiers;
   };
-  // The factor by which measured times differ from the tuning model's, and its source.
+  // The factor by which measured times differ from the times of the tuning model, and the source of
+  // this factor.
   struct Correction {
     double factor = 1;
     Provenance provenance = Provenance::kModelled;
   };
 
-  // A group's tuner.
+  // The tuner of a group.
   struct Communicator {
     nccl::CommunicatorModel model;  // as NCCL sees it: determines the choice
-    // The same channels with the actual NVLink speed. They determine the time.
+    // The model with the same channels and the actual NVLink speed. It determines the time.
     nccl::CommunicatorModel timing;
     nccl::PathType ring_type;  // the links that rings use inside the node
     int compute_channels = 1;
@@ -220,13 +226,13 @@ class NcclPricer {
   const Communicator& CommunicatorOf(const GroupShape& shape) {
     return CommunicatorOf(Machine(shape, own_));
   }
-  // `communicator` is as in Price(). Its GPUs outside the group relay between the GPUs of the
-  // group.
+  // Returns the model of exchanges. `communicator` is as in Price(). Its GPUs outside the group
+  // relay data between the GPUs of the group.
   const nccl::ExchangeModel& ExchangeOf(const Machine& machine,
                                         const GroupShape* communicator = nullptr);
   topology::CommunicationPath LinksOf(const Asked& asked, const GroupShape* communicator = nullptr);
   struct Way {
-    // Set if the choice is not NCCL's.
+    // The choice to be priced, if it is not NCCL's own.
     std::optional<std::pair<nccl::Algorithm, nccl::Protocol>> choice{};
     const GroupShape* communicator = nullptr;  // null: the group itself
   };
@@ -235,37 +241,38 @@ class NcclPricer {
   Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const Machine& machine,
                             const GroupShape* communicator);
   Group& GroupOf(const Asked& asked);
-  // Returns the measured curves of `kind` that a price may use. `like_these`: true selects curves
-  // from machines with links like this one's; false, from all other machines. `exact`: true selects
-  // curves with exactly the group's number of ranks; false, with other numbers.
+  // Returns the measured curves of `kind` that a price may use. `like_these`: the curves come from
+  // machines with links like this one's if true, and from all other machines if false. `exact`: the
+  // curves have exactly the group's number of ranks if true, and other numbers if false.
   std::vector<Anchor> FindCurves(const Asked& asked, bool like_these, bool exact);
-  // Returns the link speeds of the machine of a file; none if its data used other kinds of links.
+  // Returns the link speeds of the machine of a file. None if its data used other kinds of links.
   // `like_these`: whether to accept machines like this one, or all others.
   std::optional<LinkSpeeds> SpeedsOf(const calibration::CurveFile& file, const Asked& asked,
                                      bool like_these) const;
-  // Returns a curve as an anchor. None if the topology has no such group, or if the settings
-  // exclude the measured choice.
+  // Returns a curve as an anchor. None if the curve's topology has no such group, or if the
+  // settings exclude the measured choice.
   std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve, const Asked& asked,
                                  const LinkSpeeds& speeds);
-  // Returns the correction from the first tier of curves that measured the estimate's algorithm and
-  // protocol. If there is none, the factor is 1 and the provenance kModelled.
+  // Returns the correction by the first tier of curves that measured the estimate's algorithm and
+  // protocol. If no tier did, the factor is 1 and the provenance is kModelled.
   Correction CorrectionOf(const Asked& asked, const Estimate& estimate);
   static std::optional<Correction> CorrectionBy(const std::vector<Anchor>& anchors,
                                                 const Asked& asked, const Estimate& estimate);
   std::optional<Timed> TimeOf(const Asked& asked, bool use_curves, const Way& way);
-  // Makes `timed` at least the time on half of the nodes, a quarter, and so on.
+  // Makes `timed` at least as long as the time on half of the nodes, on a quarter, and so on.
   void NotFasterThanFewerNodes(const Asked& asked, Timed& timed);
   std::optional<CollectivePrice> PriceWith(const Asked& asked, bool use_curves, const Way& way);
-  // Returns the law's estimate for a group's links. It is no faster than the links allow. The path
-  // in `asked` describes this cluster's links.
+  // Returns the law's estimate for a group's links, which is no faster than these links allow. The
+  // path in `asked` describes this cluster's links.
   std::optional<Estimate> OnLinks(const Asked& asked, const LinkSpeeds& speeds, const Way& way);
   // Returns the time, in microseconds, of the traffic that leaves a node over TCP connections and
-  // through host memory; 0 with RDMA. `inter`: the time of this traffic on the raw links of `path`.
+  // through host memory. 0 with RDMA. `inter` is the time of this traffic on the raw links of
+  // `path`.
   double OnSockets(CollectiveKind kind, Time inter, const topology::CommunicationPath& path,
                    const Estimate& estimate) const;
   void SetShares(const Asked& asked, const Estimate& estimate, CollectivePrice& price) const;
 
-  // Returns the number of GPUs of a node, with or without ranks.
+  // Returns the number of GPUs of a node, including GPUs without ranks.
   int GpusOfANode() const {
     return setting_.cluster->node_type()->Count(topology::DeviceKind::kGpu);
   }
@@ -274,23 +281,24 @@ class NcclPricer {
   Bandwidth nvlink_, pcie_;  // per GPU
   LinkSpeeds own_;
   std::map<Machine, Communicator> communicators_;
-  // The exchange models, by machine and by relaying GPUs (the vector in the key).
+  // The exchange models, indexed by machine and by the GPUs that relay data (the vector in the
+  // key).
   std::map<std::pair<Machine, std::vector<int>>, nccl::ExchangeModel> exchanges_;
-  // The groups, by kind, by shape, and by the bandwidth from a node to other nodes.
+  // The groups, indexed by kind, by shape, and by the bandwidth from a node to other nodes.
   std::map<std::tuple<CollectiveKind, GroupShape, std::int64_t>, Group> groups_;
 };
 
-// The deviation of measured collectives from their forecasts: 90 % of measurements lie between
-// `low` and `high` times the forecast. It depends on the source of the price, the size, and the
-// links. Source: all points of `stepcast validate collectives`. Held-back points were used where
-// curves apply, and the law's errors elsewhere.
+// How far measured collectives deviate from their forecasts: 90 % of measurements lie between `low`
+// and `high` times the forecast. Both depend on the source of the price, the size, and the links.
+// They come from all points of `stepcast validate collectives`: from held-back points where curves
+// apply, and elsewhere from the law's errors.
 struct CollectiveSpread {
   double low = 1, high = 1;
 };
 CollectiveSpread SpreadOf(Provenance provenance, Bytes bytes,
                           const topology::CommunicationPath& path);
 
-// Returns the name of an NCCL algorithm in forecasts, such as "ring" and "nvls_tree".
+// Returns the name of an NCCL algorithm in forecasts, such as "ring" or "nvls_tree".
 const char* AlgorithmName(nccl::Algorithm algorithm);
 
 }  // namespace stepcast::cost

@@ -215,7 +215,8 @@ class KernelPricer {
           if (time >= bound) continue;
           pricing_.Report(
               "cost.faster-than-device", pricing_.profile,
-              fmt::format("a product of {} x {} x {} in {} needs {} on {}, but the profile has {}",
+              fmt::format("a matrix product of {} x {} x {} in {} needs {} on {}, but the profile "
+                          "contains only {}",
                           surface.m[m], surface.n[n], surface.k[k], Name(type), FormatTime(bound),
                           pricing_.scenario.gpu->name, FormatTime(time)),
               "check that the profile is for this device");
@@ -337,7 +338,7 @@ std::optional<Demand> DemandOf(const Kernel& kernel, const KernelSetting& settin
 
 MicroBatchDraw DrawOf(const scenario::Scenario& scenario, std::span<const model::LayerWork> works,
                       const KernelSetting& setting, KernelMemo& full_clock) {
-  STEPCAST_CHECK(setting.limit_watts == 0, "the limit follows from kernels at full clock");
+  STEPCAST_CHECK(setting.limit_watts == 0, "the power limit is derived from kernels at full clock");
   std::vector<std::int64_t> layers(works.size());
   const std::vector<int> begins =
       model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers);

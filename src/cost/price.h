@@ -52,18 +52,18 @@
 //  cost.too-long             an operation of a day or more: some bandwidth is far too small
 namespace stepcast::cost {
 
-// Prices the program. `works`: the plan's micro-batch (model::BuildWork), which determines the
-// power available to products (kernel_time.h).
+// Returns the prices of the program. `works` is the work of the plan's micro-batch
+// (model::BuildWork), which determines the power available to products (kernel_time.h).
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario,
                      std::span<const model::LayerWork> works);
-// Like the function above, but computes the works.
+// Like the function above, but computes `works`.
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario);
 
 class GroupLoads;
 struct PricedDevice;
 struct PricedMachine;
 
-// Caches prices of kernels and groups of ranks, by machine, across programs and scenarios. Not
+// Caches prices of kernels and of groups of ranks, by machine, across programs and scenarios. Not
 // thread-safe.
 class PriceCache {
  public:
@@ -74,7 +74,7 @@ class PriceCache {
                        std::span<const model::LayerWork> works);
 
  private:
-  // The maximum numbers of entries; when one is exceeded, all entries are dropped.
+  // The largest numbers of entries. If one of them is exceeded, all entries are dropped.
   static constexpr std::size_t kMostMachines = 256;
   static constexpr std::size_t kMostDevices = 64;
 

@@ -28,12 +28,12 @@
 namespace stepcast::cost {
 
 // Computes the link loads if several groups of ranks run the same collective at once on the first
-// nodes of a cluster, and caches them by value. Clusters that differ only in the number of nodes
+// nodes of a cluster. Caches the loads by value. Clusters that differ only in the number of nodes
 // share the entries. Not thread-safe.
 class GroupLoads {
  public:
   struct Load {
-    // The link's number; equal in all clusters for links with the same name.
+    // The link's number. In all clusters, links with the same name have the same number.
     std::uint32_t link = 0;
     std::string_view name;  // as the network calls it
     bool scale_up = false;  // the link joins GPUs of a node; otherwise it leads to the network
@@ -44,8 +44,8 @@ class GroupLoads {
   GroupLoads();
   ~GroupLoads();
 
-  // Returns the loads by link of the network, without idle links. `groups` are on the first `nodes`
-  // nodes of a cluster on a real topology. Fails, as in flow mode, if there is no route between
+  // Returns the loads of the network's links, without idle links. `groups` are on the first `nodes`
+  // nodes of a cluster with a real topology. As in flow mode, fails if there is no route between
   // ranks. The result is valid until the next call.
   tl::expected<const std::vector<Load>*, network::Fault> Of(const topology::Cluster& cluster,
                                                             int nodes, const Groups& groups,
@@ -58,7 +58,7 @@ class GroupLoads {
 
   tl::expected<Nodes*, network::Fault> NodesOf(const topology::Cluster& cluster, int nodes);
 
-  // The maximum number of entries; beyond it, all entries are dropped.
+  // The largest number of entries. Beyond it, all entries are dropped.
   static constexpr std::size_t kMostKnown = 4096;
 
   std::vector<std::unique_ptr<Nodes>> nodes_;
@@ -66,52 +66,55 @@ class GroupLoads {
   std::unordered_map<std::string, std::uint32_t> links_;  // by name: Load::link
 };
 
-// The links that a group shares with its siblings: the other groups of its layout, which run the
-// same collective at the same time. Eight replica groups of a node with four cards load each card
-// twice as much as one group. The same applies to messages: the same positions of every other group
-// exchange them at the same time.
+// The links that a group shares with its siblings, the other groups of its layout, which run the
+// same collective at the same time. For example, eight replica groups of a node with four cards
+// load each card twice as much as one group. The same applies to messages: the same positions of
+// every other group exchange them at the same time.
 //
-// Only links used by the group count, or by another group of the same pipeline stage that it
-// represents: a stage whose ranks are within a node does not wait for the cards of a stage that
-// crosses nodes.
+// Only links that the group uses count, or links used by another group of the same pipeline stage
+// that this group represents. For example, a stage whose ranks are within a node does not wait for
+// the cards of a stage that crosses nodes. The loads of flow mode (link_loads.h) are summed over
+// groups.
 //
-// Loads are those of flow mode (link_loads.h), summed over groups. Siblings that share no node with
-// the group, directly or through other siblings, are left out: they share only links above the
-// leaves, and a path counts only its nodes' part of those (Cluster::PathOf). Nodes are copies, so
-// groups on more than kMostNodes nodes are evaluated on that many, or on two whole leaves if these
-// are larger, up to kMostBelowLeaf nodes each.
+// Siblings that share no node with the group, directly or through other siblings, are ignored. They
+// share only links above the leaves, and a path counts only its nodes' part of these links
+// (Cluster::PathOf). Nodes are copies, so groups on more than kMostNodes nodes are evaluated on
+// that many nodes. If two whole leaves are larger, they are evaluated on these, with up to
+// kMostBelowLeaf nodes each.
 class SiblingLinks {
  public:
   static constexpr int kMostNodes = 16;
   static constexpr int kMostBelowLeaf = 64;
 
-  // Maps a group to the lists of ranks that communicate at the same time: the group itself, or
-  // pairs whose first rank sends to the second.
+  // A function that maps a group to the lists of ranks that communicate at the same time. It
+  // returns the group itself, or pairs whose first rank sends to the second.
   using Lists = std::function<std::vector<std::vector<int>>(const std::vector<int>& group)>;
 
-  // `ranks`: a group of `layout`. `stage_ranks`: ranks per pipeline stage; stages are consecutive.
-  // `cluster` and `loads`, which all groups of all clusters may share, must outlive this.
+  // Finds the links that a group shares. `ranks` is a group of `layout`. `stage_ranks` is the
+  // number of ranks per pipeline stage; stages are consecutive. `cluster` and `loads` must outlive
+  // this object. All groups of all clusters may share `loads`.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads);
   // Like the constructor above, for lists that differ from the group. Only for the algorithm
-  // "pairwise": messages of S bytes, as a kScatter of 2 S.
+  // "pairwise": a message of S bytes counts as a kScatter of 2 S.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads,
                const Lists& lists);
 
-  // Whether the group's path does not fully describe some links: siblings also use them, or they
-  // lead to other nodes.
+  // Returns whether the group's path does not fully describe some links: siblings also use them, or
+  // they lead to other nodes.
   bool count() const { return count_; }
-  // Whether siblings use the links, among the nodes evaluated.
+  // Returns whether siblings use the links, among the nodes evaluated.
   bool shared() const { return shared_; }
 
-  // The link loads of all groups together, per byte of the size: `loads` times `scale`.
+  // The link loads of all groups together, per byte of the collective's size: `loads` times
+  // `scale`.
   struct OnLinks {
     std::vector<GroupLoads::Load> loads;  // nodes are numbered from 0 among those evaluated
     double scale = 1;
   };
   // Returns the link loads of a collective that all groups run. Requires a group of at least two
-  // ranks on a real topology. Fails, as in flow mode, if there is no route between ranks.
+  // ranks on a real topology. As in flow mode, fails if there is no route between ranks.
   tl::expected<OnLinks, network::Fault> Of(std::string_view algorithm, CollectiveKind kind) const;
 
  private:
@@ -127,32 +130,32 @@ class SiblingLinks {
 
 inline constexpr int kSharedLinks = kResources - static_cast<int>(Resource::kNodeLinks);
 
-// The links that limit concurrent collectives of a program.
-//
-// Every node does the same at the same time, so one rank's collectives represent all: each uses a
-// link as long as it and its siblings do together. If one link is never busier than another, it
-// cannot be the limit. A few remain: if shards meet behind PCIe switches and replicas over cards, a
-// GPU's own link and the card.
+// The links that limit concurrent collectives of a program. Every node does the same at the same
+// time, so one rank's collectives represent all collectives. Each collective uses a link as long as
+// it and its siblings use the link together. A link that is never busier than another one cannot be
+// the limit. A few links remain: for example, if shards meet behind PCIe switches and replicas over
+// cards, a GPU's own link and the card.
 class SharedLinks {
  public:
-  // A group with its siblings, and the algorithm and kind of a collective.
+  // A use of links: a group with its siblings, and the algorithm and kind of a collective.
   using Use = std::tuple<const SiblingLinks*, std::string, CollectiveKind>;
-  // For each link, the time for which a use keeps the link busy, in seconds per byte. Indexed by
-  // resource, from kNodeLinks on.
+  // The seconds per byte for which a use keeps each link busy. Indexed by resource, from kNodeLinks
+  // on.
   using Busy = std::array<double, kSharedLinks>;
 
-  // Returns the loads of each use of a program. Fails like SiblingLinks::Of.
+  // Returns the time for which each use of a program keeps each link busy. Fails like
+  // SiblingLinks::Of.
   tl::expected<std::vector<Busy>, network::Fault> Of(const std::vector<Use>& uses);
 
  private:
   std::map<std::vector<Use>, std::vector<Busy>> known_;
 };
 
-// A cluster with a profile and communication settings: all data on which collective prices depend,
-// except group and size.
+// A cluster with a profile and communication settings. These are all the data on which collective
+// prices depend, except group and size.
 struct PricedMachine {
-  // A message between members of a group. If peers are named by distance, the price of the message
-  // to the farthest peer represents the messages of all members.
+  // A message between two members of a group. If peers are named by distance, all members send
+  // messages; the price of the message to the farthest peer then represents all of them.
   struct MessageRoute {
     bool by_distance = false;
     int from = 0, to = 0;  // positions
@@ -164,8 +167,8 @@ struct PricedMachine {
     parallel::GroupLayout layout;
     int stage_ranks = 0;
     topology::CommunicationPath path;
-    // The shape of the ranks or of a message's ends, and the shape of the communicator. Set if NCCL
-    // is modeled.
+    // The shape of the group (or of a message's ends), and the shape of the communicator. Set only
+    // if NCCL is modeled.
     GroupShape shape, communicator;
     std::unique_ptr<SiblingLinks> siblings;  // null: the network simulation handles shared links
   };
@@ -185,17 +188,17 @@ struct PricedMachine {
     }
   };
 
-  // `group_loads` must outlive this object.
+  // Creates the machine of a scenario. `group_loads` must outlive this object.
   PricedMachine(const scenario::Scenario& scenario, GroupLoads& group_loads);
 
   bool IsOf(const scenario::Scenario& scenario) const;
 
-  // Returns a group that communicates or, with `message`, whose members send messages along a
-  // route. `stage_ranks`: the number of ranks per pipeline stage. The reference stays valid as long
-  // as the machine.
+  // Returns a group that communicates. If `message` is given, its members send messages along this
+  // route. `stage_ranks` is the number of ranks per pipeline stage. The reference stays valid as
+  // long as the machine.
   const Group& GroupOf(const program::ProcessGroup& wanted, int stage_ranks,
                        const std::optional<MessageRoute>& message = std::nullopt);
-  // Returns the cached price of a collective that was priced without diagnostics; null if there is
+  // Returns the cached price of a collective that was priced without diagnostics. Null if there is
   // none.
   const CollectivePrice* Known(const program::Collective& collective, const Group& group) const;
   void Remember(const program::Collective& collective, const Group& group,
@@ -204,12 +207,12 @@ struct PricedMachine {
   // Returns SlowestDevice (device_speed.h) for this number of devices. Caches the last result.
   double SlowestOf(std::int64_t devices);
 
-  // Used by GroupOf.
+  // Creates a group of messages for GroupOf.
   const Group& AddMessages(const program::ProcessGroup& group, int stage_ranks,
                            const MessageRoute& message);
   topology::CommunicationPath PathOf(const std::vector<int>& ranks) const;
 
-  // The cluster, which also determines the GPU.
+  // The cluster. It also determines the GPU.
   const std::shared_ptr<const topology::Cluster> cluster;
   const std::shared_ptr<const calibration::Calibration> calibration;
   const std::optional<topology::Gpu> gpu;

@@ -404,9 +404,9 @@ class CommunicationPricer {
                       Name(table.collective), path.ranks, path.nodes, FormatTime(bound),
                       FormatBytes(size), FormatTime(time)),
           pricing_.scenario.cluster->flat()
-              ? "use sizes as nccl-tests counts them; if the profile was measured on this "
-                "cluster, remove the flat cluster's link: --set cluster.topology.link=null"
-              : "use sizes as nccl-tests counts them, and check that the profile belongs to this "
+              ? "count sizes as nccl-tests does. If the profile was measured on this cluster, "
+                "remove the flat cluster's link: --set cluster.topology.link=null"
+              : "count sizes as nccl-tests does, and check that the profile was measured on this "
                 "cluster");
       return false;
     }

@@ -41,7 +41,8 @@ void Pricing::ReportEndless(const std::string& what) {
 void Pricing::ReportNoLinkCosts(const std::string& what) {
   Report("cost.no-link-costs", profile,
          fmt::format("the calibration has no 'links' section and no table for: {}", what),
-         "add the section, or a table for exactly this collective, ranks and nodes");
+         "add the section, or add a table for this collective with these numbers of ranks and "
+         "nodes");
 }
 
 bool Endless(const Demand& demand) { return demand.uncontended() >= kLongestTime; }

@@ -14,14 +14,14 @@
 
 namespace stepcast::cost {
 
-// State of pricing one program, shared by the pricers of kernels, copies and collectives.
+// The state while one program is priced. The pricers of kernels, copies and collectives share it.
 
 struct Pricing {
-  // `textbook`: omits start latencies and issue costs (framework `reference`). The program and the
-  // scenario must outlive this object.
+  // Creates the state. `textbook`: prices omit start latencies and issue costs (framework
+  // `reference`). The program and the scenario must outlive this object.
   Pricing(const program::Program& program, const scenario::Scenario& scenario, bool textbook);
 
-  // Reports an error. Each cause is reported once, at the first operation affected.
+  // Reports an error. Each cause is reported once, at the first operation that it affects.
   void Report(std::string code, Location location, std::string message, std::string hint);
   void ReportEndless(const std::string& what);
   void ReportNoLinkCosts(const std::string& what);
@@ -36,10 +36,10 @@ struct Pricing {
   Prices prices;
 };
 
-// Whether the operation takes a day or more because some bandwidth is far too small.
+// Returns whether the operation takes a day or more because some bandwidth is far too small.
 bool Endless(const Demand& demand);
 
-// Prices the program's copies.
+// Prices the copies of a program.
 class CopyPricer {
  public:
   explicit CopyPricer(Pricing& pricing) : pricing_(pricing) {}
@@ -48,17 +48,17 @@ class CopyPricer {
   Demand PriceOneCopy(const program::Copy& copy);
 
  private:
-  // Returns the measured curve for copies in a direction; null if there is none. Copies cost time
-  // only with a device.
+  // Returns the measured curve for copies in a direction. Null if there is none. Without a device,
+  // copies cost no time.
   const calibration::Curve* MeasuredCopies(program::CopyDirection direction) const;
 
   Pricing& pricing_;
   std::optional<HostLink> host_link_;
 };
 
-// Prices the program's collectives and the messages of its exchanges, uncontended. If there were no
-// errors, also sets their shares of links that others use at the same time. `copies` prices
-// messages from a rank to itself.
+// Prices the program's collectives, and the messages of its exchanges, without contention. If there
+// were no errors, also sets their shares of links that others use at the same time. `copies` prices
+// the messages that a rank sends to itself.
 void PriceCommunication(Pricing& pricing, PricedMachine& machine, CopyPricer& copies);
 
 }  // namespace stepcast::cost

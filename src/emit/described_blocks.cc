@@ -15,7 +15,9 @@ using model::Architecture;
 std::string OutsideOf(const Architecture& a) {
   if (a.streams > 0) return "stepcast does not write Megatron-LM's hyper-connections: streams";
   if (a.residual_bank > 0) return "Megatron-LM has no attention residuals: residual_bank";
-  if (a.layer_input > 0) return "Megatron-LM has no inputs of single layers: layer_input";
+  if (a.layer_input > 0)
+    return "Megatron-LM does not give single layers their own inputs: "
+           "layer_input";
   if (!a.towers.empty()) return "Megatron-LM's pretrain_gpt.py has no towers: towers";
   if (a.encoder.exists()) return "Megatron-LM's pretrain_gpt.py trains decoders only: encoder";
   if (a.input.values > 0) return "Megatron-LM's pretrain_gpt.py reads words only: input";
@@ -44,16 +46,19 @@ std::string OfMixer(const Architecture& kind) {
     const model::Indexer& index = kind.indexer;
     if (!kind.latent.exists() || index.block > 1 || index.shared || !index.runs ||
         !index.weighs_heads) {
-      return "Megatron-LM's indexer chooses single keys of latent attention in each layer: index";
+      return "Megatron-LM supports indexers only in latent attention, in each layer, and for "
+             "single keys: index";
     }
   }
   if (kind.output_gate != model::OutputGate::kNone && !kind.gate_of_query) {
-    return "Megatron-LM's query product makes the gate of attention's output: gate";
+    return "Megatron-LM computes the gate of attention's output with the query projection: gate";
   }
   const bool values =
       kind.key_is_value || kind.borrows_keys || kind.norms_values ||
       (!kind.latent.exists() && kind.value_size > 0 && kind.value_size != kind.head_size);
-  if (values) return "Megatron-LM's values are a product of their own as wide as keys";
+  if (values)
+    return "Megatron-LM computes values with a separate projection, as wide as the "
+           "projection of keys";
   if (kind.weightless_norms || kind.norms_without_weights) {
     return "Megatron-LM's norms have weights";
   }
@@ -64,11 +69,13 @@ std::string OfExperts(const model::Experts& experts) {
   if (experts.latent > 0) {
     return "stepcast does not write Megatron-LM's experts on latent vectors: latent";
   }
-  if (experts.beside_dense) return "Megatron-LM has no dense layer beside experts: parallel";
+  if (experts.beside_dense)
+    return "Megatron-LM cannot run a dense layer in parallel with "
+           "experts: parallel";
   const bool scores = experts.scores == model::RouterScores::kSigmoid ||
                       experts.scores == model::RouterScores::kSoftmax ||
                       experts.scores == model::RouterScores::kSoftmaxOfChosen;
-  return scores ? "" : "Megatron-LM's scores of experts are a softmax or a sigmoid: scores";
+  return scores ? "" : "Megatron-LM scores experts with a softmax or a sigmoid: scores";
 }
 
 // The kind with the feed-forward layer of another one.
@@ -88,11 +95,11 @@ std::string TakeFeedForward(const std::vector<const Architecture*>& blocks, Arch
     const Architecture*& known = block->experts.exist() ? mixture : dense;
     if (known == nullptr) known = block;
     if (WithFeedForwardOf(*known, *block) != *known) {
-      return "Megatron-LM's dense layers are alike, and so are its mixtures: feed_forwards";
+      return "Megatron-LM requires equal dense layers and equal expert layers: feed_forwards";
     }
     if (block->experts.exist()) continue;
     if (mixture != nullptr) {
-      return "stepcast writes dense layers only before all mixtures of Megatron-LM: pattern";
+      return "for Megatron-LM, stepcast writes dense layers only before all expert layers: pattern";
     }
     ++leading;
   }
@@ -126,7 +133,7 @@ tl::expected<GptBlocks, std::string> GptBlocksOf(const Architecture& a) {
     const Architecture*& known = recurrent ? delta : attention;
     if (known == nullptr) known = block;
     if (WithFeedForwardOf(*block, *known) != *known) {
-      return refused("Megatron-LM's layers of one kind of mixer are alike: mixers");
+      return refused("Megatron-LM requires equal mixers of each kind in all layers: mixers");
     }
   }
   if (attention == nullptr) return refused("stepcast writes only models with attention: pattern");
@@ -148,7 +155,9 @@ tl::expected<GptBlocks, std::string> GptBlocksOf(const Architecture& a) {
     return made;
   }
   if (plain.indexer.exists()) {
-    return refused("Megatron-LM has sparse attention or the delta rule, not both: mixers");
+    return refused(
+        "Megatron-LM supports sparse attention or the delta rule in a model, but not "
+        "both: mixers");
   }
   made.rule = delta->delta;
   made.shared_gate = std::exchange(plain.experts.shared_gate, false);

@@ -9,24 +9,25 @@
 
 namespace stepcast::emit {
 
-// A model of several kinds of blocks, as far as Megatron-LM's pretrain_gpt.py has them: one kind of
-// attention, one kind of dense and of mixture layer, and the gated delta rule in place of
-// attention.
+// A model with several kinds of blocks, as far as Megatron-LM's pretrain_gpt.py supports them. It
+// supports one kind of attention, one kind of dense layer, one kind of mixture layer, and the gated
+// delta rule in place of attention.
 struct GptBlocks {
-  // Attention and feed-forward layers, without kinds of blocks.
+  // The attention and feed-forward layers, as a model without kinds of blocks.
   model::Architecture plain;
-  // For each block, whether the delta rule is its mixer; empty: in no block.
+  // Whether the delta rule is the mixer of each block. Empty: no block has the delta rule.
   std::vector<bool> delta;
   model::DeltaRule rule{};
-  // The shared experts' gate. `plain` has none, as releases without the delta rule.
+  // Whether the shared experts have a gate. `plain` has none, like releases without the delta rule.
   bool shared_gate = false;
 };
 
-// Or a sentence that names the part which pretrain_gpt.py does not have.
+// Returns the blocks, or a sentence that names the part that pretrain_gpt.py does not support.
 tl::expected<GptBlocks, std::string> GptBlocksOf(const model::Architecture& architecture);
 
-// The blocks with the delta rule as --linear-attention-freq: a number n if all but every n-th have
-// it, else a list with 1 for each of them.
+// Returns the value of --linear-attention-freq for the blocks with the delta rule. If all but every
+// n-th block have it, this is the number n. Otherwise, it is a list with 1 for each of these
+// blocks.
 std::string LinearAttentionFrequency(const std::vector<bool>& delta);
 
 }  // namespace stepcast::emit

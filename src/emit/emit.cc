@@ -100,7 +100,7 @@ const char* Describe(plan::HostWaits waits) {
     case plan::HostWaits::kPhase:
       return "the training loop synchronizes after every forward, every backward and the update";
     case plan::HostWaits::kLaunch:
-      return "CUDA_LAUNCH_BLOCKING=1 is set: the host waits for everything that it launches";
+      return "CUDA_LAUNCH_BLOCKING=1 is set: the host waits for each kernel that it launches";
   }
   return "";
 }
@@ -112,8 +112,8 @@ std::vector<std::string> HostNotes(const plan::Training& training) {
     std::string ahead;
     if (loading->workers > 0) ahead = fmt::format(", prefetch_factor {}", loading->prefetch);
     notes.push_back(fmt::format(
-        "data come from a DataLoader with num_workers {}{}, pin_memory {}; one process prepares a "
-        "micro-batch in {}",
+        "a DataLoader with num_workers {}{} and pin_memory {} delivers the data; one process "
+        "prepares a micro-batch in {}",
         loading->workers, ahead, loading->pin_memory ? "True" : "False", ExactTime(loading->time)));
   }
   if (const auto& saving = training.checkpoint_saving) {
@@ -179,19 +179,19 @@ std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own
   }
   if (training.lengths) {
     note(fmt::format(
-        "the code that loads data must deliver samples that are {}; they have {:.0f} tokens on "
+        "the code that loads data must deliver samples that are {}; samples have {:.0f} tokens on "
         "average and at most {}",
         training.lengths->batching == plan::Batching::kPacked ? "packed"
         : training.lengths->batching == plan::Batching::kPadded
-            ? "padded to the longest of a micro-batch"
-            : "batched with others of their length",
+            ? "padded to the longest sample of the micro-batch"
+            : "batched with samples of similar length",
         model::MeanLength(training.lengths->histogram), training.lengths->histogram.back().tokens));
   }
   if (own_blocks && training.activation_checkpointing != model::Checkpointing::kNone) {
     const model::Share& blocks = training.checkpointed_blocks;
     note(
-        fmt::format("the model's code does the activation checkpointing ({}, {} blocks), unless "
-                    "torchtitan trains it",
+        fmt::format("the model's code must apply activation checkpointing ({}, {} blocks); "
+                    "torchtitan does this itself",
                     model::Name(training.activation_checkpointing),
                     training.blocks_per_checkpoint > 1
                         ? fmt::format("checkpoints of {}", training.blocks_per_checkpoint)
@@ -209,8 +209,8 @@ std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own
   }
   if (own_blocks && architecture != nullptr) {
     note(
-        fmt::format("the model's code selects attention ({}) and cross entropy ({}), unless "
-                    "torchtitan trains it",
+        fmt::format("the model's code must select attention ({}) and cross entropy ({}); "
+                    "torchtitan does this itself",
                     model::Name(training.attention), model::Name(training.loss)));
   }
   return notes;
@@ -243,8 +243,8 @@ std::vector<std::string> DeepSpeedNotes(const scenario::Scenario& scenario) {
   if (training.activation_offload) {
     note(
         "cpu_checkpointing in deepspeed.json applies to blocks that the model runs under "
-        "deepspeed.checkpointing.checkpoint. In the plan, copies overlap kernels; those of "
-        "cpu_checkpointing do not");
+        "deepspeed.checkpointing.checkpoint. In the plan, copies overlap kernels, but the copies "
+        "of cpu_checkpointing do not");
   }
   note(
       fmt::format("the training script creates the optimizer, {}, with its own learning rate, and "
@@ -275,8 +275,8 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
     }
     if (training.activation_offload) {
       note(
-          "all blocks except the last run their forward in keep_on_host(block). In the plan, "
-          "copies overlap kernels; torch's copies do not");
+          "all blocks except the last run forward in keep_on_host(block). In the plan, copies "
+          "overlap kernels, but torch's copies do not");
     }
   }
   if (training.precision == DataType::kTf32) {

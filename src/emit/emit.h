@@ -12,20 +12,20 @@
 // train the plan, and scripts that start them.
 namespace stepcast::emit {
 
-// The files that were written, and those that were not, with reasons.
+// The files that were written, and the files that were not, with the reasons.
 struct Emission {
   std::vector<std::string> written;
   std::vector<std::pair<std::string, std::string>> left_out;
 };
 
 // Writes the scenario's plan to the folder `path` (WriteFolder), completely or not at all. `source`
-// is the file that the scenario was loaded from. Files that the scenario names by paths relative to
-// that file's folder are copied, so that plan.json gives the same forecast anywhere.
+// is the file from which the scenario was loaded. If the scenario names files by paths relative to
+// that file's folder, they are copied, so that plan.json gives the same forecast anywhere.
 tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
                                            const std::string& source, const std::string& path,
                                            bool force);
 
-// Returns "wrote plan.json, ... into DIR", and a line for each omitted file, for stderr.
+// Returns "wrote plan.json, ... into DIR" and one line for each omitted file, for stderr.
 std::string Describe(const Emission& emission, const std::string& path);
 
 }  // namespace stepcast::emit

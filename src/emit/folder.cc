@@ -127,7 +127,7 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
                            {path, 0, 0},
                            fmt::format("the folder to write into does not exist: {}",
                                        Quoted(parent.string(), "'", PATH_MAX)),
-                           "make it first, or name another"}},
+                           "create the folder first, or name another one"}},
                          ""};
   }
   if (status.type() != fs::file_type::directory) {
@@ -144,9 +144,9 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
   }
   if (fs::is_empty(path, error)) return std::nullopt;
   if (!force) {
-    return Exists(
-        path, fmt::format("the folder exists and is not empty: {}", Quoted(path, "'", PATH_MAX)),
-        "name another folder, or replace the plan in this one with --force");
+    return Exists(path,
+                  fmt::format("the folder already contains files: {}", Quoted(path, "'", PATH_MAX)),
+                  "name another folder, or replace the plan in this one with --force");
   }
   const std::vector<std::string> others = NotListed(path, Listed(path), error);
   if (error) return Failure("read the folder", path, error.value());
@@ -155,7 +155,8 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
         path,
         fmt::format("the folder has files that do not belong to a plan, so it is not replaced: {}",
                     FirstOf(others)),
-        fmt::format("name another folder, or move the files that {} does not list", kManifest));
+        fmt::format("name another folder, or move away the files that {} does not list",
+                    kManifest));
   }
   return std::nullopt;
 }

@@ -14,14 +14,15 @@ struct File {
   bool executable = false;
 };
 
-// The reason why a folder was not written: the request is invalid (`diagnostics`), or the system
-// failed (`reason`, a sentence).
+// The reason why a folder was not written: either the request is invalid (`diagnostics`), or the
+// system failed (`reason`, a sentence).
 struct FolderFailure {
   Diagnostics diagnostics;
   std::string reason;
 };
 
-// The name of the file that lists all files written by WriteFolder, including itself, one per line.
+// The name of the manifest: the file that lists all files written by WriteFolder, including itself,
+// one per line.
 inline constexpr const char* kManifest = "MANIFEST";
 
 // Writes the files and a manifest to a new folder at `path`, completely or not at all. The files

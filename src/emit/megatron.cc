@@ -52,7 +52,7 @@ std::string UnsaidOf(const model::Architecture& a) {
     return "Megatron-LM normalizes the queries and keys of each head separately";
   }
   if (a.attention_chunk > 0)
-    return "Megatron-LM has no attention within chunks: attention_chunk_size";
+    return "Megatron-LM does not support chunked attention: attention_chunk_size";
   return "";
 }
 
@@ -81,7 +81,7 @@ std::string ModelObstacle(const model::Architecture* architecture) {
   if (architecture->position == model::Position::kAlibi)
     return "Megatron-LM has no ALiBi positions";
   if (architecture->projection_bias != architecture->feed_forward_bias) {
-    return "Megatron-LM has biases in all linear layers or in no linear layer";
+    return "Megatron-LM uses biases in all linear layers or in none";
   }
   return "";
 }
@@ -93,7 +93,7 @@ std::string LayerObstacle(const plan::Plan& plan) {
   }
   if (training.precision == DataType::kFp8 && training.fp8_scaling != model::Fp8Scaling::kDelayed &&
       training.fp8_scaling != model::Fp8Scaling::kCurrent) {
-    return "Megatron-LM's FP8 layers are those of Transformer Engine: training.fp8_scaling";
+    return "Megatron-LM uses Transformer Engine's FP8 layers: training.fp8_scaling";
   }
   if (training.tp_only_amax_red) {
     return "Megatron-LM's command line has no option for training.tp_only_amax_red";
@@ -135,8 +135,8 @@ std::string MainGradientObstacle(const plan::Plan& plan) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (data_parallel.copy_main_gradients) return "";
   if (!data_parallel.optimizer_cpu_offload && LacksRemainders(plan.training)) {
-    return "Megatron-LM's optimizer that reads 16-bit gradients without a copy keeps remainders of "
-           "bf16 parameters: training.master_weights";
+    return "if Megatron-LM's optimizer reads 16-bit gradients without a copy, it keeps remainders "
+           "of bf16 parameters: training.master_weights";
   }
   if (data_parallel.zero_stage == 0) {
     return "only Megatron-LM's distributed optimizer reads 16-bit gradients without a copy: "
@@ -147,7 +147,7 @@ std::string MainGradientObstacle(const plan::Plan& plan) {
 
 std::string MessageObstacle(const plan::DataParallel& data_parallel) {
   if (data_parallel.scatter_gather_tensors_in_pipeline) {
-    return "Megatron-LM's ranks have sent whole tensors since 2023: "
+    return "since 2023, Megatron-LM's pipeline stages have sent whole tensors: "
            "data_parallel.scatter_gather_tensors_in_pipeline";
   }
   if (!data_parallel.batch_p2p_sync) {
@@ -199,7 +199,7 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
     return obstacle;
   }
   if (!plan.data_parallel.no_sync) {
-    return "Megatron-LM reduces gradients once a step: data_parallel.no_sync";
+    return "Megatron-LM reduces gradients once per step: data_parallel.no_sync";
   }
   if (plan::IsPrecisionAware(training) && LacksRemainders(training)) {
     return "Megatron-LM's precision-aware optimizer keeps remainders of bf16 parameters: "
@@ -229,11 +229,11 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
     return "Megatron-LM cannot both recompute and offload activations: training.activation_offload";
   }
   if (training.attention == model::Attention::kFlash1)
-    return "Megatron-LM uses later versions of FlashAttention: training.attention";
+    return "Megatron-LM uses newer versions of FlashAttention: training.attention";
   if (training.attention == model::Attention::kFlex)
     return "Megatron-LM does not run FlexAttention: training.attention";
   if (training.loss != model::Loss::kInPlace && training.loss != model::Loss::kFused) {
-    return "Megatron-LM's cross entropy is in_place or fused: training.loss";
+    return "Megatron-LM computes cross entropy only in_place or fused: training.loss";
   }
   return "";
 }

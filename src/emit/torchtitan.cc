@@ -34,7 +34,9 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
     return CannotRun("the model is a layer list, which has no dimensions");
   const model::Architecture& a = *architecture;
   if (!a.kinds.empty()) {
-    return CannotRun("torchtitan's llama3, which stepcast writes, has blocks of one kind: blocks");
+    return CannotRun(
+        "stepcast writes torchtitan's llama3, whose blocks are all of one kind: "
+        "blocks");
   }
   if (!model::TraitsOf(a).torchtitan || a.attention_bias || a.projection_bias ||
       a.feed_forward_bias || a.tie_embeddings || a.dropout || a.attention_dropout) {
@@ -148,7 +150,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   }
   if (training.precision == DataType::kFp8 && training.fp8_scaling != model::Fp8Scaling::kTorchao &&
       training.fp8_scaling != model::Fp8Scaling::kTorchaoRowwise) {
-    return "torchtitan's FP8 layers are those of torchao: training.fp8_scaling";
+    return "torchtitan uses torchao's FP8 layers: training.fp8_scaling";
   }
   if (!training.gradient_clipping) {
     return "torchtitan clips gradients in every step: training.gradient_clipping";
@@ -158,7 +160,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
       !training.checkpointed_blocks.all()) {
-    return "torchtitan selects other blocks if it recomputes only some: "
+    return "if torchtitan recomputes only some blocks, it selects other ones: "
            "training.checkpointed_blocks";
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
@@ -166,7 +168,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
     return "torchtitan stops recomputation early: training.checkpoint_early_stop is false";
   }
   if (data_parallel.units != plan::WrappedUnits::kBlock) {
-    return "torchtitan wraps each block and no other layer: data_parallel.units";
+    return "torchtitan's FSDP units are the blocks and no other layers: data_parallel.units";
   }
   if (data_parallel.unit_blocks != 1)
     return "torchtitan makes each block a unit: data_parallel.unit_blocks";
@@ -192,7 +194,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   }
   if (data_parallel.shard_group_size == 1 && plan.parallelism.data > 1 &&
       plan.parallelism.context == 1) {
-    return "torchtitan runs DDP if nothing is sharded: data_parallel.shard_group_size is 1";
+    return "torchtitan runs DDP if data_parallel.shard_group_size is 1, because nothing is sharded";
   }
   if (data_parallel.prefetch != 1)
     return "torchtitan gathers one unit ahead: data_parallel.prefetch";

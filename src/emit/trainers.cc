@@ -10,7 +10,7 @@ namespace {
 
 Target LaunchNothing(const scenario::Scenario& scenario, const model::NumericalConstants&) {
   if (plan::TraitsOf(scenario.plan.data_parallel.framework).textbook) {
-    return CannotRun("framework reference is a textbook model that no program runs");
+    return CannotRun("framework reference is a simplified model; no program implements it");
   }
   return CannotRun("stepcast does not write nanotron's configuration");
 }

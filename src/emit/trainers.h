@@ -12,8 +12,8 @@
 namespace stepcast::emit {
 
 // Writes a plan as configuration files of frameworks. Each function returns the whole text of one
-// file, or a sentence that states why the program cannot run the plan. A setting that a program
-// lacks is never omitted silently.
+// file, or a sentence that states why the program cannot run the plan. If a program lacks a
+// setting, this is never omitted silently.
 
 using Target = tl::expected<std::string, std::string>;
 
@@ -41,8 +41,8 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
 Target MegatronArguments(const scenario::Scenario& scenario,
                          const model::NumericalConstants& constants);
 
-// These functions return a shell script that starts the ranks of one node with torchrun, and the
-// Slurm batch script that runs it on all nodes.
+// These functions return two scripts. The shell script starts the ranks of one node with torchrun.
+// The Slurm batch script runs the shell script on all nodes.
 Target LaunchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
 Target BatchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
 
@@ -50,10 +50,10 @@ Target BatchScript(const scenario::Scenario& scenario, const model::NumericalCon
 
 struct Trainer {
   bool takes_deepspeed_json = false, takes_torchtitan_toml = false, takes_megatron_args = false;
-  // Returns the text of pytorch_NAME.py. Null if there is no such module.
+  // Returns the text of pytorch_NAME.py. A null function means that there is no such module.
   Target (*module)(const scenario::Scenario& scenario) = nullptr;
-  // Returns the lines of launch.sh that set the command for torchrun, or the reason why no program
-  // can run the plan.
+  // Returns the lines of launch.sh that set torchrun's command, or the reason why no program can
+  // run the plan.
   Target (*launch)(const scenario::Scenario& scenario,
                    const model::NumericalConstants& constants) = nullptr;
 };
@@ -63,7 +63,8 @@ const Trainer& TrainerOf(const plan::Plan& plan);
 Target DdpModule(const scenario::Scenario& scenario);
 Target FullyShardedModule(const scenario::Scenario& scenario);
 Target FullyShardModule(const scenario::Scenario& scenario);
-// Runs torchtitan if it can train the plan, otherwise a script that imports the module.
+// Returns a launch script. If torchtitan can train the plan, the script runs torchtitan. Otherwise,
+// it imports the module.
 Target LaunchPytorch(const scenario::Scenario& scenario,
                      const model::NumericalConstants& constants);
 Target LaunchDeepSpeed(const scenario::Scenario& scenario,
@@ -71,9 +72,9 @@ Target LaunchDeepSpeed(const scenario::Scenario& scenario,
 Target LaunchMegatron(const scenario::Scenario& scenario,
                       const model::NumericalConstants& constants);
 
-// Returns the tree as readable JSON: one key per line, indented by two columns, with sequences of
-// scalars on one line and a newline at the end. All numbers in a tree are integers; `decimals` are
-// additional members at the end of the outermost mapping.
+// Returns the tree as readable JSON, which ends in a newline. There is one key per line, indented
+// by two columns. A sequence of scalars is on one line. All numbers in a tree are integers.
+// `decimals` are additional members at the end of the outermost mapping.
 std::string JsonText(const scenario::Resolved& tree,
                      const std::vector<std::pair<std::string, double>>& decimals = {});
 

@@ -18,17 +18,17 @@ namespace stepcast::engine {
 // they were pushed. This order is total, so a run does not depend on the layout of the heap.
 //
 // An event is a time and a payload of at most four bytes: an index with a tag, not an object.
-// Events cannot be removed. An event that is no longer valid (an activity's end that has moved)
-// stays in the queue, and the owner ignores it when it is popped.
+// Events cannot be removed. An event may become invalid, for example, if an activity's end moves.
+// The event then stays in the queue, and the owner ignores it when it is popped.
 //
 // The heap is 4-ary and implicit. An entry takes sixteen bytes, so the four children of a node fill
-// one cache line, and a pop fetches the lines of the next level while it compares the current one.
+// one cache line. A pop fetches the lines of the next level while it compares the current one.
 // tests/benchmark/event_queue_benchmark.cc compares the queue with Boost.Heap, which is as fast
 // while the heap fits in the cache, and slower at a million events.
 //
-// If several successive events have the same time (hundreds of ranks that end the same kernel), the
-// heap contains two entries for them: the first event, and a burst, which is a list of the others.
-// They are returned in the usual order, in constant time each.
+// Several successive events may have the same time, for example, if hundreds of ranks end the same
+// kernel. The heap then contains two entries for them: the first event, and a burst, which is a
+// list of the other events. They are returned in the usual order, in constant time each.
 //
 // Push and Pop take O(log n) and allocate only when the queue exceeds its maximum length so far.
 template <typename Payload>
@@ -44,7 +44,7 @@ class EventQueue {
 
   EventQueue() = default;
   // Creates an empty queue whose sequence numbers start at `first_sequence`. This number does not
-  // affect results; tests use it to reach the end of the number range.
+  // affect results. Tests use it to reach the end of the number range.
   explicit EventQueue(std::uint32_t first_sequence) : next_sequence_(first_sequence) {}
 
   static constexpr std::uint32_t kLastSequence = std::numeric_limits<std::uint32_t>::max() >> 1;
@@ -84,13 +84,13 @@ class EventQueue {
 
   // Removes and returns the earliest event. Requires !empty().
   Event Pop() {
-    STEPCAST_CHECK(size_ > 0, "an empty queue has no event");
+    STEPCAST_CHECK(size_ > 0, "an empty queue contains no event");
     Entry* const heap = entries_.data() + kFirst;
     const Event top = Top();
     if (heap[0].is_burst() && TakeFromBurst(heap[0])) return top;
     const Entry last = heap[--size_];
-    // The last cache line of children is filled up with entries that are later than any event, so
-    // that the minimum of four needs no bounds check.
+    // The index after the last cache line of children. This line is filled up with entries that are
+    // later than any event, so that the minimum of four needs no bounds check.
     const std::size_t end = (size_ + kArity - 2) / kArity * kArity + 1;
     for (std::size_t i = size_; i < end; ++i) heap[i] = kLatest;
     std::size_t hole = 0;
@@ -112,8 +112,9 @@ class EventQueue {
 
  private:
   struct Entry {
-    // The sequence number (unique, in the order of pushing), a bit that marks a burst, and the
-    // content: the payload, or the first link of the burst.
+    // `tie` holds a sequence number, a bit that marks a burst, and the content. The sequence number
+    // is unique and in the order of pushing. The content is the payload, or the first link of the
+    // burst.
     std::uint64_t tie = 0;
     std::int64_t time = 0;
     bool is_burst() const { return (tie >> 32 & 1) != 0; }
@@ -124,7 +125,7 @@ class EventQueue {
     friend bool operator<=(const Entry& a, const Entry& b) { return !(b < a); }
   };
 
-  // A further event of a burst.
+  // One more event of a burst.
   struct Link {
     Payload payload;
     std::uint32_t next;
@@ -132,8 +133,8 @@ class EventQueue {
 
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::size_t kArity = 4;
-  // The number of unused entries before the root, so that the children of every node start a cache
-  // line.
+  // The number of unused entries before the root. They make the children of every node start a
+  // cache line.
   static constexpr std::size_t kFirst = 3;
   static constexpr std::size_t kCacheLine = 64;
   static constexpr Entry kLatest = {std::numeric_limits<std::uint64_t>::max(),
@@ -174,7 +175,7 @@ class EventQueue {
     heap[hole] = entry;
   }
 
-  // Pushes an event with the same time as the previously pushed event.
+  // Pushes an event that has the same time as the event pushed before it.
   void PushLike(Time time, Payload payload) {
     std::uint32_t link = free_link_;
     if (link == kNone) {
@@ -227,8 +228,9 @@ class EventQueue {
     return right_time < left_time ? right : left;
   }
 
-  // Once in two billion events, the sequence numbers are exhausted. This function gives the pending
-  // events the first numbers again, in the same order. A sorted array is a heap.
+  // Gives the pending events the first sequence numbers again, in the same order. Called when the
+  // numbers are exhausted, once in two billion events. It sorts the events, because a sorted array
+  // is a heap.
   void Renumber() {
     std::sort(entries_.begin() + kFirst, entries_.begin() + kFirst + static_cast<long>(size_));
     next_sequence_ = 0;

@@ -21,7 +21,7 @@ struct SharedResources::Later {
 };
 
 std::uint32_t SharedResources::Share(double share) {
-  STEPCAST_CHECK(share >= 0 && share <= kMostShare, "a share is in its range");
+  STEPCAST_CHECK(share >= 0 && share <= kMostShare, "a share must be inside its range");
   const double units = share * kWhole;
   return static_cast<std::uint32_t>(share > 1 ? std::ceil(units) : std::floor(units));
 }
@@ -50,7 +50,7 @@ double SharedResources::rate(Activity activity) const {
 void SharedResources::Start(Activity activity, Time now, Work left, std::span<const Use> uses,
                             std::uint32_t first_resource) {
   Running& started = activities_[activity];
-  STEPCAST_CHECK(!started.running, "an activity finishes before it starts again");
+  STEPCAST_CHECK(!started.running, "an activity must finish before it starts again");
   started.running = true;
   started.rate = kFullRate;
   started.remaining = left;

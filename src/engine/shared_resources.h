@@ -73,12 +73,13 @@ class SharedResources {
  public:
   using Activity = std::uint32_t;
 
-  // Rates are in units of 2^-38, and work in units of 2^-38 ps (64 bits overflow after 67 us).
+  // The units of rates and work. Rates are in units of 2^-38, and work is in units of 2^-38 ps (64
+  // bits overflow after 67 us).
   __extension__ using Work = unsigned __int128;
   static constexpr int kRateBits = 38;
   static constexpr std::uint64_t kFullRate = std::uint64_t{1} << kRateBits;
 
-  // The fraction of a resource that an activity uses when the activity runs at rate 1.
+  // The fraction of a resource that an activity uses if it runs at rate 1.
   struct Use {
     enum class Way : std::uint8_t { kDivides, kPersists, kHolds };
     std::uint32_t resource = 0;
@@ -107,7 +108,7 @@ class SharedResources {
     STEPCAST_CHECK(work >= Time(), "work is not negative");
     Start(activity, now, Done(work, kFullRate), uses, first_resource);
   }
-  // Starts an activity with `left` remaining, in units of 2^-38 ps.
+  // Starts an activity with `left` work remaining, in units of 2^-38 ps.
   void Start(Activity activity, Time now, Work left, std::span<const Use> uses,
              std::uint32_t first_resource = 0);
 
@@ -128,7 +129,7 @@ class SharedResources {
   // Returns the current rate of the activity. Call this function after Settle.
   double rate(Activity activity) const;
 
-  // Requires that `time` is not negative.
+  // Returns the work that is done in `time`, which must not be negative, at `rate`.
   static Work Done(Time time, std::uint64_t rate) {
     return static_cast<Work>(rate) * static_cast<std::uint64_t>(time.picoseconds());
   }
@@ -138,19 +139,19 @@ class SharedResources {
     }
     return Time::FromPicoseconds(static_cast<std::int64_t>((work + rate - 1) / rate));
   }
-  // The maximum rate of an activity that runs in two rounds.
+  // The largest rate of an activity that runs in two rounds.
   static constexpr std::uint64_t kTwoRounds = kFullRate / 2;
   // Returns the current rate in units of 2^-38. Call this function after Settle.
   std::uint64_t rate_units(Activity activity) const { return activities_[activity].rate; }
-  // Returns the remaining work at `now`, which must not be before the last Settle.
+  // Returns the work that remains at `now`, which must not be before the last Settle.
   Work Remaining(Activity activity, Time now) const {
     const Running& running = activities_[activity];
     const Work done = Done(now - running.since, running.rate);
     return running.remaining - (done < running.remaining ? done : running.remaining);
   }
 
-  // Returns the activities that were started before the last Settle, and those whose end it
-  // changed.
+  // Returns the activities that were started before the last Settle, and those whose end the last
+  // Settle changed.
   std::span<const Activity> moved() const { return moved_; }
 
  private:
@@ -200,8 +201,8 @@ class SharedResources {
 
   std::vector<Running> activities_;
   std::vector<Resource> resources_;
-  // The state of each resource. The arrays are separate, because a collective of hundreds of ranks
-  // reads thousands of entries.
+  // The state of each resource. Each property has a separate array, because a collective of
+  // hundreds of ranks reads thousands of entries.
   std::vector<std::uint64_t> totals_;      // sum of the shares of all running activities, in units
                                            // of 2^-24
   std::vector<std::uint32_t> reached_in_;  // the last solve that affects it
@@ -213,11 +214,12 @@ class SharedResources {
   std::uint32_t solve_ = 0;
   std::vector<std::uint32_t> reached_resources_;
   std::vector<Activity> reached_activities_;
-  std::vector<Activity> two_rounds_;   // affected activities that run in two rounds and whose rate
-                                       // is not fixed yet
+  std::vector<Activity> two_rounds_;   // affected activities that run in two rounds
+                                       // The rate of the activities in `two_rounds_` is not fixed
+                                       // yet.
   std::vector<std::uint32_t> lowest_;  // the resources to be used up next, all at the same level
   // A heap of the other candidates, with the lowest level on top. Levels only rise while activities
-  // are fixed, so an outdated entry is popped too early and pushed again.
+  // are fixed. An outdated entry is therefore popped too early and pushed again.
   std::vector<Level> levels_;
 };
 

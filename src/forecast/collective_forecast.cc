@@ -60,7 +60,7 @@ Result<program::ProcessGroup> GroupByName(const Scenario& scenario, const std::s
                                                   : nullptr;
   const std::string option = "--group " + name;
   if (layout == nullptr) {
-    return BadGroup(option, fmt::format("there is no such group: {}", Quoted(name)),
+    return BadGroup(option, fmt::format("this group of ranks does not exist: {}", Quoted(name)),
                     "choose data, shard or replica; or give --ranks and --nodes");
   }
   if (layout->size() < 2) {
@@ -86,14 +86,14 @@ Result<program::ProcessGroup> GroupByNumber(const Scenario& scenario,
         fmt::format("the cluster has {} of {} GPUs, but {} are requested",
                     cluster.nodes() == 1 ? "1 node" : fmt::format("{} nodes", cluster.nodes()),
                     per_node, nodes),
-        "request fewer, or set a larger cluster: --set cluster.nodes=N");
+        "request fewer GPUs, or set a larger cluster: --set cluster.nodes=N");
   }
   const int ranks = group.ranks ? *group.ranks : nodes * per_node;
   const std::string of_ranks = fmt::format("--ranks {}", ranks);
   if (ranks < 2) {
     return BadGroup(group.ranks || !group.nodes ? of_ranks : of_nodes,
                     fmt::format("a collective needs at least two ranks: {}", ranks),
-                    "give more ranks, or set a larger cluster: --set cluster.nodes=N");
+                    "request more ranks, or set a larger cluster: --set cluster.nodes=N");
   }
   if (ranks % nodes != 0 || ranks / nodes > per_node) {
     return BadGroup(of_ranks,
@@ -183,7 +183,7 @@ Result<std::vector<program::Timeline>> RunAll(const Scenario& scenario,
   const auto simulated = [](std::span<const simulate::RankClass> classes,
                             const network::CollectiveTraffic& traffic) {
     auto timelines = simulate::Simulate(classes, {.traffic = &traffic});
-    STEPCAST_CHECK(timelines.has_value(), "one collective does not deadlock");
+    STEPCAST_CHECK(timelines.has_value(), "a single collective must not deadlock");
     return *std::move(timelines);
   };
   if (scenario.network == scenario::Fidelity::kFlow) {

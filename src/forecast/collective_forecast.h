@@ -15,12 +15,13 @@
 #include "src/scenario/scenario.h"
 
 // Forecasts one collective on a scenario's cluster over a range of sizes. The forecast corresponds
-// to the output of nccl-tests on the cluster (with NCCL_TESTS_SPLIT for all groups of a layout at
-// once). No framework is involved, so launches and copies cost nothing.
+// to the output of nccl-tests on the cluster. If all groups of a layout communicate at once, it
+// corresponds to nccl-tests with NCCL_TESTS_SPLIT. No framework is involved, so launches and copies
+// cost nothing.
 namespace stepcast::forecast {
 
-// An algorithm or protocol that the cost model prices faster than NCCL's choice, without measured
-// tables (cost/nccl_price.h).
+// An algorithm or protocol that the cost model, without measured tables, prices faster than NCCL's
+// choice (cost/nccl_price.h).
 struct FasterChoice {
   std::string algorithm;
   std::string protocol;
@@ -53,15 +54,14 @@ struct CollectiveForecast {
   double BusBandwidth(const CollectiveRow& row) const;        // GB/s
 };
 
-// The ranks that take part in a collective, given as a group of the plan or as numbers of ranks and
-// nodes.
+// The ranks that take part in a collective: a group of the plan, or a number of ranks and nodes.
 struct CollectiveGroup {
   std::string name;          // "data", "shard" or "replica" of rank 0; empty: given by numbers
   std::optional<int> ranks;  // default: all GPUs of the nodes
   std::optional<int> nodes;  // default: the fewest that contain the ranks; if neither is given, all
-  // Whether all groups of the layout run the collective at the same time. They are the plan's
-  // groups. If the group is given by numbers, they are groups of the cluster's other GPUs with the
-  // same ranks per node and number of nodes.
+  // Whether all groups of the layout run the collective at the same time. For a group of the plan,
+  // these are the plan's groups. For a group given by numbers, they are groups of the cluster's
+  // other GPUs with the same ranks per node and number of nodes.
   bool siblings = false;
 };
 
@@ -72,7 +72,7 @@ struct CollectiveGroup {
 Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to);
 
-// An algorithm's messages over the collective's ranks.
+// The messages of an algorithm among the ranks of a collective.
 struct CollectiveSteps {
   std::string algorithm;  // "ring", "tree", "nvls", ...
   Bytes size;             // the first size of the rows for which it is taken
@@ -82,11 +82,11 @@ struct CollectiveSteps {
   std::vector<collective::SentChunk> messages;  // of one channel
 };
 
-// The most ranks of a collective whose steps are drawn.
+// The largest number of ranks for which a collective's steps are drawn.
 inline constexpr int kMostDrawnRanks = 16;
 
-// The steps of every algorithm that the forecast takes for some size. Empty for more than
-// kMostDrawnRanks. Errors: cost.no-network, and those of ForecastCollective.
+// Returns the steps of every algorithm that the forecast uses for some size. Empty for more than
+// kMostDrawnRanks ranks. Errors: cost.no-network, and those of ForecastCollective.
 Result<std::vector<CollectiveSteps>> StepsOf(const scenario::Scenario& scenario,
                                              const CollectiveGroup& group,
                                              const CollectiveForecast& forecast);

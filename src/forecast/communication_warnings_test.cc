@@ -53,7 +53,7 @@ TEST(WarnOfCommunicationSettings, NamesWhatLeavesCollectivesAsTheyAre) {
 TEST(WarnOfCommunicationSettings, NamesANetworkThatHindersNothing) {
   EXPECT_EQ(WarningsOf("fsdp2", 3, "cluster.network=flow"),
             std::vector<std::string>{"cluster.network flow has no effect here: no link is ever "
-                                     "saturated, and analytic assumes the same"});
+                                     "saturated, so analytic gives the same result"});
 }
 
 TEST(WarnOfCommunicationSettings, IsSilentOfDefaults) {

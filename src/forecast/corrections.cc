@@ -136,7 +136,7 @@ Time HostTime(const program::Program& program, const StepCounts& counts, const c
 }
 
 std::string Sentence(const UnknownHost& unknown) {
-  return fmt::format("the host costs of {} are unknown; with those of {}, a step takes {}",
+  return fmt::format("the host costs of {} are unknown. With the host costs of {}, a step takes {}",
                      unknown.framework, unknown.like, FormatTime(unknown.step_time));
 }
 

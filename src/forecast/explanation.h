@@ -17,7 +17,7 @@
 // Explains a step's time and memory: the output of `explain`.
 namespace stepcast::forecast {
 
-// The critical path is a chain of operations that ends with the step; each operation starts when
+// The critical path is a chain of operations that ends with the step. Each operation starts when
 // the previous one ends. A step becomes shorter only if an operation on the path becomes shorter.
 // This enum lists the kinds of parts of the path.
 
@@ -34,15 +34,16 @@ struct PathPart {
   Time start, end;
 };
 
-// Returns the critical path through [start, end) of one rank's timeline, in order of time. Parts
-// are contiguous and add up to end - start. A part that began before `start` is cut at `start`.
+// Returns the critical path through [start, end) of one rank's timeline, in order of time. Its
+// parts are contiguous and add up to end - start. A part that began before `start` is cut at
+// `start`.
 std::vector<PathPart> CriticalPath(const program::Program& program,
                                    const program::Timeline& timeline, Time start, Time end);
 
 // The total time of one kind of operation on the critical path.
 struct PathShare {
   std::string operation;  // "matrix products", "all_gather data", "host", ...
-  std::string bound_by;   // "compute", "device memory", "network", "latency", ...; "" : nothing
+  std::string bound_by;   // "compute", "device memory", "network", "latency", ...; empty: nothing
   Time time;
   Time slowed;  // extra time caused by concurrent operations
 };
@@ -56,7 +57,7 @@ struct ExposedCollective {
       largest;  // layers or buckets of the largest calls, at most three
 };
 
-// A set of buffers that are alive at the memory peak and whose names differ only in numbers.
+// A set of buffers whose names differ only in numbers. All are alive at the memory peak.
 struct PeakContent {
   std::string name;  // "h.*/attn.q_proj output"
   program::Category category = program::Category::kActivation;
@@ -74,7 +75,7 @@ struct Explanation {
   std::vector<PathShare> path;             // largest first; adds up to path_length
   Time path_length;                        // the step time
   std::vector<ExposedCollective> exposed;  // largest first
-  // The factor by which collectives must be faster for exposed communication to be at most
+  // The factor by which collectives must be faster so that exposed communication is at most
   // kHiddenPart of the step. None if no factor suffices.
   std::optional<double> speed_that_hides;
   std::vector<WhatIf> what_if;        // at kFaster, largest gain first
@@ -85,7 +86,7 @@ struct Explanation {
 inline constexpr double kFaster = 1.1;
 inline constexpr double kHiddenPart = 0.01;
 
-// Errors: those of Simulate.
+// Explains the step of a scenario. Errors: those of Simulate.
 Result<Explanation> Explain(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

@@ -37,7 +37,7 @@ const ClassRun& Run::class_of(int rank) const {
   const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassRun& own) {
     return own.members.empty() || std::binary_search(own.members.begin(), own.members.end(), rank);
   });
-  STEPCAST_CHECK(found != classes.end(), "every rank belongs to a class");
+  STEPCAST_CHECK(found != classes.end(), "every rank must belong to a class");
   return *found;
 }
 
@@ -45,8 +45,9 @@ Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string messa
   return {{.code = "forecast.several-lengths",
            .location = {"training.lengths", 0, 0},
            .message = std::move(message),
-           .hint = fmt::format("forecast steps of one length with --set training.lengths=null; "
-                               "sequence_length then stays {}, the longest",
+           .hint = fmt::format("to forecast steps of one length, write --set "
+                               "training.lengths=null; sequence_length then remains {}, the "
+                               "longest length",
                                scenario.plan.training.sequence_length)}};
 }
 
@@ -156,7 +157,7 @@ Result<std::vector<PricedClass>> PriceClasses(
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario) {
   if (scenario.plan.training.has_padded_lengths()) {
     return tl::unexpected(
-        SeveralLengths(scenario, "this command needs a step whose micro-batches have one length"));
+        SeveralLengths(scenario, "this command needs micro-batches of equal sequence length"));
   }
   WorkCache works;
   cost::PriceCache prices;
@@ -165,7 +166,7 @@ Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scena
     for (const program::Violation& violation : violations) {
       std::fprintf(stderr, "%s\n", violation.message.c_str());
     }
-    STEPCAST_CHECK(violations.empty(), "a lowered program has no race and no leak");
+    STEPCAST_CHECK(violations.empty(), "a lowered program must have no race and no leak");
   });
 }
 

@@ -15,7 +15,7 @@
 #include "src/scenario/scenario.h"
 
 // Forecasts a scenario: lowers it, prices the program, simulates it until its steps repeat, and
-// summarizes time and memory. The commands simulate, memory, sweep and plan all use this.
+// summarizes time and memory. The commands simulate, memory, sweep and plan all use this file.
 namespace stepcast::forecast {
 
 // A class of ranks in a forecast, with the data from which its figures were computed. Traces,
@@ -25,8 +25,8 @@ struct ClassRun : PricedClass {
   program::Timeline timeline{};  // of one rank of the class; steps end when the last class's steps
                                  // do
   memory::Account memory{};
-  Time host_waits{};  // the host waits at a barrier from here to the end of the described step;
-                      // without a barrier, that end
+  Time host_waits{};  // the host waits at a barrier from here to the end of the described step
+                      // If there is no barrier, host_waits is the end of the described step.
 };
 
 // A forecast with the data from which it was computed.
@@ -34,18 +34,20 @@ struct Run {
   Forecast forecast;
   std::vector<ClassRun> classes;  // by first rank; at least one
   std::size_t critical = 0;       // the class that ends the step last, source of forecast.time
-  std::size_t fullest = 0;        // class that forecast.memory describes: one that does not fit, or
-                                  // the highest peak
-  std::uint32_t first_step = 0;   // the first described step; its interval is
-                                  // [step_ends[first_step - 1], step_ends[first_step]]
+  std::size_t fullest = 0;        // the class that forecast.memory describes
+                                  // `fullest` is a class that does not fit. If all classes fit, it
+                                  // is the class with the highest peak.
+  std::uint32_t first_step = 0;   // the first described step
+                                  // The interval of the first described step is
+                                  // [step_ends[first_step - 1], step_ends[first_step]].
 
   const ClassRun& critical_class() const { return classes[critical]; }
   const ClassRun& fullest_class() const { return classes[fullest]; }
   const ClassRun& class_of(int rank) const;
 };
 
-// The set of figures that a forecast computes; each level adds figures to the previous level. A
-// figure has the same value at every level, to the picosecond and the byte.
+// The figures that a forecast computes. Each level adds figures to the previous level. A figure has
+// the same value at every level, to the picosecond and the byte.
 enum class Detail : std::uint8_t {
   kStep,        // step time, throughput and memory
   kRange,       // and the range of the step time, and memory by class
@@ -62,20 +64,20 @@ Result<Run> Simulate(const scenario::Scenario& scenario);
 // figures (shorter_step.h).
 Result<Forecast> FiguresOf(const scenario::Scenario& scenario);
 
-// The two halves of Simulate. PricedClassesOf lowers and prices the scenario; SimulateAt simulates
-// the priced classes, whose prices may have been changed (what-if). Micro-batches that differ in
-// length are an error.
+// The two halves of Simulate. PricedClassesOf lowers and prices the scenario. SimulateAt simulates
+// the priced classes, whose prices may have been changed (what-if). If micro-batches differ in
+// length, both return an error.
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario);
 Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes,
                        Detail detail = Detail::kEverything);
 
-// Returns the error for a question about one step of a scenario whose micro-batches differ in
+// Returns the error for a question about a single step, if the scenario's micro-batches differ in
 // length.
 Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string message);
 
 // Forecasts one scenario after another, for sweeps, searches and comparisons. It reuses its memory,
-// caches layer works, prices and replays by value, records no more than `detail` needs (at most
-// Detail::kTimes), and does not validate programs. Not thread-safe.
+// and caches layer works, prices and replays by value. It records no more than `detail` needs (at
+// most Detail::kTimes), and does not validate programs. Not thread-safe.
 class Forecaster {
  public:
   Forecaster();
@@ -83,22 +85,22 @@ class Forecaster {
   Forecaster(Forecaster&&) noexcept;
   Forecaster& operator=(Forecaster&&) noexcept;
 
-  // Forecasts one scenario. The range is computed from the first class, recorded operation by
-  // operation. If devices differ, the class that ends the step last is simulated once more, and the
-  // range is computed from that class.
+  // Forecasts one scenario. The range is computed from the first class, which is recorded operation
+  // by operation. If devices differ, the class that ends the step last is simulated once more, and
+  // the range is computed from that class.
   Result<Forecast> Evaluate(const scenario::Scenario& scenario, Detail detail = Detail::kStep);
-  // Forecasts with Detail::kStep and the prices in `classes` instead of the scenario's. `classes`
-  // must not move until the next call.
+  // Forecasts with Detail::kStep and with the prices in `classes` instead of the scenario's.
+  // `classes` must not move until the next call.
   Result<Forecast> EvaluateAt(const scenario::Scenario& scenario,
                               const std::vector<PricedClass>& classes);
 
-  // Frees the memory that long steps needed: hundreds of megabytes for a pipeline. Otherwise the
-  // memory is kept for the next forecast. Call this after a forecast in threads that seldom
-  // forecast long steps.
+  // Frees the memory that long steps needed: hundreds of megabytes for a pipeline. Otherwise, the
+  // memory is kept for the next forecast. Call this in threads that seldom forecast long steps,
+  // after each such forecast.
   void GiveBack();
 
-  // The number of forecasts that used a shorter step (shorter_step.h). The figures of these
-  // forecasts equal those of whole steps, to the picosecond and the byte.
+  // Returns the number of forecasts that used a shorter step (shorter_step.h). These forecasts have
+  // the same figures as forecasts of whole steps, to the picosecond and the byte.
   std::uint64_t shortened() const { return shortened_; }
 
  private:
@@ -110,8 +112,8 @@ class Forecaster {
 };
 
 // Returns the value for Forecast::unknown_host (corrections.h) if the framework's host costs are
-// unknown and the host may bound the step; otherwise none. For callers that compare forecasts
-// without ranges.
+// unknown and the host may determine the step time. Otherwise none. For callers that compare
+// forecasts without ranges.
 std::optional<UnknownHost> UnknownHostOf(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

@@ -25,13 +25,14 @@ inline void Append(const Interval& interval, Intervals& to) {
   }
 }
 
-// Returns the union: sorted, without empty intervals, and with touching or overlapping ones joined.
+// Returns the union of the intervals: sorted, without empty intervals, and with touching or
+// overlapping ones joined.
 Intervals Union(Intervals intervals);
 
-// The times in both `a` and `b`, which must be unions.
+// Returns the times that are in both `a` and `b`. Both must be unions.
 Intervals Intersection(std::span<const Interval> a, std::span<const Interval> b);
 
-// The times in `a` but not in `b`. Both must be unions.
+// Returns the times that are in `a` but not in `b`. Both must be unions.
 Intervals Difference(std::span<const Interval> a, std::span<const Interval> b);
 
 Time Length(std::span<const Interval> intervals);

@@ -47,17 +47,17 @@ struct TimeShares {
   double busy() const { return work + rework; }  // GPUs compute
 };
 
-// Returns the parts of a run's time. `interval`: seconds of work from one save to the next, above
-// 0. A save begins only when the previous one has been written, so work waits if the interval is
-// shorter.
+// Returns the parts of a run's time. `interval` is the work from one save to the next, in seconds,
+// above 0. A save begins only when the previous one has been written, so work waits if the interval
+// is shorter than that.
 TimeShares SharesOf(double interval, const Failures& failures, const CheckpointCost& cost);
 
 // Returns the interval, in seconds and at most `longest`, that gives the largest fraction of work.
 double BestInterval(const Failures& failures, const CheckpointCost& cost, double longest);
 
-// Return approximations of the best interval, in seconds. Young 1974 (Communications of the ACM
-// 17): sqrt(2 d M) for a cost d and a mean time between failures M. Daly 2006: equation 37. Both
-// ignore CheckpointCost::background and require a failure rate above 0.
+// These functions return approximations of the best interval, in seconds. Young 1974
+// (Communications of the ACM 17): sqrt(2 d M) for a cost d and a mean time between failures M. Daly
+// 2006: equation 37. Both ignore CheckpointCost::background and require a failure rate above 0.
 double YoungInterval(const Failures& failures, const CheckpointCost& cost);
 double DalyInterval(const Failures& failures, const CheckpointCost& cost);
 
@@ -72,12 +72,13 @@ struct SpareNodes {
   double repair = 0;                  // mean seconds until a failed node is repaired
 };
 
-// Returns the job's mean throughput as a fraction of its throughput with all replicas. While more
-// nodes are in repair than there are spares, the job stops or, if elastic, has fewer replicas.
-// Nodes are repaired independently, so the number in repair is a birth-death process. Its
-// stationary distribution depends only on the mean repair time. For a job that stops, it is
-// Erlang's loss system. Throughput counts samples, so a smaller batch counts less. A restart with
-// another number of replicas takes no time in this model.
+// Returns the job's mean throughput as a fraction of its throughput with all replicas.
+//
+// While more nodes are in repair than there are spares, the job stops or, if elastic, runs with
+// fewer replicas. Nodes are repaired independently, so the number in repair is a birth-death
+// process, whose stationary distribution depends only on the mean repair time. For a job that
+// stops, it is Erlang's loss system. Throughput counts samples, so a smaller batch counts less. In
+// this model, a restart with another number of replicas takes no time.
 double MeanThroughput(const SpareNodes& pool);
 
 // Published figures about failures of large jobs and about checkpoints, used as defaults by
@@ -98,48 +99,51 @@ struct Published {
 
 inline constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 
-// Mean time between failures of eight GPUs and their host, in seconds. RSC-2 had 2.34 failures in
-// 1,000 node-days, and RSC-1 had 6.5. Llama 3 had 327 (hardware) in 54 days of 2,048 nodes.
+// The mean time between failures of eight GPUs and their host, in seconds. RSC-2 had 2.34 failures
+// in 1,000 node-days, and RSC-1 had 6.5. Llama 3 had 327 hardware failures in 54 days of 2,048
+// nodes.
 inline constexpr Published kNodeMtbf = {kDay / 2.34e-3, 54 * kDay * 2048 / 327, kDay / 6.5e-3};
 inline constexpr double kGpusOfPublishedNode = 8;
 
-// Mean time between a job's other interruptions, whatever the size of the job. BLOOM had three
-// hangs nine days apart, and Llama 3 had 139 such interruptions in 54 days. OPT had an interruption
-// every 7.5 h, from which failures of nodes are subtracted. For comparison, jobs of 1,024 GPUs on
-// RSC-1 failed every 7.9 h, which gives 10.9 h.
+// The mean time between a job's other interruptions, in seconds, whatever the size of the job.
+// BLOOM had three hangs nine days apart, and Llama 3 had 139 such interruptions in 54 days. OPT had
+// an interruption every 7.5 h, from which failures of nodes are subtracted. For comparison, jobs of
+// 1,024 GPUs on RSC-1 failed every 7.9 h, which gives 10.9 h.
 inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
                                        1 / (1 / (7.5 * kHour) - 124 / kNodeMtbf.likely)};
 
-// Seconds from a failure until the job loads its checkpoint, if a program restarts it. RSC states 5
-// to 20 minutes for detection, scheduling and start; the likely value is their geometric mean.
+// The seconds from a failure until the job loads its checkpoint, if a program restarts the job. RSC
+// states 5 to 20 minutes for detection, scheduling and start. The likely value is the geometric
+// mean of both.
 inline constexpr Published kRestart = {5 * kMinute, 10 * kMinute, 20 * kMinute};
 
-// Additional seconds until somebody notices a failure, if people restart the job. NCCL's timeout in
-// PyTorch is 10 minutes; four losses of BLOOM took 10.6 h on average. The likely value is the
-// geometric mean of both.
+// The additional seconds until somebody notices a failure, if people restart the job. NCCL's
+// timeout in PyTorch is 10 minutes; four failures of BLOOM lost 10.6 h on average. The likely value
+// is the geometric mean of both.
 inline constexpr Published kUnattended = {10 * kMinute, 80 * kMinute, 10.6 * kHour};
 
-// Storage bandwidth of a whole job, in bytes per second. ByteCheckpoint saved 5.67 TB (14 bytes per
-// parameter) in 51.06 s and loaded the same amount in 129.49 s. BLOOM saved 2.3 TB in 40 s.
+// The storage bandwidth of a whole job, in bytes per second. ByteCheckpoint saved 5.67 TB (14 bytes
+// per parameter) in 51.06 s and loaded the same amount in 129.49 s. BLOOM saved 2.3 TB in 40 s.
 inline constexpr Published kStorage = {5.67e12 / 51.06, 2.3e12 / 40, 5.67e12 / 129.49};
-// Maximum storage bandwidth of one node, in bytes per second: BLOOM's rate divided by its 48 nodes.
+// The largest storage bandwidth of one node, in bytes per second: BLOOM's rate divided by its 48
+// nodes.
 inline constexpr double kNodeStorage = 2.3e12 / 40 / 48;
 
-// Seconds for which an asynchronous save blocks the step, in addition to the copy to host memory
-// (ByteCheckpoint: 0.59 s for 0.6 GB per GPU). Below: the rate of that copy per GPU, in bytes per
-// second (PCIe 4.0, pinned memory; general knowledge).
+// kAsyncBlocking: the seconds for which an asynchronous save blocks the step, in addition to the
+// copy to host memory (ByteCheckpoint: 0.59 s for 0.6 GB per GPU). kHostCopy: the rate of that copy
+// per GPU, in bytes per second (PCIe 4.0, pinned memory; general knowledge).
 inline constexpr double kAsyncBlocking = 0.59;
 inline constexpr double kHostCopy = 25e9;
 
-// Power usage effectiveness of a data center: 1.2 at Jean Zay, where BLOOM was trained (Luccioni et
-// al. 2022, arXiv 2211.02001).
+// The power usage effectiveness of a data center: 1.2 at Jean Zay, where BLOOM was trained
+// (Luccioni et al. 2022, arXiv 2211.02001).
 inline constexpr double kPue = 1.2;
 
 // Computes the fraction of a run of weeks that is training, given how its nodes fail and how its
-// state is saved. `run-time` uses this.
+// state is saved. `run-time` uses this file.
 
-// The uncertain inputs for the fraction of training, in seconds unless noted. An infinite time
-// between failures means that there are no failures.
+// The uncertain inputs from which the fraction of training is computed, in seconds unless noted. An
+// infinite time between failures means that there are no failures.
 struct RunInputs {
   Published node_mtbf, job_mtbf;
   Published detection;  // added to the detection time that `restart` includes
@@ -147,18 +151,19 @@ struct RunInputs {
   Published storage;  // bytes per second that the whole job writes or reads
 };
 
-// Returns the defaults for nodes with `gpus_per_node` GPUs. `saving_nodes`: the number of nodes
-// that each write a part of the state. `manual`: people restart the job.
+// Returns the default inputs for nodes with `gpus_per_node` GPUs. `saving_nodes` is the number of
+// nodes that each write a part of the state. `manual`: people restart the job.
 RunInputs PublishedInputs(std::int64_t gpus_per_node, std::int64_t saving_nodes, bool manual);
 
-// A run, as described by the scenario and the user.
+// A run, as the scenario and the user describe it.
 struct LongRun {
   double work = 0;   // seconds of steps without failures
   double state = 0;  // bytes of a checkpoint
   std::int64_t saving_gpus = 1;
   bool async = true;               // training continues during saves
-  std::optional<double> blocking;  // seconds for which a save blocks work; none: computed from
-                                   // bytes and storage
+  std::optional<double> blocking;  // seconds for which a save blocks work; none: it is computed
+                                   // If `blocking` is not set, it is computed from the bytes of the
+                                   // state and the storage bandwidth.
   std::optional<double> interval;  // seconds of work between saves; none: the best interval
   SpareNodes pool;                 // node_rate is set from the inputs
   bool limited_spares = false;     // use `pool`; otherwise failed nodes are replaced at once
@@ -176,19 +181,19 @@ struct RunTime {
 
 // Computes a run's time at the likely inputs, and its range at the same checkpoint interval. Inputs
 // are independent, so the effects of their worst values, or of their best values, are added in
-// quadrature. The effect of chance is added in the same way. It is the effect of the number of
-// failures, which has a Poisson distribution; its central 90 % are used.
+// quadrature. The effect of chance is added in the same way: the number of failures has a Poisson
+// distribution, whose central 90 % are used.
 RunTime RunTimeOf(const LongRun& run, const RunInputs& inputs);
 
-// The state in a checkpoint: one copy of parameters and optimizer states. `gpus` counts the GPUs
-// that store a part of the state that no other GPU stores.
+// The state in a checkpoint: one copy of parameters and optimizer states. `gpus` is the number of
+// GPUs that store a part of the state that no other GPU stores.
 struct SavedState {
   double bytes = 0;
   std::int64_t gpus = 1;
 };
 SavedState SavedStateOf(const scenario::Scenario& scenario);
 
-// The power of one GPU of the scenario's first nodes in each phase of a step, in watts.
+// The power, in watts, of one GPU of the scenario's first nodes in each phase of a step.
 struct PowerByPhase {
   double computing = 0;  // forward and backward; matrix products reach the board's limit
   double updating = 0;   // the optimizer, which is bound by memory
@@ -217,15 +222,16 @@ struct WholeRun {
   double pue = 1;         // power usage effectiveness of the data center
   bool pue_assumed = false;
 
-  // Returns the shortest and the longest duration of the run, in seconds: the fastest steps with
-  // the largest fraction of work, and the slowest steps with the smallest.
+  // Returns the shortest and the longest duration of the run, in seconds. The shortest has the
+  // fastest steps and the largest fraction of work; the longest has the slowest steps and the
+  // smallest fraction.
   std::pair<double, double> SecondsRange() const;
   // Returns the duration of the run at the likely inputs, in seconds.
   double Seconds() const;
   // Returns the mean power of one GPU over the run, in watts.
   double GpuWatts() const;
-  // Return the energy of the run in joules. GpuEnergy counts its GPUs only; Energy adds the rest of
-  // its nodes and multiplies by `pue`.
+  // These functions return the energy of the run in joules. GpuEnergy counts only the run's GPUs.
+  // Energy adds the rest of its nodes and multiplies by `pue`.
   double GpuEnergy() const;
   double Energy() const;
 };

@@ -39,7 +39,7 @@ std::int64_t LargestLegal(const plan::Plan& plan) {
 }  // namespace
 
 Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario) {
-  STEPCAST_CHECK(!scenario.model->is_layer_list(), "a layer list's activations are given");
+  STEPCAST_CHECK(!scenario.model->is_layer_list(), "a layer list must state its activations");
   Forecaster forecaster;
   const auto memory_at = [&](std::int64_t size) -> Result<MemoryForecast> {
     auto forecast = forecaster.Evaluate(At(scenario, size));

@@ -13,31 +13,34 @@
 
 namespace stepcast::forecast {
 
-// The textbook memory of one rank by category (Rajbhandari et al. 2020, arXiv 1910.02054;
-// activations: Korthikanti et al. 2022, arXiv 2205.05198), for comparison with the simulated peak.
-// Bytes per parameter with bf16 parameters and gradients, AdamW (k = 12) and N = shard group:
-//   stage 0: 2 + 2 + 12        stage 1: 2 + 2 + 12/N
-//   stage 2: 2 + (2 + 12)/N    stage 3: (2 + 2 + 12)/N
-// Gradients that accumulate in FP32 are added to the 16-bit gradients: 4 more per parameter, or 4/N
-// if gradients are sharded. Shards are counted without padding and rounded up to a byte.
+// Returns the textbook memory of one rank by category, for comparison with the simulated peak
+// (Rajbhandari et al. 2020, arXiv 1910.02054; activations: Korthikanti et al. 2022, arXiv
+// 2205.05198). Bytes per parameter with bf16 parameters and gradients, AdamW (k = 12) and shard
+// groups of N ranks:
+//   stage 0: 2 + 2 + 12
+//   stage 1: 2 + 2 + 12/N
+//   stage 2: 2 + (2 + 12)/N
+//   stage 3: (2 + 2 + 12)/N
+// Gradients that accumulate in FP32 are added to the 16-bit gradients: 4 more bytes per parameter,
+// or 4/N if gradients are sharded. Shards are counted without padding and rounded up to a byte.
 BytesByCategory MemoryFormula(const scenario::Scenario& scenario);
 
-// Memory on a scenario's devices and nodes that a program does not allocate.
+// The memory on a scenario's devices and nodes that no program allocates.
 
-// Returns a rank's device memory outside its allocator if the rank has `communicators`
-// communicators. Zero in textbook data parallelism, and if the profile does not state the memory.
+// Returns the bytes of device memory outside the allocator of a rank that has `communicators`
+// communicators. Zero in textbook data parallelism, and if the profile does not state this memory.
 Bytes OutsideAllocator(const scenario::Scenario& scenario, std::size_t communicators);
 
-// Returns the relative error of forecasts of the memory that the framework's allocator holds on the
-// scenario's devices (uncertainty.h); 0 without an allocator.
+// Returns the relative error with which the memory of the framework's allocator is forecast on the
+// scenario's devices (uncertainty.h). 0 if there is no allocator.
 double MemoryErrorOf(const scenario::Scenario& scenario, plan::Framework framework);
 
-// Returns the probability that a rank fits if its allocator holds `reserved` bytes and `outside`
-// bytes are outside the allocator. One or zero in textbook data parallelism, where all memory is
-// known.
+// Returns the probability that a rank fits if its allocator holds `reserved` bytes, and `outside`
+// bytes are outside the allocator. In textbook data parallelism, where all memory is known, it is
+// one or zero.
 double FitProbabilityOf(const scenario::Scenario& scenario, Bytes reserved, Bytes outside);
 
-// Describes the device memory from which the program allocates.
+// Returns the device memory from which the program allocates.
 memory::Device DeviceOf(const scenario::Scenario& scenario, const program::Program& program);
 
 // Summarizes the memory of one rank. `usage` must come from a replay of the program on the device
@@ -50,17 +53,19 @@ MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program
 struct MicroBatchLimit {
   // The largest number of sequences in a micro-batch; 0 if not even one sequence fits.
   std::int64_t largest = 0;
-  // `largest` is limited by the rules for legal plans (plan/legality.h), not by memory.
+  // Whether the rules for legal plans (plan/legality.h), and not memory, limit `largest`.
   bool of_the_plan = false;
-  // The memory with micro-batches of `largest` sequences, or of one sequence if `largest` is 0.
+  // The memory with micro-batches of `largest` sequences. If `largest` is 0, the memory with one
+  // sequence.
   MemoryForecast memory;
-  // The memory with one more sequence; undefined if `of_the_plan` is set or `largest` is 0.
+  // The memory with one more sequence than `largest`. Undefined if `of_the_plan` is set or
+  // `largest` is 0.
   MemoryForecast beyond;
 };
 
 // Finds the largest micro-batch that fits. Ignores the scenario's micro-batch size and keeps its
-// number of micro-batches. The result is exact: for every micro-batch above `largest`, even the
-// lower bound memory::PeakInHostOrder exceeds the device's memory. The bound never falls as the
+// number of micro-batches. The result is exact: even the lower bound memory::PeakInHostOrder
+// exceeds the device's memory for every micro-batch above `largest`. The bound never falls as the
 // micro-batch grows, because lowering writes the same instructions for every size, with buffers
 // that never shrink. Requires a model whose activations grow with the micro-batch (no layer list).
 // Errors: those of forecasts.

@@ -157,7 +157,7 @@ void MeanCollectives(const std::vector<Forecast>& forecasts, const std::vector<d
                      std::vector<CollectiveSummary>& collectives) {
   for (const Forecast& own : forecasts) {
     STEPCAST_CHECK(own.collectives.size() == collectives.size(),
-                   "which collectives a step has does not depend on its length");
+                   "the collectives of a step must not depend on the sequence length");
   }
   for (std::size_t i = 0; i < collectives.size(); ++i) {
     collectives[i].wire_bytes_per_rank = Mean(forecasts, weights, [i](const Forecast& own) {
@@ -254,7 +254,7 @@ MicroBatchFlops PaddedLengths::MeanFlops(
 Forecast PaddedLengths::Combine(
     const std::vector<Forecast>& forecasts,
     const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const {
-  STEPCAST_CHECK(forecasts.size() == scenarios_.size(), "each length has its forecast");
+  STEPCAST_CHECK(forecasts.size() == scenarios_.size(), "each length must have a forecast");
   Forecast all = forecasts.back();  // memory, classes and collectives are those of the longest
   all.step_time = StepTime(forecasts);
   const Time mean =
@@ -269,7 +269,7 @@ Forecast PaddedLengths::Combine(
       Mean(forecasts, of_step_, [](const Forecast& own) { return own.wire_bytes_per_rank; });
   for (const Forecast& own : forecasts) {
     STEPCAST_CHECK(own.classes.size() == all.classes.size(),
-                   "which ranks are alike does not depend on the length");
+                   "the classes of equal ranks must not depend on the sequence length");
   }
   for (std::size_t i = 0; i < all.classes.size(); ++i) {
     all.classes[i].time = MeanBreakdown(forecasts, of_step_, waiting, all.step_time,

@@ -13,46 +13,48 @@
 // is forecast at each length that a micro-batch may have, and the forecasts are combined by the
 // probability of each length.
 //
-//   padded     Samples come in random order. A micro-batch of b samples has the length of the
-//              longest, F(l)^b - F(l-)^b. Ranks of different replicas wait for each other:
-//              - if they communicate in each micro-batch (gathered shards, experts, a step of one
-//                micro-batch), for the longest of all ranks' b samples;
-//              - if they communicate only at the end of a step, for the rank whose micro-batches
-//                take longest in total (MeanOfLargest).
-//   by length  The samples of a step are neighbors in the order of lengths, so its micro-batches on
-//              all ranks have one length and no padding.
+// With padding, samples come in random order. A micro-batch of b samples has the length of its
+// longest sample, with probability F(l)^b - F(l-)^b. Ranks of different replicas wait for each
+// other. If they communicate in each micro-batch (gathered shards, experts, a step of one
+// micro-batch), they wait for the longest of all ranks' b samples. If they communicate only at the
+// end of a step, they wait for the rank whose micro-batches take longest in total (MeanOfLargest).
 //
-// A step's time is linear in the times of its micro-batches, so the mean step time equals that of a
-// step of micro-batches of mean time. The memory forecast assumes only the longest micro-batches.
+// By length, the samples of a step are neighbors in the order of lengths. Its micro-batches on all
+// ranks therefore have one length and no padding. A step's time is linear in the times of its
+// micro-batches. The mean step time therefore equals the time of a step whose micro-batches all
+// take the mean time.
+//
+// The memory forecast assumes only the longest micro-batches.
 namespace stepcast::forecast {
 
 // The distribution of the largest of several draws.
 
-// Returns the probability that each value is the largest of `draws` independent draws: F(i)^n - F(i
-// - 1)^n, where F is the cumulative probability and n the number of draws. Values are in ascending
-// order; `probabilities` are the values' probabilities in one draw, and add up to one.
+// Returns the probability that each value is the largest of `draws` independent draws. This is
+// F(i)^n - F(i - 1)^n, where F is the cumulative probability and n the number of draws. Values are
+// in ascending order. `probabilities` are the values' probabilities in one draw; they add up to
+// one.
 std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
 
-// Each of `ranks` computes the mean of `draws` random values. Returns the expected largest of these
-// means. Means are rounded to a grid of 512 steps between the smallest and the largest value. With
-// one rank the result stays exact; the largest mean is at most one step too large.
+// Returns the expected largest of `ranks` means, each of which is the mean of `draws` random
+// values. Means are rounded to a grid of 512 steps between the smallest and the largest value. The
+// result is at most one step too large. With one rank, the result is exact.
 double MeanOfLargest(std::span<const double> values, std::span<const double> probabilities,
                      std::int64_t draws, std::int64_t ranks);
 
 class PaddedLengths {
  public:
-  // Requires training.has_padded_lengths. The scenario must outlive the object.
+  // Creates the object. Requires training.has_padded_lengths. The scenario must outlive the object.
   explicit PaddedLengths(const scenario::Scenario& scenario);
   // Returns the scenario as if every sample had the greatest length.
   static scenario::Scenario Longest(const scenario::Scenario& scenario);
 
-  // One scenario for each length that a sample may have, in ascending order of lengths. In each
-  // scenario all samples have this length. Lengths with a probability below 10^-12 in a step are
-  // omitted. The last scenario has the longest samples.
+  // Returns one scenario for each length that a sample may have, in ascending order of lengths. In
+  // each scenario, all samples have one length. Lengths with a probability below 10^-12 in a step
+  // are omitted. The last scenario has the longest samples.
   const std::vector<scenario::Scenario>& scenarios() const { return scenarios_; }
 
-  // Combines the forecasts of scenarios(), one for each. `flops_of` returns the FLOPs of a
-  // micro-batch in a scenario of one length.
+  // Combines the forecasts of scenarios(), which must be in the same order. `flops_of` returns the
+  // FLOPs of a micro-batch in a scenario of one length.
   Forecast Combine(const std::vector<Forecast>& forecasts,
                    const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const;
 
@@ -69,7 +71,8 @@ class PaddedLengths {
                                  // step's end
 };
 
-// Whether ranks that train on different samples communicate before a step's last micro-batch.
+// Returns whether ranks that train on different samples communicate before a step's last
+// micro-batch.
 bool RanksMeetInMicroBatches(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

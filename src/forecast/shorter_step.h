@@ -18,19 +18,19 @@
 #include "src/simulate/simulate.h"
 
 // Simulates a step of few micro-batches instead of many. Between filling and draining its pipeline,
-// a step is periodic. Suppose that, in the shorter step, each of these micro-batches ends one
-// period after the previous one, on every stream of every rank. Then the omitted micro-batches
-// would also end one period apart, and each omitted period makes the step longer by the length of a
-// period. Each run of the shorter step is checked for this condition; if the check fails, the run
-// is not used. Memory follows from the shorter step's requests, replayed as often as in the longer
-// step (memory/replay.h).
+// a step is periodic. The condition is: in the shorter step, each micro-batch of this phase ends
+// one period after the previous one, on every stream of every rank. Then the omitted micro-batches
+// would also end one period apart, so each omitted period makes the step longer by one period. Each
+// run of the shorter step is checked for this condition; if the check fails, the run is not used.
+// Memory follows from the shorter step's requests, replayed as often as in the longer step
+// (memory/replay.h).
 namespace stepcast::forecast {
 
 struct ShorterStep {
   std::int64_t micro_batches = 0;  // of the shorter step
   int period = 1;                  // micro-batches after which the schedule repeats
   std::int64_t left_out = 0;       // periods that the shorter step leaves out
-  // The micro-batches whose ends are compared with those one period earlier, by stage.
+  // For each stage: the micro-batches whose ends are compared with the ends one period earlier.
   std::vector<parallel::MicroBatchRange> repeated{};
 };
 
@@ -38,23 +38,24 @@ struct ShorterStep {
 // short to gain from a shorter one.
 std::optional<ShorterStep> ShorterStepOf(const plan::Plan& plan);
 
-// Returns the scenario with the shorter step instead of its own.
+// Returns the scenario with its step replaced by the shorter step.
 scenario::Scenario Shortened(const scenario::Scenario& scenario, const ShorterStep& step);
 
 // The operations whose records show whether a step is periodic. A stage's program is cut where the
-// micro-batches of ShorterStep::repeated end. On each stream, the last operation of each piece
-// between two cuts is recorded.
+// micro-batches of ShorterStep::repeated end. In each piece between two cuts, the last operation on
+// each stream is recorded.
 class RepeatedOperations {
  public:
-  // `priced` are the classes of the shorter step.
+  // Selects the operations. `priced` are the classes of the shorter step.
   RepeatedOperations(const std::vector<PricedClass>& priced, const ShorterStep& step);
 
-  // Returns the cuts in a priced class's program: the last operation of each compared micro-batch.
+  // Returns the cuts in a priced class's program: the last operation of each micro-batch that is
+  // compared.
   std::span<const program::Index> EndsOf(std::size_t priced) const { return ends_[priced]; }
-  // Describes the longer step in terms of the shorter step's program.
+  // Returns a description of the longer step in terms of the shorter step's program.
   program::LongerStep LongerOf(std::size_t priced) const;
-  // Returns the recorded operations of a priced class, by piece and then by stream. kNone marks a
-  // stream without operations in a piece.
+  // Returns the recorded operations of a priced class, first by piece and then by stream. kNone
+  // marks a stream without operations in a piece.
   const std::vector<program::Index>& Of(std::size_t priced) const { return of_[priced]; }
 
  private:
@@ -63,10 +64,9 @@ class RepeatedOperations {
   std::int64_t left_out_;
 };
 
-// The period of the described step of a run.
+// The period of a run's described step.
 struct StepPeriod {
-  // Returns the time span of a class's run that the longer step repeats, and the number of
-  // repetitions.
+  // Returns the part of a class's run that the longer step repeats, and the number of repetitions.
   MoreTime More(std::size_t rank_class, const ShorterStep& step) const {
     return {.begin = begins[rank_class], .length = length, .times = step.left_out};
   }
@@ -87,8 +87,9 @@ struct ShorterRun {
   bool needs_hosts = false;  // memory depends on when hosts issue frees
 };
 
-// Returns the period of a run. None if the step is not periodic, or if the run does not decide it:
-// successive steps differ, or a host's lead over its device varies and matters.
+// Returns the period of a run. None if the step is not periodic, or if the run does not decide
+// this. It does not if successive steps differ, or if a host's lead over its device varies and
+// matters.
 std::optional<StepPeriod> PeriodOf(const ShorterRun& shorter, const ShorterStep& step);
 
 }  // namespace stepcast::forecast

@@ -211,7 +211,7 @@ void RecordReported(SimulatedRanks& ranks) {
     const auto simulated = std::ranges::lower_bound(ranks.classes, own.first_rank, {},
                                                     &simulate::RankClass::representative);
     STEPCAST_CHECK(simulated != ranks.classes.end() && simulated->representative == own.first_rank,
-                   "the first rank of a reported class represents a simulated class");
+                   "the first rank of a reported class must represent a simulated class");
     simulated->records = true;
     own.simulated = static_cast<std::size_t>(simulated - ranks.classes.begin());
   }

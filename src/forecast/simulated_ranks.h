@@ -19,7 +19,7 @@
 namespace stepcast::forecast {
 
 // The ranks of one label on one kind of node, with their program and the prices of its operations.
-// A scenario's classes are ordered by kind, then by label.
+// A scenario's classes are ordered by kind of node, then by label.
 struct PricedClass : RankClass {
   program::Program program{};  // of the first rank that has the label
   cost::Prices prices{};
@@ -27,30 +27,30 @@ struct PricedClass : RankClass {
 
 // The rank classes that a forecast simulates, and the network between them.
 //
-//  Analytic: the coarsest classes whose ranks run one program with equivalent peers. These are the
-//  labels of the plan or, if devices differ in kind or speed, the classes of a coloring
-//  (parallel/rank_classes.h). Network of flows: ranks with different links are in separate classes
-//  (cost/collective_flows.h). Network of messages: every rank is simulated. At every fidelity, the
-//  forecast reports the analytic classes, each by its first rank.
+// In the analytic mode, these are the coarsest classes whose ranks run one program with equivalent
+// peers. The classes have the labels of the plan. If devices differ in kind or speed, they are the
+// classes of a coloring (parallel/rank_classes.h). In a network of flows, ranks with different
+// links are in separate classes (cost/collective_flows.h). In a network of messages, every rank is
+// simulated. At every fidelity, the forecast reports the analytic classes, each by its first rank.
 struct SimulatedRanks {
   std::vector<simulate::RankClass> classes{};  // by representative
   std::vector<RankClass> reported{};           // by first rank
   std::optional<network::CollectiveTraffic> traffic{};
-  // Storage that `classes` refers to, in addition to the priced classes and `reported`.
+  // Storage to which `classes` refers, in addition to the priced classes and `reported`.
   std::deque<std::vector<program::ProcessGroup>> groups{};
   std::vector<std::vector<int>> members{};
   std::deque<cost::Prices> slowed{};
 };
 
-// Returns the classes to simulate. `priced` must outlive the result. `steps`: the minimum number of
-// steps to run. Errors: those of cost::FlowClassesOf and cost::RouteCollectives.
+// Returns the classes to simulate. `priced` must outlive the result. `steps` is the smallest number
+// of steps to run. Errors: those of cost::FlowClassesOf and cost::RouteCollectives.
 Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
                                         std::span<const PricedClass> priced, int steps);
 
-// Returns the classes for collectives as flows on the cluster's links: one rank of each class of
-// ranks with equal labels and links. No class is reported. `labels`: by rank, an index in `kinds`.
-// `layouts`: the layouts of all groups in the programs; each contains every rank. Programs and
-// prices must outlive the result.
+// Returns the classes for collectives as flows on the cluster's links. A class contains ranks with
+// equal labels and links; one of them is simulated. No class is reported. `labels` has, for each
+// rank, an index in `kinds`. `layouts` are the layouts of all groups in the programs; each contains
+// every rank. Programs and prices must outlive the result.
 Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
                                    std::span<const std::int64_t> labels,
                                    std::span<const cost::RankClass> kinds,

@@ -90,7 +90,7 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
                            bool barrier, simulate::Recording recording, Extent extent, bool again,
                            RecordedSteps recorded) {
   auto run = TryToSteadyState(simulator, ranks, barrier, recording, extent, again, recorded);
-  STEPCAST_CHECK(run.has_value(), "a lowered program does not deadlock");
+  STEPCAST_CHECK(run.has_value(), "a lowered program must not deadlock");
   return *std::move(run);
 }
 

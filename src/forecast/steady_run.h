@@ -42,24 +42,24 @@ struct SteadyRun {
 int FirstSteps(bool barrier);
 
 // The steps whose operations a run records. In a run of Extent::kWhole, kFromDescribed omits the
-// steps before the first described step. With other extents the described step is not known in
-// advance, so all steps are recorded.
+// steps before the first described step. With other extents, all steps are recorded, because the
+// described step is not known in advance.
 enum class RecordedSteps : std::uint8_t { kAll, kFromDescribed };
 
 // Simulates the ranks until their steps repeat. `barrier`: ranks wait for one another between
-// steps. `again`: the simulator's last run was of the same ranks.
+// steps. `again`: the simulator's last run simulated the same ranks.
 SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks& ranks,
                            bool barrier, simulate::Recording recording, Extent extent, bool again,
                            RecordedSteps recorded = RecordedSteps::kAll);
 
-// Like RunToSteadyState, but for programs that may deadlock, which lowered programs never do.
-// Returns nothing on a deadlock.
+// Like RunToSteadyState, but for programs that may deadlock. Lowered programs never do. Returns
+// none after a deadlock.
 std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
                                           const SimulatedRanks& ranks, bool barrier,
                                           simulate::Recording recording, Extent extent, bool again,
                                           RecordedSteps recorded = RecordedSteps::kAll);
 
-// Whether a run may stop before all steps have run, because their repetition is known
+// Returns whether a run may stop before all steps have run, because their repetition is known
 // (simulate::Options).
 bool MayBeShort(const SimulatedRanks& ranks, bool barrier);
 
@@ -70,24 +70,24 @@ SteadyRun RunForMemory(simulate::Simulator& simulator, const SimulatedRanks& ran
                        simulate::Recording recording, bool again);
 
 // Repeats the described steps of the simulator's last run, `before`, and records them. If `before`
-// stopped at a repetition, the new run ends at the same point; otherwise, with the step that
-// overlaps the end of the described steps.
+// stopped at a repetition, the new run ends at the same point. Otherwise, it ends with the step
+// that overlaps the end of the described steps.
 SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                    simulate::Recording recording, const SteadyRun& before);
 
-// Return the start and the mean duration of the described steps, given the ends of a run's or a
-// class's steps.
+// StartOf returns the start of the described steps; StepTimeOf returns their mean duration. `ends`
+// are the ends of the steps of a run or of a class.
 Time StartOf(const std::vector<Time>& ends, const SteadyState& steady);
 Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady);
 // Returns the mean duration of one of `count` steps.
 Time Mean(Time total, std::uint32_t count);
 
-// The number of times that a step executes each entry of its program's tables. Depends only on
+// The number of times that a step executes each entry of its program's tables. It depends only on
 // instructions, not on sizes or prices.
 struct StepCounts {
   StepCounts() = default;
   explicit StepCounts(const program::Program& program) : StepCounts(program, {}) {}
-  // The counts of the longer step that the program represents.
+  // Counts the executions in the longer step that the program represents.
   StepCounts(const program::Program& program, const program::LongerStep& longer);
 
   std::vector<std::uint32_t> kernels, collectives, exchanges, copies, host_tasks;  // by operand

@@ -24,8 +24,8 @@
 
 namespace stepcast::forecast {
 
-// Provides one scenario for each kind of node, indexed by kind. The given scenario must outlive
-// this object.
+// Provides one scenario for each kind of node, indexed by kind. The scenario passed to the
+// constructor must outlive this object.
 class KindScenarios {
  public:
   explicit KindScenarios(const scenario::Scenario& scenario) : scenario_(scenario) {
@@ -42,21 +42,22 @@ class KindScenarios {
   std::vector<scenario::Scenario> own_;
 };
 
-// Marks the operations whose times are needed: those that deferred frees wait for, and those that
+// Marks the operations whose times are needed: those for which deferred frees wait, and those that
 // show whether a step is periodic.
 class MarkedOperations {
  public:
-  // `repeated`: null if the step does not represent a longer one. The object keeps this pointer.
+  // Marks the operations. `repeated` is null if the step does not represent a longer one. The
+  // object keeps this pointer.
   MarkedOperations(const std::vector<PricedClass>& priced,
                    const std::vector<memory::DeferredFrees>& frees,
                    const RepeatedOperations* repeated = nullptr);
 
-  // Whether the memory forecast needs the times of operations.
+  // Returns whether the memory forecast needs the times of operations.
   bool for_memory() const { return for_memory_; }
-  // Whether anything needs the times of operations.
+  // Returns whether the times of any operations are needed.
   bool any() const { return for_memory_ || repeated_ != nullptr; }
-  // Marks the operations in `ranks`, which keeps a reference to this object. In classes that are
-  // not reported, marks only the operations for the period.
+  // Marks the operations in `ranks`, which then keeps a reference to this object. In classes that
+  // are not reported, only the operations for the period are marked.
   void MarkIn(SimulatedRanks& ranks) const;
 
  private:
@@ -70,9 +71,9 @@ class MarkedOperations {
 // arguments must outlive the object.
 class StepForecast {
  public:
-  // `frees`: the deferred frees of each class in `priced`. `shorter`: the shorter step if `priced`
-  // are its classes; null if they are the scenario's classes. The simulator and the replayer may be
-  // reused.
+  // `frees` are the deferred frees of each class in `priced`. `shorter` is the shorter step if
+  // `priced` are its classes, or null if they are the scenario's classes. The simulator and the
+  // replayer may be reused.
   StepForecast(const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
                const std::vector<memory::DeferredFrees>& frees, Detail detail,
                const ShorterStep* shorter, simulate::Simulator& simulator,
@@ -97,12 +98,13 @@ class StepForecast {
 
  private:
   bool records_times() const { return detail_ >= Detail::kTimes; }
-  // Returns false if the shorter step is not periodic.
+  // Runs the steps. Returns false if the shorter step is not periodic.
   bool RunSteps();
   // Runs the steps with the records that `detail_` needs.
   SteadyRun RunForTime();
   void AddClass(const RankClass& reported);
-  // Returns false if the shorter step does not determine the longer one's memory.
+  // Adds the memory of a reported class. Returns false if the shorter step does not determine the
+  // longer one's memory.
   bool AddMemory(std::size_t reported);
   void FindCritical();
   void SummariseMemories();

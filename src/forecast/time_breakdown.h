@@ -12,8 +12,8 @@
 
 namespace stepcast::forecast {
 
-// The time span in which one kernel runs, on any stream, within an interval of a timeline. Usually
-// one kernel runs at a time, and the time belongs to that kernel.
+// The time in which one kernel runs, on any stream, within an interval of a timeline. Usually, one
+// kernel runs at a time, and the time belongs to that kernel.
 
 struct KernelSpan {
   Time start, end;  // within the interval
@@ -22,7 +22,7 @@ struct KernelSpan {
   program::Index instruction = program::kNone;
 };
 
-// Spans [first, last) that overlap one another, or one span that overlaps no other.
+// A cluster of spans [first, last) that overlap one another, or one span that overlaps no other.
 struct KernelCluster {
   std::size_t first = 0, last = 0;
   Time start, end;
@@ -35,13 +35,14 @@ struct KernelSpans {
   Intervals gaps;  // times without a kernel
 };
 
-// Returns the kernels in [start, end). `without`: streams to ignore, by stream; empty: none.
+// Returns the kernels in [start, end). `without` states, for each stream, whether it is ignored.
+// Empty: no stream is ignored.
 KernelSpans KernelSpansOf(const program::Program& program, const program::Timeline& timeline,
                           Time start, Time end, const std::vector<bool>& without = {});
 
-// Marks the streams of host work that is concurrent with the device: data loading, checkpoint
-// saving, drives. Operations on these streams belong to no phase of the device. Empty if there are
-// no such streams.
+// Returns, for each stream, whether its host work is concurrent with the device: data loading,
+// checkpoint saving, or drives. Operations on these streams belong to no phase of the device. Empty
+// if there are no such streams.
 std::vector<bool> HostStreams(const program::Program& program);
 
 struct Breakdown {
@@ -50,13 +51,13 @@ struct Breakdown {
   Intervals exposed;         // times of exposed communication, without imbalance and bubble
 };
 
-// Attributes all time in [start, end) of one rank's timeline. The host waits for the device at a
-// barrier from `host_waits` to `end`; without a barrier, pass `end`.
+// Attributes all time in [start, end) of one rank's timeline to the parts of a breakdown. The host
+// waits for the device at a barrier from `host_waits` to `end`. Without a barrier, pass `end`.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits);
 
-// Like the function above, with given spans of the device's kernels in [start, end). The timeline
-// may lack these kernels.
+// Like the function above, but the spans of the device's kernels in [start, end) are given. The
+// timeline may lack these kernels.
 Breakdown BreakDown(const program::Program& program, const program::Timeline& timeline, Time start,
                     Time end, Time host_waits, const KernelSpans& kernels);
 

@@ -13,7 +13,7 @@
 
 namespace stepcast::forecast {
 
-// The duration and cost of a whole training run, computed from one step.
+// Computes the duration and cost of a whole training run from one step.
 
 // The parts of a run's time in which its GPUs compute, as fractions.
 struct UsedTime {
@@ -21,14 +21,14 @@ struct UsedTime {
   double busy = 1;  // these, and steps that are repeated after a failure
 };
 
-// A training run as described by its user (tokens, price, availability), with its deadline.
+// A training run as the user describes it: tokens, price, availability and deadline.
 struct TrainingTarget {
   double tokens = 0;                   // total tokens; 0: not given
   std::optional<double> deadline;      // seconds; needs `tokens`
   double gpu_hour_price = 0;           // 0: not given
   std::string currency;                // currency of the price, such as "$"; empty: not named
-  std::optional<double> availability;  // fraction of the time in which GPUs train, above 0 and at
-                                       // most 1; not given: 1
+  std::optional<double> availability;  // fraction of the time in which GPUs train; not given: 1
+                                       // The availability is above 0 and at most 1.
   // The time that a number of GPUs use, if failures are counted (long_run.h); null: they are not.
   std::function<UsedTime(std::int64_t gpus)> effective{};
   double pue = 0;  // power usage effectiveness of the data center; 0: reports show no energy
@@ -36,7 +36,7 @@ struct TrainingTarget {
   bool said() const { return tokens > 0 || gpu_hour_price > 0; }
 };
 
-// One step of the training.
+// One step of the training, as a basis for its duration and cost.
 struct TrainedStep {
   Time time;
   std::int64_t tokens = 0;
@@ -45,18 +45,18 @@ struct TrainedStep {
   double idle_watts = 0;  // power of one GPU while it does not compute
 };
 
-// `gpus` is the number of GPUs behind the forecast's rates.
+// Returns the step of a forecast. `gpus` is the number of GPUs behind the forecast's rates.
 TrainedStep TrainedStepOf(const Forecast& forecast);
 
 // The time that the GPUs of `step` use.
 UsedTime UsedTimeOf(const TrainingTarget& target, const TrainedStep& step);
-// The fraction of the time in which the GPUs of `step` train.
+// Returns the fraction of the time in which the GPUs of `step` train.
 double AvailabilityOf(const TrainingTarget& target, const TrainedStep& step);
 
-// Returns the duration of the training in seconds: whole steps, and the time in which GPUs do not
-// train. Requires target.tokens.
+// Returns the duration of the training in seconds. It includes whole steps, and the time in which
+// GPUs do not train. Requires target.tokens.
 double TrainingSeconds(const TrainingTarget& target, const TrainedStep& step);
-// Returns the GPU hours to pay for, including the time in which GPUs do not train. Requires
+// Returns the GPU hours that must be paid, including the time in which GPUs do not train. Requires
 // target.tokens.
 double GpuHours(const TrainingTarget& target, const TrainedStep& step);
 // Returns the energy of the GPUs in `seconds`, in joules; they compute for the fraction `busy`.
@@ -69,15 +69,15 @@ double EnergyOfTraining(const TrainingTarget& target, const TrainedStep& step);
 double MoneyOfTraining(const TrainingTarget& target, const TrainedStep& step);
 // Returns the price of a million tokens, in target.currency. Requires target.gpu_hour_price.
 double MoneyOfMillionTokens(const TrainingTarget& target, const TrainedStep& step);
-// Whether the training ends before its deadline. True without a deadline.
+// Returns whether the training ends before its deadline. True without a deadline.
 bool MeetsDeadline(const TrainingTarget& target, const TrainedStep& step);
 
-// Sets tokens per second, MFU and HFU from the step time in `forecast`, whether forecast or
+// Sets tokens per second, MFU and HFU from the step time in `forecast`, which may be forecast or
 // measured.
 void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast);
 
-// FLOPs of a micro-batch: model FLOPs and recomputed FLOPs, both as if attention had no mask, and
-// the FLOPs that matrix products and attention execute.
+// The FLOPs of a micro-batch. Model FLOPs and recomputed FLOPs are counted as if attention had no
+// mask. The other figures are the FLOPs that matrix products and attention execute.
 struct MicroBatchFlops {
   double once = 0, recomputed = 0;
   double executed = 0;
@@ -86,11 +86,11 @@ struct MicroBatchFlops {
 // The numbers of ranks and micro-batches do not matter.
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works);
-// Like the function above, with precomputed FLOPs.
+// Like the function above, but the FLOPs are already computed.
 void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
                     Forecast& forecast);
 
-// One line of a breakdown.
+// One line of a time breakdown.
 struct TimePart {
   const char* name = "";  // "exposed communication"
   const char* key = "";   // in JSON: "exposed_communication"
@@ -98,7 +98,7 @@ struct TimePart {
   bool always = true;  // false: shown only if not zero
 };
 
-// The parts of a step's time in display order. They add up to the step time.
+// Returns the parts of a step's time in display order. They add up to the step time.
 std::vector<TimePart> PartsOf(const TimeBreakdown& time);
 
 }  // namespace stepcast::forecast

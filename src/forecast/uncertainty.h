@@ -38,7 +38,8 @@
 // measurements are expected within 1.645 s.
 namespace stepcast::forecast {
 
-// The kind of operation to which part of a step's time belongs, with the name of its residual.
+// The kinds of operations to which parts of a step's time belong, with the names of their
+// residuals.
 enum class Part : std::uint8_t {
   kGemm,           // "gemm"
   kAttention,      // "attention"
@@ -51,15 +52,15 @@ enum class Part : std::uint8_t {
   kScan,           // "scan": recurrent layers
 };
 inline constexpr std::size_t kParts = 9;
-// The relative standard deviation of kScan, which has no residual. Its rates were measured on one
-// device with one library; other measurements range from half to three times that speed.
+// The relative standard deviation of kScan, which has no residual. The rates of scans were measured
+// on one device with one library. Other measurements range from half to three times that speed.
 inline constexpr double kScanDeviation = 0.4;
 std::string_view ResidualOf(Part part);
 
 using PartTimes = std::array<Time, kParts>;
 
-// Attributes all time in [start, end) to parts; they add up to end - start. `kernels`: all kernels
-// in that time (KernelSpansOf).
+// Attributes all time in [start, end) to parts of the step. The parts add up to end - start.
+// `kernels` are all kernels in that time (KernelSpansOf).
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
                        const cost::Prices& prices, Time start, Time end,
                        const KernelSpans& kernels);
@@ -67,34 +68,37 @@ PartTimes ExposedTimes(const program::Program& program, const program::Timeline&
 // 90 % of a normal distribution lie within this many standard deviations of the mean.
 inline constexpr double kNineOfTen = 1.6449;
 
-// Standard deviation of a normal distribution divided by its median absolute deviation.
+// The standard deviation of a normal distribution divided by its median absolute deviation.
 inline constexpr double kDeviations = 1.4826;
 
 // The half-width of a 90 % range, divided by the residual from which the range is computed.
 inline constexpr double kHalfWidthOfResidual = kNineOfTen * kDeviations;
 
-// Returns the range that contains 90 % of measured step times. A part without a residual uses the
-// largest residual of the other parts, unless the profile has a residual of whole steps, which
-// includes such a part. None if the profile has no residuals.
+// Returns the range that contains 90 % of measured step times. For a part without a residual, the
+// largest residual of the other parts is used. If the profile has a residual of whole steps, this
+// residual includes such a part. None if the profile has no residuals.
 std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
                                        const std::vector<calibration::Residual>& residuals,
                                        double slowest_device = 0);
 
-// Returns the range that contains 90 % of measured memory peaks, from the residual "memory".
+// Returns the range that contains 90 % of measured memory peaks. It is computed from the residual
+// "memory".
 std::optional<BytesRange> MemoryRange(Bytes peak,
                                       const std::vector<calibration::Residual>& residuals);
 
-// The residual "memory" for a profile without one. Taken from the shipped profiles; the same for
-// all GPUs.
+// The residual "memory" for a profile that states none. It is taken from the shipped profiles and
+// is the same for all GPUs.
 inline constexpr double kMemoryResidual = 0.063;
 
-// The probability that a caching allocator holds at most `available` when the forecast is
-// `reserved`. Half of the published peaks lie within 1.9 % of their forecasts, and 90 % within 13
-// %, seven times as far. The ratio is 2.4 for a normal distribution and 6.3 for a Cauchy
-// distribution, so the relative error is modelled as Cauchy. Its median is that of published peaks
-// that fill half to four fifths of their device, 0.1 % below the forecast. Its scale makes 90 % lie
-// within MemoryRange. `stepcast validate published`, "Probability that a peak fits",
-// compares it with all check rows.
+// Returns the probability that a caching allocator holds at most `available` bytes when the
+// forecast is `reserved`.
+//
+// Half of the published peaks lie within 1.9 % of their forecasts, and 90 % within 13 %, which is
+// seven times as far. This ratio is 2.4 for a normal distribution and 6.3 for a Cauchy
+// distribution, so the relative error is modeled as Cauchy. The median comes from published peaks
+// that fill half to four fifths of their device, 0.1 % below the forecast. The scale makes 90 % lie
+// within MemoryRange. `stepcast validate published`, "Probability that a peak fits", compares this
+// probability with all check rows.
 double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);
 

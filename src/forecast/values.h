@@ -18,16 +18,16 @@
 // The figures of a forecast, with units, as reports print them.
 namespace stepcast::forecast {
 
-// A rank class is a set of ranks that run one program with equivalent peers. These fields describe
-// the class from lowering to the forecast; each is set when its value becomes known.
+// A rank class is a set of ranks that run one program with equivalent peers. The members of this
+// struct describe the class from lowering to the forecast. Each member is set when its value
+// becomes known.
 struct RankClass {
-  // Set when the class is lowered and priced.
+  // Members that are set when the class is lowered and priced.
   plan::RankLabel label{};  // the label of its ranks
   int node_kind = 0;        // the kind of their nodes (scenario/job_devices.h)
   std::string device{};     // the type of their devices, if the cluster has several
-  int in_flight = 1;        // maximum number of micro-batches whose activations a rank stores at
-                            // once
-  // Set when the class is simulated.
+  int in_flight = 1;        // largest number of micro-batches whose activations are stored
+  // Members that are set when the class is simulated.
   double speed = 1;  // relative speed of its devices (Scenario::slow_devices)
   int first_rank = 0;
   int ranks = 1;               // number of ranks
@@ -38,28 +38,30 @@ struct RankClass {
 
 using memory::BytesByCategory;
 
-// The time breakdown of one step on the critical rank; its parts add up exactly to the step time.
-// While a kernel is running, the time counts toward its phase. Otherwise, if a stream or the host
-// waits for a collective, it counts as imbalance or exposed communication, and else as idle. A wait
-// for an exchange is exposed communication once all its peers have begun it.
+// The time breakdown of one step on the critical rank. Its parts add up exactly to the step time.
+// While a kernel is running, the time counts toward the kernel's phase. Otherwise, if a stream or
+// the host waits for a collective, the time counts as imbalance or exposed communication. All other
+// time is idle. A wait for an exchange counts as exposed communication once all its peers have
+// begun the exchange.
 struct TimeBreakdown {
   std::array<Time, program::kPhases> phase;  // by program::Phase
   Time exposed_communication;
-  // Time in which the rank waits for a collective that another rank of the group has not reached.
+  // The time in which the rank waits for a collective that another rank of the group has not
+  // reached.
   Time imbalance;
-  // Time in which the rank waits for an exchange that a peer has not begun, while this pipeline
+  // The time in which the rank waits for an exchange that a peer has not begun, while this pipeline
   // stage is idle.
   Time pipeline_bubble;
   Time idle;
-  // Time in which the device waits for allocator flushes: driver calls by which the host returns
-  // cached memory and allocates new memory (memory/account.h).
+  // The time in which the device waits for allocator flushes: driver calls by which the host
+  // returns cached memory and allocates new memory (memory/account.h).
   Time allocator_flushes;
-  // The correction of the simulated step time by measured runs. It belongs to no phase. Zero
+  // The correction of the simulated step time by measured runs. This time belongs to no phase. Zero
   // without runs.
   Time learned;
 };
 
-// How measured runs in the calibration profile corrected a step time.
+// Describes how measured runs in the calibration profile corrected a step time.
 struct RunCorrection {
   double factor = 1;  // multiplies the simulated time
   double known = 0;   // similarity of runs: 0: none is similar; 1: as certain as a repetition
@@ -89,14 +91,14 @@ struct BytesRange {
 
 enum class MemoryVerdict : std::uint8_t {
   kFits,
-  // The forecast fits, but with a probability below kLikelyFit, or only after the allocator has
-  // returned cached segments.
+  // The step is forecast to fit. However, its fit probability is below kLikelyFit, or it fits only
+  // after the allocator has returned cached segments.
   kMayNotFit,
   kDoesNotFit,
 };
 const char* Name(MemoryVerdict verdict);  // "fits", "may_not_fit", "does_not_fit"
 
-// The minimum probability at which the verdict is that a step fits.
+// The lowest probability at which the verdict is that a step fits.
 inline constexpr double kLikelyFit = 0.75;
 
 struct MemoryForecast {
@@ -108,24 +110,26 @@ struct MemoryForecast {
   Bytes capacity;
   Bytes padding;     // the part of at_peak that pads shards to equal length
   bool fits = true;  // reserved + outside <= capacity, and host memory suffices
-  // The offloaded state of all ranks of one node, in the node's memory and on its drives.
+  // The bytes of offloaded state of all ranks of one node: `host` in the node's memory and `drives`
+  // on its drives, with the capacity of each.
   Bytes host, host_capacity;
   Bytes drives, drives_capacity;
   bool offloads() const { return host > Bytes() || drives > Bytes(); }
   bool fits_host() const { return host <= host_capacity && drives <= drives_capacity; }
-  // Number of times that the allocator returned its cached segments to free memory; see
-  // memory::Usage.
+  // The number of times that the allocator returned its cached segments to free memory
+  // (memory::Usage).
   int allocator_flushes = 0;
-  // The step may hang: the allocator makes the host wait for its device, and then pipeline stages
-  // wait for each other.
+  // Whether the step may hang: the allocator makes the host wait for its device, and pipeline
+  // stages then wait for each other.
   bool allocator_may_hang = false;
-  // The range of `peak`; other figures have the same relative error. None if the profile does not
-  // state the error.
+  // The range of `peak`. The other memory figures have the same relative error. None if the profile
+  // does not state this error.
   std::optional<BytesRange> peak_range{};
-  // The probability that the step fits on the machine, rounded to thousandths, from the error of
-  // memory forecasts (uncertainty.h, FitProbability). One or zero in textbook data parallelism.
+  // The probability that the step fits on the machine, rounded to thousandths. It is computed from
+  // the error of memory forecasts (uncertainty.h, FitProbability). In textbook data parallelism, it
+  // is one or zero.
   double fit_probability = 1;
-  // The bytes that must stay free on the device for a probability of kLikelyFit (uncertainty.h,
+  // The bytes that must stay free on the device for a fit probability of kLikelyFit (uncertainty.h,
   // MemoryError). Zero in textbook data parallelism.
   Bytes error;
 
@@ -137,33 +141,34 @@ struct MemoryForecast {
   }
 };
 
-// A class of ranks and its figures.
+// A class of ranks with its figures.
 struct ClassForecast : RankClass {
   TimeBreakdown time{};  // of each rank in the class; adds up to the step time
   MemoryForecast memory{};
 };
 
-// Set if the framework's host costs are unknown (forecast/corrections.h).
+// The effect of unknown host costs. Set if the framework's host costs are unknown
+// (forecast/corrections.h).
 struct UnknownHost {
   std::string framework;
   std::string like;  // the known framework with the highest costs
   Time step_time;    // the step time with those costs
 };
 
-// Measured steps of this kind take up to `factor` times their forecasts, for an unknown reason
-// (forecast/corrections.h).
+// A kind of step whose measured times are up to `factor` times their forecasts, for an unknown
+// reason (forecast/corrections.h).
 struct KnownGap {
   const char* kind = "";  // "tensor parallelism in eager FSDP2"
   double factor = 1;
 };
 
-// The lengths, in tokens, of micro-batches in steps whose micro-batches differ in length
+// The lengths of micro-batches, in tokens, for steps whose micro-batches differ in length
 // (padded_lengths.h).
 struct LengthsForecast {
   double sample_tokens = 0;   // mean length of a sample
   double padded_tokens = 0;   // mean number of tokens that a rank computes per sample
   double slowest_tokens = 0;  // mean padded length of the micro-batches that ranks wait for
-  // If true, in each micro-batch ranks wait for the longest micro-batch of all ranks. If false,
+  // Whether, in each micro-batch, ranks wait for the longest micro-batch of all ranks. If false,
   // they wait only at the end of a step.
   bool wait_in_micro_batches = false;
   struct Step {
@@ -173,7 +178,7 @@ struct LengthsForecast {
     Time step_time;       // of a step with only such micro-batches
   };
   std::vector<Step> steps;  // ascending
-  // The fraction of computed tokens that are padding.
+  // Returns the fraction of computed tokens that are padding.
   double padding() const {
     constexpr double kRounding = 1e-9;
     const double part = 1 - sample_tokens / padded_tokens;
@@ -190,26 +195,27 @@ struct Forecast {
   std::optional<KnownGap> known_gap{};         // set if it widened the range
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
-  // Bytes that a rank of the slowest class sends in a step.
+  // The bytes that a rank of the slowest class sends in a step.
   double wire_bytes_per_rank = 0;
   bool has_flops = false;  // false for layer lists: mfu and hfu are undefined
-  // Fractions of the peak of all GPUs. MFU counts model FLOPs; HFU adds recomputed FLOPs. Both
-  // count attention without a mask, so they can exceed 1 if a step is mostly masked attention.
+  // Model FLOPs (MFU), or model and recomputed FLOPs (HFU), per second, as fractions of the peak of
+  // all GPUs. Both count attention without a mask, so they can exceed 1 if a step is mostly masked
+  // attention.
   double mfu = 0, hfu = 0;
-  // The time that matrix products and attention, counting masks, would take at the devices' peak.
+  // The time that matrix products and attention would take at the devices' peak. FLOPs that a mask
+  // hides do not count.
   Time time_at_peak{};
   TimeBreakdown time;
   Time communication_total;  // time with a collective in flight on any communicator, per step
   std::vector<CollectiveSummary> collectives;  // by collective, then group
-  MemoryForecast memory;  // of a class that does not fit, otherwise of the class with the highest
-                          // peak
-  // Ordered by first rank: in a pipeline, from the first stage to the last. Empty if all ranks are
-  // one class.
+  MemoryForecast memory;                       // of the class Run::fullest
+  // The forecasts of all classes, ordered by first rank. In a pipeline, this is from the first
+  // stage to the last. Empty if all ranks are one class.
   std::vector<ClassForecast> classes{};
 };
 
-// Returns the memory of the class with the lowest fit probability, which decides whether the step
-// fits.
+// Returns the memory of the class with the lowest fit probability. This class decides whether the
+// step fits.
 const MemoryForecast& LeastProbable(const Forecast& forecast);
 
 }  // namespace stepcast::forecast

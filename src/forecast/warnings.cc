@@ -120,10 +120,10 @@ void WarnOfNetwork(const Scenario& step, Scenario& scenario) {
   if (scenario.network == scenario::Fidelity::kAnalytic || LinksAreShared(step)) return;
   scenario.warnings.push_back(
       scenario.network == scenario::Fidelity::kFlow
-          ? "cluster.network flow has no effect here: no link is ever saturated, and analytic "
-            "assumes the same"
+          ? "cluster.network flow has no effect here: no link is ever saturated, so analytic "
+            "gives the same result"
           : "cluster.network message has little or no effect here, because no link is ever "
-            "saturated; analytic is faster");
+            "saturated; analytic runs faster");
 }
 
 }  // namespace
@@ -182,13 +182,13 @@ std::optional<OptimizerChoice> OtherChoice(const plan::Plan& plan) {
   if (traits.of_pytorch) {
     other.master_weights = MasterWeights::kFp32;
     other.optimizer_state_dtype = DataType::kFp32;
-    return OptimizerChoice{other, "as Apex's FusedAdam and amp O2 can keep them"};
+    return OptimizerChoice{other, "as with Apex's FusedAdam and amp O2"};
   }
   if (other.parameter_dtype != DataType::kBf16) return std::nullopt;
   other.optimizer_state_dtype = DataType::kBf16;
   if (traits.textbook) {
     other.master_weights = MasterWeights::kNone;
-    return OptimizerChoice{other, "as PyTorch's optimizers keep them"};
+    return OptimizerChoice{other, "as with PyTorch's optimizers"};
   }
   const bool precision_aware =
       plan::StyleOf(plan.data_parallel.framework).precision_aware_optimizer &&
@@ -197,7 +197,7 @@ std::optional<OptimizerChoice> OtherChoice(const plan::Plan& plan) {
       !plan.data_parallel.optimizer_cpu_offload;
   if (!precision_aware) return std::nullopt;
   other.master_weights = MasterWeights::kFp16Remainder;
-  return OptimizerChoice{other, "as the precision-aware optimizer keeps them"};
+  return OptimizerChoice{other, "as with the precision-aware optimizer"};
 }
 
 std::string Text(const plan::Training& training) {
@@ -221,9 +221,9 @@ void WarnOfOptimizerStates(const MemoryForecast& memory, scenario::Scenario& sce
                          (!memory.offloads() || memory.fits_host());
   if (own == Bytes() || would_fit == memory.fits) return;
   scenario.warnings.push_back(fmt::format(
-      "training.master_weights is not set: with {}, {}'s default, optimizer states take {} per "
-      "rank, and the plan {}; with {}, {}, they would take {}, and the plan {}: set the value of "
-      "your job",
+      "training.master_weights is not set. With {}, {}'s default, optimizer states take {} per "
+      "rank, and the plan {}. With {}, {}, they would take {}, and the plan {}. Set the value "
+      "that your job uses",
       Text(training), plan::Name(scenario.plan.data_parallel.framework), FormatBytes(own),
       memory.fits ? "fits" : "does not fit", Text(other->training), other->whose,
       FormatBytes(others), would_fit ? "would fit" : "would not"));

@@ -10,8 +10,8 @@
 #include "src/forecast/forecast.h"
 #include "src/scenario/scenario.h"
 
-// Forecasts the same step on a machine with more of one resource. The program is simulated again
-// with other prices, so overlap is recomputed.
+// Forecasts the same step on a machine that has more of one resource. The program is simulated
+// again with other prices, so overlap is recomputed.
 namespace stepcast::forecast {
 
 enum class MachineResource : std::uint8_t {
@@ -29,8 +29,8 @@ inline constexpr MachineResource kMachineResources[] = {
     MachineResource::kLaunch};
 const char* Name(MachineResource resource);  // "compute", "device memory", ...
 
-// Returns `prices` with one resource `factor` times as fast (slower if `factor` is below 1). An
-// operation bound by several resources speeds up only until the next bound applies.
+// Returns `prices` with one resource `factor` times as fast (slower if `factor` is below 1). If
+// several resources limit an operation, it becomes faster only until the next one is the limit.
 cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor);
 
 struct WhatIf {
@@ -38,29 +38,31 @@ struct WhatIf {
   Time step_time;
 };
 
-// Forecasts the step with one resource `factor` times as fast, for each resource that affects
-// `run`. `run` is a run of `classes`. Errors: those of Simulate.
+// Forecasts the step with one resource `factor` times as fast, once for each resource that affects
+// `run`. `run` must be a run of `classes`. Errors: those of Simulate.
 Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
                                          const std::vector<PricedClass>& classes, const Run& run,
                                          double factor);
 
 // Returns the factor by which collectives must be faster, with unchanged latencies, so that exposed
-// communication is at most `part` of the step. The factor is accurate to about 1 %, and 1 if
-// exposed communication is already that short. None if no factor suffices, because latencies, or
-// too few kernels to overlap with, keep communication exposed.
+// communication is at most the fraction `part` of the step. The factor is accurate to about 1 %. It
+// is 1 if exposed communication is already that short. None if no factor suffices, because
+// latencies, or too few kernels to overlap with, keep communication exposed.
 Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
                                              const std::vector<PricedClass>& classes,
                                              const Run& run, double part);
 
 // The speed of a resource at which the forecast equals the measured step time, as a fraction of the
-// resource's described speed; accurate to about 1 %. None if no speed from 1/16 to 16 does so.
+// resource's described speed. It is accurate to about 1 %. None if no speed from 1/16 to 16 does
+// so.
 struct ExplainingSpeed {
   MachineResource resource = MachineResource::kCompute;
   std::optional<double> speed;
 };
 
-// Returns one entry for each resource that the step depends on, sorted by distance from the
-// described speed. `step_time`: the forecast step time of the scenario. Errors: those of Simulate.
+// Returns one entry for each resource on which the step depends, sorted by distance from the
+// described speed. `step_time` is the forecast step time of the scenario. Errors: those of
+// Simulate.
 Result<std::vector<ExplainingSpeed>> SpeedsThatExplain(const scenario::Scenario& scenario,
                                                        Time step_time, Time measured);
 

@@ -32,26 +32,28 @@ constexpr Option kOptions[] = {
     Sets("micro_batch_size", "training.micro_batch_size", "1"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
     NotModelled("fp8_enable_fsdp_float8_all_gather", "false",
-                "parameters are gathered in 16 bits, so gathers take up to twice as long"),
+                "the forecast gathers parameters in 16 bits, so forecast gathers take up to twice "
+                "as long as the real ones"),
     NotModelled("torch_compile_backend", "inductor", "inductor compiles the blocks"),
     NotModelled("xformers_attention flex_attention", "false",
-                "attention is the kernel that PyTorch chooses"),
+                "PyTorch chooses the attention kernel"),
     NotModelled("flash_attn_fuse_mlp", "false", "the feed-forward runs as separate kernels"),
     NotModelled("flash_attn_fuse_qkv", "false",
                 "queries, keys and values are three matrix products"),
-    NotModelled("s2_attention", "false", "attention sees the whole sequence"),
+    NotModelled("s2_attention", "false", "attention covers the whole sequence"),
     NotModelled("tiled_mlp", "false", "the feed-forward computes whole sequences at once"),
     NotModelled("lora_mlp_kernel lora_qkv_kernel lora_o_kernel", "false",
                 "adapters are separate linear layers"),
-    NotModelled("peft_use_dora", "false", "adapters are those of LoRA"),
-    NotModelled("load_in_4bit load_in_8bit", "false", "frozen parameters have 16 bits"),
+    NotModelled("peft_use_dora", "false", "adapters are plain LoRA adapters"),
+    NotModelled("load_in_4bit load_in_8bit", "false", "frozen parameters are stored in 16 bits"),
     NotModelled("unfrozen_parameters", "", "all parameters are trained"),
     NotModelled("ring_attn_func", "", "set parallelism.context_method"),
     NotModelled("chunked_cross_entropy", "false",
-                "all logits have an FP32 copy at once, so the memory forecast is too high"),
+                "all logits are copied to FP32 at the same time, so the memory forecast is too "
+                "high"),
     Sets("experts_implementation", "experts.products", "",
          "grouped_mm=grouped scattermoe=grouped sonicmoe=grouped eager=looped"),
-    NotModelled("quantize_moe_experts", "false", "the weights of experts have 16 bits"),
+    NotModelled("quantize_moe_experts", "false", "the experts' weights are stored in 16 bits"),
     NotModelled("rl", "", "supervised training"),
     NotModelled("train_on_inputs", "false true", "the loss covers all tokens"),
     NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
@@ -89,7 +91,8 @@ void ReadSharding(Reading& reading) {
   if (const Setting* named = reading.Stated("deepspeed")) {
     if (!named->value.text.empty() && !reading.has_file_of("DeepSpeed")) {
       reading.Wrong("deepspeed",
-                    fmt::format("this names a DeepSpeed configuration that was not given: {}",
+                    fmt::format("this option names a DeepSpeed configuration that was not given: "
+                                "{}",
                                 Quoted(named->value.Shown())),
                     fmt::format("give both files: stepcast init {} {}", reading.document().file,
                                 named->value.text));
@@ -173,7 +176,7 @@ void ReadAdapters(Reading& reading) {
   const std::string adapter = reading.Text("adapter");
   if (adapter.empty()) return;
   ReadHubAdapters(reading, "lora_r", "lora_target_modules", "lora_dropout");
-  if (adapter == "qlora") reading.Omit("adapter", "frozen parameters have 16 bits");
+  if (adapter == "qlora") reading.Omit("adapter", "frozen parameters are stored in 16 bits");
 }
 
 void ReadRecomputation(Reading& reading) {

@@ -30,27 +30,31 @@ constexpr Option kOptions[] = {
     NotModelled("sparse_gradients", "false", "gradients of embeddings are dense"),
     NotModelled("wall_clock_breakdown", "false", "set training.host_waits: phase"),
     NotModelled("zero_optimization.contiguous_gradients", "true",
-                "gradients are in one buffer, so the forecast has less fragmentation"),
+                "gradients share one buffer, so the forecast shows less fragmentation than the "
+                "real run"),
     NotModelled("zero_optimization.offload_optimizer.ratio", "1 1.0",
-                "all states are in host memory"),
+                "all optimizer states are in host memory"),
     NotModelled(
         "zero_optimization.offload_optimizer.pin_memory zero_optimization.offload_param.pin_memory",
         "true", "copies to the host use pinned memory"),
-    NotModelled("zero_optimization.mics_shard_size", "-1 0", "states are sharded over all ranks"),
+    NotModelled("zero_optimization.mics_shard_size", "-1 0",
+                "optimizer states are sharded over "
+                "all ranks"),
     NotModelled("tensor_parallel.tp_overlap_comm", "false",
                 "collectives of tensor parallelism overlap kernels that do not need their results"),
     // AutoEP (deepspeed/module_inject/auto_ep_config.py @ 0067b11e).
     Rule("expert_parallel.enabled=false expert_parallel.autoep_size=1 "
          "expert_parallel.use_grouped_mm=true activation_checkpointing.cpu_checkpointing "
          "compile.disable"),
-    NotModelled("expert_parallel.expert_tensor_parallel_size", "1", "each rank has whole experts"),
+    NotModelled("expert_parallel.expert_tensor_parallel_size", "1",
+                "each rank holds whole experts"),
     NotModelled("expert_parallel.comm_backend", "comm", "NCCL's all-to-all exchanges the rows"),
     NotModelled("expert_parallel.async_split_plan", "false",
                 "the host waits for the row counts before rows are packed"),
     NotModelled("expert_parallel.score_apply", "auto post",
-                "the returned rows are multiplied by their weights"),
+                "the rows that experts return are multiplied by the router's weights"),
     NotModelled("expert_parallel.combine_impl", "auto weighted_sum",
-                "returned rows are weighted and summed"),
+                "the rows that experts return are weighted and summed"),
     NotModelled("expert_parallel.gate_up_impl", "separate",
                 "each expert has three grouped matrix products"),
     NotModelled("activation_checkpointing.partition_activations", "false",
@@ -114,7 +118,7 @@ void ReadSizes(Reading& reading, std::int64_t stage) {
     if (name == "reduce_bucket_size") {
       reading.Set(key, *hidden * *hidden, option, "auto: hidden size squared");
     } else if (name == "stage3_prefetch_bucket_size") {
-      reading.Set(key, 9 * *hidden * *hidden / 10, option, "auto: 0.9 hidden size squared");
+      reading.Set(key, 9 * *hidden * *hidden / 10, option, "auto: 0.9 x hidden size squared");
     } else if (name == "stage3_param_persistence_threshold") {
       reading.Set(key, 10 * *hidden, option, "auto: 10 x hidden size");
     }
@@ -268,7 +272,7 @@ void Rules(Reading& reading) {
     reading.Set("parallelism.tensor", tensor, "tensor_parallel.autotp_size");
   }
   if (reading.Integer("sequence_parallel_size").value_or(1) > 1) {
-    reading.Omit("sequence_parallel_size", "each rank has whole sequences");
+    reading.Omit("sequence_parallel_size", "each rank computes whole sequences");
   }
   if (reading.IsOn("activation_checkpointing.cpu_checkpointing")) {
     reading.Set("training.activation_offload", "true",

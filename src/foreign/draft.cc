@@ -36,7 +36,7 @@ void Draft::State(std::string_view key, ScenarioValue value, const Location& loc
   }
   if (known->value == entry.value) return;
   Report({"foreign.conflict", location,
-          fmt::format("{} is {} here, but {} in {}", Quoted(key), entry.value.text,
+          fmt::format("{} is {} in this file, but {} in {}", Quoted(key), entry.value.text,
                       known->value.text, known->origin),
           fmt::format("choose one of the two values: --set {}={}", key, entry.value.text)});
 }
@@ -229,14 +229,15 @@ std::string OmissionText(const Draft& draft, const std::string& prefix) {
   std::string text;
   if (!modelled.empty()) {
     text += fmt::format(
-        "{}Not modelled. Below each setting is what the forecast assumes instead:\n"
+        "{}Not modelled. The line below each setting states what the forecast assumes instead:\n"
         "{}",
         prefix, modelled);
   }
   if (!unknown.empty()) {
     text += fmt::format(
-        "{0}Not known to stepcast, and left out. If one of them changes a step's time or its\n"
-        "{0}memory, the forecast does not show it:\n{1}",
+        "{0}Unknown to stepcast, and ignored. If one of these settings changes the step's time\n"
+        "{0}or memory, the forecast does not show the change:\n"
+        "{1}",
         prefix, unknown);
   }
   return text;

@@ -14,11 +14,11 @@
 
 namespace stepcast::foreign {
 
-// A scenario that is built from other programs' files: values by dotted key, each with its origin.
+// A scenario that is built from other programs' files. It has values by dotted key, each with its
+// origin.
 
-// The value of a scenario key: text, a number, true or false. The writer quotes it if YAML needs
-// quotes. With `is_yaml`, the value is one line of YAML (a list, a mapping), which the writer
-// copies.
+// The value of a scenario key: text, a number, true or false. The writer adds quotes if YAML needs
+// them. If `is_yaml`, the value is one line of YAML (a list, a mapping), which the writer copies.
 struct ScenarioValue {
   ScenarioValue(const char* value) : text(value) {}             // NOLINT: most values are text
   ScenarioValue(std::string value) : text(std::move(value)) {}  // NOLINT
@@ -51,7 +51,7 @@ struct Omission {
 
 class Draft {
  public:
-  // Sets a value that a file states. Two files that state different values are a mistake.
+  // Sets a value that a file states. It is a mistake if two files state different values.
   void State(std::string_view key, ScenarioValue value, const Location& location,
              std::string remark = {});
   // Sets a value that applies only if no file states the key and no earlier call assumed a value.
@@ -64,33 +64,34 @@ class Draft {
   // Adds an omission. Text from the files is escaped, so that each sentence stays on one line.
   void Omit(Location location, std::string option, std::string consequence);
   void Report(Diagnostic mistake);
-  // Reports, once per variable, that `subject` depends on an unknown variable; this is a mistake.
-  // `words` are the values that the file compares it with.
+  // Reports, once per variable, the mistake that `subject` depends on an unknown variable. `words`
+  // are the values with which the file compares the variable.
   void AskForVariable(const std::string& name, const std::string& subject, const Location& location,
                       const std::vector<std::string>& words);
-  // Records that code which the reader does not follow ("a loop") sets the variable.
+  // Records that a variable is set by code that the reader does not follow, such as "a loop".
   void SayWhatSets(const std::string& variable, const std::string& what) {
     set_by_[variable] = what;
   }
-  // Returns whether any variable was asked for.
+  // Returns whether the user was asked for the value of any variable.
   bool asked_for_variables() const { return !asked_.empty(); }
 
-  // Records the model that the files name without its dimensions: "torchtitan's qwen3 8B".
+  // Records a model that the files name without stating its dimensions, such as "torchtitan's qwen3
+  // 8B".
   void NameModel(std::string model) { named_model_ = std::move(model); }
   const std::string& named_model() const { return named_model_; }
-  // Adds a remark on the input that is not a mistake.
+  // Adds a remark about the input that is not a mistake.
   void Note(std::string_view sentence);
 
   const Entry* Find(std::string_view key) const;
   // Returns whether the key, or a key below it, has a value.
   bool Has(std::string_view key) const;
-  // Returns whether Has(key) is true, or the command line states a mapping above the key.
+  // Returns whether Has(key) is true, or whether the command line states a mapping above the key.
   bool Covers(std::string_view key) const;
   // Returns the value as an integer, or none if there is no such value.
   std::optional<std::int64_t> Integer(std::string_view key) const;
   // Returns a number of ranks, stages or micro-batches for computations, from 1 to ten thousand.
-  // Values outside this range, which the scenario reader refuses, are clamped. The result is 1 if
-  // the key has no value.
+  // Values outside this range are clamped; the scenario reader refuses them later. The result is 1
+  // if the key has no value.
   std::int64_t Degree(std::string_view key) const {
     return std::clamp<std::int64_t>(Integer(key).value_or(1), 1, 10'000);
   }
@@ -114,19 +115,18 @@ class Draft {
   Diagnostics mistakes_;
 };
 
-// A scenario as text. Each value has a comment with its origin, and omitted settings follow at the
-// end.
+// A scenario as text. Each value has a comment with its origin. Omitted settings follow at the end.
 struct ScenarioText {
   std::string text;
-  // For each line of the text, the location where the user can change the value. If there is none,
+  // For each line of the text: the location where the user can change the value. If there is none,
   // the location has no file.
   std::vector<Location> origins;
 };
 
 ScenarioText WriteScenario(const Draft& draft, const std::string& title);
 
-// Returns the omitted settings, one paragraph per kind, with `prefix` before each line. Empty if
-// there are none.
+// Returns the omitted settings as text, one paragraph per kind, with `prefix` before each line.
+// Empty if there are none.
 std::string OmissionText(const Draft& draft, const std::string& prefix);
 
 // Moves the mistakes of a scenario to the origins of the values. The scenario was read from `text`

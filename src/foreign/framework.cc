@@ -91,10 +91,11 @@ const Option* Reading::RowOf(std::string_view name) const {
 void Reading::ReadRow(const Option& option, const Setting& setting) {
   const Value& value = setting.value;
   if (value.kind == Value::Kind::kExpression && option.effect != Effect::kNone) {
-    return Omit(setting.name,
-                option.key.empty()
-                    ? "the program computes the value, so stepcast cannot read it"
-                    : fmt::format("the program computes the value; set {}", option.key));
+    return Omit(
+        setting.name,
+        option.key.empty()
+            ? "the program computes the value, so stepcast cannot read it"
+            : fmt::format("the program computes the value of this setting; set {}", option.key));
   }
   switch (option.effect) {
     case Effect::kNone:
@@ -123,7 +124,8 @@ void Reading::ReadRow(const Option& option, const Setting& setting) {
   if (!option.words.empty()) {
     const auto word = WordFor(option.words, value.text);
     if (!word) {
-      Omit(setting.name, fmt::format("{} of a scenario cannot have this value", option.key));
+      Omit(setting.name,
+           fmt::format("the scenario's key {} does not accept this value", option.key));
     } else if (!word->empty()) {
       draft_.State(option.key, std::string(*word), setting.location);
     }

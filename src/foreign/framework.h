@@ -20,29 +20,29 @@ namespace stepcast::foreign {
 enum class Effect : std::uint8_t {
   kSets,         // a scenario key gets the value
   kNone,         // no effect on step time or memory
-  kNotModelled,  // left out of the forecast, unless the value is neutral
+  kNotModelled,  // not part of the forecast, unless the value is neutral
   kRule,         // the framework's rules read it together with other options
 };
 
 struct Option {
-  // The dotted name, like Setting::name. A star at the end matches any continuation: "metrics.*". A
-  // row of a table may have several names, separated by spaces. Names of rules may include their
-  // defaults: "bf16 clip-grad=1.0".
+  // The dotted name, like Setting::name. A star at the end matches any continuation, as in
+  // "metrics.*". A row of a table may have several names, separated by spaces. Names of rules may
+  // include their defaults, as in "bf16 clip-grad=1.0".
   std::string_view name;
   Effect effect = Effect::kSets;
-  // kSets: the dotted key of the scenario.
+  // For kSets: the dotted key of the scenario.
   std::string_view key{};
-  // kSets: pairs of the program's word and the scenario's word, "float32=fp32 bfloat16=bf16". If
-  // the word after the sign is empty, the key is omitted. "bool" means true or false in any
-  // spelling. If empty, the value is copied.
+  // For kSets: pairs of the program's word and the scenario's word, such as "float32=fp32
+  // bfloat16=bf16". If the word after the sign is empty, the key is omitted. "bool" means true or
+  // false in any spelling. If `words` is empty, the value is copied.
   std::string_view words{};
-  // kSets and kRule: the default of the option, in the spelling of the program's files. Empty if
-  // the program has no default, or the same default as the scenario.
+  // For kSets and kRule: the default of the option, in the spelling of the program's files. Empty
+  // if the program has no default, or if the scenario has the same default.
   std::string_view standard{};
-  // kNotModelled: values at which the option has no effect, separated by spaces. An option without
-  // a value never has an effect.
+  // For kNotModelled: the values at which the option has no effect, separated by spaces. An option
+  // without a value never has an effect.
   std::string_view neutral{};
-  // kNotModelled: what the forecast does instead, and how this affects its figures.
+  // For kNotModelled: what the forecast does instead, and how this affects its figures.
   std::string_view consequence{};
 };
 
@@ -63,8 +63,8 @@ constexpr Option NotModelled(std::string_view names, std::string_view neutral,
           .consequence = consequence};
 }
 
-// Returns the last row of a table, which names the options without effect. If an earlier row
-// matches a name, that row applies.
+// Returns the last row of a table, which names the options without effect. If a name also matches
+// an earlier row, the earlier row applies.
 constexpr Option NoEffect(std::string_view names) {
   return {.name = names, .effect = Effect::kNone};
 }
@@ -77,24 +77,25 @@ struct Framework {
   std::string_view form;     // "torchtitan's configuration in TOML"
   std::string_view release;  // "238fa9953e4a": the commit or release of the defaults
   std::span<const Option> options;
-  // Reads options that depend on one another. It is called after all rows of all files have been
-  // read. May be null.
+  // Reads options that depend on one another. Called after all rows of all files have been read.
+  // May be null.
   void (*rules)(Reading& reading);
-  // The file adds to the files of another program, whose values are read first.
+  // Whether the file adds to the files of another program. The values of these files are read
+  // first.
   bool adds_to_others = false;
 };
 
 // Returns the rows of the framework's table, with one name each.
 std::vector<Option> OptionsOf(const Framework& framework);
 
-// Information from other files that the meaning of a file depends on. Any member may be empty.
+// Information from other files on which the meaning of a file depends. Any member may be empty.
 struct Surroundings {
   std::function<std::optional<std::int64_t>()> devices{};        // the GPUs of the draft's cluster
   std::function<std::optional<std::int64_t>()> gpus_per_node{};  // of the cluster
   std::function<std::optional<std::int64_t>()> hidden_size{};    // of the draft's model
   std::function<std::optional<std::int64_t>()> layers{};         // of the model
   std::function<std::optional<std::int64_t>()> experts{};        // of the model; 0: no experts
-  // Returns whether the files include one of the framework with this name.
+  // Returns whether one of the files belongs to the framework with this name.
   std::function<bool(std::string_view)> has_file_of{};
 };
 
@@ -119,25 +120,26 @@ class Reading {
   // Applies the framework's defaults of options that are missing in the file.
   void ReadDefaults();
 
-  // Rules call the following functions.
+  // The functions from here on are called by rules.
 
-  // Returns the option's value, or the default in its row. None for null values.
+  // Returns the option's value or, if the file does not state it, the default in the option's row.
+  // None for null values.
   std::optional<Value> Get(std::string_view name) const;
   std::optional<std::int64_t> Integer(std::string_view name) const;
   bool IsOn(std::string_view name) const;
   std::string Text(std::string_view name) const;  // empty if there is none
-  // Returns the option as stated in the file. Null if the option is missing or has no value.
+  // Returns the option as the file states it. Null if the option is missing or has no value.
   const Setting* Stated(std::string_view name) const;
 
-  // Sets the key because of the option. The origin is the option's position or, if the file does
-  // not state the option, the framework's default.
+  // Sets the key because of the option. The origin is the option's position. If the file does not
+  // state the option, the origin is the framework's default.
   void Set(std::string_view key, ScenarioValue value, std::string_view because_of,
            std::string remark = {});
   // Sets the key to the integer value of the option. If the option has no such value, nothing is
   // set.
   void SetInteger(std::string_view key, std::string_view option);
-  // Records that the forecast ignores the option, with this consequence. If the file does not state
-  // the option, nothing is recorded.
+  // Records that the forecast ignores the option, with this consequence. Does nothing if the file
+  // does not state the option.
   void Omit(std::string_view name, std::string consequence);
   // Reports that the value of the option is invalid.
   void Wrong(std::string_view name, std::string message, std::string hint);
@@ -168,7 +170,7 @@ class Reading {
  private:
   const Option* RowOf(std::string_view name) const;
   void ReadRow(const Option& option, const Setting& setting);
-  // Asks for the unknown variable that the option's value depends on.
+  // Asks for the unknown variable on which the option's value depends.
   void AskFor(const Setting& setting) const;
 
   const Framework& framework_;
@@ -178,16 +180,16 @@ class Reading {
   const Surroundings& surroundings_;
 };
 
-// Returns a file's value in scenario spelling: true and false for "yes" and "Off", 1000000000 for
-// "1e9". Other text is unchanged.
+// Returns a file's value in the scenario's spelling: true and false for "yes" and "Off", 1000000000
+// for "1e9". Other text is unchanged.
 std::string ScenarioWords(const Value& value);
 
 // Returns the words of a list, which are separated by spaces.
 std::vector<std::string_view> SplitWords(std::string_view list);
 bool HasWord(std::string_view list, std::string_view word);
 
-// Returns the scenario word for `foreign` in "float32=fp32 bfloat16=bf16", or none if there is
-// none.
+// Returns the scenario's word for `foreign` in a list such as "float32=fp32 bfloat16=bf16". None if
+// the list does not contain it.
 std::optional<std::string_view> WordFor(std::string_view words, std::string_view foreign);
 
 }  // namespace stepcast::foreign

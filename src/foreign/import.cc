@@ -417,7 +417,8 @@ class Importer {
         draft_.AskForVariable(name, "a part of the command", place, words->second);
       } else if (name != "@") {
         draft_.Note(fmt::format(
-            "{}: the value of {} is unknown and taken as empty; give it with --variable '{}=...'",
+            "{}: the value of {} is unknown, so an empty value is used; set it with --variable "
+            "'{}=...'",
             Origin(place), name, name));
       }
     }
@@ -433,8 +434,9 @@ class Importer {
                    "this script starts no training program that stepcast knows",
                    script.scripts.empty()
                        ? fmt::format("stepcast reads {}", fmt::join(Forms(), ", "))
-                       : fmt::format("it starts {}: give that script, and --variable NAME=VALUE "
-                                     "for each variable that this one sets",
+                       : fmt::format("this script starts {}: name that script instead, and add "
+                                     "--variable NAME=VALUE for each variable that this script "
+                                     "sets",
                                      fmt::join(script.scripts, ", "))});
   }
 
@@ -536,7 +538,7 @@ class Importer {
       draft_.Report(
           {"foreign.unknown-file",
            {document.file, 0, 0},
-           "this is a stepcast topology, which describes a cluster and no training",
+           "this is a stepcast topology: it describes a cluster but no training",
            fmt::format("name a model or a scenario, and give the topology with --cluster: "
                        "llama3.1-8b --cluster {} --nodes 1",
                        document.file)});
@@ -604,7 +606,7 @@ class Importer {
     const auto assume = [this](const char* key, const Version& newest) {
       // Quoted, since some programs read 2.30 without quotes as the number 2.3.
       draft_.Assume(key, ScenarioValue::Yaml(fmt::format("\"{}.{}\"", newest.major, newest.minor)),
-                    "assumed: the newest release that is modelled");
+                    "assumed: the newest modelled release");
     };
     assume("software.torch", plan::kNewestTorch);
     assume("software.nccl", plan::kNewestNccl);
@@ -668,21 +670,21 @@ class Importer {
     constexpr Need kNeeds[] = {
         {"model", "which model is trained",
          "give its config.json, or a name from stepcast list models: --model config.json"},
-        {"cluster.topology", "which cluster it runs on",
+        {"cluster.topology", "the cluster that it runs on",
          "add --gpus '8 x h100-sxm', or --cluster dgx-h100 --nodes 2; stepcast list topologies "
          "shows "
          "the names"},
         {"training.sequence_length", "how long sequences are",
          "set it: --set training.sequence_length=4096"},
-        {"training.micro_batch_size", "how many sequences a GPU computes at a time",
+        {"training.micro_batch_size", "how many sequences a GPU computes at once",
          "set it: --set training.micro_batch_size=1"},
-        {"training.precision", "in which precision the model computes",
+        {"training.precision", "the precision in which the model computes",
          "set it: --set training.precision=bf16"},
         {"training.optimizer", "which optimizer trains the model",
          "set it: --set training.optimizer=adamw"},
         {"data_parallel.framework", "which framework trains",
          "set it: --set data_parallel.framework=fsdp2 --set data_parallel.zero_stage=3"},
-        {"data_parallel.zero_stage", "what is sharded over data-parallel ranks",
+        {"data_parallel.zero_stage", "the tensors that are sharded over data-parallel ranks",
          "set it: --set data_parallel.zero_stage=1"},
     };
     const std::string file = request_.files.empty() ? "command line" : request_.files.front();
@@ -713,7 +715,7 @@ class Importer {
         !Given("training.global_batch_size")) {
       draft_.Report({"foreign.missing",
                      {file, 0, 0},
-                     "nothing says how many micro-batches a step has: "
+                     "the files do not state the number of micro-batches in a step: "
                      "'training.gradient_accumulation'",
                      "set it: --set training.gradient_accumulation=1, or --set "
                      "training.global_batch_size=256"});

@@ -37,12 +37,13 @@ constexpr Option kOptions[] = {
         "moe-permute-fusion=false moe-expert-capacity-factor moe-pad-expert-input-to-capacity "
         "overlap-moe-expert-parallel-comm delay-wgrad-compute"),
     NotModelled("rotary-percent", "1 1.0",
-                "the whole head is rotated, so elementwise work is too high"),
+                "rotary positions rotate the whole head, so the forecast of elementwise work is "
+                "too high"),
     NotModelled("embed-layernorm", "false", "the embedding has no norm"),
     NotModelled("pp-partition-method", "",
                 "stages have equal numbers of blocks; set parallelism.stage_layers"),
     NotModelled("moe-router-padding-for-fp8 moe-router-padding-for-quantization", "false",
-                "rows of experts are not padded"),
+                "the rows that each expert receives are not padded"),
     NotModelled("moe-router-force-load-balancing", "true false",
                 "experts get equal numbers of tokens"),
     // Batch and numbers.
@@ -53,7 +54,7 @@ constexpr Option kOptions[] = {
          "main-grads-dtype=fp32 exp-avg-dtype=fp32 exp-avg-sq-dtype=fp32 clip-grad=1.0 "
          "deterministic-mode"),
     NotModelled("rampup-batch-size", "", "every step has the full batch"),
-    NotModelled("first-last-layers-bf16", "false", "all blocks multiply in 8 bits"),
+    NotModelled("first-last-layers-bf16", "false", "matrix products of all blocks run in 8 bits"),
     Switch("tp-only-amax-red", "training.tp_only_amax_red"),
     NotModelled("main-params-dtype", "fp32", "the FP32 values of parameters are kept"),
     Sets("optimizer", "training.optimizer", "adam", "adam=adamw sgd=sgd muon=muon"),
@@ -61,12 +62,14 @@ constexpr Option kOptions[] = {
     Rule(
         "attention-backend=auto use-flash-attn attention-softmax-in-fp32 no-masked-softmax-fusion"),
     Sets("cross-entropy-loss-fusion", "training.loss", "", "true=fused false=in_place"),
-    NotModelled("transformer-impl", "transformer_engine", "layers are those of Transformer Engine"),
+    NotModelled("transformer-impl", "transformer_engine",
+                "all layers are Transformer Engine's "
+                "layers"),
     NotModelled("no-bias-swiglu-fusion", "false", "SwiGLU is one kernel"),
-    NotModelled("no-bias-gelu-fusion", "false", "bias and GELU are one kernel"),
-    NotModelled("no-bias-dropout-fusion", "false", "bias, dropout and residual are one kernel"),
-    NotModelled("no-rope-fusion", "false", "rotary positions are one kernel"),
-    NotModelled("no-persist-layer-norm", "false", "norms run the persistent kernels"),
+    NotModelled("no-bias-gelu-fusion", "false", "bias and GELU run as one kernel"),
+    NotModelled("no-bias-dropout-fusion", "false", "bias, dropout and residual run as one kernel"),
+    NotModelled("no-rope-fusion", "false", "rotary positions run as one kernel"),
+    NotModelled("no-persist-layer-norm", "false", "norms use the persistent kernels"),
     NotModelled("enable-cuda-graph external-cuda-graph", "false", "the host launches every kernel"),
     NotModelled("cuda-graph-scope", "full", "the host launches every kernel"),
     NotModelled("cuda-graph-impl", "none", "the host launches every kernel"),
@@ -74,8 +77,8 @@ constexpr Option kOptions[] = {
     Rule("recompute-activations recompute-granularity recompute-method recompute-num-layers=1 "
          "recompute-modules cpu-offloading cpu-offloading-num-layers"),
     NotModelled("distribute-saved-activations", "false",
-                "each rank keeps the whole inputs of recomputed blocks, so the memory forecast is "
-                "too high"),
+                "the forecast keeps the whole inputs of recomputed blocks on each rank, so the "
+                "memory forecast is too high"),
     // Parallel axes.
     Sets("tensor-model-parallel-size", "parallelism.tensor", "1"),
     Sets("pipeline-model-parallel-size", "parallelism.pipeline", "1"),
@@ -89,7 +92,7 @@ constexpr Option kOptions[] = {
          "expert-tensor-parallel-size"),
     NotModelled("tp-comm-bootstrap-backend", "nccl", "buffers are set up once"),
     NotModelled("defer-embedding-wgrad-compute", "false",
-                "the head's backward computes its weight gradient"),
+                "the backward pass of the head computes the weight gradient"),
     Switch("account-for-embedding-in-pipeline-split",
            "parallelism.account_for_embedding_in_pipeline_split"),
     Switch("account-for-loss-in-pipeline-split", "parallelism.account_for_loss_in_pipeline_split"),
@@ -102,14 +105,14 @@ constexpr Option kOptions[] = {
     NotModelled("use-megatron-fsdp use-custom-fsdp use-torch-fsdp2", "false",
                 "every rank has whole parameters"),
     NotModelled("data-parallel-sharding-strategy", "no_shard optim",
-                "only the distributed optimizer shards its states"),
+                "only the distributed optimizer shards the optimizer's states"),
     NotModelled("ddp-num-buckets ddp-bucket-cap-mb", "", "buckets have the default size"),
-    NotModelled("grad-sync-dtype", "fp32", "gradients are reduced in their own type"),
+    NotModelled("grad-sync-dtype", "fp32", "gradients are reduced in the type of the gradients"),
     NotModelled("ddp-reduce-scatter-with-fp32-accumulation", "false",
-                "gradients are reduced in their own type"),
+                "gradients are reduced in the type of the gradients"),
     // Megatron-DeepSpeed's.
     Rule("deepspeed deepspeed-config zero-stage checkpoint-activations moe-expert-parallel-size"),
-    NotModelled("cpu-optimizer", "false", "DeepSpeed's configuration sets what is offloaded"),
+    NotModelled("cpu-optimizer", "false", "DeepSpeed's configuration selects the data to offload"),
     NotModelled("moe-train-capacity-factor", "", "no token is dropped"),
     // Launchers.
     Rule("launcher.nnodes launcher.nproc-per-node env.CUDA_DEVICE_MAX_CONNECTIONS "
@@ -123,13 +126,13 @@ constexpr Option kOptions[] = {
     NotModelled("use-turbo-grouped-mlp", "false",
                 "experts' matrix products run as experts.products sets"),
     NotModelled("use-turbo-parallel-linear", "false",
-                "linear layers are those of Transformer Engine"),
+                "linear layers are Transformer Engine's layers"),
     NotModelled("use-turbo-rms-norm", "false", "norms run the kernels of training.norm"),
     Rule("use-turbo-deepep"),
     NotModelled("turbo-sync-free-moe-stage", "0",
                 "the host waits for the row counts before rows are packed"),
     NotModelled("moe-use-fused-router-with-aux-score", "false", "set experts.fused_router"),
-    NotModelled("moe-paged-stash", "false", "activations stay on the device"),
+    NotModelled("moe-paged-stash", "false", "activations stay in the device's memory"),
     NoEffect(
         "rotary-seq-len-interpolation-factor rotary-interleaved "
         "abort-on-unmet-fused-kernel-constraints kill-switch-path rotary-scaling-factor mscale "
@@ -213,8 +216,8 @@ void ReadVocabulary(Reading& reading) {
   }
   if (reading.draft().Has(key)) return;
   reading.Wrong("tokenizer-type",
-                "the file does not contain the size of the vocabulary, which the tokenizer sets: "
-                "'model.vocab_size'",
+                "the file does not contain the vocabulary's size, 'model.vocab_size', because the "
+                "tokenizer sets the size",
                 "set it: --set model.vocab_size=128256, or --model config.json");
 }
 
@@ -346,7 +349,8 @@ void ReadPrecision(Reading& reading) {
   const std::string recipe = reading.Text("fp8-recipe");
   if (quantised && Has(reading, "fp8-param-gather")) {
     reading.Omit("fp8-param-gather",
-                 "parameters are gathered in 16 bits, so gathers take up to twice as long");
+                 "the forecast gathers parameters in 16 bits, so forecast gathers take up to "
+                 "twice as long as the real ones");
   }
   if (!reading.Text("fp4-format").empty()) {
     reading.Set(key, "nvfp4", "fp4-format");
@@ -587,7 +591,7 @@ void ReadPrecisionAware(Reading& reading) {
     reading.Set("data_parallel.optimizer_cpu_offload", "true", "optimizer-cpu-offload");
     const auto fraction = reading.Get("optimizer-offload-fraction");
     if (fraction && fraction->Number().value_or(1) < 1) {
-      reading.Omit("optimizer-offload-fraction", "all states are in host memory");
+      reading.Omit("optimizer-offload-fraction", "all optimizer states are in host memory");
     }
     if (Has(reading, "overlap-cpu-optimizer-d2h-h2d")) {
       reading.Set("data_parallel.overlap_cpu_optimizer_d2h_h2d", "true",
@@ -616,7 +620,7 @@ void ReadByDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed-config");
   if (file != nullptr) {
     reading.Wrong("deepspeed-config",
-                  fmt::format("this names a DeepSpeed configuration that was not given: {}",
+                  fmt::format("this option names a DeepSpeed configuration that was not given: {}",
                               Quoted(file->value.Shown())),
                   fmt::format("give both files: stepcast init {} {}", reading.document().file,
                               file->value.Shown()));
@@ -677,10 +681,10 @@ void ReadRecipe(Reading& reading) {
   if (const Setting* unknown = reading.Stated("recipe")) {
     std::vector<std::string_view> names;
     for (const Recipe& recipe : Recipes()) names.push_back(recipe.name);
-    reading.Wrong(
-        "recipe",
-        fmt::format("the settings of this recipe are not known: '{}'", unknown->value.text),
-        fmt::format("recipes of {} that are known: {}", kRecipeRelease, fmt::join(names, ", ")));
+    reading.Wrong("recipe",
+                  fmt::format("stepcast does not know the settings of this recipe: '{}'",
+                              unknown->value.text),
+                  fmt::format("known recipes of {}: {}", kRecipeRelease, fmt::join(names, ", ")));
   }
   const std::string model = reading.Text("recipe.model");
   if (model.empty() || reading.draft().Has("model")) return;
@@ -692,7 +696,7 @@ void ReadRecipe(Reading& reading) {
   // A file gives the model's dimensions.
   for (const char* option : {"num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads",
                              "num-query-groups", "kv-channels", "vocab-size", "num-experts"}) {
-    reading.Omit(option, "the model is that of the recipe; choose another with --model");
+    reading.Omit(option, "the model of the recipe is used; choose another one with --model");
   }
 }
 

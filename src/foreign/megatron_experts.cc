@@ -110,7 +110,9 @@ void ReadLayersOfExperts(Reading& reading) {
   const std::int64_t layers = reading.Integer("num-layers").value_or(0);
   if (const auto every = reading.Integer(option); every && stated->value.Integer()) {
     if (*every > 1) {
-      reading.Set("model.decoder_sparse_step", *every, option, "counted from the first block");
+      reading.Set("model.decoder_sparse_step", *every, option,
+                  "the blocks are counted from the "
+                  "first one");
     }
     return;
   }

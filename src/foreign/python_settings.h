@@ -8,7 +8,7 @@
 
 namespace stepcast::foreign {
 
-// The maximum number of values that the names in a file may stand for.
+// The largest number of values for which the names in a file may stand.
 inline constexpr std::size_t kMostPythonValues = 1'000'000;
 
 inline constexpr std::string_view kUnderCondition = " under a condition";

@@ -10,14 +10,14 @@
 
 #include "src/base/diagnostic.h"
 
-// The settings of another program's configuration, before their meaning is known.
+// The settings of another program's configuration. Their meaning is not known yet.
 namespace stepcast::foreign {
 
-// A value as written in the file.
+// A value as the file states it.
 struct Value {
   enum class Kind : std::uint8_t {
     kNothing,     // null, or a key without a value
-    kText,        // a number, a word, a string
+    kText,        // text, including numbers and words
     kList,        // of scalars; lists of mappings have no items
     kExpression,  // computed by the program: `text` is its source
   };
@@ -25,28 +25,29 @@ struct Value {
   Kind kind = Kind::kNothing;
   std::string text{};  // kText: quotes and escapes resolved
   std::vector<std::string> items{};
-  // The unknown variables that the value depends on. If there are any, the value is unknown.
+  // The unknown variables on which the value depends. If there are any, the value is unknown.
   std::vector<std::string> unknown{};
-  // The values that the file compares such a variable with, for hints.
+  // The values with which the file compares these variables, for hints.
   std::vector<std::string> known_words{};
 
   static Value Text(std::string text) { return {Kind::kText, std::move(text), {}, {}, {}}; }
 
-  // Returns the value as an integer, or none if it is no integer. Also reads `1e9`, `1_000` and
+  // Returns the value as an integer, or none if it is not an integer. Also reads `1e9`, `1_000` and
   // `2.0`, as in Python and JSON files.
   std::optional<std::int64_t> Integer() const;
   std::optional<double> Number() const;
-  // Returns the value as a boolean, or none. Reads the words of YAML 1.1, TOML, JSON and Python:
-  // yes, on, True, 1.
+  // Returns the value as a boolean, or none if it is not one. Reads the words of YAML 1.1, TOML,
+  // JSON and Python, such as yes, on, True and 1.
   std::optional<bool> Boolean() const;
-  // Returns the items of a list, or the words of a text: `moe_act layernorm`, `moe_act,layernorm`.
+  // Returns the items of a list, or the words of a text such as `moe_act layernorm` or
+  // `moe_act,layernorm`.
   std::vector<std::string> Words() const;
   // Returns the value on one line, for messages and comments.
   std::string Shown() const;
 };
 
-// An option and its value. `name` is dotted: "training.seq_len". Command-line options have no
-// leading hyphens.
+// An option with its value. `name` is dotted, as in "training.seq_len". Names of command-line
+// options have no leading hyphens.
 struct Setting {
   std::string name;
   Value value;
@@ -57,31 +58,31 @@ struct Setting {
 
 // The settings of a file, in order.
 struct Document {
-  // Limits that no configuration reaches. They bound reading time, because settings are searched
-  // linearly.
+  // Limits that no real configuration reaches. They bound the reading time, because settings are
+  // searched linearly.
   static constexpr std::size_t kMostSettings = 10'000, kLongestName = 1'000;
 
   std::string file;
   std::vector<Setting> settings{};
-  // The position where the file exceeds a limit; the rest of the file is ignored. None if the file
-  // exceeds no limit.
+  // The position from which on the file exceeds a limit and is ignored. None if the file exceeds no
+  // limit.
   std::optional<Location> too_large{};
 
-  // Returns whether a setting with this name, or with names below it, may be added.
+  // Returns whether a setting with this name, or with names below it, may still be added.
   bool HasRoomFor(std::string_view name, const Location& location);
 
-  // Returns the last setting with this name, which is the one that takes effect. Null if there is
+  // Returns the last setting with this name. Only the last one has an effect. Null if there is
   // none.
   const Setting* Find(std::string_view name) const;
   // Returns whether a setting has this name, or a name below it.
   bool Has(std::string_view name) const;
 };
 
-// Returns a location as the origin of a value: "train.toml:14".
+// Returns a location as the origin of a value, such as "train.toml:14".
 std::string Origin(const Location& location);
 
-// Returns whether names of variables in a shell or OmegaConf may contain this character: letters,
-// digits and underscores.
+// Returns whether a variable's name in a shell or in OmegaConf may contain this character: a
+// letter, a digit or an underscore.
 inline bool IsNameCharacter(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }

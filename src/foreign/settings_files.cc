@@ -118,13 +118,13 @@ Result<Document> ParseToml(std::string_view text, const std::string& file) {
   if (const auto deep = TooDeep(text, file)) {
     return tl::make_unexpected(
         Diagnostics{{"foreign.syntax", *deep, "not well-formed TOML: a line has more than 200 dots",
-                     "correct the line; toml.io describes TOML"}});
+                     "correct the line; https://toml.io describes TOML"}});
   }
   if (const auto beyond = BeyondAscii(text, file)) {
     return tl::make_unexpected(Diagnostics{
         {"foreign.syntax", *beyond,
          "not well-formed TOML: only strings and comments can have characters other than ASCII",
-         "correct the line; toml.io describes TOML"}});
+         "correct the line; https://toml.io describes TOML"}});
   }
   const toml::parse_result parsed = toml::parse(text, file);
   if (parsed.failed()) {
@@ -134,7 +134,7 @@ Result<Document> ParseToml(std::string_view text, const std::string& file) {
         Diagnostics{{"foreign.syntax",
                      {file, static_cast<int>(at.line), static_cast<int>(at.column)},
                      "not well-formed TOML: " + Quoted(error.description(), "", 200),
-                     "correct the line; toml.io describes TOML"}});
+                     "correct the line; https://toml.io describes TOML"}});
   }
   Document document{.file = file};
   Flatten(parsed.table(), "", file, document);

@@ -67,7 +67,7 @@ void ReadFsdp(Reading& reading, const FsdpOptions& options, std::string_view bec
                          "accelerate keeps trained parameters in FP32");
   const std::string wrap = Upper(reading.Text(options.wrap));
   if (wrap == "NO_WRAP") reading.Set("data_parallel.units", "model", options.wrap);
-  if (wrap == "SIZE_BASED_WRAP") reading.Omit(options.wrap, "each block is a unit");
+  if (wrap == "SIZE_BASED_WRAP") reading.Omit(options.wrap, "each block is an FSDP unit");
   if (reading.IsOn(options.checkpointing)) {
     reading.Set("training.activation_checkpointing", "full", options.checkpointing);
   }
@@ -127,8 +127,9 @@ void ReadBatching(Reading& reading, std::string_view batching, std::string_view 
   if (draft.Covers("training.lengths")) return;
   reading.Omit(
       because_of,
-      fmt::format("{}, so the step is too long. Give the lengths of your samples as [tokens, "
-                  "samples] pairs: --set 'training.lengths.histogram=[[512, 70], [2048, 30]]'{}",
+      fmt::format("{}, so the forecast step is too long. Give the lengths of your samples as "
+                  "[tokens, samples] pairs: --set 'training.lengths.histogram=[[512, 70], [2048, "
+                  "30]]'{}",
                   packed ? "attention sees whole sequences" : "every sequence has the full length",
                   packed ? ", or --set training.document_length=512" : ""));
 }
@@ -307,14 +308,17 @@ void ReadHubOptimizer(Reading& reading, std::string_view option) {
                           name == "adamw_torch_8bit" || name == "paged_adamw_8bit";
   if (adamw_8bit && !reading.has_file_of("DeepSpeed")) {
     reading.Set(key, "adamw_8bit", option);
-    if (name.starts_with("paged")) reading.Omit(option, "optimizer states stay on the device");
+    if (name.starts_with("paged"))
+      reading.Omit(option,
+                   "optimizer states stay in the device's "
+                   "memory");
     return;
   }
   reading.Set(key, "adamw", option);
   if (name.find("8bit") != std::string::npos || name.find("4bit") != std::string::npos) {
-    reading.Omit(option, "moments are kept in FP32, so the memory forecast is too high");
+    reading.Omit(option, "the forecast keeps moments in FP32, so the memory forecast is too high");
   } else if (name.find("paged") != std::string::npos) {
-    reading.Omit(option, "optimizer states stay on the device");
+    reading.Omit(option, "optimizer states stay in the device's memory");
   } else if (!name.starts_with("adam")) {
     reading.Omit(option, "the optimizer is AdamW");
   } else if (name == "adamw_torch_fused" || name == "adamw_apex_fused") {
@@ -333,7 +337,7 @@ void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
   if (!name.empty()) {
     const auto word = WordFor(kAttention, name);
     if (!word) {
-      reading.Omit(attention, "attention is the kernel that PyTorch chooses");
+      reading.Omit(attention, "PyTorch chooses the attention kernel");
     } else if (!word->empty()) {
       reading.Set("training.attention", std::string(*word), attention);
     }
@@ -360,7 +364,8 @@ void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::stri
   if (reading.draft().Degree("parallelism.tensor") > 1) {
     reading.Omit(
         because_of,
-        "all logits of a micro-batch are in memory at once, so the memory forecast is too high");
+        "the forecast keeps all logits of a micro-batch in memory at once, so the memory forecast "
+        "is too high");
     return;
   }
   reading.Set("training.loss", std::string(loss), because_of);

@@ -14,23 +14,23 @@
 
 namespace stepcast::foreign {
 
-// Evaluates shell arithmetic, `A * (b + 1) / 2`, with integers, + - * / %, comparisons and `?:`.
-// `value_of` returns a variable's value by its name. Returns none if a variable is unknown, the
-// text is no such expression, or the value exceeds 64 bits.
+// Evaluates shell arithmetic such as `A * (b + 1) / 2`, with integers, + - * / %, comparisons and
+// `?:`. `value_of` returns the value of a variable. Returns none if a variable is unknown, if the
+// text is no such expression, or if the value exceeds 64 bits.
 std::optional<std::int64_t> ShellArithmetic(
     std::string_view text,
     const std::function<std::optional<std::int64_t>(const std::string&)>& value_of);
 
-// A shell script split into commands, before expansion.
+// A shell script that is split into commands but not expanded.
 
-// A word with its quotes, `"$A"/b`, or an array with its brackets, `A=(1 2)`.
+// A word with its quotes, such as `"$A"/b`, or an array with its brackets, such as `A=(1 2)`.
 struct ShellWord {
   std::string raw;
   int line = 0;
   int column = 0;
 };
 
-// The text between `<<WORD` and WORD.
+// The text between `<<WORD` and WORD in a shell script.
 struct HereDocument {
   std::string text;
   int line = 0;          // of its first line
@@ -47,20 +47,20 @@ struct ShellCommand {
 
 struct ShellScript {
   std::vector<ShellCommand> commands{};
-  // The words after `#SBATCH`, as for sbatch's command line.
+  // The words after `#SBATCH`, which sbatch treats like words of its command line.
   std::vector<ShellWord> batch_options{};
 };
 
-// Splits a text into commands. Any text is accepted; a text that is no shell script yields
-// meaningless commands. Line continuations are resolved. Quotes, comments and the words of compound
-// commands (`if`, `[`, `then`) remain words.
+// Splits a text into commands. Any text is accepted; if it is no shell script, the commands are
+// meaningless. Line continuations are resolved. Quotes, comments and the words of compound commands
+// (`if`, `[`, `then`) remain words.
 ShellScript ReadShell(std::string_view text);
 
-// Follows a shell script without executing anything: assignments, arrays, ${A:-b}, $((A * b)), and
-// tests and cases of known variables. Commands are listed with their words. A value that depends on
-// anything else is unknown, and names the variable that would determine it.
+// Follows a shell script without executing anything. It follows assignments, arrays, ${A:-b}, $((A
+// * b)), and tests and cases of known variables. Commands are listed with their words. If a value
+// depends on anything else, it is unknown and names the variable that would determine it.
 
-// A part of a text, with its position.
+// A part of a shell text, with its position.
 struct ShellPiece {
   std::string text{};
   int line = 0;
@@ -73,7 +73,7 @@ struct ShellText {
   std::vector<ShellPiece> pieces{};
 
   std::string Text() const;
-  // Returns the unknown variables of the text.
+  // Returns the unknown variables on which the text depends.
   std::vector<std::string> Unknown() const;
 };
 
@@ -86,40 +86,40 @@ struct ShellInvocation {
 struct ShellOutcome {
   std::vector<ShellInvocation> invocations{};
   std::map<std::string, ShellText> exported{};  // environment variables
-  // The values that the script compares each variable with, or that its loops assign to the
-  // variable; for hints.
+  // The values with which the script compares each variable, or that its loops assign to the
+  // variable. For hints.
   std::map<std::string, std::set<std::string>> compared{};
-  // For each variable that is set by code which the reader does not follow, the kind of code: "a
+  // The variables that are set by code that the reader does not follow, with the kind of code: "a
   // loop", "a function" or "a case".
   std::map<std::string, std::string> unfollowed{};
 };
 
-// Follows a script. `given` are the user's values of variables, which the script's assignments do
-// not change; "1" is the first argument.
+// Follows a script. `given` are values of variables that the user states; the script's assignments
+// do not change them. "1" is the first argument.
 ShellOutcome FollowShell(const ShellScript& script,
                          const std::map<std::string, std::string>& given);
 
 struct ShellDocuments {
-  // The options of the training command, and its context: "launcher.nnodes" of torchrun and others,
-  // "env.CUDA_DEVICE_MAX_CONNECTIONS", "sbatch.nodes".
+  // The options of the training command and its context. The context includes "launcher.nnodes" of
+  // torchrun and others, "env.CUDA_DEVICE_MAX_CONNECTIONS" and "sbatch.nodes".
   Document command;
-  // The texts of YAML heredocs, each with the number of its first line.
+  // The texts of heredocs with YAML. Each has the number of its first line.
   std::vector<std::pair<std::string, int>> embedded{};
-  // The unknown variables that may add options to the command, with their positions.
+  // The unknown variables that may add options to the command. Each has its position.
   std::vector<std::pair<std::string, Location>> open{};
-  // The values that the script compares variables with.
+  // The values with which the script compares variables.
   std::map<std::string, std::vector<std::string>> compared{};
   std::map<std::string, std::string> unfollowed{};  // ShellOutcome
-  std::vector<std::string> scripts{};               // started by it
+  std::vector<std::string> scripts{};               // scripts that this script starts
 };
 
 // Reads the settings in a shell script, or in a list of command-line arguments. The training
-// command is the command with the most options. Names have no leading hyphens. `given` are the
-// user's values of variables.
+// command is the command with the most options. Names have no leading hyphens. `given` are values
+// of variables that the user states.
 ShellDocuments ParseShellSettings(std::string_view text, const std::string& file,
                                   const std::map<std::string, std::string>& given);
 
-// Returns the document with `separator` between the words of option names.
+// Returns the document with `separator` between the words of each option name.
 Document Spelled(Document document, char separator);
 
 }  // namespace stepcast::foreign

@@ -41,35 +41,39 @@ constexpr Option kOptions[] = {
     Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
     NotModelled(
         "parallelism.disable_loss_parallel", "false",
-        "the loss is computed on divided logits, so the memory forecast of a rank is too low"),
+        "the forecast computes the loss on divided logits, so the memory forecast of a rank is "
+        "too low"),
     NotModelled("parallelism.enable_compiled_autograd", "false",
                 "backward is compiled block by block"),
     Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
     NotModelled("parallelism.pipeline_parallel_split_points parallelism.module_fqns_per_model_part",
                 "", "stages have equal numbers of blocks; set parallelism.stage_layers"),
     NotModelled("parallelism.pipeline_parallel_schedule_csv", "",
-                "set parallelism.schedule to the file"),
+                "the file is not read; set parallelism.schedule to its path"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
          "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
     Sets("parallelism.pipeline_parallel_last_stage_less_layers",
          "parallelism.account_for_loss_in_pipeline_split", "", "0=false 1=true"),
     Sets("parallelism.context_parallel_degree", "parallelism.context", "1"),
     NotModelled("parallelism.context_parallel_load_balancer", "headtail",
-                "rank i has the i-th chunk from the start and from the end of a sequence"),
+                "rank i has the i-th chunk from the start of a sequence and the i-th chunk from "
+                "its end"),
     NotModelled("parallelism.expert_parallel_comm_backend", "standard",
                 "tokens reach experts through NCCL's all-to-all"),
     NotModelled("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "",
-                "every second product is kept, whatever its shape"),
+                "the output of every second matrix product is kept, whatever its shape"),
     NotModelled("activation_checkpoint.memory_budget", "0.5",
                 "the compiler's choice of tensors to keep is not modelled"),
     NotModelled(
         "float8.enable_fsdp_float8_all_gather quantize.linear.float8.enable_fsdp_float8_all_gather "
         "quantize.dense.float8.enable_fsdp_float8_all_gather",
-        "false", "parameters are gathered in 16 bits, so gathers take up to twice as long"),
+        "false",
+        "the forecast gathers parameters in 16 bits, so forecast gathers take up to "
+        "twice as long as the real ones"),
     // The head stays in 16 bits in the forecast too; routers of experts are small.
     NotModelled("quantize.moe.float8.fqns quantize.moe.mx.fqns quantize.grouped_mm.float8.fqns "
                 "quantize.grouped_mm.mx.fqns",
-                "", "experts multiply in 16 bits"),
+                "", "matrix products of experts run in 16 bits"),
     NotModelled("fault_tolerance.enable", "false", "no step is repeated or skipped"),
     Rule("liger_kernel.enable_fused_linear_cross_entropy"),
     NoEffect("model.* job.* profiling.* metrics.* lr_scheduler.* checkpoint.* comm.* "
@@ -105,7 +109,8 @@ constexpr Option kPythonOptions[] = {
     NotModelled("model_spec.moe_comm_backend", "standard",
                 "tokens reach experts through NCCL's all-to-all"),
     NotModelled("model_converters.converters.0.enable_fsdp_float8_all_gather", "false",
-                "parameters are gathered in 16 bits, so gathers take up to twice as long"),
+                "the forecast gathers parameters in 16 bits, so forecast gathers take up to twice "
+                "as long as the real ones"),
     Sets("training.max_context_length", "training.sequence_length", "2048"),
     Sets("training.seq_len", "training.sequence_length"),
     Sets("training.dtype", "training.parameter_dtype", "float32", kTypes),
@@ -116,9 +121,10 @@ constexpr Option kPythonOptions[] = {
     NotModelled("compile.backend", "inductor", "inductor compiles the blocks"),
     NotModelled(
         "parallelism.disable_loss_parallel", "false",
-        "the loss is computed on divided logits, so the memory forecast of a rank is too low"),
+        "the forecast computes the loss on divided logits, so the memory forecast of a rank is "
+        "too low"),
     NotModelled("parallelism.enable_fsdp_symm_mem", "false", "collectives are NCCL's own kernels"),
-    NotModelled("parallelism.full_dtensor", "false", "the host does the work of FSDP2"),
+    NotModelled("parallelism.full_dtensor", "false", "the host costs are those of FSDP2"),
     Switch("parallelism.fsdp_defer_gradient_reduction", "data_parallel.accumulate_unsharded"),
     NotModelled("parallelism.fsdp_symm_mem_scope", "None", "collectives are NCCL's own kernels"),
     Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
@@ -131,7 +137,8 @@ constexpr Option kPythonOptions[] = {
          "parallelism.account_for_loss_in_pipeline_split", "", "0=false 1=true"),
     Sets("parallelism.context_parallel_degree", "parallelism.context", "1"),
     NotModelled("parallelism.context_parallel_load_balancer", "None",
-                "rank i has the i-th chunk from the start and from the end of a sequence"),
+                "rank i has the i-th chunk from the start of a sequence and the i-th chunk from "
+                "its end"),
     NotModelled("activation_checkpoint.memory_budget", "",
                 "the compiler's choice of tensors to keep is not modelled"),
     NoEffect("model_converters model_converters.converters.0.* hf_assets_path dump_folder "
@@ -203,7 +210,7 @@ void ReadDataParallel(Reading& reading) {
     return;
   }
   reading.Set("data_parallel.shard_group_size", *reading.devices() / others, kShard,
-              "the GPUs divided by the other axes");
+              "the number of GPUs divided by the degrees of the other axes");
 }
 
 void ReadTensorParallel(Reading& reading, std::string_view asynchronous) {
@@ -221,7 +228,7 @@ void ReadExperts(Reading& reading) {
   if (degree > 1) reading.Set("parallelism.expert", degree, option);
   const std::string_view parts = "parallelism.expert_tensor_parallel_degree";
   if (reading.Integer(parts).value_or(1) > 1) {
-    reading.Omit(parts, "tensor-parallel ranks have whole experts");
+    reading.Omit(parts, "tensor-parallel ranks hold whole experts");
   }
 }
 
@@ -278,7 +285,8 @@ void ReadChunkedLoss(Reading& reading, std::string_view option, std::optional<st
   if (draft.Degree("parallelism.tensor") > 1) {
     reading.Omit(
         option,
-        "all logits of a micro-batch are in memory at once, so the memory forecast is too high");
+        "the forecast keeps all logits of a micro-batch in memory at once, so the memory forecast "
+        "is too high");
     return;
   }
   reading.Set("training.loss", "chunked", option);
@@ -320,7 +328,7 @@ void ReadPrecision(Reading& reading, bool float8, std::string_view because_of) {
     reading.Set("training.fp8_scaling", name == "tensorwise" ? "torchao" : "torchao_rowwise",
                 recipe);
     if (name != "tensorwise" && name != "rowwise") {
-      reading.Omit(recipe, "products of weight gradients also run in 8 bits");
+      reading.Omit(recipe, "matrix products for weight gradients also run in 8 bits");
     }
   }
 }
@@ -340,7 +348,9 @@ void ReadCheckpointing(Reading& reading) {
     return;
   }
   if (mode != "selective") {
-    reading.Omit(option, "all activations are kept, so memory is too high and the step too short");
+    reading.Omit(option,
+                 "the forecast keeps all activations, so forecast memory is too high and "
+                 "the forecast step too short");
     reading.Set(key, "none", option);
     return;
   }
@@ -489,7 +499,10 @@ void ReadConverters(Reading& reading) {
     for (const std::string& converter : stated->value.items) {
       const bool own = converter.starts_with("Float8Linear");
       float8 = float8 || own;
-      if (!own) reading.Omit(option, "products run in 16 bits; set training.precision");
+      if (!own)
+        reading.Omit(option,
+                     "matrix products run in 16 bits; to change this, set "
+                     "training.precision");
     }
   }
   ReadPrecision(reading, float8, option);

@@ -17,8 +17,8 @@ constexpr Option kOptions[] = {
     Rule("model._component_ model.lora_rank model.lora_attn_modules model.apply_lora_to_mlp=false "
          "model.lora_dropout"),
     NotModelled("model.apply_lora_to_output", "false", "the head has no adapter"),
-    NotModelled("model.quantize_base", "false", "frozen parameters have 16 bits"),
-    NotModelled("model.use_dora", "false", "adapters are those of LoRA"),
+    NotModelled("model.quantize_base", "false", "frozen parameters are stored in 16 bits"),
+    NotModelled("model.use_dora", "false", "adapters are plain LoRA adapters"),
     NotModelled("model.*", "", "the model has the dimensions that its name implies"),
     // Batch and samples.
     Sets("tokenizer.max_seq_len", "training.sequence_length"),
@@ -40,9 +40,11 @@ constexpr Option kOptions[] = {
     // Kernels.
     Rule("compile compile.model loss._component_"),
     NotModelled("compile.loss", "", "the loss runs the kernels of training.loss"),
-    NotModelled("compile.optimizer_step", "false", "the update runs the optimizer's own kernels"),
+    NotModelled("compile.optimizer_step", "false",
+                "the update runs the optimizer's default "
+                "kernels"),
     NotModelled("loss.num_output_chunks", "8", "the chunks of the loss have their default size"),
-    NotModelled("loss.*", "", "the loss is the cross entropy of all tokens"),
+    NotModelled("loss.*", "", "the loss is the cross entropy over all tokens"),
     // The optimizer.
     Rule("optimizer._component_ optimizer.fused=false clip_grad_norm"),
     // Other recipes.
@@ -84,7 +86,7 @@ void ReadModel(Reading& reading) {
   const std::string component = reading.Text(option);
   if (component.empty() || reading.draft().Has("model")) return;
   if (component.find(".qlora_") != std::string::npos) {
-    reading.Omit(option, "frozen parameters have 16 bits");
+    reading.Omit(option, "frozen parameters are stored in 16 bits");
   }
   const std::string name = HubNameOf(component);
   if (const auto shipped = ModelOfTheHub(name)) {
@@ -138,9 +140,9 @@ void ReadSharding(Reading& reading) {
   const bool alone = reading.devices() == 1;
   Draft& draft = reading.draft();
   draft.Assume("data_parallel.framework", alone ? "ddp" : "fsdp2",
-               alone ? "a recipe of one device" : "torchtune's recipes of several devices");
+               alone ? "this recipe uses one device" : "the torchtune recipes for several devices");
   draft.Assume("data_parallel.zero_stage", alone ? "0" : "3",
-               alone ? "a recipe of one device" : "fully_shard");
+               alone ? "this recipe uses one device" : "fully_shard");
   ReadDegrees(reading, {.shard = "data_parallel_shard_dim",
                         .replicate = "data_parallel_replicate_dim",
                         .tensor = "tensor_parallel_dim",
@@ -153,7 +155,8 @@ void ReadSharding(Reading& reading) {
   }
   if (reading.IsOn("optimizer_in_bwd")) {
     reading.Omit("optimizer_in_bwd",
-                 "gradients stay until the update, so the memory forecast is too high");
+                 "the forecast keeps gradients until the update, so the memory forecast is too "
+                 "high");
   }
 }
 
@@ -166,11 +169,14 @@ void ReadOptimizer(Reading& reading) {
     reading.Set(key, "sgd", option);
   } else if (name.find("8bit") != std::string::npos) {
     reading.Set(key, "adamw_8bit", option);
-    if (name.starts_with("Paged")) reading.Omit(option, "optimizer states stay on the device");
+    if (name.starts_with("Paged"))
+      reading.Omit(option,
+                   "optimizer states stay in the device's "
+                   "memory");
   } else {
     reading.Set(key, "adamw", option);
     if (name.starts_with("Paged")) {
-      reading.Omit(option, "optimizer states stay on the device");
+      reading.Omit(option, "optimizer states stay in the device's memory");
     } else if (name != "AdamW" && name != "Adam") {
       reading.Omit(option, "the optimizer is AdamW");
     } else if (reading.IsOn("optimizer.fused")) {
@@ -193,8 +199,8 @@ void ReadLoss(Reading& reading) {
   } else if (component.find("Chunked") != std::string::npos ||
              component.find("LinearCrossEntropy") != std::string::npos) {
     reading.Omit(option,
-                 "all logits have an FP32 copy at once, so the memory forecast is too high. "
-                 "training.loss=chunked gives the lower bound");
+                 "the forecast keeps an FP32 copy of all logits at once, so the memory forecast "
+                 "is too high. training.loss=chunked gives the lower bound");
   }
 }
 

@@ -25,7 +25,7 @@ constexpr Option kOptions[] = {
          "launcher.nnodes launcher.num_machines launcher.nproc_per_node launcher.num_gpus "
          "env.PYTORCH_CUDA_ALLOC_CONF"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
-    NotModelled("activation_offloading", "false", "activations stay on the device"),
+    NotModelled("activation_offloading", "false", "activations stay in the device's memory"),
     NotModelled("optim_target_modules", "", "the optimizer is AdamW for all parameters"),
     Switch("torch_compile", "training.compile", "false"),
     NotModelled("torch_compile_backend", "inductor", "inductor compiles the blocks"),
@@ -34,16 +34,16 @@ constexpr Option kOptions[] = {
     NotModelled("padding_free", "false", "every sequence has the full length"),
     NotModelled("assistant_only_loss", "false", "the loss covers all tokens"),
     NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
-    NotModelled("use_dora", "false", "adapters are those of LoRA"),
-    NotModelled("use_rslora", "false true", "adapters are those of LoRA"),
-    NotModelled("load_in_4bit load_in_8bit", "false", "frozen parameters have 16 bits"),
-    NotModelled("quantization_bit", "", "frozen parameters have 16 bits"),
+    NotModelled("use_dora", "false", "adapters are plain LoRA adapters"),
+    NotModelled("use_rslora", "false true", "adapters are plain LoRA adapters"),
+    NotModelled("load_in_4bit load_in_8bit", "false", "frozen parameters are stored in 16 bits"),
+    NotModelled("quantization_bit", "", "frozen parameters are stored in 16 bits"),
     NotModelled("freeze_vision_tower", "true false", "only the text model is trained"),
     Sets("parallelism_config.tp_size", "parallelism.tensor"),
     Sets("parallelism_config.cp_size", "parallelism.context"),
     Switch("ddp_find_unused_parameters", "data_parallel.find_unused_parameters"),
     NotModelled("tp_size", "0 1", "layers are not divided"),
-    NotModelled("sequence_parallel_size", "1", "each rank has whole sequences"),
+    NotModelled("sequence_parallel_size", "1", "each rank computes whole sequences"),
     NotModelled("n_gpu", "1", "each process has one GPU"),
     NotModelled("auto_find_batch_size", "false", "the batch is per_device_train_batch_size"),
     NotModelled("torch_empty_cache_steps", "", "the allocator's cache is never emptied"),
@@ -137,7 +137,9 @@ void ReadSharding(Reading& reading) {
     reading.Set("data_parallel.cpu_offload", "true", "fsdp");
   }
   if (named.find("shard_grad_op") != std::string::npos) {
-    reading.Omit("fsdp", "parameters are freed after forward; set data_parallel.zero_stage");
+    reading.Omit("fsdp",
+                 "parameters are freed after forward; to change this, set "
+                 "data_parallel.zero_stage");
   }
 }
 
@@ -148,14 +150,15 @@ void AskForFiles(Reading& reading) {
     const std::string file = reading.Text(launcher);
     reading.Wrong(
         launcher,
-        fmt::format("this names an accelerate configuration that was not given: {}", Quoted(file)),
+        fmt::format("this option names an accelerate configuration that was not given: {}",
+                    Quoted(file)),
         fmt::format("give both files: stepcast init {} {}", reading.document().file, file));
   }
 
   const Setting* named = reading.Stated("deepspeed");
   if (named == nullptr || named->value.text.empty() || reading.has_file_of("DeepSpeed")) return;
   reading.Wrong("deepspeed",
-                fmt::format("this names a DeepSpeed configuration that was not given: {}",
+                fmt::format("this option names a DeepSpeed configuration that was not given: {}",
                             Quoted(named->value.Shown())),
                 fmt::format("give both files: stepcast init {} {}", reading.document().file,
                             named->value.text));
@@ -209,7 +212,7 @@ void ReadLoss(Reading& reading, bool liger, std::string_view by) {
   const std::string type = reading.Text("loss_type");
   const bool chunked_by_trl = type == "chunked_nll";
   if (!chunked_by_trl && type != "nll") {
-    reading.Omit("loss_type", "the loss is the cross entropy of all tokens");
+    reading.Omit("loss_type", "the loss is the cross entropy over all tokens");
   }
   const Setting* joined = reading.Stated("liger_kernel_config.fused_linear_cross_entropy");
   const bool apart = joined != nullptr && !joined->value.Boolean().value_or(true);

@@ -174,7 +174,7 @@ class Parser {
         faults_.push_back(
             {"csv.heading", heading.location,
              fmt::format("two columns have this heading: {}", stepcast::Quoted(heading.text)),
-             "remove one of the two"});
+             "remove one of the two columns"});
       }
     }
   }

@@ -7,11 +7,11 @@
 
 #include "src/base/diagnostic.h"
 
-// Reads tables written by spreadsheets and loggers: RFC 4180.
+// Reads tables that spreadsheets and loggers write (RFC 4180).
 namespace stepcast::formats {
 
-// Limits far above any schedule or table of runs. They prevent 16 MiB of small fields from filling
-// the memory: the parsed form of a field needs up to a kilobyte.
+// Limits of a table, far above any schedule or table of runs. Without them, 16 MiB of small fields
+// could fill the memory, because the parsed form of a field needs up to a kilobyte.
 inline constexpr std::size_t kMostCsvFields = 1'000'000;
 inline constexpr std::size_t kMostCsvTableFields = 200'000;
 inline constexpr std::size_t kMostCsvColumns = 100;
@@ -28,9 +28,9 @@ struct CsvTable {
 
 // Parses lines with any number of fields. Commas separate fields, and lines end in LF or CRLF. A
 // field in double quotes may contain commas, line ends and doubled quotes. Blank lines, and lines
-// that begin with '#', are skipped. `file` names the text in positions. Errors, up to the number
-// that is shown: csv.quote (text after a closing quote, or no closing quote), file.too-large (more
-// than kMostCsvFields in total).
+// that begin with '#', are skipped. `file` is the name of the text in positions. Errors, up to the
+// number that is shown: csv.quote (text after a closing quote, or no closing quote), file.too-large
+// (more than kMostCsvFields fields in total).
 Result<std::vector<std::vector<CsvCell>>> ParseCsvRows(std::string_view text,
                                                        const std::string& file);
 

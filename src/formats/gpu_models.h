@@ -5,17 +5,17 @@
 
 #include "src/base/rates.h"
 
-// The properties of GPU types that are known by name, for input formats that omit them.
+// The properties of GPU types that are known by name. Used for input formats that omit them.
 namespace stepcast::formats {
 
 struct GpuModel {
   std::string_view name;  // topologies/gpus/<name>.yaml
   int nvlinks = 0;        // that leave the GPU; 0: none
-  Bandwidth nvlink;       // of one, one direction, raw
+  Bandwidth nvlink;       // raw bandwidth of one NVLink, one direction
   int pcie_generation = 4;
 };
 
-// Returns the GPU type of this name, or null if the name is unknown.
+// Returns the GPU type with this name, or null if the name is unknown.
 const GpuModel* FindGpuModel(std::string_view name);
 
 // Returns the GPU type with these PCI vendor and device ids, as Linux prints them ("0x10de",
@@ -30,8 +30,8 @@ const GpuModel* FindGpuModelOfCuda(std::string_view name);
 // (80, 90, ...). None if it is unknown.
 std::optional<Bandwidth> NvLinkBandwidth(int compute_capability);
 
-// Returns the raw bandwidth in one direction of a PCIe connection with `lanes` lanes of 2.5, 5, 8,
-// 16, 32 or 64 GT/s. A transfer is one bit: 32 GT/s are 4 GB/s per lane.
+// Returns the raw bandwidth, in one direction, of a PCIe connection with `lanes` lanes of 2.5, 5,
+// 8, 16, 32 or 64 GT/s. A transfer is one bit, so 32 GT/s are 4 GB/s per lane.
 Bandwidth PcieBandwidth(double gigatransfers, int lanes);
 double GigatransfersOf(int pcie_generation);  // 3: 8
 

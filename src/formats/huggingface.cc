@@ -57,7 +57,7 @@ std::optional<LayerTypes> ReadLayerTypes(HuggingFaceReader& reader, std::int64_t
 }
 
 constexpr std::string_view kMixedWindows =
-    "layers without an attention window must occur at a regular interval";
+    "layers without an attention window must occur at regular intervals";
 
 // The object with the rotary parameters: `rope_scaling` or, since transformers 5,
 // `rope_parameters`. The latter includes the base and, if layers differ, has an object for each of
@@ -67,7 +67,9 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
     const JsonValue* value = reader.Find(section);
     if (value == nullptr) continue;
     if (value->kind != Kind::kObject) {
-      reader.Warn(section, "the value is not an object; the forecast does not scale positions");
+      reader.Warn(section,
+                  "the value is not an object, so the forecast does not scale rotary "
+                  "positions");
       continue;
     }
     const std::string full = section + ".full_attention", sliding = section + ".sliding_attention";
@@ -110,7 +112,7 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader, const std:
     return scaling;
   }
   if (type != "default") {
-    reader.Warn(key, "this rule is unknown; the forecast does not scale positions");
+    reader.Warn(key, "this rule is unknown, so the forecast does not scale rotary positions");
   }
   return std::nullopt;
 }
@@ -130,8 +132,9 @@ void RefuseWindow(Reader& reader, std::int64_t layers) {
   const std::optional<LayerTypes> types = ReadLayerTypes(reader, layers);
   if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {
     reader.Refuse(types ? "layer_types" : "use_sliding_window",
-                  "models of this type have no attention window",
-                  "write model_type: mistral, which has the same layers with a window");
+                  "models of this model_type have no attention window",
+                  "write model_type: mistral, whose layers are the same but have an attention "
+                  "window");
   }
 }
 

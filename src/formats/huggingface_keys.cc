@@ -71,25 +71,25 @@ struct Effect {
 };
 
 // Keys that affect shapes, FLOPs or memory: the forecast would be for another model.
-constexpr std::string_view kExperts = "models of this type have no experts of this kind";
-constexpr std::string_view kLatent = "models of this type have no latent attention";
+constexpr std::string_view kExperts = "models of this model_type have no experts of this kind";
+constexpr std::string_view kLatent = "models of this model_type have no latent attention";
 constexpr std::string_view kFurtherTokens =
-    "multi-token prediction is not modelled for models of this type";
+    "multi-token prediction is not modelled for this model_type";
 constexpr std::string_view kHeadNorms =
-    "models of this type are not modelled with norms of queries and keys";
-constexpr std::string_view kChunks = "models of this type have no chunked attention";
-constexpr std::string_view kCaps = "models of this type do not cap scores and logits";
-constexpr std::string_view kWindow = "models of this type have no attention window";
+    "for this model_type, norms of queries and keys are not modelled";
+constexpr std::string_view kChunks = "models of this model_type have no chunked attention";
+constexpr std::string_view kCaps = "models of this model_type do not cap scores and logits";
+constexpr std::string_view kWindow = "models of this model_type have no attention window";
 constexpr std::string_view kKindsOfAttention =
     "models that mix several types of attention are not modelled";
 constexpr std::string_view kOtherMixers =
-    "layers that mix tokens by other means than attention are not modelled";
+    "layers that mix tokens by a mechanism other than attention are not modelled";
 constexpr std::string_view kEncoder = "decoders with cross attention are not modelled";
 constexpr std::string_view kSideBySide = "attention and feed-forward in parallel are not modelled";
 constexpr std::string_view kNorms = "norms after attention and feed-forward are not modelled";
 constexpr std::string_view kQuantised = "quantized weights are not modelled";
-constexpr std::string_view kBiases = "models of this type have no biases of this kind";
-constexpr std::string_view kDropout = "models of this type have no dropout of this kind";
+constexpr std::string_view kBiases = "models of this model_type have no biases of this kind";
+constexpr std::string_view kDropout = "models of this model_type have no dropout of this kind";
 constexpr std::string_view kUnequal = "layers of different shapes are not modelled";
 constexpr std::string_view kShared = "layers that share keys and values are not modelled";
 

@@ -13,26 +13,27 @@
 
 namespace stepcast::formats {
 
-// A machine as described by the output of another tool.
+// A machine as the output of another tool describes it.
 struct ImportedTopology {
   topology::NodeType node_type;  // without name and GPU memory
   std::optional<topology::Fabric> fabric;
-  // Sentences without a period about missing input, the values assumed instead, and omitted parts.
+  // Sentences, without a period, about missing input, the values that are assumed instead, and
+  // omitted parts.
   std::vector<std::string> notes;
 };
 
-// How an import proceeds if the input lists no NVLinks although GPUs of this type have some.
+// The action of an import if its input lists no NVLinks although GPUs of this type have some.
 enum class MissingNvLinks : std::uint8_t {
   kRefuse,  // topology.no-nvlinks
-  kAssume,  // all links of the GPU type, to each other GPU or to switches
+  kAssume,  // all links of the GPU type, to every other GPU or to switches
   kNone,    // there are none
 };
 
-// The information that the user gives in addition to the input.
+// The information that the user gives to an import in addition to the input.
 struct ImportOptions {
   std::string gpu{};                     // of topologies/gpus/<gpu>.yaml; empty: not given
   std::optional<Bandwidth> nic_speed{};  // of each NIC's port, if the input has none
-  // The NICs that connect nodes, by their names in the input; {"all"} means all NICs. If empty, the
+  // The NICs that connect nodes, by their names in the input. {"all"} means all NICs. Empty: the
   // importer's rule applies.
   std::vector<std::string> nics{};
   MissingNvLinks missing_nvlinks = MissingNvLinks::kRefuse;
@@ -40,9 +41,9 @@ struct ImportOptions {
   bool AllNics() const { return nics.size() == 1 && nics.front() == "all"; }
 };
 
-// Default latencies, which the formats do not contain. The values come from topologies/*.yaml, and
-// are of the order of measured peer-to-peer latencies. The latency of a NIC is InfiniBand HDR's
-// specified port latency.
+// Default latencies, which the formats do not contain. They are the values of topologies/*.yaml,
+// which are of the order of measured peer-to-peer latencies. For a NIC, the default is InfiniBand
+// HDR's specified port latency.
 inline constexpr Time kNvLinkLatency = Nanoseconds(250);
 inline constexpr Time kPcieLatency = Nanoseconds(150);
 inline constexpr Time kCpuLatency = Nanoseconds(200);
@@ -51,13 +52,13 @@ inline constexpr const char* kLatencyNote =
     "the input has no latencies; typical values are assumed: NVLink 250 ns, PCIe 150 ns, between "
     "CPUs 200 ns, a NIC's port 600 ns";
 inline constexpr const char* kFabricNote =
-    "the input does not describe the network between nodes: assumed is one non-blocking switch at "
-    "the speed of the NICs' ports";
+    "the input does not describe the network between nodes: one non-blocking switch at the speed "
+    "of the NICs' ports is assumed";
 
-// Returns the bandwidth in one direction between two CPUs of a host: links x rate x bits per
-// transfer, with the number of links of two-socket GPU servers. (NCCL uses its value in
-// src/graph/topo.h only for its search.) For an unknown processor, the result is the bandwidth of
-// the slowest processor since 2017.
+// Returns the bandwidth, in one direction, between two CPUs of a host. It is links x rate x bits
+// per transfer, with the number of links of two-socket GPU servers. (NCCL uses the value in
+// src/graph/topo.h only for its search.) For an unknown processor, the bandwidth is that of the
+// slowest processor since 2017.
 inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   using topology::Processor;
   const auto links = [](int count, double gigatransfers, int bits) {
@@ -84,11 +85,11 @@ inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   return {};
 }
 inline const char* BetweenUnknownCpusNote() {
-  return "the input does not state the type of the CPUs: assumed are two UPI links of 10.4 GT/s "
-         "between them, 41.6 GB/s";
+  return "the input does not state the type of the CPUs: two UPI links of 10.4 GT/s between the "
+         "CPUs are assumed, 41.6 GB/s";
 }
 
-// Returns the default network if the input does not describe one.
+// Returns the network that is assumed if the input describes none.
 inline topology::Fabric OneSwitch(Bandwidth port) {
   topology::Fabric fabric;
   fabric.kind = topology::FabricKind::kOneSwitch;

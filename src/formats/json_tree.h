@@ -12,7 +12,7 @@
 
 namespace stepcast::formats {
 
-// A value of a JSON document and the position of the value's key.
+// A value of a JSON document, with the position of the value's key.
 struct JsonValue {
   enum class Kind : std::uint8_t { kNull, kBoolean, kInteger, kNumber, kText, kArray, kObject };
 
@@ -24,20 +24,20 @@ struct JsonValue {
   std::int64_t elements = 0;  // kArray, kObject: number of direct values
   Location location{};
 
-  // Returns a description for messages: "'0.5'", "true", "an array", "null".
+  // Returns a description of the value for messages, such as "'0.5'", "true", "an array" or "null".
   std::string Described() const;
 };
 
-// The values of a JSON object and of the objects in it, by dotted path: "n_embd",
+// The values of a JSON object and of the objects in it, by dotted path, such as "n_embd" or
 // "attn_config.alibi". For an array, only its strings, numbers and booleans are listed, by index:
-// "architectures.0". An object is listed without its content if the paths of its keys would have
-// more than kDeepest keys.
+// "architectures.0". If the paths of an object's keys would have more than kDeepest keys, the
+// object is listed without its content.
 class JsonObject {
  public:
   static constexpr std::size_t kDeepest = 4;
 
-  // Parses a text. `file` names the text in positions. A text that is not a JSON object, and
-  // duplicate keys, are mistakes.
+  // Parses a text. `file` is the name of the text in positions. A text that is not a JSON object is
+  // a mistake, and so are duplicate keys.
   static Result<JsonObject> Parse(std::string_view text, const std::string& file);
 
   // Returns the value of a path, or null if the key is absent. This object owns the value.
@@ -57,9 +57,9 @@ struct JsonFault {
   std::string what;        // "it is cut off", "unexpected text", "a number is too large"
 };
 
-// Returns the tree of a document with at most `most_values` values, nested at most 64 levels deep.
-// The limits bound memory, and allow code that walks the tree to recurse. `Json` is nlohmann::json,
-// or nlohmann::ordered_json, whose key lookup is linear.
+// Returns the tree of a document with at most `most_values` values that are nested at most 64
+// levels deep. The limits bound memory, and they allow code that walks the tree to recurse. `Json`
+// is nlohmann::json, or nlohmann::ordered_json, whose key lookup is linear.
 template <typename Json = nlohmann::json>
 tl::expected<Json, JsonFault> ParseJsonTree(std::string_view text,
                                             std::size_t most_values = 1'000'000);

@@ -108,7 +108,8 @@ class StepReader {
     if (groups.empty()) groups = GroupsOfBuckets();
     if (groups.empty()) {
       return Fail("kineto.no-sizes",
-                  "the trace has neither the sizes of parameters nor those of NCCL's collectives",
+                  "the trace contains neither the sizes of parameters nor the sizes of NCCL's "
+                  "collectives",
                   "name the traced model with --model NAME, or trace with record_shapes=True");
     }
     if (groups.size() > kMostKinetoLayers) return TooManyKinetoEvents(file_);
@@ -151,7 +152,7 @@ class StepReader {
     nodes_.erase(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(first));
     if (step_.micro_batches > 1) {
       step_.notes.push_back(
-          fmt::format("the step has {} micro-batches; layer times are those of the last one",
+          fmt::format("the step has {} micro-batches; the layer times come from the last one",
                       step_.micro_batches));
     }
   }

@@ -58,10 +58,11 @@ struct TracedStep {
   std::vector<std::string> notes;             // what is missing in the trace
 };
 
-// Reads a step. `step` is its number; if none, the step of median duration among those with a
-// backward is read. `sizes` are the numbers of elements of the model's parameters in registration
-// order, for traces without shapes; gradients are assumed to become ready in the reverse order.
-// Only the current block of the text, and the data needed from its events, are kept in memory.
+// Reads a step. `step` is its number. If it is not set, the step of median duration among those
+// with a backward is read. `sizes` are the numbers of elements of the model's parameters in
+// registration order, for traces without shapes. Gradients are then assumed to become ready in the
+// reverse order. Only the current block of the text, and the data needed from its events, are kept
+// in memory.
 Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file,
                                std::optional<std::int64_t> step,
                                const std::vector<std::int64_t>& sizes = {});

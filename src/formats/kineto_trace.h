@@ -11,15 +11,16 @@
 #include "src/base/diagnostic.h"
 
 // The events of a PyTorch profiler trace (Chrome trace JSON) that are read for any purpose: steps,
-// operators, launches, kernels and the waits of the host. kineto.h makes layers from them, and
-// traced_rank.h what a device did in a step. Traces that stepcast writes are read as well.
+// operators, launches, kernels and waits of the host. kineto.h makes layers from them.
+// traced_rank.h describes what a device did in a step. Traces that stepcast writes can also be
+// read.
 namespace stepcast::formats {
 
-// A time in picoseconds since the first event of the file. The trace itself has microseconds since
-// 1970, with fractions.
+// A time in picoseconds since the first event of the file. The trace itself states microseconds
+// since 1970, with fractions.
 using Moment = std::int64_t;
 
-// An operator with a sequence number for autograd. Other operators are ignored.
+// An operator that has a sequence number of autograd. Other operators are ignored.
 struct KinetoOperator {
   std::int64_t thread = 0;
   Moment start = 0, end = 0;
@@ -34,8 +35,8 @@ enum class KinetoWork : std::uint8_t { kKernel, kCopy, kSet };
 // An operation that a stream ran: a kernel, a copy or a memset.
 struct KinetoKernel {
   Moment start = 0, end = 0;
-  // The start and end of the host's call that launched the operation. If the trace has no such
-  // call, both are `start`.
+  // The start and the end of the host's call that launched the operation. If the trace has no such
+  // call, both equal `start`.
   Moment launch = 0, launched = 0;
   bool launch_known = false;
   std::int64_t correlation = 0;
@@ -65,11 +66,11 @@ struct KinetoAnnotation {
   Moment start = 0, end = 0;
 };
 
-// A reason why the host does not launch.
+// A reason why the host does not launch operations.
 enum class KinetoHost : std::uint8_t {
-  kDataLoading,  // the data loader's next(), and host tasks of that name
-  kAllocator,    // cudaMalloc, cudaFree and their like
-  kWaiting,      // cudaStreamSynchronize and its like: the host waits for the device
+  kDataLoading,  // next() of the data loader, and host tasks of that name
+  kAllocator,    // cudaMalloc, cudaFree and similar calls
+  kWaiting,      // cudaStreamSynchronize and similar: the host waits for the device
 };
 struct KinetoHostSpan {
   KinetoHost what = KinetoHost::kWaiting;
@@ -88,15 +89,16 @@ struct KinetoTrace {
   std::optional<std::int64_t> rank;  // of distributedInfo
 };
 
-// A step on the host. It ends when the next step begins; the last step ends with its annotation.
-// Without step annotations, a step ends with the optimizer's annotation, or is the whole trace.
+// A step on the host. It ends when the next step begins. The last step ends with its annotation. If
+// there are no step annotations, a step ends with the optimizer's annotation, or the whole trace is
+// one step.
 struct KinetoStep {
   std::int64_t number = 0;
   Moment begin = 0, end = 0;
 };
 std::vector<KinetoStep> StepsOf(const KinetoTrace& trace);
 
-// Limits on the data in memory. They are many times the data of one step of a large model.
+// The limits of the data in memory. They are many times the data of one step of a large model.
 inline constexpr std::size_t kMostKinetoEvents = 4'000'000;
 inline constexpr std::size_t kMostKinetoCollectives = 500'000;
 inline constexpr std::size_t kMostKinetoLayers = 100'000;
@@ -106,8 +108,8 @@ inline constexpr std::size_t kMostKinetoLayers = 100'000;
 Result<KinetoTrace> ReadKinetoTrace(const TextBlocks& blocks, const std::string& file);
 Result<KinetoTrace> ReadKinetoTrace(std::string_view text, const std::string& file);
 
-// These functions return the mistakes of a trace without any event of a step, and of a trace that
-// is too large.
+// These functions return mistakes: for a trace without any event of a step, and for a trace that is
+// too large.
 tl::unexpected<Diagnostics> NoKinetoStep(const std::string& file);
 tl::unexpected<Diagnostics> TooManyKinetoEvents(const std::string& file);
 

@@ -26,7 +26,7 @@
 // file.not-json.
 namespace stepcast::formats {
 
-// The categories of a timeline, grouped like those of forecasts.
+// The categories of memory in a timeline, grouped as in forecasts.
 enum class MeasuredCategory : std::uint8_t { kParameters, kGradients, kOptimizer, kOther };
 inline constexpr int kMeasuredCategories = 4;
 
@@ -34,7 +34,7 @@ struct MeasuredMemory {
   std::string form;               // "snapshot", "summary", "timeline"
   Bytes allocated;                // peak of the memory handed out by the allocator
   std::optional<Bytes> reserved;  // peak of the memory held from the device
-  // The bytes of each category at the peak. None if the file does not contain them.
+  // The bytes of each category at the peak. None if the file does not state them.
   std::optional<std::array<Bytes, kMeasuredCategories>> at_peak;
   std::vector<std::string> notes;  // sentences without a full stop
 };

@@ -97,9 +97,9 @@ class Checker {
   void CheckWrong(double wrong, Bytes size, const Location& location) {
     if (!(wrong > 0)) return;
     Report("nccl-tests.wrong-results", location,
-           fmt::format("wrong results at size {}: {}", size.count(), wrong),
-           "find the cause first: a calibration cannot use times of a machine that computes wrong "
-           "results");
+           fmt::format("nccl-tests reported wrong results at size {}: {}", size.count(), wrong),
+           "find the cause first: times of a machine that computes wrong results cannot be used "
+           "for a calibration");
   }
 
   void Failed(const Location& location, std::string_view line) {
@@ -250,9 +250,9 @@ class TextReader {
                       [](const Word& word) { return word.text == "FAILED"; })) {
         check_.Report(
             "nccl-tests.wrong-results", At(words[0]),
-            "nccl-tests found values out of bounds: " + Quoted(line.substr(line.find("Out")), ""),
-            "find the cause first: a calibration cannot use times of a machine that computes "
-            "wrong results");
+            "nccl-tests found wrong values: " + Quoted(line.substr(line.find("Out")), ""),
+            "find the cause first: times of a machine that computes wrong results cannot be used "
+            "for a calibration");
       }
     } else if (is(0, "error:")) {
       check_.Failed(At(words[0]), line.substr(line.find("error:")));
@@ -607,9 +607,9 @@ class JsonReader {
         bounds != document.end() && bounds->is_object() && NumberOf(*bounds, "count", 0) > 0) {
       check_.Report(
           "nccl-tests.wrong-results", At(text_.find("\"out_of_bounds\"")),
-          fmt::format("nccl-tests found values out of bounds: {}", NumberOf(*bounds, "count", 0)),
-          "find the cause first: a calibration cannot use times of a machine that computes wrong "
-          "results");
+          fmt::format("nccl-tests found wrong values: {}", NumberOf(*bounds, "count", 0)),
+          "find the cause first: times of a machine that computes wrong results cannot be used "
+          "for a calibration");
     }
     if (const auto errors = document.find("errors");
         errors != document.end() && errors->is_array()) {

@@ -43,10 +43,10 @@ struct NcclTestsRow {
   Location location;
 };
 
-// The properties of a collective that its rows show.
+// The properties of a collective that the rows of its table show.
 struct NcclTestsTraits {
   std::optional<bool> reduces;  // from redop; none: no such column
-  std::optional<bool> rooted;   // from root, likewise
+  std::optional<bool> rooted;   // from root; none: no such column
   double algbw = 0, busbw = 0;  // GB/s, of the row with the largest values; 0: unknown
 };
 
@@ -62,26 +62,27 @@ struct NcclTestsRun {
   std::vector<NcclTestsRow> rows;  // at least one
   NcclTestsTraits traits;
   bool concluded = false;  // the summary below the table is present
-  bool cut = false;        // the last row was cut, and is left out
+  bool cut = false;        // the last row was cut off, and is omitted
   Location location;       // of the table's heading
 };
 
 Result<std::vector<NcclTestsRun>> ParseNcclTests(std::string_view text, const std::string& file);
 
-// Converts runs of nccl-tests to the tables of a calibration profile: one table for each
+// Converts runs of nccl-tests to the tables of a calibration profile. There is one table for each
 // collective, number of ranks and number of nodes. If several rows have the same size (from several
 // logs or cycles), the time is their mean.
 
-// Deduces the collective of a table if no line of the log names the program. The rows show whether
-// there is a reduction (redop) and a root. The ratio of busbw to algbw (BusFactor) shows which
-// collectives are possible with how many ranks.
+// Deduces the collective of a table if no line of the log names the program. The columns redop and
+// root show whether there is a reduction and whether there is a root. The ratio of busbw to algbw
+// (BusFactor) shows which collectives are possible with which number of ranks.
 
 struct DeducedCollective {
   std::vector<CollectiveKind> kinds;  // possible collectives
   int ranks = 0;                      // from busbw over algbw; 0: ambiguous
 };
 
-// `ranks` is the number of ranks of the run, or 0 if it is unknown.
+// Returns the collectives that are possible. `ranks` is the number of ranks of the run, or 0 if it
+// is unknown.
 DeducedCollective DeduceCollective(const NcclTestsTraits& traits, int ranks);
 
 struct NcclTestsOptions {
@@ -89,8 +90,8 @@ struct NcclTestsOptions {
   std::optional<int> ranks{};                  // likewise
   std::optional<int> ranks_per_node{};         // none: from the log's hosts
   bool in_place = false;                       // instead of out of place
-  // If a larger size took less time than a smaller one, both get their mean. The table may then be
-  // noisier than is otherwise allowed.
+  // Whether a larger size that took less time than a smaller one is accepted: both then get their
+  // mean. The table may be noisier than is otherwise allowed.
   bool keep_noise = false;
   std::string name{};
   std::string gpu{};  // the GPU type; empty: from device names in the logs

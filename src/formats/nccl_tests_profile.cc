@@ -157,16 +157,16 @@ class Merger {
     }
     if (deduced.kinds.size() == 1) {
       Note(
-          fmt::format("{}: no line names the program of the table in line {}; it is taken to be "
-                      "{}, from the columns redop and root and from busbw over algbw",
+          fmt::format("{}: the log does not name the program of the table in line {}; from the "
+                      "columns redop and root and from busbw/algbw, {} is assumed",
                       run.location.file, run.location.line, Name(deduced.kinds.front())));
       return deduced.kinds.front();
     }
     const bool some = !deduced.kinds.empty();
     Report("nccl-tests.no-collective", run.location,
-           some ? fmt::format("the log does not say which collective was measured; it may be {}",
+           some ? fmt::format("the log does not name the measured collective; it may be {}",
                               NamesOf(deduced.kinds))
-                : "the log does not say which collective was measured",
+                : "the log does not name the measured collective",
            fmt::format("name the collective with --op: {}",
                        some ? NamesOf(deduced.kinds) : NamesOf(kCollectiveKinds)));
     return std::nullopt;
@@ -181,14 +181,14 @@ class Merger {
     const int ranks = by_rows ? deduced.ranks : told;
     if (by_rows) {
       Note(fmt::format(
-          "{}: no line states the number of ranks of the table in line {}; it is taken to be {}, "
-          "from busbw over algbw",
+          "{}: the log does not state the number of ranks of the table in line {}; from "
+          "busbw/algbw, {} ranks are assumed",
           run.location.file, run.location.line, ranks));
     }
     if (ranks < 2) {
       Report("nccl-tests.no-ranks", run.location,
-             ranks == 0 ? "the log does not say how many ranks took part"
-                        : "one rank alone does not communicate",
+             ranks == 0 ? "the log does not state the number of ranks"
+                        : "a single rank does not communicate",
              ranks == 0 ? "give --ranks" : "measure with several ranks");
       return std::nullopt;
     }
@@ -209,7 +209,7 @@ class Merger {
       }
       nodes = ranks / per_node;
     } else if (run.hosts.empty()) {
-      Report("nccl-tests.no-ranks", run.location, "the log does not say how many nodes were used",
+      Report("nccl-tests.no-ranks", run.location, "the log does not state the number of nodes",
              "give --ranks-per-node");
       return std::nullopt;
     } else if (ranks % nodes != 0) {
@@ -279,8 +279,8 @@ class Merger {
         const std::size_t moved = Pool(table.points);
         if (moved > 0) {
           Note(
-              fmt::format("{} over {} ranks: {} of {} times were averaged with those of larger "
-                          "sizes that took less time",
+              fmt::format("{} over {} ranks: {} of {} times were averaged with the times of "
+                          "larger sizes, which were shorter",
                           Name(table.collective), table.ranks, moved, table.points.size()));
         }
       }
@@ -392,8 +392,7 @@ class Merger {
         }
       }
       Report("calibration.implausible", location, fault.message,
-             noise_alone ? fault.hint + "; to use the mean of such times, add --keep-noise"
-                         : fault.hint);
+             noise_alone ? fault.hint + "; to average such times, add --keep-noise" : fault.hint);
     }
   }
 

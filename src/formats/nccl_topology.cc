@@ -226,7 +226,7 @@ class Reader {
       Report("xml.syntax", location,
              fmt::format("the XML is incomplete: <{}> of line {} has no end tag",
                          Quoted(open->name, ""), open->line),
-             "copy the file again; NCCL writes complete files, so it was cut afterwards");
+             "copy the file again; NCCL writes complete files, so the file was truncated later");
     } else {
       std::string what = result.description();
       if (!what.empty()) what[0] = Lower(what.substr(0, 1))[0];
@@ -472,8 +472,8 @@ class Reader {
                        "'speed' of <net> {} in Mbit/s: {}",
                        *speed <= 0 ? "must be above zero" : "is higher than the speed of any link",
                        *speed),
-                   "write the port's speed (400000 is 400 Gbps), or give --nic-speed; the driver "
-                   "did not report the speed");
+                   "the driver did not report the speed: write the port's speed (400000 for 400 "
+                   "Gbps), or give --nic-speed");
           }
         } else {
           place.speed = Bandwidth::BytesPerSecond(*speed * kBytesPerMegabit);
@@ -485,7 +485,7 @@ class Reader {
                                            (up ? static_cast<std::int64_t>(ports.size()) : 1));
       if (!up && place.up == Bandwidth()) place.up = PcieBandwidth(8, 16);
       if (up && ports.size() > 1) {
-        Note(fmt::format("the {} ports of the card at {} share one PCIe connection equally",
+        Note(fmt::format("the {} ports of the card at {} share one PCIe connection in equal parts",
                          ports.size(), bus));
       }
       places_.push_back(std::move(place));
@@ -844,8 +844,8 @@ class Reader {
           "topology.no-nvlinks", LocationOf(root_),
           fmt::format("the input lists no NVLinks, but a {} has {}; NCCL detects them at run time",
                       model->name, model->nvlinks),
-          "write the file with NCCL_TOPO_DUMP_FILE. Or use --nvlink assume if the links are those "
-          "of a usual server, or --nvlink none");
+          "write the file with NCCL_TOPO_DUMP_FILE. Or write --nvlink assume if the machine has "
+          "the links of a usual server, or --nvlink none");
       return;
     }
     if (options_.missing_nvlinks == MissingNvLinks::kNone) {
@@ -868,7 +868,7 @@ class Reader {
     node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = direct ? 0 : 1;
     Note(fmt::format("the input lists no NVLinks; assumed: the {} links of a {}, {}",
                      model->nvlinks, model->name,
-                     direct ? "equally many to each other GPU" : "all to one switch"));
+                     direct ? "the same number to every other GPU" : "all to one switch"));
   }
 
   // NVLink-C2C of Grace: `bw` in MB/s for each of `count` links.

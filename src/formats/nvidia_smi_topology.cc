@@ -313,8 +313,8 @@ class Reader {
     if (left_out.empty()) return true;
     notes_.push_back(
         options_.nics.empty()
-            ? fmt::format("NICs without a PCIe switch in common with a GPU are ignored, because "
-                          "they usually serve storage and management: {} (--nics all includes "
+            ? fmt::format("NICs that share no PCIe switch with a GPU are ignored, because such "
+                          "NICs usually serve storage and management: {} (--nics all includes "
                           "them)",
                           left_out)
             : fmt::format("NICs that --nics does not name are ignored: {}", left_out));
@@ -412,8 +412,8 @@ class Reader {
     set(DeviceKind::kCpu, cpu_numbers.size());
     node_type_.links = RulesOf(links_);
     notes_.push_back(fmt::format(
-        "the input does not state the speed of PCIe: 16 lanes of generation {} are assumed, as a "
-        "{} has",
+        "the input does not state the speed of PCIe: 16 lanes of generation {} are assumed, as in "
+        "a {}",
         model.pcie_generation, model.name));
     notes_.emplace_back(
         "the input states groups of devices but not the switches between them: one PCIe switch is "

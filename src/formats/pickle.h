@@ -39,7 +39,7 @@ struct PickleValue {
   // may occur in many places.
   static constexpr std::size_t kMostKeys = 64;
   const PickleValue* Find(std::string_view key) const;
-  // Returns the integer, or `otherwise` if this is not an integer.
+  // Returns the integer. If this is not an integer, returns `otherwise`.
   std::int64_t IntegerOr(std::int64_t otherwise) const {
     return kind == Kind::kInteger || kind == Kind::kBoolean ? integer : otherwise;
   }

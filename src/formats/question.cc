@@ -36,7 +36,7 @@ const char* Set(int& count, const QuestionSetting&, const Json& value) {
   if (!value.is_number_integer()) return "a whole number";
   const auto number = value.get<std::int64_t>();
   if (number < 0 || number > std::numeric_limits<int>::max()) {
-    return "a whole number that is not negative";
+    return "a whole number of zero or more";
   }
   count = static_cast<int>(number);
   return nullptr;

@@ -7,13 +7,14 @@
 #include "src/base/diagnostic.h"
 #include "src/base/question.h"
 
-// Questions to `stepcast serve`: one JSON object per line (docs/library.md).
+// Questions to `stepcast serve`, which are one JSON object per line (docs/library.md).
 namespace stepcast::formats {
 
-// The type of a setting whose value is a path or an object. The variable receives the path, or the
-// text of the object with one line per key (IsObject).
+// The type of a setting whose value is either a path or an object. The variable receives the path,
+// or the text of the object with one line per key (IsObject).
 inline constexpr const char* kPathOrObject = "SCENARIO";
-// Returns whether the value of such a setting was an object. No path begins with '{'.
+// Returns whether the value of a setting of type kPathOrObject was an object. No path begins with
+// '{'.
 inline bool IsObject(std::string_view value) { return value.starts_with('{'); }
 
 struct ReadQuestion {
@@ -21,8 +22,8 @@ struct ReadQuestion {
   Result<std::string> ask;  // the name of the question, whose variables have their values
 };
 
-// Parses a question. `questions` lists what may be asked, by name. Values of settings with the type
-// "KEY=VALUE" or "KEY=VALUES" are objects. Errors: question.not-json, question.unknown-key,
+// Parses a question. `questions` lists what may be asked, by name. Settings of the type "KEY=VALUE"
+// or "KEY=VALUES" have objects as values. Errors: question.not-json, question.unknown-key,
 // question.missing-key, question.wrong-type.
 ReadQuestion ParseQuestion(std::string_view line, const std::map<std::string, Question>& questions);
 

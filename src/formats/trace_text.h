@@ -10,18 +10,18 @@
 
 namespace stepcast::formats {
 
-// The maximum size of an unpacked trace, in bytes.
+// The largest size of an unpacked trace, in bytes.
 inline constexpr std::size_t kLargestTrace = std::size_t{2} << 30;
-// Traces compress by a factor of ten to twenty. If a file unpacks to more than kMostUnpacking times
-// its size, beyond the first kFreelyUnpacked bytes, it is refused as an attack.
+// Traces compress by a factor of ten to twenty. A file is refused as an attack if it unpacks to
+// more than kMostUnpacking times its size. The first kFreelyUnpacked bytes do not count.
 inline constexpr std::size_t kMostUnpacking = 32;
 inline constexpr std::size_t kFreelyUnpacked = std::size_t{16} << 20;
 
-// Reads the text of a trace block by block, and unpacks gzip. Only one block is in memory.
+// Reads the text of a trace block by block, and unpacks gzip. Only one block is in memory at once.
 class TraceText {
  public:
-  // Opens a trace. On failure, appends the reason and returns none: the file cannot be read (see
-  // InputFile), or it is empty. `diagnostics` must outlive the object.
+  // Opens a trace. If the file cannot be read (see InputFile) or is empty, appends the reason and
+  // returns none. `diagnostics` must outlive the object.
   static std::optional<TraceText> Open(const std::string& path, Diagnostics& diagnostics,
                                        std::size_t largest = kLargestTrace);
   TraceText(TraceText&&) noexcept;
@@ -30,8 +30,8 @@ class TraceText {
   TraceText& operator=(const TraceText&) = delete;
   ~TraceText();
 
-  // Returns the next block, which is valid until the next call. The block is empty at the end, and
-  // after an error, which is appended: a read error, damaged gzip data, or a text that is too
+  // Returns the next block, which is valid until the next call. The block is empty at the end and
+  // after an error. Errors are appended: a read error, damaged gzip data, or a text that is too
   // large.
   std::string_view Next();
 

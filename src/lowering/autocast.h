@@ -5,22 +5,22 @@
 #include "src/lowering/operations.h"
 #include "src/lowering/training_step.h"
 
-// torch.autocast (torch/amp/autocast_mode.py): parameters are stored in a wider type than kernels
-// compute in. Before a layer's forward, the layer's matrices are cast to the compute type. Autograd
-// keeps each copy until the backward of the product that read the copy, even if blocks are
-// recomputed and however the parameter was gathered. (Public runs of FSDP1 with autocast, on 8 and
-// on 64 GPUs, with and without adapters, hold two extra bytes per model parameter at the end of
-// forward: see the table of intelligent-machine-learning/dlrover pull request 825.) Vectors
-// (biases, norms) and embedding tables are read in the stored type. A gradient is computed in the
-// compute type and cast to the stored type in place. The data flow describes the gradient in the
-// stored type from the start, so the cast has no effect there.
+// torch.autocast (torch/amp/autocast_mode.py) stores parameters in a wider type than the type in
+// which kernels compute. Before a layer's forward, the layer's matrices are cast to the compute
+// type. Autograd keeps each copy until the backward of the product that read the copy. This also
+// holds if blocks are recomputed, and for every way to gather the parameter. (Evidence: at the end
+// of forward, public runs of FSDP1 with autocast hold two extra bytes per model parameter. See the
+// table of intelligent-machine-learning/dlrover pull request 825.) Vectors (biases, norms) and
+// embedding tables are read in the stored type. A gradient is computed in the compute type and cast
+// to the stored type in place. The data flow describes gradients in the stored type from the start,
+// so this cast has no effect in the data flow.
 namespace stepcast::lowering {
 
 class Autocast {
  public:
   Autocast(TrainingStep& step, Operations& operations) : step_(step), operations_(operations) {}
 
-  // Describes the copies, in the prologue. If nothing is cast, all other calls do nothing.
+  // Describes the 16-bit copies, in the prologue. If no layer is cast, all other calls do nothing.
   void AddLayers();
 
   // Casts the layer's matrices. `parameter_of(tensor)` returns the Range that stores the parameter.
@@ -36,15 +36,16 @@ class Autocast {
       copy.held = true;
     }
   }
-  // Call when the tensor's gradient, stored in `gradient`, is complete.
+  // Casts a gradient to the stored type. Call this when the gradient of `tensor`, stored in
+  // `gradient`, is complete.
   void CastGradient(int tensor, const Range& gradient);
-  // Releases the layer's copies that CastGradient has not released. A tied tensor's gradient is not
-  // complete in every layer that has a copy.
+  // Releases the layer's copies that CastGradient has not released. These copies exist because a
+  // tied tensor has a copy in several layers, but its gradient is complete in only one of them.
   void AfterBackward(int layer) {
     for (Copy& copy : CopiesOf(layer)) Release(copy);
   }
-  // Returns the place from which the layer's kernels read a tensor: its copy if it has one,
-  // otherwise `parameter`, where the tensor is stored.
+  // Returns the place from which the layer's kernels read a tensor. This is the tensor's copy or,
+  // if it has no copy, `parameter`, where the tensor is stored.
   program::Elements ReadPlace(int layer, int tensor, const program::Elements& parameter) const;
 
  private:

@@ -29,19 +29,20 @@ class CommHook {
 
   bool active() const { return hook_ != plan::CommHook::kNone; }
 
-  // Call these functions in the prologue. `reduction` is the communicator's stream. `buffer` stores
-  // the bucket's `tensors` contiguously, in `type`.
+  // Writes the hook's buffers and kernels. Call these functions in the prologue. `reduction` is the
+  // communicator's stream. `buffer` stores the bucket's `tensors` contiguously, in `type`.
   void WritePrologue(StreamId reduction, Index communicator);
   void AddBucket(Index buffer, std::span<const int> tensors, DataType type);
 
-  // Reduces the bucket. Call when the compute stream has filled it. The event `reduced` is recorded
-  // when the average is ready.
+  // Reduces the bucket. Call this when the compute stream has filled the bucket. The event
+  // `reduced` is recorded when the average is ready.
   void Run(std::size_t bucket, Index reduced);
-  // Frees the hook's memory for the bucket. Call after the compute stream has waited for `reduced`.
+  // Frees the hook's memory for the bucket. Call this after the compute stream has waited for
+  // `reduced`.
   void Release(std::size_t bucket);
 
  private:
-  // A compressed matrix and the kernels for it.
+  // A compressed matrix, with the kernels that compress it.
   struct Matrix {
     Bytes offset{}, size{};      // in the bucket
     Bytes p_offset{}, p_size{};  // in P
@@ -49,7 +50,7 @@ class CommHook {
     std::vector<Index> orthogonal_p, orthogonal_q;
     Index make_p = program::kNone, make_q = program::kNone, restore = program::kNone;
   };
-  // A tensor that is sent uncompressed.
+  // A tensor that PowerSGD sends uncompressed.
   struct Rest {
     Bytes offset{}, size{};  // in the bucket
     Bytes at{};              // in the packed copy of all uncompressed tensors
@@ -58,7 +59,7 @@ class CommHook {
   struct HookedBucket {
     Index values = program::kNone;  // buffer
     DataType type = DataType::kFp32;
-    // fp16_compress and bf16_compress.
+    // The buffers and kernels of fp16_compress and bf16_compress.
     Index sent = program::kNone;  // buffer; also for PowerSGD's uncompressed tensors
     Index compress = program::kNone, divide = program::kNone, restore = program::kNone;
     Index all_reduce = program::kNone;
@@ -80,7 +81,7 @@ class CommHook {
   Index AddProduct(const char* name, DataType type, std::int64_t m, std::int64_t n, std::int64_t k);
   void RunCasts(HookedBucket& bucket, Index reduced);
   void RunFactors(HookedBucket& bucket, Index reduced);
-  // Issues `collective` on `buffer` after the work of the stream `after`. That stream then waits
+  // Issues `collective` on `buffer` after the work of stream `after`, and makes that stream wait
   // for the collective.
   void Reduce(HookedBucket& bucket, StreamId after, Index collective, Index buffer);
 

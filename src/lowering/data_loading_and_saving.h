@@ -7,20 +7,22 @@
 #include "src/lowering/program_builder.h"
 #include "src/scenario/scenario.h"
 
-// The host's work in a step in addition to launching kernels: `training.data_loading` and
-// `training.checkpoint_saving`.
+// The host's work in a step in addition to launching kernels. It has two parts,
+// `training.data_loading` and `training.checkpoint_saving`.
 //
-// Data loading (torch.utils.data.DataLoader). Without workers, the host makes each micro-batch
-// before it starts its forward. With workers, micro-batches are made `workers` at a time, and
-// workers x prefetch of them are ready or in progress. The host waits for the one that it needs.
-// The workers appear as one stream that makes a micro-batch every time / workers; if steps consume
-// them faster, loading is the bottleneck. A copy to the device follows on the compute stream. If
-// the memory is not pinned, the host waits for the copy.
+// Data loading follows torch.utils.data.DataLoader. Without workers, the host makes each
+// micro-batch before it starts the micro-batch's forward. With workers, micro-batches are made
+// `workers` at a time, and workers x prefetch micro-batches are ready or in progress. The host
+// waits for the micro-batch that it needs. The workers appear as one stream that makes a
+// micro-batch every time / workers. If steps consume micro-batches faster, loading is the
+// bottleneck. A copy to the device follows on the compute stream. If the memory is not pinned, the
+// host waits for the copy.
 //
 // Checkpoint saving is averaged over steps: each step has 1 / every of the copy to the host and of
-// the write to storage. All ranks of a node write at once over `bandwidth`. `sync`: the devices
-// wait for both. `async`: the devices wait for the copy, and for any unfinished write of the
-// previous save. Replicated states are saved by their first rank; hybrid sharding saves one copy.
+// the write to storage. All ranks of a node write at once over `bandwidth`. With `sync`, the
+// devices wait for both. With `async`, the devices wait for the copy, and for any unfinished write
+// of the previous save. Replicated states are saved by their first rank; hybrid sharding saves one
+// copy.
 namespace stepcast::lowering {
 
 class DataLoadingAndSaving {
@@ -28,13 +30,13 @@ class DataLoadingAndSaving {
   DataLoadingAndSaving(const scenario::Scenario& scenario, const PipelineStage& stage,
                        ProgramBuilder& builder);
 
-  // `slots` is the number of micro-batches that can be between their forward and their backward at
-  // the same time.
+  // Writes the prologue. `slots` is the largest number of micro-batches that are between their
+  // forward and their backward at the same time.
   void WritePrologue(int slots);
   // Call BeginMicroBatch before the forward of a micro-batch, and EndMicroBatch after its backward.
   void BeginMicroBatch(std::int64_t micro_batch, int slot);
   void EndMicroBatch(int slot);
-  // Call after the update.
+  // Writes the checkpoint saving of a step. Call this after the update.
   void EndStep();
 
  private:
@@ -50,8 +52,9 @@ class DataLoadingAndSaving {
   Index copied_ = program::kNone, written_ = program::kNone;  // events
 };
 
-// The bytes that one checkpoint save moves, for a model or for a stage's part of a model. The first
-// rank copies `of_rank` from its device, and the first node writes `of_node` to storage.
+// The bytes that saving one checkpoint moves, for a model or a stage's part of it. `of_rank`: the
+// first rank copies these bytes from its device. `of_node`: the first node writes these bytes to
+// storage.
 struct CheckpointBytes {
   Bytes of_rank, of_node;
 };

@@ -20,36 +20,37 @@ namespace stepcast::lowering {
 // (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; for experts deepspeed/moe/utils.py @
 // ce352eb1).
 
-// The tensors that overlap a rank's part: their number, and their elements in total. Both are
-// maxima over ranks. A tensor that overlaps only partly counts in full.
+// The tensors that overlap a rank's part. Their number and their total number of elements are both
+// maxima over ranks. A tensor that overlaps only in part counts in full.
 struct Holding {
   std::int64_t tensors = 0;
   std::int64_t elements = 0;
 };
 
 // Returns the layout of parameters in one flat tensor, which is divided into one equal part per
-// rank. Parameters are in registration order or, with `round_robin`, in the order 0, ranks, 2 x
-// ranks, ..., then 1, ranks + 1, ..., and so on. The flat tensor is padded to a multiple of 2 x
+// rank. Parameters are in registration order. With `round_robin`, they are in the order 0, ranks, 2
+// x ranks, ..., then 1, ranks + 1, ..., and so on. The flat tensor is padded to a multiple of 2 x
 // ranks elements, so that parts start at multiples of 4 bytes.
 FlatLayout DeepSpeedLayout(const model::Model& model, std::span<const int> tensors,
                            std::int64_t ranks, bool round_robin);
 Holding LargestHolding(const FlatLayout& flat);
 
-// The parameters that one call of DeepSpeed's optimizer updates, stored in their own flat buffer.
+// The parameters that one call of DeepSpeed's optimizer updates. They are stored in a separate flat
+// buffer.
 struct FlatGroup {
   model::ParameterGroup ranks_of = model::ParameterGroup::kDense;  // the ranks that divide the
                                                                    // group
   FlatLayout flat;
 };
 
-// One value per model::ParameterGroup.
+// An array with one value for each model::ParameterGroup.
 template <typename Value>
 using OfParameterGroups = std::array<Value, std::size(model::kParameterGroups)>;
 
-// The optimizer's parameter groups. Dense parameters form one group. Experts, which are stored on
-// other ranks, form groups of at most 178,956,971 elements; a larger tensor is a group by itself
+// The optimizer's parameter groups. Dense parameters form one group. Experts, which other ranks
+// store, form groups of at most 178,956,971 elements. A larger tensor is a group by itself
 // (split_params_into_different_moe_groups_for_optimizer). Each group is divided among the `ranks`
-// that share parameters of the group's kind. Without `experts_apart` there is only one group.
+// that share parameters of the group's kind. Without `experts_apart`, there is only one group.
 class FlatGroups {
  public:
   FlatGroups(const model::Model& model, const OfParameterGroups<std::int64_t>& ranks,
@@ -58,7 +59,7 @@ class FlatGroups {
   std::span<const FlatGroup> all() const { return groups_; }
   std::size_t group_of(int tensor) const { return of_tensors_[static_cast<std::size_t>(tensor)]; }
   const FlatGroup& of(int tensor) const { return groups_[group_of(tensor)]; }
-  // The offset of a tensor in its group's flat tensor.
+  // Returns the offset of a tensor, in elements, in the flat tensor of its group.
   std::int64_t offset_of(int tensor) const { return offsets_[static_cast<std::size_t>(tensor)]; }
 
  private:
@@ -71,11 +72,11 @@ class FlatGroups {
 };
 
 struct DeepSpeedBucket {
-  // The part of a bucket that is reduced over one set of ranks.
+  // The part of a gradient bucket that is reduced over one set of ranks.
   struct Share {
     std::int64_t elements = 0;
     std::int64_t first = 0;  // offset in the bucket of the part's first tensor
-    // The number of runs of consecutive elements that belong to the same rank.
+    // The number of sequences of consecutive elements that belong to one rank.
     std::int64_t parts = 0;
   };
   std::vector<int> tensors;  // in the order of insertion
@@ -91,18 +92,19 @@ std::vector<DeepSpeedBucket> BucketsOf(const model::Model& model, std::span<cons
 
 // The reduction of gradients at DeepSpeed's stage 0, after backward (deepspeed/runtime/engine.py,
 // allreduce_no_retain). Gradients are reduced in registration order, in chunks. The tensor that
-// takes a chunk beyond 5e8 elements closes the chunk. Each chunk is packed, cast to the
-// communication type, divided, all-reduced, cast and copied back, all on the compute stream.
-// Experts' gradients follow, over the ranks that have the same experts
-// (_reduce_non_expert_gradients, _reduce_expert_gradients).
+// takes a chunk beyond 5e8 elements closes the chunk. On the compute stream, each chunk is packed,
+// cast to the communication type, divided, all-reduced, cast back and unpacked. Experts' gradients
+// are reduced next, over the ranks that have the same experts (_reduce_non_expert_gradients,
+// _reduce_expert_gradients).
 
 class ChunkedReduction {
  public:
   ChunkedReduction(TrainingStep& step, Operations& operations)
       : step_(step), operations_(operations) {}
 
-  // Describes chunks in the prologue, for tensors whose gradients are summed over `communicator`
-  // (kNone: over one rank). Sums are divided by `ranks`, the number of all data-parallel ranks.
+  // Describes the chunks of `tensors`, in the prologue. The gradients are summed over
+  // `communicator`; kNone: there is only one rank. Sums are divided by `ranks`, the number of all
+  // data-parallel ranks.
   void AddChunks(Index communicator, std::int64_t ranks, std::span<const int> tensors);
   void Reduce(const LocalGradients& gradients);
 
@@ -121,27 +123,28 @@ class ChunkedReduction {
 };
 
 // The flat tensors of DeepSpeed's stages 0 to 2 on one rank: the location of each parameter, and
-// the elements that the rank owns. At stage 0 the rank owns all elements.
+// the elements that the rank owns. At stage 0, the rank owns all elements.
 
 class DeepSpeedPartitions {
  public:
   DeepSpeedPartitions(TrainingStep& step, Operations& operations);
 
-  // Prologue. Call AddCommunicators first.
+  // Writes the prologue. Call AddCommunicators before the other functions of the prologue.
   void AddCommunicators();
   void AddParameters();
 
   std::size_t size() const { return states_.size(); }  // number of groups, dense parameters first
   const FlatGroups& groups() const { return flats_; }
   const FlatLayout& flat(std::size_t g) const { return flats_.all()[g].flat; }
-  // Prefix of the group's buffer names: "", "expert ", "expert group 2 ".
+  // Returns the prefix of the group's buffer names: "", "expert " or "expert group 2 ".
   static std::string PrefixOf(std::size_t g);
-  // The tensors that a rank handles in a group, and in all groups.
+  // `held(g)` describes the tensors that a rank handles in group g. The function without an index
+  // covers all groups.
   const Holding& held(std::size_t g) const { return states_[g].held; }
   const Holding& held() const { return held_; }
-  // These functions describe each kind of parameter group. `ranks` returns the number of ranks that
-  // divide its elements, and ElementsOf the number of its elements. HeldOf returns the number of
-  // elements in tensors that overlap a rank's parts.
+  // These functions describe one kind of parameter group. `ranks` returns the number of ranks that
+  // divide its elements; ElementsOf returns the number of its elements. HeldOf returns the total
+  // number of elements of all tensors that overlap a rank's parts.
   std::int64_t ranks(model::ParameterGroup of) const {
     return static_cast<std::int64_t>(ranks_[IndexOf(of)].data.size());
   }
@@ -152,21 +155,21 @@ class DeepSpeedPartitions {
   Range Parameter(int tensor) const;
   program::BufferUse OwnParameters(std::size_t g) const;
   // Own returns the pieces of a group that the rank owns. OwnOf returns the rank's piece of a
-  // tensor, or null. Without a data flow, both return nothing. Offsets are within the rank's part
-  // of the group.
+  // tensor, or null if the rank has no piece of it. Without a data flow, Own is empty and OwnOf
+  // returns null. Offsets are within the rank's part of the group.
   std::span<const Piece> Own(std::size_t g) const { return states_[g].own; }
   const Piece* OwnOf(int tensor) const;
-  // Returns the offset of a piece, in elements, within the rank's parts of all groups. Each group
-  // takes held(g).elements.
+  // Returns the offset of a piece, in elements, within the rank's parts of all groups. Group g
+  // takes held(g).elements elements.
   std::int64_t KeptOffset(const Piece& own) const {
     return states_[flats_.group_of(own.tensor)].kept_first + own.offset;
   }
 
-  // Gathers all ranks' parts, group by group, on the compute stream. Call after the update.
+  // Gathers all ranks' parts, group by group, on the compute stream. Call this after the update.
   void Gather();
 
  private:
-  // The rank's share of a group.
+  // The rank's part of a group.
   struct State {
     Range parameters;
     Pieces own;                   // see Own
@@ -191,11 +194,11 @@ class DeepSpeedPartitions {
 };
 
 // The end of a step in all ZeRO optimizers of DeepSpeed (deepspeed/runtime/zero/stage_1_and_2.py @
-// 02aa38c3 and stage3.py @ 007cca6a, step()). First come the overflow check in fp16 and the
-// gradient norm. Then, group by group, gradients are packed, cast to FP32 and unscaled, the
-// optimizer updates FP32 values, and the result is copied to the parameters.
+// 02aa38c3 and stage3.py @ 007cca6a, step()). First, the step checks for overflow (in fp16) and
+// computes the gradient norm. Then, for each group, the gradients are packed, cast to FP32 and
+// unscaled. The optimizer updates FP32 values, and the result is copied to the parameters.
 
-// The elements that one call of the optimizer updates.
+// The elements that one call of the optimizer updates, with the buffers and kernels of that call.
 struct UpdateGroup {
   std::int64_t elements = 0;         // with padding
   Index states = program::kNone;     // FP32: a copy of the parameters, then the moments
@@ -208,33 +211,32 @@ struct UpdateGroup {
 class DeepSpeedUpdate {
  public:
   // `experts` is the communicator over which the norm of experts' gradients is averaged. kNone:
-  // there are no experts, or one rank has all of them.
+  // there are no experts, or one rank has all experts.
   DeepSpeedUpdate(TrainingStep& step, Index communicator, Index experts = program::kNone);
 
-  // Describes a group and allocates its states, in the prologue. `padding` is included in
-  // `elements`.
+  // Describes a group and allocates its states, in the prologue. `elements` includes `padding`.
   UpdateGroup AddGroup(const std::string& name, std::int64_t elements, std::int64_t padding);
-  // Declares that the model's elements [first, first + count) are at `offset` of the group.
+  // Declares that the model's elements [first, first + count) start at element `offset` of the
+  // group.
   void AddState(const UpdateGroup& group, std::int64_t offset, std::int64_t first,
                 std::int64_t count);
 
-  // Checks for overflow on `stream`, only with fp16 parameters. `uses` names the ranges to check.
-  // They contain `tensors` tensors with `elements` elements in total. All ranks agree on the
-  // result, and the host waits for it.
+  // Checks gradients for overflow on `stream`, but only with fp16 parameters. `uses` are the ranges
+  // to check, which contain `tensors` tensors with `elements` elements in total. All ranks agree on
+  // the result, and the host waits for it.
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
-  // Makes all ranks agree on one number, on the compute stream. The effects `then` use the number.
-  // With `of_experts`, the ranks that have the same experts also agree.
+  // Reduces one number over all ranks, on the compute stream, so that they agree. The effects
+  // `then` use the number. If `of_experts`, the ranks that have the same experts also agree.
   void AgreeOnScalar(std::span<const program::Effect> then = {}, bool of_experts = false);
   // Computes the norm of all gradients: first over the given tensors, then over all ranks.
-  // `squares` (made by SquaresOf) are the squares of the model's elements in these tensors. Except
-  // in the `first` call of a step, the squares are added to the squares of earlier calls. With
-  // `of_experts`, the ranks that store the same experts average their sums, which are equal
-  // (_average_expert_grad_norms).
+  // `squares` (made by SquaresOf) are the squares of the model's elements in these tensors. The
+  // `first` call of a step starts a new sum; later calls add to it. If `of_experts`, the ranks that
+  // store the same experts average their sums, which are equal (_average_expert_grad_norms).
   void TakeNorm(std::int64_t tensors, std::int64_t elements,
                 const std::vector<program::BufferUse>& uses,
                 std::span<const program::Effect> squares, bool first, bool of_experts = false);
-  // Returns the effect that adds up the squares of elements that are stored on `copies` ranks each.
+  // Returns the effect that sums the squares of elements. Each element is stored on `copies` ranks.
   program::Effect SquaresOf(const program::Elements& source, std::int64_t elements,
                             std::int64_t copies) const;
 
@@ -242,19 +244,19 @@ class DeepSpeedUpdate {
   // buffers may be released afterwards.
   void Flatten(const UpdateGroup& group, std::vector<program::BufferUse> uses,
                std::span<const program::Effect> moves);
-  // Updates the parameters in the ranges `parameters`. `updates`: see UpdateOf.
+  // Updates the parameters in the ranges `parameters`. `updates` are effects made by UpdateOf.
   void Apply(const UpdateGroup& group, const std::vector<program::BufferUse>& parameters,
              std::span<const program::Effect> updates);
-  // Returns the effect that updates the `count` parameters stored at `place`. The first parameter
-  // is at `offset` of the group.
+  // Returns the effect that updates the `count` parameters stored at `place`. The first of them is
+  // element `offset` of the group.
   program::Effect UpdateOf(const UpdateGroup& group, const program::Elements& place,
                            std::int64_t offset, std::int64_t count) const;
 
  private:
   Index MemoryKernel(const char* name, std::int64_t elements, std::int64_t read_bytes,
                      std::int64_t written_bytes);
-  // Returns the place of the optimizer's arrays, from `offset` of the group on. The arrays follow
-  // the FP32 copy of the parameters, if there is one.
+  // Returns the place of the optimizer's arrays, starting at element `offset` of the group. The
+  // arrays follow the FP32 copy of the parameters, if there is one.
   program::Elements StatesOf(const UpdateGroup& group, std::int64_t offset) const;
 
   TrainingStep& step_;

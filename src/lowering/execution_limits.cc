@@ -11,8 +11,8 @@ constexpr ExecutionLimit kLimits[] = {
               plan.training.optimizer == plan::Optimizer::kMuon;
      }},
     {"training.optimizer_state_dtype, training.master_weights",
-     "states of another type than the updated values; fp16_remainder",
-     "optimizer states have another type than the values that they update",
+     "types other than that of the updated values, and fp16_remainder",
+     "the type of optimizer states differs from the type of the values that they update",
      "remove optimizer_state_dtype and master_weights: fp16_remainder",
      [](const plan::Plan& plan) {
        // Other optimizers are refused by a check of their own.

@@ -17,7 +17,7 @@ struct ExecutionLimit {
   bool (*refuses)(const plan::Plan& plan);
 };
 
-// All limits. Also listed in docs/plans.md.
+// Returns all limits, which are also listed in docs/plans.md.
 std::span<const ExecutionLimit> ExecutionLimits();
 // Returns the limits that the plan violates. Empty: the plan can be executed.
 std::vector<const ExecutionLimit*> LimitsOf(const plan::Plan& plan);

@@ -11,7 +11,7 @@
 
 namespace stepcast::lowering {
 
-// The base class of the frameworks' sharding strategies. Its members are the step, and the step's
+// The base class of the frameworks' sharding strategies. It gives them the step and the step's
 // builder, plan and operations. The step must outlive the strategy.
 class FrameworkStrategy : public ShardingStrategy {
  public:
@@ -158,7 +158,7 @@ program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
 program::Program LowerFsdp1(const scenario::Scenario& scenario, const LowerOptions& options);
 
 // Returns the factor by which gradients are divided before they are summed over `ranks` ranks.
-// After the sum, they are divided by the remaining factor
+// After the sum, they are divided by the rest: `ranks` over this factor
 // (torch/distributed/algorithms/_comm_hooks/default_hooks.py).
 std::int64_t GradientPredivideFactor(std::int64_t ranks);
 
@@ -261,24 +261,24 @@ program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOp
 program::Program LowerNanotron(const scenario::Scenario& scenario, const LowerOptions& options);
 
 // Textbook data parallelism and ZeRO (Rajbhandari et al. 2020, arXiv 1910.02054), with only kernels
-// and collectives: no launch cost, no copies. The host is in step with the device: it issues a
-// layer when the previous one has been computed, so memory is allocated only when the device
-// needs it. There is one communicator on its own stream; collectives run in issue order.
+// and collectives. There are no launch costs and no copies. The host is in step with the device: it
+// issues a layer when the previous layer has been computed. Memory is therefore allocated only when
+// the device needs it. There is one communicator on its own stream; collectives run in issue order.
 //
-//  stage 0     backward; gradients are all-reduced per bucket as they become ready (or after the
-//              backward, overlap: false); one update.
-//  stage 1, 2  gradients are reduce-scattered per bucket; every rank updates its shard; updated
-//              parameters are all-gathered per bucket, in the order of the next forward, while
-//              later buckets update and while the next forward runs: a layer waits only for its
-//              own buckets. overlap: false puts reduction, update and all-gather one after the
-//              other. Stage 1 keeps full gradients and communicates once a step (no_sync: false:
-//              as stage 2); stage 2 reduces every micro-batch and keeps the shard
-//              (accumulate_unsharded: as stage 1). Stage 0 with no_sync: false is stage 2 with one
-//              shard, the whole.
-//  stage 3     parameters are all-gathered in the compute type before a unit's forward and
-//              backward, at most `prefetch` units ahead, and freed after it; gradients as in stage
-//              2, per unit unless bucket_size is given. A unit is a layer; layers that share a
-//              tied tensor are one.
+//   Stage 0: gradients are all-reduced per bucket as they become ready in backward. With `overlap:
+//     false`, they are all-reduced after backward. One update follows.
+//   Stages 1 and 2: gradients are reduce-scattered per bucket, and every rank updates its shard.
+//     Updated parameters are all-gathered per bucket, in the order of the next forward. This
+//     continues while later buckets update and while the next forward runs, because a layer waits
+//     only for its own buckets. With `overlap: false`, reduction, update and all-gather follow one
+//     another. Stage 1 keeps full gradients and communicates once a step (with `no_sync: false`, as
+//     in stage 2). Stage 2 reduces every micro-batch and keeps the shard (with
+//     `accumulate_unsharded`, as in stage 1). Stage 0 with `no_sync: false` is stage 2 with one
+//     shard that contains everything.
+//   Stage 3: parameters are all-gathered in the compute type before a unit's forward and backward,
+//     at most `prefetch` units ahead, and freed afterwards. Gradients are treated as in stage 2,
+//     per unit unless bucket_size is given. A unit is a layer; layers that share a tied tensor form
+//     one unit.
 //
 // With shard_group_size < data, all of this happens inside a shard group. Once a step, the reduced
 // shards are all-reduced over the replicas.

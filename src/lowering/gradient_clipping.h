@@ -42,7 +42,7 @@
 // kernels.
 namespace stepcast::lowering {
 
-// A range of gradients. Each of its elements stands for the same number of the model's elements.
+// A range of gradients. Each element of the range is the gradient of one element of the model.
 struct ClippedRange {
   program::Elements place{};
   std::int64_t elements = 0;
@@ -57,27 +57,27 @@ class GradientClipping {
         builder_(step.builder()),
         kernels_(plan::TraitsOf(step.plan().data_parallel.framework).clipping) {}
 
-  // Whether the plan clips. If not, the calls below only undo the loss scale.
+  // Returns whether the plan clips gradients. If not, the functions below only undo the loss scale.
   bool clips() const { return step_.plan().training.gradient_clipping.has_value(); }
 
-  // Call in the prologue. `communicator` connects the ranks that share the stage's gradients; kNone
-  // if this rank has all of them. If ranks have different parts of the model, the norm is also
-  // summed over those ranks. If experts are on other ranks than the other parameters, this sum is
-  // separate for each parameter group.
+  // Writes the prologue. `communicator` connects the ranks that share the stage's gradients. kNone:
+  // this rank has all of them. If ranks have different parts of the model, the norm is also summed
+  // over those ranks. If experts are on other ranks than the other parameters, each parameter group
+  // has a separate sum.
   void WritePrologue(Index communicator);
 
-  // Undoes the loss scale and clips the gradients, on the compute stream. Call before the update.
-  // `gradients` names the ranges of `tensors` tensors of `type`, with `elements` elements in total.
-  // `ranges` are the model's elements in these tensors, if the data flow is described. A stage
-  // without tensors still takes part in the sum of the norm.
+  // Undoes the loss scale and clips the gradients, on the compute stream. Call this before the
+  // update. `gradients` names the ranges of `tensors` tensors of `type`, with `elements` elements
+  // in total. `ranges` are the model's elements in these tensors, if the data flow is described. A
+  // stage without tensors still takes part in the sum that computes the norm.
   void Write(std::int64_t tensors, std::int64_t elements, DataType type,
              std::span<const program::BufferUse> gradients, std::span<const ClippedRange> ranges);
 
  private:
-  // Whether the plan's framework scales the loss as described above.
+  // Returns whether the plan's framework scales the loss as described above.
   bool ScalesLoss() const;
-  // `communicator` connects the ranks that divide the gradients. kNone: every rank has all
-  // gradients.
+  // Describes loss scaling. `communicator` connects the ranks that divide the gradients. kNone:
+  // every rank has all gradients.
   void AddLossScaling(Index communicator);
   void UndoLossScale(std::int64_t elements, DataType type,
                      std::span<const program::BufferUse> gradients);
@@ -87,16 +87,18 @@ class GradientClipping {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::ClippingKernels kernels_;
-  // Returns the axes over which the group's norm is summed: the axes that divide the model and,
-  // with `shared_out`, the axes that shard the group's states.
+  // Returns the axes over which the group's norm is summed. These are the axes that divide the
+  // model and, if `shared_out`, the axes that shard the group's states.
   parallel::AxisSet AxesOfNorm(model::ParameterGroup group, bool shared_out) const;
   program::Elements SumOf(model::ParameterGroup group) const;
 
   Index squares_ = program::kNone;  // buffer: one FP32 number per sum
-  // The sums over ranks: one for each group, or one for all groups if the same ranks share them.
+  // The sums over ranks. There is one sum per parameter group, or one sum for all groups if the
+  // same ranks share them.
   std::vector<Index> all_reduces_;  // collectives
   Index known_ = program::kNone;    // event
-  // Loss scaling: a flag, its all-reduce, and the event that the host waits for to read it.
+  // Loss scaling: the overflow flag, its all-reduce, and the event for which the host waits before
+  // it reads the flag.
   Index found_ = program::kNone, all_reduce_found_ = program::kNone, found_known_ = program::kNone;
 };
 

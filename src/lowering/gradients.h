@@ -21,10 +21,10 @@ namespace stepcast::lowering {
 // The order in which gradients become ready in backward, and their division into buckets.
 
 // Returns tensors (indices into Model::tensors) in the order in which their gradients become
-// complete: layers from last to first, and a layer's kernels in order. A tied tensor is complete
-// after its last contribution. Tensors completed by one kernel are in reverse registration order,
-// like autograd's hooks of one node. Every tensor appears once. `work_of_layer` is each layer's
-// index into `works`.
+// complete. Layers are visited from last to first, and a layer's kernels in order. A tied tensor is
+// complete after its last contribution. Tensors completed by one kernel are in reverse registration
+// order, like autograd's hooks of one node. Every tensor appears once. `work_of_layer` is each
+// layer's index into `works`.
 std::vector<int> GradientReadyOrder(const model::Model& model,
                                     std::span<const model::LayerWork> works,
                                     std::span<const int> work_of_layer);
@@ -35,21 +35,23 @@ struct Bucket {
 };
 
 // Divides tensors into buckets by PyTorch's rule (torch/csrc/distributed/c10d/reducer.cpp,
-// compute_bucket_assignment_by_size): append tensors to the open bucket, and close it when its
-// bytes reach the limit. A bucket may thus exceed the limit by up to one tensor. The first bucket
-// has its own limit. A limit of 0 B gives one bucket per tensor. The buckets point into `order`.
+// compute_bucket_assignment_by_size). Tensors are appended to the open bucket, which is closed when
+// its bytes reach the limit. A bucket may thus exceed the limit by up to one tensor. The first
+// bucket has a separate limit. A limit of 0 B gives one bucket per tensor. The buckets point into
+// `order`.
 std::vector<Bucket> AssignBuckets(const model::Model& model, std::span<const int> order,
                                   std::int64_t bytes_per_element, Bytes first_limit, Bytes limit);
 
-// Bucketed reduction: each bucket of gradients is communicated in one collective on its own stream.
-// The sharding strategies decide when, and what happens around it.
+// Bucketed reduction: each bucket of gradients is communicated in one collective on a separate
+// stream. The sharding strategies decide when this happens, and which operations come before and
+// after it.
 
 struct GradientBucket {
   Index name = program::kNone;  // a text
   std::span<const int> tensors;
   FlatLayout layout;
   Range gradients;
-  Range own;  // the part of the reduced bucket that this rank keeps: its shard, or everything
+  Range own;  // the part of the reduced bucket that this rank keeps: its shard, or all
   std::size_t channel = 0;
   Index ready = program::kNone, reduced = program::kNone;  // events
   int missing = 0;    // number of gradients that are not yet in the bucket
@@ -61,8 +63,8 @@ class GradientBuckets {
   GradientBuckets(TrainingStep& step, Operations& operations)
       : step_(step), builder_(step.builder()), operations_(operations) {}
 
-  // A stream and a communicator for reducing buckets. Another stream then sums shards over
-  // replicas.
+  // A stream and a communicator that reduce buckets. If there are replicas, another stream then
+  // sums shards over them.
   struct Channel {
     StreamId stream = 0;
     Index communicator = program::kNone;  // kNone: there is one rank
@@ -72,20 +74,21 @@ class GradientBuckets {
       return communicator != program::kNone || replica_communicator != program::kNone;
     }
   };
-  // Call before the first bucket is added. Buckets use the first channel by default.
+  // Sets the channels that reduce buckets. Call this before the first bucket is added. By default,
+  // a bucket uses the first channel.
   void SetChannels(std::vector<Channel> channels);
   void SetGroup(StreamId stream, Index communicator) {
     SetChannels({{.stream = stream, .communicator = communicator, .replica_stream = stream}});
   }
 
-  // Describes a bucket but allocates nothing. The gradients' buffer is named `name` + `what`, where
-  // `name` is the bucket's name. If the layout has shards for several ranks, the bucket is
-  // reduce-scattered and rank `index` keeps its shard; otherwise it is all-reduced. If the layout
-  // has no pieces, the tensors are contiguous. `tensors` must outlive this object.
+  // Describes a bucket but allocates nothing. The name of the gradients' buffer is the bucket's
+  // name followed by `what`. If the layout has shards for several ranks, the bucket is
+  // reduce-scattered and rank `index` keeps its shard. Otherwise, the bucket is all-reduced. If the
+  // layout has no pieces, the tensors are contiguous. `tensors` must outlive this object.
   const GradientBucket& Add(std::span<const int> tensors, FlatLayout layout, const char* what,
                             DataType type, std::int64_t index, std::size_t channel = 0);
 
-  // Whether any channel reduces over more than one rank.
+  // Returns whether any channel reduces over more than one rank.
   bool reduces() const {
     return std::any_of(channels_.begin(), channels_.end(),
                        [](const Channel& channel) { return channel.reduces(); });
@@ -96,19 +99,19 @@ class GradientBuckets {
 
   std::size_t bucket_of(int tensor) const { return places_[tensor].bucket; }
   std::int64_t offset_of(int tensor) const { return places_[tensor].offset; }
-  // The gradient of a tensor.
+  // Returns the range in the bucket that stores the gradient of a tensor.
   Range Slot(int tensor) const {
     const Place& place = places_[tensor];
     return buckets_[place.bucket].gradients.Part(place.offset,
                                                  step_.model().tensors[tensor].elements);
   }
 
-  // Counts one more gradient in its bucket. If the bucket is now full, resets the count and returns
-  // true.
+  // Counts one more gradient in its bucket. If the bucket is now full, resets the count to zero and
+  // returns true.
   bool Fill(int tensor);
-  // LaunchInOrder marks the bucket `full` as full. It then calls launch(bucket) for each bucket
-  // that is not launched, is full, and has only full predecessors. Call EndLaunches when all
-  // buckets are launched; it marks all buckets as not full.
+  // Marks the bucket with index `full` as full. Then calls launch(bucket) for each full bucket that
+  // is not launched yet and whose predecessors are all full. Call EndLaunches when all buckets are
+  // launched; it marks all buckets as not full.
   template <typename Launch>
   void LaunchInOrder(std::size_t full, const Launch& launch) {
     buckets_[full].full = true;
@@ -118,13 +121,13 @@ class GradientBuckets {
     launched_ = 0;
     for (GradientBucket& bucket : buckets_) bucket.full = false;
   }
-  // Marks the bucket's present contents as ready to reduce.
+  // Marks the bucket's present contents as ready to be reduced.
   void Ready(std::size_t bucket) {
     if (!channels_[buckets_[bucket].channel].reduces()) return;
     builder_.Record(step_.compute(), buckets_[bucket].ready);
   }
   void Reduce(std::size_t bucket, bool average = false);
-  // One kernel clears all buckets.
+  // Clears all buckets with one kernel.
   void Zero();
   // Makes the compute stream wait until the bucket is reduced.
   void Await(std::size_t bucket) {
@@ -150,10 +153,10 @@ class GradientBuckets {
 // Dummy weight gradients. If a product adds to the main gradient itself, autograd still receives a
 // gradient of the weight's shape, which nothing reads. Transformer Engine's layers keep one dummy
 // for each shape (transformer_engine/pytorch/module/base.py, get_dummy_wgrad). Megatron-LM's own
-// output layer keeps one until its hook frees it (core/tensor_parallel/layers.py) or, if the
-// embedding is tied to the output layer, until the embedding's gradient is also complete. Without
-// Transformer Engine's layers there is no dummy, because Megatron-LM of that time gave autograd
-// none.
+// output layer keeps one dummy until a hook frees it (core/tensor_parallel/layers.py). If the
+// embedding is tied to the output layer, the dummy also stays until the embedding's gradient is
+// complete. Without Transformer Engine's layers there is no dummy, because Megatron-LM of that time
+// gave autograd no gradient.
 
 class DummyGradients {
  public:
@@ -190,22 +193,22 @@ class DummyGradients {
 };
 
 // The full gradients that autograd makes on one rank, tensor by tensor (PyTorch's Tensor.grad
-// before any communication). A tensor's first contribution is new memory. A later micro-batch's
-// contribution is a separate tensor that a kernel then adds. Within a micro-batch, the model's own
-// kernels add a tied tensor's contributions.
+// before any communication). A tensor's first contribution is written to new memory. The
+// contribution of a later micro-batch is a separate tensor, which a kernel then adds. Within one
+// micro-batch, the model's own kernels add a tied tensor's contributions.
 
 class LocalGradients {
  public:
-  // Describes buffers and kernels for gradients of `type`; allocates nothing.
+  // Describes buffers and kernels for gradients of `type`. Allocates nothing.
   LocalGradients(TrainingStep& step, Operations& operations, DataType type);
 
-  // Call before the kernel that contributes to the gradient and reads the parameters in `source`:
-  // allocates memory if needed, and declares the kernel's writes and effects.
+  // Allocates memory if needed, and declares what the next kernel writes. Call this before the
+  // kernel that contributes to the gradient and reads the parameters in `source`.
   void Write(int tensor, const program::Elements& source);
   // Returns the range that this micro-batch has written.
   const Range& Written(int tensor) const;
-  // Adds the micro-batch's contributions to the contributions of earlier micro-batches. Call when
-  // they are complete.
+  // Adds the micro-batch's contributions to the contributions of earlier micro-batches. Call this
+  // when the micro-batch's contributions are complete.
   void Complete(int tensor);
   void Release(int tensor);
 
@@ -244,12 +247,13 @@ class TiedGradients {
   // Returns whether the gradients of `tensor`, an index in this stage's model, are summed over
   // stages.
   bool Has(int tensor) const;
-  // Returns whether this rank includes the tensor in sums that count every parameter once.
+  // Returns whether this rank counts the tensor in sums that must include every parameter once.
   bool Counts(int tensor) const;
 
   void WritePrologue();
-  // Sums the gradients over the ranks, on `stream`, after all work issued so far on the compute
-  // stream. `place_of(tensor)` returns the place of the tensor's gradient, complete for the step.
+  // Sums the gradients over the ranks. The sum runs on `stream`, after all work issued so far on
+  // the compute stream. `place_of(tensor)` returns the place of the tensor's gradient, which must
+  // be complete for the step.
   template <typename PlaceOf>
   void AddUp(StreamId stream, const PlaceOf& place_of) {
     std::vector<Part> parts;

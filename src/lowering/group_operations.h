@@ -8,9 +8,10 @@
 
 namespace stepcast::lowering {
 
-// Collectives and messages inside layers (model::GroupOperation). Each set of axes has its own
-// communicator and stream, like a process group of PyTorch. A collective starts after the work
-// issued before it on the compute stream; an operation that uses the result waits for its end.
+// Collectives and messages inside layers (model::GroupOperation). Each set of axes has a separate
+// communicator and stream, like a process group of PyTorch. A collective starts after the work that
+// was issued before it on the compute stream. An operation that uses the result waits for the
+// collective's end.
 class GroupOperations {
  public:
   GroupOperations(const parallel::Grids& grids, StreamId compute, ProgramBuilder& builder)
@@ -19,16 +20,16 @@ class GroupOperations {
   // The program entries of a group operation.
   struct Entry {
     StreamId stream = 0;
-    // For messages, the exchange; otherwise the collective.
+    // `exchange` is used for messages, `collective` for all other operations.
     Index collective = program::kNone, exchange = program::kNone;
     Index ready = program::kNone, done = program::kNone;  // events
   };
   Entry Add(const model::GroupOperation& operation);
 
-  // `source` and `target` are the buffers of the operation's values.
+  // Issues the operation. `source` and `target` are the buffers of the operation's values.
   void Issue(const Entry& entry, const model::GroupOperation& operation, Index source,
              Index target);
-  // The bytes of `buffer` that the operation uses for a value.
+  // Returns the range of `buffer` that the operation uses for a value.
   program::BufferUse RangeOf(const model::ValueUse& use, Index buffer, bool write) const;
 
  private:

@@ -9,11 +9,11 @@
 #include "src/lowering/training_step.h"
 #include "src/scenario/scenario.h"
 
-// ZeRO-Offload, ZeRO-Infinity and FSDP's CPU offload: states in the node's memory or on its NVMe
-// drives, the optimizer on its CPUs, and the transfers to and from the device. The host's work for
-// a rank appears as operations of a given duration. Updates are on the compute stream, because
-// nothing is computed meanwhile; NVMe reads and writes have their own stream. All ranks of a node
-// do the same at the same time and share its memory bandwidth and its drives.
+// ZeRO-Offload, ZeRO-Infinity and FSDP's CPU offload. States are in the node's memory or on its
+// NVMe drives, and are transferred to and from the device. The optimizer runs on the node's CPUs.
+// The host's work for a rank appears as operations of a given duration. Updates are on the compute
+// stream, because nothing is computed meanwhile. NVMe reads and writes have a separate stream. All
+// ranks of a node do the same at the same time and share the node's memory bandwidth and drives.
 namespace stepcast::lowering {
 
 // The memory in which a plan stores the optimizer's states and the parameters.
@@ -40,23 +40,24 @@ class HostOffload {
   // from the drives and written back. The host is busy during the update.
   void Update(std::int64_t elements);
 
-  // Like Update, but as a host task. The host has already waited for the gradients.
+  // Like Update, but runs as a host task. The host has already waited for the gradients.
   void UpdateOnHost(std::int64_t elements);
 
-  // Writes an addition on the CPUs. The gradients of `elements` parameters, which arrive on
+  // Writes an addition on the CPUs: the gradients of `elements` parameters, which arrive on
   // `stream`, are added to the gradients in host memory. The host is busy during the addition.
   void AccumulateOnHost(StreamId stream, std::int64_t elements);
 
   // Writes gradients of `elements` parameters to NVMe after they reach the host on `stream`.
   void GradientsOnward(StreamId stream, std::int64_t elements);
-  // ParametersInto makes `stream` wait until `bytes` of parameters are read from NVMe; it does
-  // nothing if they are in host memory. ParametersOnward writes updated parameters back.
+  // ParametersInto makes `stream` wait until `bytes` of parameters are read from NVMe. If
+  // parameters are in host memory, it does nothing. ParametersOnward writes updated parameters
+  // back.
   void ParametersInto(StreamId stream, Bytes bytes);
   void ParametersOnward(Bytes bytes);
 
  private:
   Time AtRate(Bytes bytes, Bandwidth of_node) const;
-  // Returns the host memory bandwidth that CPU kernels reach.
+  // Returns the host memory bandwidth that kernels on the CPUs reach.
   Bandwidth Achieved() const;
   Time UpdateTime(std::int64_t elements) const;
   void RunOnDrive(StreamId before, const char* name, Time time);
@@ -70,7 +71,8 @@ class HostOffload {
   Index reached_ = program::kNone, read_ = program::kNone, updated_ = program::kNone;  // events
 };
 
-// Updates units with offloaded states on the CPUs. The gradients must have reached the host.
+// Updates units on the CPUs. Their states are offloaded, and their gradients must have reached the
+// host.
 template <typename Units>
 void UpdateOnHost(HostOffload& offload, Units& units) {
   std::int64_t elements = 0;
@@ -81,8 +83,8 @@ void UpdateOnHost(HostOffload& offload, Units& units) {
   offload.Update(elements);
 }
 
-// The bytes that one node stores for its ranks, in memory and on drives. They include offloaded
-// states, and a checkpoint that is written while training continues.
+// The bytes that one node stores for its ranks, in memory and on drives: offloaded states, and a
+// checkpoint that is written while training continues.
 struct HostBytes {
   Bytes memory, drives;
 };

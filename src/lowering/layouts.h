@@ -18,30 +18,32 @@ constexpr std::int64_t ShardLength(std::int64_t elements, std::int64_t ranks) {
   return (elements + ranks - 1) / ranks;
 }
 
-// The memory that data-parallel operations work on, and the model's elements stored in it.
+// The memory that data-parallel operations use, and the model's elements stored in it.
 
-// Consecutive elements of one type: a buffer or a part of one. Padding counts as elements.
+// Consecutive elements of one type: a whole buffer or a part of a buffer. Padding counts as
+// elements.
 struct Range {
   program::Elements place{};
   std::int64_t elements = 0;
-  // Whether the offset in the buffer depends on the rank. If so, operations declare that they use
-  // the whole buffer, so that the programs of different ranks differ only in their data flow.
+  // Whether the range's offset in the buffer depends on the rank. If so, operations declare that
+  // they use the whole buffer, so that the programs of different ranks differ only in their data
+  // flow.
   bool of_rank = false;
 
-  // Whether the range refers to a buffer.
+  // Returns whether the range refers to a buffer.
   explicit operator bool() const { return place.buffer != program::kNone; }
   Index buffer() const { return place.buffer; }
   DataType type() const { return place.type; }
   Bytes size() const { return BytesOf(elements, place.type); }
   program::Elements At(std::int64_t element) const { return Further(place, element); }
   Range Part(std::int64_t first, std::int64_t count) const { return {At(first), count, of_rank}; }
-  // Returns the part of rank `index`, if the range contains `count` elements for each rank.
+  // Returns the part of rank `index` if the range has `count` elements for each rank.
   Range Share(std::int64_t index, std::int64_t count) const {
     return {At(index * count), count, true};
   }
 };
 
-// Returns the use of a range that is at the same place on all ranks.
+// Reads and Writes return the use of a range that has the same offset on all ranks.
 inline program::BufferUse Reads(const Range& range) {
   return Reads(range.buffer(), range.place.offset, range.size());
 }
@@ -49,7 +51,7 @@ inline program::BufferUse Writes(const Range& range) {
   return Writes(range.buffer(), range.place.offset, range.size());
 }
 
-// A piece of a tensor: elements [first, first + elements) of the tensor are at element `offset` of
+// A piece of a tensor: the tensor's elements [first, first + elements) start at element `offset` of
 // a range.
 struct Piece {
   int tensor = 0;
@@ -57,16 +59,16 @@ struct Piece {
   std::int64_t offset = 0;
 };
 
-// Sorted by offset.
+// A list of pieces, sorted by offset.
 using Pieces = std::vector<Piece>;
 
-// Returns the effects that move `pieces`, multiplied by `scale`, from `source` to `target`. Both
-// places have the same layout. Adjacent moves are merged.
+// Returns the effects that move `pieces` from `source` to `target` and multiply them by `scale`.
+// Both places have the same layout. Adjacent moves are merged.
 std::vector<program::Effect> MovesOf(const Pieces& pieces, const program::Elements& target,
                                      const program::Elements& source, double scale = 1);
 
-// Tensors packed one after another and divided into equal shards, regardless of tensor boundaries:
-// FSDP1's flat parameters (torch/distributed/fsdp/_flat_param.py, read at
+// Tensors packed one after another and divided into equal shards that ignore tensor boundaries.
+// Examples are FSDP1's flat parameters (torch/distributed/fsdp/_flat_param.py, read at
 // pytorch/pytorch@01caf79e047f), the buckets of a distributed optimizer, and the flat tensors of
 // DeepSpeed's stages 1 and 2.
 struct FlatLayout {
@@ -76,19 +78,19 @@ struct FlatLayout {
   std::int64_t shard = 0;     // elements of each rank's shard: elements / ranks, rounded up
   std::int64_t ranks = 1;
 
-  // Returns the number of elements of all shards together, as gathered or reduce-scattered. If it
-  // exceeds `elements`, a gradient must first be copied into padded memory.
+  // Returns the number of elements of all shards together, which is the size of a gather or
+  // reduce-scatter. If it exceeds `elements`, a gradient must first be copied into padded memory.
   std::int64_t padded() const { return shard * ranks; }
 
   // Appends a tensor of `count` elements at the next multiple of `alignment` elements. Returns the
   // tensor's offset.
   std::int64_t Append(int tensor, std::int64_t count, std::int64_t alignment = 1);
   // Pads the layout to a multiple of `alignment` elements and divides it into `into` shards. Call
-  // when all tensors are appended.
+  // this after all tensors are appended.
   void Cut(std::int64_t into, std::int64_t alignment = 1);
 };
 
-// Returns a layout of `elements` contiguous elements. It does not list their tensors.
+// Returns a layout of `elements` contiguous elements, without a list of tensors.
 inline FlatLayout Packed(std::int64_t elements, std::int64_t ranks = 1) {
   return {.exact = elements,
           .elements = elements,
@@ -97,26 +99,26 @@ inline FlatLayout Packed(std::int64_t elements, std::int64_t ranks = 1) {
 }
 
 // Returns the layout of packed tensors. Every tensor starts at a multiple of `alignment` elements,
-// and the end is padded to a multiple of `ranks`. If `alignment` is 0, there is no padding or
+// and the end is padded to a multiple of `ranks`. If `alignment` is 0, there is neither padding nor
 // alignment.
 FlatLayout Flatten(const model::Model& model, std::span<const int> tensors, std::int64_t ranks,
                    std::int64_t alignment);
 
-// Returns the pieces in the shard of rank `index`. Offsets are relative to the shard.
+// Returns the pieces in rank `index`'s shard. Their offsets are relative to the shard.
 Pieces PartsOf(const FlatLayout& flat, std::int64_t index);
 
 // Returns the rank whose shards in these layouts contain parts of the most tensors. If several
-// ranks tie, returns the first of them. All layouts must have the same number of ranks.
+// ranks tie, returns the first one. All layouts must have the same number of ranks.
 std::int64_t FullestRank(std::span<const FlatLayout* const> parameters);
 // Returns, for each layout, the fullest rank over all layouts with the same number of ranks.
 // Experts have fewer ranks than dense parameters.
 std::vector<std::int64_t> FullestRanks(std::span<const FlatLayout* const> parameters);
 
-// Tensors sharded one by one: each rank stores one block of every tensor, padded to the longest
-// block, and a rank's blocks are contiguous. PyTorch's fully_shard divides between rows;
-// DeepSpeed's stage 3 (deepspeed/runtime/zero/partition_parameters.py) and nanotron divide
-// anywhere. Buffers of full tensors, and of the gathered shards of all ranks, are large enough for
-// all blocks.
+// Tensors that are sharded one by one. Each rank stores one block of every tensor, padded to the
+// length of the longest block, and a rank's blocks are contiguous. PyTorch's fully_shard divides
+// tensors between rows; DeepSpeed's stage 3 (deepspeed/runtime/zero/partition_parameters.py) and
+// nanotron divide them anywhere. Buffers for full tensors and for the gathered shards of all ranks
+// have room for all blocks.
 class BlockLayout {
  public:
   struct Block {
@@ -129,26 +131,27 @@ class BlockLayout {
   };
 
   BlockLayout() = default;
-  // `lengths` is the length of each tensor's blocks, in elements, over `ranks` ranks. Empty tensors
-  // have no block.
+  // `lengths` has the length in elements of each tensor's blocks, if the tensor is divided over
+  // `ranks` ranks. Empty tensors have no block.
   BlockLayout(const model::Model& model, std::span<const int> tensors,
               std::span<const std::int64_t> lengths, std::int64_t ranks);
   // Lays out all tensors of the model, divided evenly. Every tensor has a block.
   BlockLayout(const model::Model& model, std::int64_t ranks);
-  // Returns the same layout with `elements` more elements after each rank's blocks.
+  // Returns a layout with the same blocks, but with `elements` more elements after each rank's
+  // blocks.
   BlockLayout Before(std::int64_t elements) const;
   // Returns the layout of the same full tensors, with their padding, divided over `ranks` ranks.
-  // This number must divide them evenly.
+  // The number of padded elements must be divisible by `ranks`.
   BlockLayout Over(std::int64_t ranks) const;
 
   std::span<const Block> blocks() const { return blocks_; }
   std::int64_t ranks() const { return ranks_; }
-  // Returns the number of elements of a rank's shard, which is also the distance between ranks'
-  // shards when gathered.
+  // Returns the number of elements of a rank's shard. In gathered memory, this is also the distance
+  // between the shards of consecutive ranks.
   std::int64_t shard() const { return shard_; }
-  // Elements of the tensors, without padding.
+  // Returns the number of elements of the tensors, without padding.
   std::int64_t exact() const { return exact_; }
-  // Returns the part of a block that rank `index` stores, without padding, and its offset in the
+  // Returns the part of a block that rank `index` stores, without padding. Its offset is within the
   // shard.
   Piece Own(const Block& block, std::int64_t index) const;
 
@@ -159,33 +162,33 @@ class BlockLayout {
   std::int64_t shard_ = 0, exact_ = 0, ranks_ = 1;
 };
 
-// Layout of tensors in textbook data parallelism. Gradients are reduced in buckets, and parameters
-// are gathered in groups. In both, a rank has the model's elements that the rank updates. Up to
-// ZeRO stage 2, buckets and groups are the same. At stage 3, groups are units, and buckets may
-// cross units.
+// The layout of tensors in textbook data parallelism. Gradients are reduced in buckets, and
+// parameters are gathered in groups. In both, a rank has the elements that it updates. Up to ZeRO
+// stage 2, buckets and groups are the same. At stage 3, groups are units, and a bucket may contain
+// parts of several units.
 
-// Divides elements among ranks so that two groupings are both divided evenly. At ZeRO-3 with
-// buckets, gradients are reduced by bucket and parameters gathered by unit, and a rank must get the
-// same elements in both.
+// Divides elements among ranks so that two groupings are both divided evenly. At ZeRO stage 3 with
+// buckets, gradients are reduced by bucket and parameters are gathered by unit. A rank must have
+// the same elements in both.
 
-// The elements that a row (a bucket) and a column (a unit) have in common.
+// The elements that belong to both a row (a bucket) and a column (a unit).
 struct Cell {
   int row = 0;
   int column = 0;
   std::int64_t elements = 0;
 };
 
-// shares[c][r]: the number of cell c's elements that rank r gets. No rank gets more than ceil(S /
-// ranks) of any row or column with S elements.
+// Returns shares[c][r], the number of cell c's elements that rank r gets. No rank gets more than
+// ceil(S / ranks) of any row or column with S elements.
 //
 // Every rank gets floor(elements / ranks) of a cell. The remainders are edges of a bipartite
-// multigraph between rows and columns, colored with the ranks so that no vertex sees a color more
-// often than necessary. Vertices of more than `ranks` edges are split; then a proper edge coloring
-// exists (Koenig 1916) and is found by flipping alternating paths.
+// multigraph between rows and columns. The edges are colored with the ranks so that no vertex has a
+// color more often than necessary. Vertices of more than `ranks` edges are split; then a proper
+// edge coloring exists (Koenig 1916) and is found by flipping alternating paths.
 std::vector<std::vector<std::int64_t>> BalancedPartition(std::span<const Cell> cells, int ranks);
 
-// A part of a tensor that is contiguous both in its bucket and in its group. All members are in
-// elements.
+// A part of a tensor that is contiguous both in its bucket and in its group. All members are
+// numbers of elements.
 struct TensorPiece {
   std::int64_t first = 0;  // in the tensor
   std::int64_t elements = 0;
@@ -201,22 +204,22 @@ class TensorPieces {
     std::int64_t part = 0;
   };
 
-  // Computes the places of tensors. `groups` is empty if the buckets are also the groups. If `cut`
-  // is true, computes the pieces of every rank; otherwise, only the places of whole tensors.
+  // Computes the places of tensors. If buckets and groups are the same, `groups` is empty. If
+  // `cut`, computes the pieces of every rank; otherwise, computes only the places of whole tensors.
   void LayOut(const model::Model& model, std::span<const Group> buckets,
               std::span<const Group> groups, std::int64_t ranks, bool cut);
 
   int bucket_of(int tensor) const { return gradients_[tensor].group; }
   int group_of(int tensor) const { return parameters_[tensor].group; }
-  // Returns the offset of the tensor's gradient in its bucket, in elements. Only for tensors in one
-  // piece.
+  // Returns the offset of the tensor's gradient in its bucket, in elements. Only for tensors that
+  // are in one piece.
   std::int64_t gradient_offset(int tensor) const { return gradients_[tensor].offset; }
   std::span<const TensorPiece> Of(int tensor) const {
     return std::span(pieces_).subspan(first_piece_[tensor],
                                       first_piece_[tensor + 1] - first_piece_[tensor]);
   }
-  // Returns all pieces of a bucket, each with the index of its tensor, in the order of their
-  // gradients. Empty unless LayOut was called with `cut`.
+  // Returns all pieces of a bucket, in the order of their gradients. Each piece has the index of
+  // its tensor. Empty unless `cut` was set in LayOut.
   std::span<const std::pair<int, TensorPiece>> InBucket(std::size_t bucket) const {
     return in_bucket_.empty() ? std::span<const std::pair<int, TensorPiece>>()
                               : std::span(in_bucket_[bucket]);

@@ -8,8 +8,8 @@
 namespace stepcast::lowering {
 
 struct LowerOptions {
-  // The rank whose program is written. The programs of ranks with the same label differ only in
-  // their process groups and in the offsets of their data flow.
+  // The rank whose program is written. Ranks with the same label have programs that differ only in
+  // process groups and in the offsets of the data flow.
   int rank = 0;
   // Whether the program describes how operations change values (src/program/data_flow.h). The
   // runtime needs this description.

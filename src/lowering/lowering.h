@@ -12,10 +12,10 @@
 namespace stepcast::lowering {
 
 // Returns one program for each distinct rank label of the plan, in the order of labels: the program
-// of the label's first rank. The programs of the label's other ranks differ in their process groups
-// and, with a data flow, in the data flow's offsets. The scenario must be legal. `works` is the
-// result of model::BuildWork for the scenario, if already computed. `lowered` is called with each
-// program before the next one is written, and may remove parts that the caller does not need.
+// of the label's first rank. Programs of other ranks with that label differ only in process groups
+// and, with a data flow, in its offsets. The scenario must be legal. `works` is the result of
+// model::BuildWork for the scenario, if already computed. `lowered` is called with each program
+// before the next one is written, and may remove parts that the caller does not need.
 std::vector<program::Program> Lower(const scenario::Scenario& scenario,
                                     const std::vector<model::LayerWork>* works = nullptr,
                                     const std::function<void(program::Program&)>& lowered = {});
@@ -24,8 +24,8 @@ std::vector<program::Program> Lower(const scenario::Scenario& scenario,
 // lowering.cc for DDP, fsdp1.cc, ...).
 program::Program LowerRank(const scenario::Scenario& scenario, const LowerOptions& options = {});
 
-// Returns the process groups of rank `rank`, in the order of the groups of `program`. This may be
-// the program of any rank with the same label. Without data flow, the programs of a label differ
+// Returns the process groups of rank `rank`, in the order of the groups of `program`. `program` may
+// belong to any rank with the same label. Without a data flow, the programs of one label differ
 // only in these groups.
 std::vector<program::ProcessGroup> GroupsOf(const program::Program& program, int rank);
 

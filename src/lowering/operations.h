@@ -19,7 +19,7 @@ class Operations {
 
   ProgramBuilder& builder() { return builder_; }
 
-  // Describes a buffer of `elements` elements. `exact` of them are the model's; the rest is
+  // Describes a buffer of `elements` elements. `exact` of them belong to the model; the rest is
   // padding.
   Range AddRange(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact);
@@ -27,16 +27,16 @@ class Operations {
                  program::Category category) {
     return AddRange(name, elements, type, category, elements);
   }
-  // Describes one rank's share of `exact` elements that are divided over `ranks` ranks. The excess
-  // of `elements` over exact / ranks is padding.
+  // Describes one rank's part of `exact` elements that `ranks` ranks divide. The part has
+  // `elements` elements; those beyond exact / ranks are padding.
   Range AddShard(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact, std::int64_t ranks);
-  // For ranges that are whole buffers.
+  // Allocates the buffer of a range that is a whole buffer.
   void Allocate(StreamId owner, const Range& range) { builder_.Allocate(owner, range.buffer()); }
   void Release(const Range& range) { builder_.Release(range.buffer()); }
 
-  // The next functions write kernels; `name` must be a literal. Copy: target = scale x source,
-  // converted to the target's type.
+  // The functions from here on write kernels; `name` must be a literal. Copy computes target =
+  // scale x source and converts the result to the target's type.
   void Copy(StreamId stream, const char* name, const Range& target, const Range& source,
             double scale = 1) {
     Reads(source);
@@ -44,7 +44,7 @@ class Operations {
     Moves(target, source, scale);
     Run(stream, name);
   }
-  // target += source. If `add` is false, target = source at the same cost.
+  // Computes target += source. If `add` is false, computes target = source at the same cost.
   void Accumulate(StreamId stream, const char* name, const Range& target, const Range& source,
                   bool add = true) {
     Reads(source);
@@ -55,15 +55,15 @@ class Operations {
     }
     Run(stream, name);
   }
-  // range = scale x range.
+  // Computes range = scale x range.
   void Scale(StreamId stream, const char* name, const Range& range, double scale) {
     Updates(range);
     Moves(range, range, scale);
     Run(stream, name);
   }
 
-  // The next functions write a kernel in steps. Declare the reads, writes and effects, then call
-  // Run.
+  // The functions from here on write a kernel in steps. First declare the reads, writes and
+  // effects, then call Run.
   void Reads(const Range& range) {
     Use(range, false);
     read_ += range.size();
@@ -73,12 +73,13 @@ class Operations {
     written_ += range.size();
     type_ = range.type();
   }
-  // Both reads and writes the range.
+  // Declares that the kernel reads and writes the range.
   void Updates(const Range& range) {
     Writes(range);
     read_ += range.size();
   }
-  // Declares that the kernel moves as many elements as the shorter range has; the rest is padding.
+  // Declares that the kernel moves the contents of `source` to `target`. The number of elements is
+  // the length of the shorter range; the rest is padding.
   void Moves(const Range& target, const Range& source, double scale = 1) {
     if (!builder_.describes_data_flow()) return;
     builder_.With(Scaled(scale, Move(target.place, source.place, Shorter(target, source))));
@@ -92,15 +93,16 @@ class Operations {
   }
   void Run(StreamId stream, const char* name);
 
-  // Collectives in the type of their ranges. If one range is part of the other, both are declared
-  // as one use.
+  // Collectives in the data type of their ranges. If one range is part of the other, both are
+  // declared as one use.
   void AllReduce(StreamId stream, Index communicator, const Range& range, bool average = false);
   void ReduceScatter(StreamId stream, Index communicator, const Range& part, const Range& whole,
                      bool average = false);
   void AllGather(StreamId stream, Index communicator, const Range& whole, const Range& part);
 
  private:
-  // A kernel in the program's table, kept so that identical kernels share one entry.
+  // A kernel in the program's table. The list of known kernels lets identical kernels share one
+  // entry.
   struct Known {
     Bytes read, written;
     const char* name;
@@ -128,7 +130,7 @@ class Operations {
                    const Range& source, const Range& whole, bool average);
 
   ProgramBuilder& builder_;
-  // Properties of the kernel that is being described.
+  // The properties of the kernel that is being described.
   Bytes read_, written_;
   DataType type_ = DataType::kFp32;
   Access access_ = Access::kPlain;

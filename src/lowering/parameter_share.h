@@ -16,20 +16,20 @@ struct ParameterShare {
   std::int64_t ranks = 1;
 };
 
-// The number of elements in a model's tensors, by model::ParameterGroup.
+// The number of elements in a model's tensors, indexed by model::ParameterGroup.
 using GroupElements = std::array<std::int64_t, 2>;
 GroupElements ElementsOf(const model::Model& model);
 
-// A rank's share of each model::ParameterGroup. If the model has no experts, or they are on the
-// same ranks as everything else, only dense parameters have elements.
+// A rank's part of each model::ParameterGroup. If the model has no experts, or if experts are on
+// the same ranks as all other parameters, only the dense group has elements.
 class ParameterShares {
  public:
   // `of_stage` is the number of elements in the rank's part of the model.
   ParameterShares(const plan::Plan& plan, const GroupElements& of_stage);
 
-  std::int64_t elements() const;  // of all groups
-  // Returns the bytes per rank for sharded parameters of `bytes_per_parameter` bytes each, rounded
-  // up to whole bytes.
+  std::int64_t elements() const;  // sum over all groups
+  // Returns the number of bytes per rank for sharded parameters of `bytes_per_parameter` bytes
+  // each, rounded up.
   Bytes Sharded(std::int64_t bytes_per_parameter) const;
   Bytes Whole(std::int64_t bytes_per_parameter) const {
     return Bytes(elements() * bytes_per_parameter);
@@ -40,8 +40,9 @@ class ParameterShares {
 };
 
 // Returns the bytes of optimizer states for a rank's part of the model, sharded or whole. If an
-// optimizer's moments depend on shapes, states are computed for whole tensors and then divided.
-// Tensors that are split among ranks never have fewer states.
+// optimizer's moments depend on tensor shapes, the states of whole tensors are computed and then
+// divided. The result is then a lower bound, because splitting a tensor among ranks never reduces
+// its states.
 Bytes OptimizerStates(const plan::Plan& plan, const model::Model& stage, bool sharded);
 
 }  // namespace stepcast::lowering

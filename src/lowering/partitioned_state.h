@@ -22,7 +22,8 @@
 namespace stepcast::lowering {
 
 // Limits how far the host runs ahead of the device. The host waits for the third-latest recorded
-// event. (DeepSpeed's stage 3 keeps a queue of events after gathers and one after reductions.)
+// event. DeepSpeed's stage 3 has one queue of events after gathers, and another queue after
+// reductions.
 class Backpressure {
  public:
   void AddEvents(ProgramBuilder& builder, const std::string& name) {
@@ -43,13 +44,13 @@ class Backpressure {
   std::size_t count_ = 0;
 };
 
-// Parameters or gradients at DeepSpeed's stage 3: every tensor is divided among all ranks, and a
-// rank's parts are contiguous in its partition, in registration order.
+// Parameters or gradients at DeepSpeed's stage 3. Every tensor is divided among all ranks. A rank's
+// parts are contiguous in its partition, in registration order.
 class PartitionedState {
  public:
   // Returns the part of a tensor that this rank has, and its offset in the partition.
   Piece Own(int tensor) const { return parts_.Own(BlockOf(tensor), groups_.shard_index()); }
-  // All parts of this rank.
+  // Returns the range that contains all parts of this rank.
   const Range& partition() const { return partition_; }
 
  protected:
@@ -64,7 +65,7 @@ class PartitionedState {
         settings_(step.plan().data_parallel.deepspeed),
         overlap_(step.plan().data_parallel.overlap) {}
 
-  // Describes the partition, and allocates it on the device unless `on_host`.
+  // Describes the partition. Unless `on_host`, also allocates it on the device.
   void AddPartition(const char* name, DataType type, program::Category category, bool on_host);
 
   std::int64_t Elements(int tensor) const { return BlockOf(tensor).elements; }
@@ -93,18 +94,18 @@ class PartitionedState {
   }
 };
 
-// Parameters at DeepSpeed's stage 3: this rank's parts, and the gathers and frees around modules
-// that the coordinator decides on (deepspeed/runtime/zero/partition_parameters.py,
+// Parameters at DeepSpeed's stage 3: this rank's parts, and the gathers and frees around modules,
+// which the coordinator decides (deepspeed/runtime/zero/partition_parameters.py,
 // partitioned_param_coordinator.py; framework_steps.h names the versions). With
 // zero_hpz_partition_size, small groups of ranks share a secondary copy, from which backward
 // gathers. With zero_quantized_weights, 8-bit integers are sent. With offload_param, parts come
-// from the host, even for a single rank, which then has nothing to gather (NoGatherHandle,
+// from the host, even if a single rank has nothing to gather (NoGatherHandle,
 // NoGatherCoalescedHandle).
 
 // Decides which parameters DeepSpeed's stage 3 gathers and frees around every module. DeepSpeed
 // learns the order in which a micro-batch visits the modules
-// (deepspeed/runtime/zero/partitioned_param_coordinator.py @ 00a31c99); the order is known from the
-// third micro-batch on.
+// (deepspeed/runtime/zero/partitioned_param_coordinator.py @ 00a31c99), and knows it from the third
+// micro-batch on.
 
 struct CoordinatorOptions {
   std::int64_t prefetch = 0;   // elements to prefetch, rounded up to whole parameters
@@ -117,8 +118,8 @@ class ParameterCoordinator {
  public:
   using Parameters = std::vector<int>;  // ascending
 
-  // `visits` are the parameters of each module execution in a micro-batch, in order. `elements` and
-  // `persistent` (the parameter stays gathered) are indexed by parameter.
+  // `visits` has the parameters of each module execution in a micro-batch, in order. `elements` and
+  // `persistent` are indexed by parameter. A persistent parameter stays gathered.
   ParameterCoordinator(std::vector<Parameters> visits, std::vector<std::int64_t> elements,
                        std::vector<bool> persistent, const CoordinatorOptions& options);
 
@@ -129,12 +130,12 @@ class ParameterCoordinator {
     Parameters wait{};      // needed now, in flight
     Parameters prefetch{};  // requested ahead
   };
-  // Call before each visit.
+  // Returns the action before the next visit. Call this before each visit.
   Fetched Fetch();
-  // Call after the visit last fetched. Returns the parameters to free.
+  // Returns the parameters to free after the last fetched visit. Call this after that visit.
   Parameters Release();
-  // Call after backward. Returns the parameters that were never freed because the input of their
-  // module needs no gradient.
+  // Returns the parameters that were never freed, because their module's input needs no gradient.
+  // Call this after backward.
   Parameters ReleaseRest();
 
  private:
@@ -166,7 +167,7 @@ class PartitionedParameters : public PartitionedState {
   PartitionedParameters(TrainingStep& step, Operations& operations, HostOffload& offload,
                         const ProcessGroups& groups, const BlockLayout& parts);
 
-  // Prologue; call in this order.
+  // The functions of the prologue. Call them in this order.
   void SetStreams(StreamId gather_stream, StreamId nccl_stream, Index communicator);
   void AddEvents();
   void AddPartition();  // describes it; allocates it unless it is on the host
@@ -174,13 +175,14 @@ class PartitionedParameters : public PartitionedState {
   void SetVisits(std::vector<Parameters> visits);
 
   void BeginMicroBatch() { coordinator_->BeginMicroBatch(); }
-  // Call Fetch before each visit and Release after it. Call ReleaseRest after backward.
+  // Gathers and frees parameters as the coordinator decides. Call Fetch before each visit, Release
+  // after each visit, and ReleaseRest after backward.
   void Fetch();
   void Release() { FreeAll(coordinator_->Release()); }
   void ReleaseRest() { FreeAll(coordinator_->ReleaseRest()); }
   void ReleasePersistent() { FreeAll(persistent_); }
-  // Marks secondary copies as stale and gathers small parameters again. Call after the parts are
-  // updated.
+  // Marks secondary copies as stale and gathers small parameters again. Call this after the parts
+  // are updated.
   void Renew();
 
   // Returns the range from which kernels read a parameter.
@@ -195,8 +197,8 @@ class PartitionedParameters : public PartitionedState {
     Range secondary;  // this rank's part of the secondary copy
     bool has_secondary = false;
   };
-  // Parameters gathered in one collective, from all ranks or from the ranks that share a secondary
-  // copy.
+  // The parameters that one collective gathers, from all ranks or from the ranks that share a
+  // secondary copy.
   struct Gather {
     Parameters parameters;
     bool secondary = false;
@@ -211,16 +213,17 @@ class PartitionedParameters : public PartitionedState {
     bool complete = false;
   };
 
-  // With a single rank, kernels read the part in place, unless it is on the host.
+  // Returns whether kernels read the rank's part in place. They do if there is only one rank and
+  // its part is not on the host.
   bool ReadInPlace() const { return parts_.ranks() == 1 && !offload_.parameters(); }
   bool HasSecondary() const;
-  // Returns the length of each rank's part, in elements, if the tensor is divided among the
-  // gather's ranks.
+  // Returns the length of each rank's part of the tensor, in elements, if the gather's ranks divide
+  // the tensor.
   std::int64_t LengthIn(const Gather& gather, int tensor) const {
     return PartLength(tensor) * parts_.ranks() / gather.ranks;
   }
-  // Returns the number of elements of this rank's part, without padding, if the tensor is divided
-  // among the gather's ranks.
+  // Returns the number of elements of this rank's part of the tensor, without padding, if the
+  // gather's ranks divide the tensor.
   std::int64_t OwnLength(int tensor, const Gather& gather) const;
   Range SourceOf(int tensor, const Gather& gather) const {
     return gather.secondary ? tensors_[tensor].secondary : PartOf(tensor);
@@ -249,46 +252,51 @@ class PartitionedParameters : public PartitionedState {
   std::vector<Tensor> tensors_;    // indexed like the model's tensors
   std::vector<int> persistent_;
   std::optional<ParameterCoordinator> coordinator_;
-  // By the parameters, and by whether they are gathered from secondary copies.
+  // The gathers, indexed by their parameters and by whether these are gathered from secondary
+  // copies.
   std::map<std::pair<Parameters, bool>, Gather> gathers_;
   std::map<int, Gather*> in_flight_;
-  // An event, and the number of elements in freed memory that the device may read until the event.
+  // Pairs of an event and a number of elements. The device may read this much freed memory until
+  // the event.
   std::deque<std::pair<Index, std::int64_t>> freed_;
   std::int64_t freed_elements_ = 0;
   std::vector<Index> spare_events_;
 };
 
-// Gradients at DeepSpeed's stage 3: a bucket that fills during backward, its reduction, and this
-// rank's parts, in its flat gradients or on the host (deepspeed/runtime/zero/stage3.py:
-// __add_grad_to_ipg_bucket, __reduce_and_partition_ipg_grads, partition_grads; with
-// zero_quantized_gradients, runtime/comm/coalesced_collectives.py: all_to_all_quant_reduce).
+// Gradients at DeepSpeed's stage 3: a bucket that fills during backward, the bucket's reduction,
+// and this rank's parts of the gradients. The parts are in flat gradients on the device or on the
+// host (deepspeed/runtime/zero/stage3.py: __add_grad_to_ipg_bucket,
+// __reduce_and_partition_ipg_grads, partition_grads; with zero_quantized_gradients,
+// runtime/comm/coalesced_collectives.py: all_to_all_quant_reduce).
 
 class PartitionedGradients : public PartitionedState {
  public:
   PartitionedGradients(TrainingStep& step, Operations& operations, HostOffload& offload,
                        const ProcessGroups& groups, const BlockLayout& parts);
 
-  // Prologue; call in this order.
+  // The functions of the prologue. Call them in this order.
   void SetStreams(StreamId reduce_stream, Index communicator);
   void AddEvents();
   void AddPartition();
 
   void Write(int tensor, const program::Elements& source) { gradients_.Write(tensor, source); }
-  // Call when the tensor's gradient of this micro-batch is complete.
+  // Adds the tensor's gradient to the bucket. Call this when the gradient of the present
+  // micro-batch is complete.
   void Ready(int tensor);
-  // Reduces the remaining gradients and makes the host wait. Call after backward.
+  // Reduces the remaining gradients and makes the host wait for them. Call this after backward.
   void Finish();
   // Makes the host wait for the kernels that compute the gradients.
   void AwaitCompute();
 
  private:
-  // A gradient in the bucket, or outside the bucket if it is larger than the bucket.
+  // A gradient in the bucket. A gradient that is larger than the bucket is outside it.
   struct Entry {
     int tensor = 0;
     Range place;
     bool alone = false;  // not copied into the bucket
   };
-  // A tensor's gradient exchanged as 4-bit integers, inside nodes and then across them.
+  // A tensor whose gradient is exchanged as 4-bit integers, first inside nodes and then across
+  // them.
   struct QuantisedExchange {
     Range packed, exchanged, summed, result;
     program::Collective inside, inside_scales, across, across_scales;
@@ -306,7 +314,7 @@ class PartitionedGradients : public PartitionedState {
   void AllReduceBucket();
   void Exchange(const Entry& entry);
   const QuantisedExchange& ExchangeOf(int tensor);
-  // Keeps this rank's part of a reduced gradient, which begins at `source`.
+  // Keeps this rank's part of a reduced gradient. The part begins at `source`.
   void Keep(int tensor, const program::Elements& source);
   void KeepOnHost(int tensor, const Range& reduced);
 

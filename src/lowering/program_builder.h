@@ -15,18 +15,18 @@
 #include "src/parallel/group_layout.h"
 #include "src/program/program.h"
 
-// Writes a step program in host order. Instructions go to the prologue until BeginStep() and to the
-// step afterwards. Phase, label and micro-batch are set once and stamped on the following
+// Writes a step program in host order. Instructions go to the prologue until BeginStep() is called,
+// and to the step afterwards. Phase, label and micro-batch are set once and apply to all following
 // instructions.
 namespace stepcast::lowering {
 
 using program::Index;
 using StreamId = std::uint16_t;
-// The stream that a program's kernels run on.
+// The stream on which a program's kernels run.
 constexpr StreamId kCompute = program::Program::kComputeStream;
 
-// The indices [first, end) of one of the program's tables. Replaces std::views::iota, which clang
-// 14 does not compile with the standard library of gcc 12.
+// A range [first, end) of indices into one of the program's tables. Replaces std::views::iota,
+// which clang 14 does not compile with the standard library of gcc 12.
 class Entries {
  public:
   class Iterator {
@@ -55,7 +55,7 @@ class Entries {
   Index first_ = 0, end_ = 0;
 };
 
-// The buffer ranges that an operation uses.
+// Reads and Writes return an operation's use of a range of a buffer.
 inline program::BufferUse Reads(Index buffer, Bytes offset, Bytes size) {
   return {.buffer = buffer, .write = false, .offset = offset, .size = size};
 }
@@ -63,7 +63,7 @@ inline program::BufferUse Writes(Index buffer, Bytes offset, Bytes size) {
   return {.buffer = buffer, .write = true, .offset = offset, .size = size};
 }
 
-// The uses of an operation: entries of Program::uses.
+// The uses of an operation, as a range of entries of Program::uses.
 struct UseRange {
   Index first = 0, count = 0;
 };
@@ -77,7 +77,8 @@ class ProgramBuilder {
   ProgramBuilder(const ProgramBuilder&) = delete;
   ProgramBuilder& operator=(const ProgramBuilder&) = delete;
 
-  // Adds a text that several names share, such as "model.layers.3". Named() adds to it.
+  // Adds a text that several names share, such as "model.layers.3". Named() combines it with other
+  // texts.
   Index AddText(std::string_view text) { return program_.texts.Add(text); }
   program::NameParts Named(Index text, std::string_view part) {
     return {.first = text, .second = AddText(part)};
@@ -89,7 +90,8 @@ class ProgramBuilder {
   Index AddNumbered(std::string_view text, std::size_t number);
 
   StreamId AddStream(std::string name);
-  // Current sizes of the tables. Each is the index of the next entry.
+  // These functions return the current sizes of the program's tables. The size is the index of the
+  // next entry.
   StreamId streams() const { return static_cast<StreamId>(program_.streams.size()); }
   Index buffers() const { return static_cast<Index>(program_.buffers.size()); }
   Index kernels() const { return static_cast<Index>(program_.kernels.size()); }
@@ -113,12 +115,12 @@ class ProgramBuilder {
     return AddBuffer({.first = AddText(name)}, size, category, padding);
   }
   Index AddKernel(Kernel kernel);
-  // Adds a kernel for work of the host's CPUs or drives that a stream waits for.
+  // Adds a kernel that stands for work of the host's CPUs or drives. A stream waits for this work.
   Index AddHostKernel(const char* name, Time time) {
     return AddKernel({.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
   }
   void SetIssuer(Index kernel, Issuer issuer) { program_.kernels[kernel].issuer = issuer; }
-  // Identical collectives or exchanges get the same index.
+  // Adds a collective or an exchange. Identical entries get the same index.
   Index AddCollective(const program::Collective& collective);
   Index AddAllReduce(Index communicator, Bytes bytes, DataType type, bool average = false) {
     return AddCollective({.kind = CollectiveKind::kAllReduce,
@@ -131,7 +133,7 @@ class ProgramBuilder {
   const program::Collective& CollectiveAt(Index index) const { return program_.collectives[index]; }
   Index AddLabel(std::string_view label);
 
-  // Reserve memory for more entries.
+  // Reserves memory for more entries.
   void ReserveBuffers(std::size_t buffers) {
     program_.buffers.reserve(program_.buffers.size() + buffers);
   }
@@ -148,23 +150,24 @@ class ProgramBuilder {
     stamp_.micro_batch = static_cast<std::uint16_t>(micro_batch);
   }
 
-  // Whether effects and state are recorded. If not, the calls that record them do nothing. Check
-  // this before computing expensive arguments.
+  // Returns whether effects and state are recorded. If not, the calls that record them do nothing.
+  // Check this before you compute expensive arguments.
   bool describes_data_flow() const { return describes_data_flow_; }
-  // From now on, the host waits for each operation of the step on this stream, using `event`.
+  // Makes the host wait, from now on, for each operation of the step on this stream. The wait uses
+  // `event`.
   void WaitForLaunches(StreamId stream, Index event) {
     awaited_.resize(std::max<std::size_t>(awaited_.size(), stream + 1u), program::kNone);
     awaited_[stream] = event;
   }
-  // Adds an effect to the kernel or collective that is written next. Several effects apply in
-  // order.
+  // Adds an effect to the kernel or collective that is written next. Several effects apply in the
+  // order of the calls.
   void With(const program::Effect& effect);
   void With(std::span<const program::Effect> effects);
   void AddState(const program::StatePart& part);
   void SetOptimizer(bool adamw) { program_.data_flow.adamw = adamw; }
 
   // Adds ranges that the next operation uses, in addition to those passed to the call that writes
-  // it. Empty ranges are ignored.
+  // the operation. Empty ranges are ignored.
   void Use(const program::BufferUse& use) {
     if (use.size == Bytes(0)) return;
     program::BufferUse& added = program_.uses.emplace_back();
@@ -174,12 +177,12 @@ class ProgramBuilder {
     added.size = use.size;
   }
   void Use(std::span<const program::BufferUse> uses);
-  // Requires that no range is empty.
+  // Adds several ranges, as Use adds one range. No range may be empty.
   void UseAll(std::span<const program::BufferUse> uses) {
     program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
   }
 
-  // Runs kernels one after another, without uses or effects.
+  // Runs kernels one after another. They have no uses or effects.
   void Run(StreamId stream, std::span<const Index> kernels);
   void Run(StreamId stream, Index kernel) { Operate(program::Opcode::kKernel, stream, kernel); }
   void Run(StreamId stream, Index kernel, std::span<const program::BufferUse> uses) {
@@ -189,8 +192,8 @@ class ProgramBuilder {
   void Run(StreamId stream, Index kernel, std::initializer_list<program::BufferUse> uses) {
     Run(stream, kernel, std::span(uses.begin(), uses.size()));
   }
-  // If several operations have the same long list of uses, call AddUses once, then Run for each
-  // operation.
+  // Adds a list of uses that several operations can share. If several operations have the same long
+  // list, call AddUses once, and then Run for each operation.
   UseRange AddUses(std::span<const program::BufferUse> uses) {
     Use(uses);
     return TakeUses();
@@ -198,7 +201,7 @@ class ProgramBuilder {
   void Run(StreamId stream, Index kernel, UseRange uses) {
     Operate(program::Opcode::kKernel, stream, kernel, uses);
   }
-  // The host is busy for `duration`.
+  // Makes the host busy for `duration`.
   void RunOnHost(std::string_view name, Time duration) { RunOnHost(AddHostTask(name, duration)); }
   Index AddHostTask(std::string_view name, Time duration);
   void RunOnHost(Index task) { Operate(program::Opcode::kHostTask, 0, task); }
@@ -220,7 +223,7 @@ class ProgramBuilder {
                    std::initializer_list<program::BufferUse> uses) {
     Communicate(stream, collective, std::span(uses.begin(), uses.size()));
   }
-  // `uses` has one entry for each message, in the order of the messages.
+  // Writes an exchange. `uses` has one entry for each message, in the order of the messages.
   void Exchange(StreamId stream, Index exchange, std::span<const program::BufferUse> uses) {
     program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
     Operate(program::Opcode::kExchange, stream, exchange);
@@ -228,7 +231,8 @@ class ProgramBuilder {
   void Exchange(StreamId stream, Index exchange, std::initializer_list<program::BufferUse> uses) {
     Exchange(stream, exchange, std::span(uses.begin(), uses.size()));
   }
-  // Record and HostWait return the instruction's index in the step, for SetOperand.
+  // Writes the instruction. Record and HostWait return its index in the step, which SetOperand
+  // takes.
   std::size_t Record(StreamId stream, Index event) {
     Emit(program::Opcode::kRecordEvent, stream, event);
     return program_.step.size() - 1;
@@ -238,11 +242,12 @@ class ProgramBuilder {
     Emit(program::Opcode::kHostWaitEvent, 0, event);
     return program_.step.size() - 1;
   }
-  // Sets an operand that is known only after the whole step is written.
+  // Sets the operand of an instruction. Used if the operand is known only after the whole step is
+  // written.
   void SetOperand(std::size_t instruction, Index operand) {
     program_.step[instruction].operand = operand;
   }
-  // `waiter` waits for all work issued on `other` so far, using `event`.
+  // Makes stream `waiter` wait for all work issued on stream `other` so far. The wait uses `event`.
   void WaitForStream(StreamId waiter, StreamId other, Index event) {
     Record(other, event);
     Wait(waiter, event);
@@ -254,7 +259,7 @@ class ProgramBuilder {
   }
 
   Bytes SizeOf(Index buffer) const { return program_.buffers[buffer].size; }
-  // Use of the whole buffer.
+  // ReadsAll and WritesAll return the use of a whole buffer.
   program::BufferUse ReadsAll(Index buffer) const {
     return Reads(buffer, Bytes(0), SizeOf(buffer));
   }
@@ -269,8 +274,8 @@ class ProgramBuilder {
     if (describes_data_flow_) BeginEffects();
     Append(opcode, stream, operand, uses);
   }
-  // Writes the entry in place, field by field. A wide copy of fields just written one by one would
-  // stall until the narrow stores reach the cache.
+  // Appends an instruction. Writes the entry in place, field by field. A wide copy of fields that
+  // were just written would stall until the narrow stores reach the cache.
   void Append(program::Opcode opcode, StreamId stream, Index operand, UseRange uses) {
     program::Instruction& instruction = section_->emplace_back();
     instruction.opcode = opcode;
@@ -282,7 +287,7 @@ class ProgramBuilder {
     instruction.micro_batch = stamp_.micro_batch;
     instruction.label = stamp_.label;
   }
-  // For instructions without uses.
+  // Appends an instruction without uses.
   void Emit(program::Opcode opcode, StreamId stream, Index operand) {
     Emit(opcode, stream, operand, {.first = taken_uses_, .count = 0});
   }

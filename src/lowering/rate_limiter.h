@@ -9,8 +9,8 @@ namespace stepcast::lowering {
 
 // FSDP1's limit_all_gathers (torch/distributed/fsdp/_limiter_utils.py). Each time a unit's gathered
 // parameters are freed, an event is recorded on the compute stream and queued. Before a unit is
-// unsharded, while the queue has `limit` events or more, the host takes the oldest one and waits
-// for it. The queue persists from step to step.
+// unsharded, the host removes the oldest event and waits for it as long as the queue has `limit`
+// events or more. The queue persists from step to step.
 //
 // The step is written once and issued repeatedly. In the steady state, the queue is the same at the
 // start and at the end of the step, which is known only in Finish(). Finish() therefore completes
@@ -19,11 +19,12 @@ class RateLimiter {
  public:
   explicit RateLimiter(ProgramBuilder& builder, StreamId compute, std::size_t limit = 2);
 
-  // Call when a unit is about to be unsharded, even if nothing has to be gathered.
+  // Limits the host's lead. Call this before a unit is unsharded, even if nothing has to be
+  // gathered.
   void Gather();
-  // Call when a unit's gathered parameters have been freed.
+  // Records that memory was freed. Call this after a unit's gathered parameters are freed.
   void Freed();
-  // Call when the whole step has been written.
+  // Completes the instructions. Call this when the whole step is written.
   void Finish();
 
  private:

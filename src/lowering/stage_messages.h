@@ -15,32 +15,34 @@
 #include "src/parallel/pipeline_schedule.h"
 #include "src/program/program.h"
 
-// Messages between a pipeline stage and its neighbors, derived from the stage's schedule:
-// activations forward, gradients of activations backward.
+// Messages between a pipeline stage and its neighbors, derived from the stage's schedule.
+// Activations are sent forward, and their gradients are sent backward.
 namespace stepcast::lowering {
 
 // How a framework sends and receives between the passes of a schedule.
 enum class MessageStyle : std::uint8_t {
-  // Each direction has its own stream and communicator. A pass's receive is posted before the pass
-  // ahead of it runs, and nothing waits for a send. The textbook uses this style, and so does
+  // Each direction has a separate stream and communicator. A pass's receive is posted before the
+  // preceding pass runs, and nothing waits for a send. Used by the textbook framework and by
   // Megatron-LM with overlapped messages. PyTorch uses it with several chunks per stage, but has
   // one communicator for all messages; receives on this communicator are in the order in which the
   // messages are sent.
   kOverlapped,
-  // One exchange at a time, on the pipeline's communicator, and the compute stream waits for it:
-  //  * Megatron-LM without overlapped messages (core/pipeline_parallel/schedules.py,
-  //    p2p_communication.py): batches, after which the host waits for the device (batch_p2p_sync);
-  //  * PyTorch with one chunk per stage (torch/distributed/pipelining/schedules.py): batches, for
-  //    which the host does not wait; nothing waits for a batch of sends only;
-  //  * DeepSpeed (deepspeed/runtime/pipe/engine.py, schedule.py): single messages, each on a
-  //    communicator of its two stages, as PyTorch sends messages outside a batch. If layers are
-  //    divided among ranks, a message goes in parts (PartitionedTensor), and the host reads their
-  //    metadata, which is not modeled.
+  // One exchange at a time, on the pipeline's communicator. The compute stream waits for it. Three
+  // kinds of programs send messages in this way:
+  //   - Megatron-LM without overlapped messages (core/pipeline_parallel/schedules.py,
+  //     p2p_communication.py) sends batches. The host waits for the device after each batch
+  //     (batch_p2p_sync).
+  //   - PyTorch with one chunk per stage (torch/distributed/pipelining/schedules.py) sends batches
+  //     for which the host does not wait. Nothing waits for a batch that only sends.
+  //   - DeepSpeed (deepspeed/runtime/pipe/engine.py, schedule.py) sends single messages, each on a
+  //     communicator of its two stages, as PyTorch sends messages outside a batch. If layers are
+  //     divided among ranks, a message goes in parts (PartitionedTensor). The host reads the
+  //     metadata of these parts, which is not modeled.
   kBlocking,
 };
 
-// Only with kBlocking: how the exchange after a pass sends the pass's output and receives inputs of
-// later passes (Stage::posted).
+// How the exchange after a pass sends the pass's output and receives the inputs of later passes
+// (Stage::posted). Only with kBlocking.
 enum class ExchangesBehind : std::uint8_t {
   kApart,     // first an exchange with the pass's send, then one with the receives
   kTogether,  // both in one exchange
@@ -48,7 +50,7 @@ enum class ExchangesBehind : std::uint8_t {
   kNone,  // the next pass's exchange sends and receives
 };
 
-// Only with kBlocking: the exchanges after which the host waits for the device.
+// The exchanges after which the host waits for the device. Only with kBlocking.
 enum class MessageWaits : std::uint8_t {
   kNever,
   kAlways,    // for all issued work
@@ -63,17 +65,18 @@ class StageMessages {
     parallel::GroupLayout pipeline{};  // the corresponding ranks of all stages
     MessageStyle style = MessageStyle::kOverlapped;
     std::vector<ExchangesBehind> behind{};  // [pass], kBlocking
-    // By pass, only with kBlocking: the number of passes, counted from the first one, whose
-    // receives have been posted when the exchange after this pass is issued.
+    // For each pass: the number of passes, counted from the first one, whose receives are posted
+    // when the exchange after this pass is issued. Only with kBlocking.
     std::vector<std::size_t> posted{};
     MessageWaits host_waits = MessageWaits::kAlways;
-    // Only with kBlocking: the compute stream does not wait for exchanges that only send.
+    // Whether the compute stream does not wait for exchanges that only send. Only with kBlocking.
     bool sends_beside = false;
-    // Only with kBlocking: each message is separate, on a communicator of its two stages.
+    // Whether each message is separate, on a communicator of its two stages. Only with kBlocking.
     bool in_pairs = false;
-    // Only with kBlocking: the number of ranks that divide layers and have the same activations.
-    // Each of these ranks sends its own part, and receivers gather the whole (Megatron-LM's
-    // scatter_gather_tensors_in_pipeline until 2023). 1: each rank sends everything.
+    // The number of ranks that divide layers and have the same activations. Each of these ranks
+    // sends its own part, and receivers gather the whole (Megatron-LM's
+    // scatter_gather_tensors_in_pipeline until 2023). 1: each rank sends everything. Only with
+    // kBlocking.
     int parts = 1;
     int own_part = 0;
     // The stage's chunks, their message sizes, and the stages of their neighbors.
@@ -86,15 +89,15 @@ class StageMessages {
     std::vector<Chunk> chunks{};
     DataType type = DataType::kBf16;
     std::vector<parallel::Action> passes{};  // in issue order
-    // By pass, only with kOverlapped: whether the pass and the next one are a pair of overlapping
-    // passes (PipelineStage::begins_pair). The pair begins when both inputs have arrived, and both
-    // outputs are sent after the second pass (DualPipe, dualpipe.py; torch.distributed.pipelining,
-    // OVERLAP_F_B).
+    // For each pass: whether the pass and the next one are a pair of overlapping passes
+    // (PipelineStage::begins_pair). The pair begins when both inputs have arrived, and both outputs
+    // are sent after the second pass (DualPipe, dualpipe.py; torch.distributed.pipelining,
+    // OVERLAP_F_B). Only with kOverlapped.
     std::vector<bool> begins_pair{};
     std::vector<std::size_t> chunk_of{};  // [pass] index in `chunks`
     std::vector<int> slots{};             // [pass] slot of its micro-batch's activations
     std::vector<int> gradient_slots{};    // [pass] slot of a backward's received gradient
-    // By pass: the pass of this stage that takes this pass's output. kNoPass: no pass takes the
+    // For each pass: the pass of this stage that takes its output. kNoPass: no pass takes the
     // output, or a pass of another stage does.
     static constexpr std::size_t kNoPass = static_cast<std::size_t>(-1);
     std::vector<std::size_t> takers{};
@@ -104,7 +107,7 @@ class StageMessages {
 
   const Stage& stage() const { return stage_; }
 
-  // `inputs`: [chunk][slot] buffers for received activations.
+  // Writes the prologue. `inputs[chunk][slot]` are the buffers for received activations.
   void WritePrologue(std::vector<std::vector<Index>> inputs);
 
   // Returns whether the stream carries messages that overlap passes. A host that waits for such a
@@ -115,19 +118,18 @@ class StageMessages {
     });
   }
 
-  // Call these functions around a pass, in this order. The pass's input is available after
-  // AwaitInput. Call AwaitInput right before the pass's first kernel, so that other streams need
-  // not wait.
+  // Call these functions around a pass, in this order. AwaitInput makes the pass's input available.
+  // Call it right before the pass's first kernel, so that other streams need not wait.
   void BeforePass(std::size_t pass);
   void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);
 
-  // These functions return buffers of the present pass; kNone: there is none. AllocateOutput
+  // These functions return buffers of the present pass. kNone: there is no buffer. AllocateOutput
   // allocates the output, which the pass's last kernel writes for the neighboring chunk, on this or
-  // another stage. ReceivedGradient is the gradient that a backward reads.
+  // another stage. ReceivedGradient returns the gradient that a backward reads.
   Index AllocateOutput(std::size_t pass);
   Index ReceivedGradient(std::size_t pass) const;
-  // Call when the backward no longer needs the received gradient.
+  // Releases the received gradient. Call this when backward no longer needs it.
   void ReleaseReceivedGradient(std::size_t pass);
 
  private:
@@ -143,8 +145,8 @@ class StageMessages {
     Index arrived[2] = {program::kNone, program::kNone};  // events, alternating between passes
   };
 
-  // A boundary between a chunk of stage `from` and the next chunk, which is on stage `to`. One of
-  // the two stages is this stage.
+  // The boundary between a chunk of stage `from` and the next chunk, which is on stage `to`. One of
+  // the two is the present stage.
   struct Leg {
     int from = 0, to = 0;
     Lane activations, gradients;
@@ -176,7 +178,8 @@ class StageMessages {
   const Stage::Chunk& ChunkOf(std::size_t pass) const {
     return stage_.chunks[stage_.chunk_of[pass]];
   }
-  // Returns the lane of the message that the pass receives or, if `receives` is false, sends.
+  // Returns the lane of a message of the pass: the received one if `receives`, otherwise the sent
+  // one.
   const Lane& LaneOf(std::size_t pass, bool receives) const;
 
   Index InputOf(std::size_t pass) const;
@@ -205,7 +208,7 @@ class StageMessages {
   GroupOperations& groups_;
   ProgramBuilder& builder_;
   std::vector<std::vector<Index>> inputs_;
-  // Buffers of a chunk.
+  // The buffers of a chunk.
   struct Buffers {
     std::vector<Index> received_gradients{};  // by gradient slot
     Index sent_activations = program::kNone, sent_gradients = program::kNone;
@@ -216,14 +219,14 @@ class StageMessages {
   std::vector<Leg> legs_;
   // kBlocking
   StreamId stream_ = 0;
-  // `communicator_` connects all stages. `pairs_` connect this stage with the previous stage and
-  // with the next stage.
+  // `communicator_` connects all stages. `pairs_` has two communicators, which connect this stage
+  // with the previous stage and with the next stage.
   Index communicator_ = program::kNone, pairs_[2] = {program::kNone, program::kNone};
   Index before_ = program::kNone, after_ = program::kNone;  // events
   std::vector<Index> drained_;                              // events by stream
   std::vector<program::Message> messages_;                  // of the exchange being built
   std::vector<program::BufferUse> uses_;
-  // The gathers to run after the exchange, and their target buffers.
+  // The gathers that run after the exchange, and their target buffers.
   std::vector<std::pair<const Gather*, Index>> gathers_;
   std::size_t posted_ = 0;   // number of passes whose receive has been posted
   std::size_t awaited_ = 0;  // number of passes whose input has arrived

@@ -16,8 +16,8 @@
 
 namespace stepcast::lowering {
 
-// Returns a kernel such as a copy, cast or addition. Its cost follows from the bytes read and
-// written.
+// Returns a memory-bound kernel, such as a copy, cast or addition. Its cost depends on the bytes
+// that it reads and writes.
 inline Kernel MemoryKernel(std::string name, DataType type, Bytes read, Bytes written) {
   return {.name = std::move(name),
           .kind = KernelKind::kMemoryBound,
@@ -26,7 +26,8 @@ inline Kernel MemoryKernel(std::string name, DataType type, Bytes read, Bytes wr
           .written = written};
 }
 
-// Memory that every real framework uses in addition to its sharding strategy.
+// Memory that every framework except the textbook uses, in addition to the memory of the sharding
+// strategy.
 
 // Workspaces of the matrix libraries, which live as long as the process:
 //
@@ -43,53 +44,54 @@ void AllocateFrameworkWorkspaces(TrainingStep& step);
 
 // Effects of operations on values (src/program/data_flow.h).
 
-// Returns the place of a buffer's elements of `type`, from element `first` on.
+// Returns the place of a buffer's elements of `type`, starting at element `first`.
 inline program::Elements At(program::Index buffer, std::int64_t first, DataType type) {
   return {.buffer = buffer, .offset = BytesOf(first, type), .type = type};
 }
 
-// `place`, moved forward by `elements`.
+// Returns `place` moved forward by `elements` elements.
 inline program::Elements Further(program::Elements place, std::int64_t elements) {
   place.offset += BytesOf(elements, place.type);
   return place;
 }
 
-// target = source, converted; both contiguous.
+// Returns the effect target = source, with conversion. Both places are contiguous.
 program::Effect Move(program::Elements target, program::Elements source, std::int64_t elements);
-// target += source.
+// Returns the effect target += source.
 program::Effect Added(program::Effect move);
-// target = scale x source.
+// Returns the effect target = scale x source.
 program::Effect Scaled(double scale, program::Effect move);
-// Divides a move into blocks of `block` elements. The strides are the distances between the starts
-// of blocks, in the target and in the source.
+// Divides a move into blocks of `block` elements. The strides are the distances, in elements,
+// between the starts of consecutive blocks in the target and in the source.
 program::Effect InBlocks(program::Effect move, std::int64_t block, std::int64_t target_stride,
                          std::int64_t source_stride);
 
-// Returns the effect of a collective. `elements` is the size of the whole, over all ranks.
+// Returns the effect of a collective. `elements` is the number of elements on all ranks together.
 program::Effect Collected(program::Elements target, program::Elements source,
                           std::int64_t elements);
 
-// number = (or +=, if `add`) scale x the sum of the squares of `elements` elements.
+// Returns an effect that sets `number` to `scale` times the sum of the squares of `elements`
+// elements. If `add`, it adds to `number` instead.
 program::Effect Squares(program::Elements number, program::Elements source, std::int64_t elements,
                         bool add, double scale = 1);
-// Scales `target` down to a norm of at most `limit`. `squares` is the place of the square of its
-// present norm.
+// Returns the effect that scales `target` so that its norm is at most `limit`. `squares` is the
+// place of the square of the present norm.
 program::Effect Clipped(program::Elements target, program::Elements squares, std::int64_t elements,
                         double limit);
 
-// `states` is the place of the first of several arrays of one type, which are `stride` elements
-// apart (program/data_flow.h).
+// Returns the effect of an optimizer's update. `states` is the place of the first of several arrays
+// of one type, which are `stride` elements apart (program/data_flow.h).
 program::Effect OptimizerUpdate(program::Elements parameters, program::Elements gradients,
                                 program::Elements states, std::int64_t stride,
                                 std::int64_t elements);
 
 // Appends a contiguous move or update. If the effect continues the last one, extends the last one
-// instead. Empty effects are ignored.
+// instead. Ignores empty effects.
 void AppendJoined(std::vector<program::Effect>& effects, const program::Effect& effect);
 
-// The groups that a rank communicates in. Model states are sharded over plan::ShardRanks
-// neighboring ranks, and every shard is replicated data / shard_group_size times (hybrid sharding
-// if there are several replicas). Context-parallel ranks count as data-parallel ones.
+// The groups in which a rank communicates. plan::ShardRanks neighboring ranks shard the model
+// states. With hybrid sharding, there are data / shard_group_size replicas of every shard.
+// Context-parallel ranks count as data-parallel ranks.
 
 struct ProcessGroups {
   int rank = 0;
@@ -97,9 +99,9 @@ struct ProcessGroups {
   parallel::GroupLayout shard;    // ranks that share one copy of the states
   parallel::GroupLayout replica;  // ranks that hold the same shard
 
-  // The shard group's name: "data" if it contains all ranks.
+  // Returns the shard group's name: "data" if the group contains all ranks, otherwise "shard".
   const char* shard_name() const { return replica.size() == 1 ? "data" : "shard"; }
-  // The rank's position in its shard group, which is also the index of its shard.
+  // Returns the rank's position in its shard group, which is also the index of its shard.
   std::int64_t shard_index() const { return shard.Index(rank); }
 };
 

@@ -18,10 +18,10 @@
 
 namespace stepcast::lowering {
 
-// Parameters that are gathered and freed together when parameters are sharded.
+// Groups of parameters that are gathered and freed together when parameters are sharded.
 
 struct Unit {
-  std::string name;           // of the unit's first layer, or "root"
+  std::string name;           // name of the unit's first layer, or "root"
   std::vector<int> layers;    // ascending; forward needs the unit from the first one to the last
   std::vector<int> tensors;   // owned tensors, in registration order
   std::vector<int> frozen;    // indices into Model::frozen, in registration order
@@ -35,15 +35,16 @@ struct Units {
   std::vector<int> of_layer;  // index of each layer's unit
 };
 
-// Makes every layer a unit; layers that share a tied tensor are one unit.
+// Returns units of one layer each. Layers that share a tied tensor are one unit.
 Units UnitPerLayer(const model::Model& model);
 
-// The units that FSDP wraps (plan::DataParallel::units, ::unit_blocks). PyTorch's usual wrapping
-// calls `fully_shard` on every block and then on the model: every block is a unit, and the rest
-// (embedding, final norm, head) is the root unit. kLayer: embedding and head are units too, as
-// torchtitan and Galvatron wrap. Layers that share a tied tensor make up the root unit, because a
-// parameter belongs to one unit. kModel: everything is in the root. `chunk_begins`: in a pipeline,
-// the first layer of each of the stage's chunks, each of which is a module with its own root.
+// Returns the units that FSDP wraps (plan::DataParallel::units, ::unit_blocks). PyTorch's usual
+// wrapping calls `fully_shard` on every block and then on the model. Every block is then a unit,
+// and the rest (embedding, final norm, head) is the root unit. kLayer: embedding and head are units
+// too, as torchtitan and Galvatron wrap. Layers that share a tied tensor belong to the root unit,
+// because a parameter belongs to one unit. kModel: everything is in the root. `chunk_begins`: in a
+// pipeline, the first layer of each of the stage's chunks. Each chunk is a module with a separate
+// root.
 Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan,
                      const std::vector<int>& chunk_begins = {0});
 
@@ -51,17 +52,17 @@ Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan,
 // `order` is the order of the tensors; it is sorted by bucket, and the buckets point into it.
 std::vector<Bucket> BucketPerUnit(const Units& units, std::vector<int>& order);
 
-// The order in which frameworks with hooks visit units: the root first, in both forward and
-// backward, because its hooks enclose all others; then the blocks.
+// The order in which frameworks with hooks visit units. In both forward and backward, the root
+// comes first, because its hooks enclose all others; then come the blocks.
 struct UnitOrder {
   UnitOrder() = default;
-  // `has_parameters`: by unit.
+  // `has_parameters[unit]` states whether the unit has parameters.
   UnitOrder(const Units& units, const std::vector<bool>& has_parameters);
   // Includes only the units whose first layer is in [first, end).
   UnitOrder(const Units& units, const std::vector<bool>& has_parameters, int first, int end);
 
-  // Returns the unit that is `distance` units later in forward. A negative distance counts in
-  // backward. -1: there is none.
+  // Returns the unit that is visited `distance` units later in forward. If `distance` is negative,
+  // it counts in backward. -1: there is no such unit.
   int Later(int unit, std::int64_t distance) const;
 
   int root = -1;            // index of the root unit; -1: there is none
@@ -70,18 +71,18 @@ struct UnitOrder {
 };
 
 // FSDP2's data for each sharded module: ranges, events, and the module's state while a step is
-// being written.
+// written.
 
-// A module under fully_shard. If its experts are sharded over other ranks than the rest, the module
-// has two units, one for each mesh. A unit's parameters are gathered and reduced together
-// (torchtitan: one fully_shard with a mesh for each parameter).
+// A module under fully_shard. If experts are sharded over other ranks than the rest of the module,
+// the module has two units, one for each mesh. The parameters of one unit are gathered and reduced
+// together. (torchtitan instead makes one fully_shard call with a mesh for each parameter.)
 struct ShardedUnit {
   model::ParameterGroup group = model::ParameterGroup::kDense;
   int experts = -1;  // the unit of the module's experts; -1: the experts have no unit of their own
   bool root = false;
   int first_layer = 0, last_layer = 0;
   std::vector<int> tensors;
-  // By tensor: the number of this rank's elements, including padded rows.
+  // For each tensor: the number of this rank's elements, including padded rows.
   std::vector<std::int64_t> tensor_elements;
   std::int64_t shard_elements = 0;     // sum of tensor_elements
   std::int64_t gathered_elements = 0;  // of all ranks, including frozen ones
@@ -123,13 +124,13 @@ struct Fsdp2Shards {
   bool accumulates = false;        // full gradients are kept in reduce_dtype
 };
 
-// Describes the units in the order of `wrapping`, followed by the units of experts. Allocates what
-// persists across steps.
+// Describes the units in the order of `wrapping`, followed by the units of experts. Allocates the
+// buffers that persist across steps.
 std::vector<ShardedUnit> AddShardedUnits(TrainingStep& step, Operations& operations,
                                          const Units& wrapping, const Fsdp2Shards& shards);
 
-// The sharded units of the textbook (ZeRO stage 3). Every layer is a unit. A unit is gathered in
-// the compute type before its first layer, `prefetch` units ahead, and freed after its last layer.
+// The sharded units of textbook ZeRO stage 3. Every layer is a unit. A unit is gathered in the
+// compute type before its first layer, `prefetch` units ahead, and freed after its last layer.
 
 class GatheredUnits {
  public:
@@ -137,7 +138,7 @@ class GatheredUnits {
   GatheredUnits(TrainingStep& step, Operations& operations, const ProcessGroups& groups,
                 const TensorPieces& pieces);
 
-  // Describes the units and allocates this rank's shards. Gathers run on `stream`.
+  // Describes the units and allocates this rank's shards. Gathers will run on `stream`.
   void WritePrologue(StreamId stream, Index communicator);
 
   void BeforeForward(int layer);

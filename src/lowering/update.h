@@ -18,10 +18,10 @@
 
 namespace stepcast::lowering {
 
-// The kernels that update parameters, and their temporary tensors.
+// The kernels that update parameters, and the temporary tensors that they need.
 
-// A temporary that an update makes for each tensor. It has as many elements as the tensor and the
-// type of the updated values (plan::UpdatedType).
+// A temporary tensor that an update makes for each parameter tensor. It has as many elements as the
+// tensor, in the type of the updated values (plan::UpdatedType).
 enum class Temporary : std::uint8_t {
   kGradient,     // cast up for the master weights
   kRoot,         // square root of the second moment
@@ -64,8 +64,8 @@ struct UpdatedTensor {
   std::int64_t elements = 0;
 };
 
-// The ranks over which Muon assembles matrices by all-to-alls, if the rows of a matrix are on
-// several ranks.
+// The ranks over which Muon assembles matrices by all-to-alls. Needed if the rows of a matrix are
+// on several ranks.
 struct MatrixExchange {
   StreamId stream = 0;
   Index communicator = program::kNone;  // kNone: every rank has whole matrices
@@ -80,15 +80,17 @@ struct UpdatedTensors {
   StreamId stream = program::Program::kComputeStream;  // the stream that updates them
 };
 
-// The update by an optimizer of PyTorch (torch.optim, or one with the same interface).
+// The update of parameters by an optimizer of PyTorch (torch.optim), or by one with the same
+// interface.
 
 // The optimizer's kernels on the compute stream, with their temporary tensors:
-//  * foreach: one temporary of each parameter's size, in the parameters' order, before the kernel
-//    that writes them (aten/src/ATen/native/cuda/ForeachUnaryOp.cu: empty_like of each). They are
-//    freed when the function returns, after the last kernel.
-//  * single: one parameter after the other. The root is freed when the next tensor begins, the
-//    denominator when its name is assigned the next one's: at most three.
-//  * Optimizers of other libraries: see framework_update.cc.
+//   - foreach: one temporary tensor of each parameter's size, in the parameters' order, is
+//     allocated before the kernel that writes it (aten/src/ATen/native/cuda/ForeachUnaryOp.cu:
+//     empty_like of each). The tensors are freed when the function returns, after the last kernel.
+//   - single: parameters are updated one after another. The root is freed when the next tensor
+//     begins. The denominator is freed when the next tensor's denominator is assigned to its name.
+//     At most three temporary tensors exist.
+//   - Optimizers of other libraries are described in framework_update.cc.
 //
 // `uses` are the gradients read and the states written. `updates` are the effects, attached to the
 // last kernel, which writes the parameters.
@@ -102,17 +104,18 @@ void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
 
 // Writes the update of the matrices (plan::TakesMuon), like WriteFrameworkUpdate. Returns the
 // tensors that are left to AdamW.
-//  * kTorch (torch/optim/_muon.py, torch 2.9): each rank has whole matrices and orthogonalizes all
-//    of them in 16 bits; addmm copies its addend first.
-//  * kMegatron (megatron/core/optimizer/muon.py, and emerging_optimizers' newton_schulz): the same
-//    on FP32 values, which products read as 16 bits (--muon-fp32-matmul-prec medium). With tensor
-//    parallelism, each rank treats its own part as a matrix (--muon-tp-mode blockwise). Query, key
-//    and value weights are separate (--muon-split-qkv). Here the two parts of linear_fc1 are
-//    separate too, which Megatron-LM has as one matrix.
-//  * kDion (dion/muon.py of microsoft/dion@0c205499): batches of as many matrices of one shape as
-//    there are ranks. An all-to-all brings each rank one whole matrix, and another brings the rows
-//    back, with three batches in flight. Incomplete batches are filled up. Experts, of which each
-//    rank has whole matrices, are not exchanged. Kernels around the products are compiled.
+//   - kTorch (torch/optim/_muon.py, torch 2.9): each rank has whole matrices and orthogonalizes all
+//     of them in 16 bits. addmm copies its addend first.
+//   - kMegatron (megatron/core/optimizer/muon.py, and emerging_optimizers' newton_schulz): the
+//     values are FP32, and products read them as 16 bits (--muon-fp32-matmul-prec medium). With
+//     tensor parallelism, each rank treats its own part as a matrix (--muon-tp-mode blockwise).
+//     Query, key and value weights are separate (--muon-split-qkv). The two parts of linear_fc1 are
+//     separate too, although Megatron-LM has them as one matrix.
+//   - kDion (dion/muon.py of microsoft/dion@0c205499): a batch has as many matrices of one shape as
+//     there are ranks. An all-to-all brings each rank one whole matrix, and another brings the rows
+//     back, with three batches in flight. Incomplete batches are filled up. Experts are not
+//     exchanged, because each rank has whole matrices of its experts. Kernels around the products
+//     are compiled.
 UpdatedTensors WriteMuonUpdate(TrainingStep& step, const plan::Training& training,
                                const UpdatedTensors& updated,
                                std::span<const program::BufferUse> uses);
@@ -122,14 +125,14 @@ UpdatedTensors WriteMuonUpdate(TrainingStep& step, const plan::Training& trainin
 
 class UpdateLoop {
  public:
-  // Kernels run on `stream`. `uses` are the gradients and states. `updates` are the effects,
-  // attached to the last kernel.
+  // Kernels run on `stream`. `uses` are the gradients and states that the kernels read or write.
+  // `updates` are effects, which the last kernel gets.
   UpdateLoop(TrainingStep& step, StreamId stream, std::span<const program::BufferUse> uses,
              std::span<const program::Effect> updates);
 
-  // Runs `body` twice; it calls the functions below. The first run counts the kernels of `body`,
-  // because the first and the last kernel name all of `uses` (stream order covers the kernels in
-  // between).
+  // Runs `body` twice; `body` calls the functions below. The first run counts the kernels of
+  // `body`. The count is needed because only the first and the last kernel name all of `uses`
+  // (stream order covers the kernels in between).
   template <typename Body>
   void Write(const Body& body) {
     counting_ = true;
@@ -138,7 +141,7 @@ class UpdateLoop {
     body();
   }
 
-  // Makes a temporary tensor on the stream. Returns kNone while kernels are counted.
+  // Makes a temporary tensor on the stream. Returns kNone during the run that counts kernels.
   Index Make(Bytes size);
   void Free(Index buffer);
 
@@ -161,14 +164,14 @@ class UpdateLoop {
   void AwaitOnHost();
 
   // Writes an all-to-all between two temporaries, after the work issued on the update's stream.
-  // `bytes` is the size per rank, including this rank. Returns the event for Await; kNone while
-  // kernels are counted.
+  // `bytes` is the size of a rank's data, including the part that it keeps. Returns the event that
+  // Await takes, or kNone during the run that counts kernels.
   Index Exchange(StreamId stream, Index communicator, Bytes bytes, Index source, Index target);
   // Makes the update's stream wait for the event.
   void Await(Index event);
 
  private:
-  // Counts a kernel, or writes it.
+  // Counts a kernel in the first run, and writes it in the second run.
   template <typename Add>
   void RunKernel(
       const std::tuple<const char*, std::int64_t, std::int64_t, std::int64_t, std::int64_t>& key,
@@ -184,18 +187,19 @@ class UpdateLoop {
   std::map<std::int64_t, std::vector<Index>> free_;  // buffers by size
   std::vector<Index> free_events_;
   Index read_by_host_ = program::kNone;
-  // Kernels by name and by the sizes that distinguish them.
+  // The kernels that exist already, indexed by name and by the sizes that distinguish them.
   std::map<std::tuple<const char*, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, Index>
       known_;
 };
 
-// The end of a step: clips gradients, if the plan clips them, and updates this rank's parameters
-// with an optimizer of PyTorch. Collect the ranges first.
+// The end of a step: clips gradients if the plan says so, and updates this rank's parameters with
+// an optimizer of PyTorch. Declare all ranges before you call Clip and Write.
 
 class ParameterUpdate {
  public:
   explicit ParameterUpdate(TrainingStep& step) : ParameterUpdate(step, step.plan().training) {}
-  // `training` has the types as the optimizer sees them, if they differ from the plan's types.
+  // `training` has the data types as the optimizer sees them. They may differ from the plan's
+  // types.
   ParameterUpdate(TrainingStep& step, const plan::Training& training)
       : step_(step), builder_(step.builder()), training_(training) {
     gradients_.reserve(step.model().tensors.size() + 64);
@@ -205,7 +209,7 @@ class ParameterUpdate {
   // Adds a range of parameters or optimizer states.
   void WritesState(const Range& range) { states_.push_back(Writes(range)); }
   // Declares that `elements` elements of the model are stored at these places. The optimizer's
-  // arrays start `stride` elements apart. For `counted` and `group`, see ClippedRange.
+  // arrays start `stride` elements apart. ClippedRange explains `counted` and `group`.
   void Updates(const program::Elements& parameters, const program::Elements& gradients,
                const program::Elements& states, std::int64_t stride, std::int64_t elements,
                bool counted = true, model::ParameterGroup group = model::ParameterGroup::kDense) {
@@ -214,15 +218,16 @@ class ParameterUpdate {
     AppendJoined(updates_, OptimizerUpdate(parameters, gradients, states, stride, elements));
   }
 
-  // Clips the gradients. Call once.
+  // Clips the gradients. Call this once.
   void Clip(GradientClipping& clipping, std::int64_t gradient_tensors, DataType type,
             std::int64_t elements) {
     clipping.Write(gradient_tensors, elements, type, gradients_, clipped_);
   }
 
-  // Updates parameters, with clipped gradients if clipping is on. Call once.
+  // Updates parameters, from clipped gradients if Clip was called. Call this once.
   void Write(const UpdatedTensors& updated);
-  // Clips and updates. The framework stores the gradients in `gradient_tensors` tensors of `type`.
+  // Clips gradients and updates parameters. The framework stores the gradients in
+  // `gradient_tensors` tensors of `type`.
   void Write(GradientClipping& clipping, std::int64_t gradient_tensors, DataType type,
              const UpdatedTensors& updated);
 

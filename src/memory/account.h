@@ -35,7 +35,7 @@ struct DriverCalls {
   }
 };
 
-// The driver calls at one allocation of a program's step.
+// The driver calls that one allocation of a program's step causes.
 struct DriverCallsAt {
   program::Index instruction = program::kNone;  // index in Program::step
   DriverCalls calls;
@@ -43,27 +43,27 @@ struct DriverCallsAt {
   friend bool operator==(const DriverCallsAt&, const DriverCallsAt&) = default;
 };
 
-// Whether the allocator returned unused segments in any of these calls.
+// Returns whether the allocator returned unused segments in any of these calls.
 inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
   return std::any_of(calls.begin(), calls.end(),
                      [](const DriverCallsAt& at) { return at.calls.flushes > 0; });
 }
 
-// Host time of driver calls, without the waits that they cause (deferred_frees.h).
+// Returns the host time of driver calls, without the waits that they cause (deferred_frees.h).
 //
-// Minimum time per call, for 2 MiB: create, map and enable access (29 + 2 + 38 us), unmap and
-// release (34 + 23 us), measured on an A100 by Prabhu et al. 2024, "vAttention" (arXiv 2405.04437,
-// table 3). Time per byte that is returned and allocated again: 7 ps (7.5 ms per GiB), the median
-// over the nine fit rows of published steps that flush; half of them lie between 1.3 and 9.6 ps
-// (docs/decisions.md).
+// A pair of calls for 2 MiB takes this minimum time: 29 + 2 + 38 us to create, map and enable
+// access, and 34 + 23 us to unmap and release. Prabhu et al. 2024, "vAttention" (arXiv 2405.04437,
+// table 3), measured these times on an A100. In addition, each byte that is returned and allocated
+// again takes 7 ps (7.5 ms per GiB). This is the median over the nine fit rows of published steps
+// that flush. Half of these rows lie between 1.3 and 9.6 ps (docs/decisions.md).
 inline Time TimeOf(const DriverCalls& calls) {
   constexpr Time kAllocation = Microseconds(69), kFree = Microseconds(57);
   constexpr Time kByte = Picoseconds(7);
   return calls.allocations * kAllocation + calls.frees * kFree + calls.given_back.count() * kByte;
 }
 
-// Figures of a rank's memory in a run, computed by a replay (replay.h) and shown in tables, charts
-// and traces.
+// The figures of a rank's memory in a run. A replay (replay.h) computes them; tables, charts and
+// traces show them.
 
 // The kind of allocator that serves a program.
 enum class Allocator : std::uint8_t {
@@ -76,36 +76,38 @@ struct Device {
   Allocator allocator = Allocator::kCaching;
 };
 
-// A device on which everything fits and each buffer takes exactly its size.
+// A device on which everything fits. Each buffer takes exactly its size.
 inline constexpr Device kUnlimited{.capacity = Bytes(std::numeric_limits<std::int64_t>::max() / 2),
                                    .allocator = Allocator::kNone};
 
 // Memory use over all steps of a run, including the prologue.
 struct Usage {
-  // The peak of allocated bytes, and their categories when the peak is first reached.
+  // The peak of allocated bytes, and the bytes of each category when the peak is first reached.
   Bytes peak;
   BytesByCategory at_peak{};  // sums to `peak`
   Bytes padding;              // the part of the peak that only pads shards to equal length
-  // The peak of bytes that the allocator reserved on the device. These bytes are segments,
-  // including cached and fragmented memory. At least `peak`; without an allocator, equal to `peak`.
+  // The peak of the bytes that the allocator reserved on the device. These bytes are segments,
+  // including cached and fragmented memory. Never less than `peak`; without an allocator, equal to
+  // `peak`.
   Bytes reserved;
   // Whether every allocation succeeded, possibly after flushes. If false, all figures are for a
   // device with unlimited memory.
   bool fits = true;
   int flushes = 0;  // times that unused segments were returned to free memory
-  // If false, the figures may differ from those of the requested longer step (Steps::longer).
+  // Whether the figures are those of the requested longer step (Steps::longer). If false, the
+  // figures of the longer step may differ.
   bool of_longer = true;
-  // The driver calls in one step (Steps::described), in order. Empty if the step does not flush:
-  // memory allocated once on the device costs later steps nothing.
+  // The driver calls in one step (Steps::described), in order. Empty if the step does not flush,
+  // because memory that is allocated once on the device costs later steps nothing.
   std::vector<DriverCallsAt> step_calls{};
 };
 
-// An allocation or free as carried out by the allocator.
+// An allocation or free, at the point at which the allocator carries it out.
 struct Change {
   Time time;               // host time; zero in the prologue
   std::uint32_t step = 0;  // step of the instruction; 0 in the prologue
   // The index in Program::step of the allocation or free; kNone in the prologue. For a deferred
-  // free: the allocation at which the allocator noticed that the block is free.
+  // free, it is the index of the allocation at which the allocator noticed that the block is free.
   program::Index instruction = program::kNone;
   program::Index buffer = program::kNone;
   bool allocates = false;
@@ -118,12 +120,12 @@ struct Account {
   std::size_t peak_changes = 0;  // number of changes up to the peak
 };
 
-// Returns a step in which the allocated bytes reach the peak: the first such step in [first, last]
-// or, if there is none, the first of all. The prologue belongs to step 0.
+// Returns a step in which the allocated bytes reach the peak. It is the first such step in [first,
+// last] or, if there is none, the first such step of the run. The prologue belongs to step 0.
 std::uint32_t StepOfPeak(const program::Program& program, const Account& account,
                          std::uint32_t first, std::uint32_t last);
 
-// Computes allocated bytes after a sequence of changes.
+// Computes the allocated bytes after a sequence of changes.
 class Balance {
  public:
   void Apply(const program::Program& program, const Change& change) {
@@ -145,18 +147,18 @@ class Balance {
   Bytes total_;
 };
 
-// Returns the buffers allocated at the peak, ascending. A buffer appears twice if its earlier block
-// still waits for a deferred free.
+// Returns the buffers that are allocated at the peak, in ascending order. A buffer appears twice if
+// its earlier block still waits for a deferred free.
 std::vector<program::Index> BuffersAtPeak(const program::Program& program, const Account& account);
 
-// Assumptions of a replay (replay.h) about the steps of a run.
+// The assumptions of a replay (replay.h) about the steps of a run.
 struct Steps {
   std::uint32_t described = 0;  // the step whose driver calls are listed in Usage::step_calls
-  // If set, every step, including earlier ones, is assumed to equal this step. The replay then
+  // A step that every other step, including earlier ones, is assumed to equal. If set, the replay
   // reads only this step's records and the total number of steps.
   std::optional<std::uint32_t> repeated{};
-  // If set, steps have more micro-batches than the program. If the program has deferred frees,
-  // replaying it then also requires `repeated`.
+  // If set, steps have more micro-batches than the program. If the program also has deferred frees,
+  // the replay requires `repeated` too.
   std::optional<program::LongerStep> longer{};
   Time period{};  // duration of one period of `longer` in the run
 };

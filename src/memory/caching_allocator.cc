@@ -15,7 +15,7 @@ constexpr std::int64_t kRange = std::int64_t{1} << 52;
 }  // namespace
 
 void CachingAllocator::Reset(int streams, Settings settings) {
-  STEPCAST_CHECK(streams > 0, "memory belongs to a stream");
+  STEPCAST_CHECK(streams > 0, "memory must belong to a stream");
   settings_ = settings;
   pools_.resize(2 * static_cast<std::size_t>(streams));
   for (std::size_t p = 0; p < pools_.size(); ++p) {
@@ -111,7 +111,7 @@ void CachingAllocator::DropFree(Block block) {
   }
   Pool& pool = pools_[state.pool];
   const std::size_t index = ClassOf(state.size);
-  STEPCAST_CHECK(pool.best[index] == block, "a free block is listed");
+  STEPCAST_CHECK(pool.best[index] == block, "a free block must be in the list");
   pool.best[index] = state.worse;
   if (state.worse == kNoBlock) pool.has[index / 64] &= ~(std::uint64_t{1} << index % 64);
 }

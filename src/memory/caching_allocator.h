@@ -11,7 +11,7 @@
 
 namespace stepcast::memory {
 
-// Sizes in PyTorch's caching allocator (see below), in bytes, with the names used in
+// The sizes in PyTorch's caching allocator (see below), in bytes, with their names in
 // CUDACachingAllocator.cpp.
 
 inline constexpr std::int64_t kMinBlockSize = 512;
@@ -25,12 +25,12 @@ constexpr std::int64_t RoundUp(std::int64_t size, std::int64_t granule) {
   return (size + granule - 1) / granule * granule;
 }
 
-// Returns the size of a block for a request, in bytes. Requests are rounded up to this size.
+// Returns the size of a block for a request, in bytes: the request, rounded up.
 constexpr std::int64_t BlockSize(std::int64_t size) {
   return std::max(kMinBlockSize, RoundUp(size, kMinBlockSize));
 }
 
-// Whether a rounded request is allocated in the small pool.
+// Returns whether a rounded request is allocated in the small pool.
 constexpr bool IsSmall(std::int64_t block) { return block <= kSmallSize; }
 
 // Returns the size of a new, non-expandable segment for a rounded request, in bytes.
@@ -72,16 +72,16 @@ class CachingAllocator {
 
   CachingAllocator(int streams, Settings settings) { Reset(streams, settings); }
 
-  // Returns to the initial state, reusing memory.
+  // Returns the allocator to its initial state. Reuses its memory.
   void Reset(int streams, Settings settings);
 
   // Allocates a block for `stream` from a free block or a new segment. Returns kNoBlock if the
   // segment does not fit on the device.
   Block TryAllocate(int stream, Bytes size);
-  // Call this after TryAllocate failed. Returns all segments without a live block to the device and
-  // takes a new segment. Like PyTorch, this function does not search free blocks again (issue
-  // 189504), so memory freed in the meantime helps only if a whole segment became free. Returns
-  // kNoBlock if out of memory.
+  // Returns all segments without a live block to the device, and takes a new segment. Call this
+  // after TryAllocate failed. Like PyTorch, this function does not search free blocks again (issue
+  // 189504). Memory freed in the meantime therefore helps only if a whole segment became free.
+  // Returns kNoBlock if there is not enough memory.
   Block FlushAndAllocate(int stream, Bytes size);
   // Calls TryAllocate, then FlushAndAllocate if needed.
   Block Allocate(int stream, Bytes size) {
@@ -91,7 +91,7 @@ class CachingAllocator {
   // Frees a block, which must be live.
   void Free(Block block);
 
-  // The block's address. Two live blocks never overlap.
+  // Returns the block's address. Two live blocks never overlap.
   std::int64_t AddressOf(Block block) const { return blocks_[block].address; }
 
   Bytes allocated() const { return allocated_; }  // live blocks, in rounded sizes
@@ -99,22 +99,22 @@ class CachingAllocator {
   Bytes peak_reserved() const { return peak_reserved_; }
   std::int64_t SizeOf(Block block) const { return blocks_[block].size; }
 
-  // The driver calls so far. While `flushes` is unchanged, segments are only added, so equal calls
-  // mean equal segments. Free neighbors are always merged, so segments and live blocks determine
-  // the free blocks. Two states with equal calls and equal addresses and sizes of live blocks are
-  // therefore equivalent: the same requests have the same results.
+  // Returns the driver calls so far. While `flushes` is unchanged, segments are only added, so
+  // equal calls mean equal segments. Free neighbors are always merged, so segments and live blocks
+  // determine the free blocks. Two states with equal calls and equal addresses and sizes of live
+  // blocks are therefore equivalent: the same requests have the same results.
   const DriverCalls& calls() const { return calls_; }
 
  private:
-  // The number of size classes: four for each power of two, from 512 B on.
+  // The number of size classes: four for each power of two, starting at 512 B.
   static constexpr std::size_t kClasses = 192;
 
   struct State {
     std::int64_t address = 0;
     std::int64_t size = 0;
     Block before = kNoBlock, after = kNoBlock;  // neighbors in the segment
-    // The next better and the next worse fit in the size class, for a free block. The best fit is
-    // the smallest block; on a tie, the block at the lowest address.
+    // The next better and the next worse fit in the size class of a free block. The best fit is the
+    // smallest block; on a tie, it is the block at the lowest address.
     Block better = kNoBlock, worse = kNoBlock;
     std::uint32_t pool = 0;
     bool live = false;
@@ -123,7 +123,7 @@ class CachingAllocator {
     bool small = false;
     std::array<Block, kClasses> best{};              // best free block by size class
     std::array<std::uint64_t, kClasses / 64> has{};  // bit set of classes with free blocks
-    // The mapped range [begin, end) and its last block, for expandable segments.
+    // For expandable segments: the mapped range [begin, end) and its last block.
     std::int64_t begin = 0, end = 0;
     Block last = kNoBlock;
   };

@@ -10,8 +10,8 @@
 
 namespace stepcast::memory {
 
-// Computes a program's allocated bytes in host order, if every free takes effect immediately. No
-// run has a lower peak: deferred frees, caching and fragmentation only increase it.
+// Computes a program's allocated bytes in host order, as if every free took effect immediately. No
+// run has a lower peak, because deferred frees, caching and fragmentation only increase it.
 class HostOrder {
  public:
   void Run(const program::Program& program, std::span<const program::Instruction> instructions);
@@ -26,20 +26,20 @@ class HostOrder {
 // Returns the peak of the whole program in host order, in bytes.
 Bytes PeakInHostOrder(const program::Program& program);
 
-// The same program with the driver calls that its host makes in each step, each call before its
-// allocation. cudaFree waits for the device (CUDA runtime API: "may perform implicit
-// synchronization"; pytorch/pytorch pull 19222). Before segments are returned, the host therefore
-// waits for all work that it has issued, on any stream. Afterward it no longer runs ahead of the
-// device, so the next operation that it issues, such as a unit's all-gather, is exposed.
+// Returns the same program with the driver calls that its host makes in each step. Each call
+// precedes its allocation. `calls` must be in ascending order of instructions. The result has no
+// data flow.
 //
-// `calls` must be in ascending order of instructions. The result has no data flow. If `waits` is
-// false, the host makes the calls without waiting, for programs that would otherwise wait for each
-// other.
+// cudaFree waits for the device (CUDA runtime API: "may perform implicit synchronization";
+// pytorch/pytorch pull 19222). Before segments are returned, the host therefore waits for all work
+// that it has issued, on any stream. Afterward, it no longer runs ahead of the device, so the next
+// operation that it issues, such as a unit's all-gather, is exposed. If `waits` is false, the host
+// makes the calls without waiting, for programs that would otherwise wait for each other.
 program::Program StoppedProgram(const program::Program& program,
                                 std::span<const DriverCallsAt> calls, bool waits = true);
 
 // The frees of a step that the caching allocator defers, computed from the program's instructions
-// and their buffer uses. They are the frees of buffers on which another stream was recorded
+// and their buffer uses. They are the frees of buffers for which another stream was recorded
 // (kRecordStream). The block of such a buffer becomes free when, on each recorded stream, the last
 // use issued before the free has ended on the device. The allocator detects this at the next
 // allocation. Source: pytorch/pytorch 2.6.0, c10/cuda/CUDACachingAllocator.cpp, insert_events and
@@ -49,19 +49,19 @@ class DeferredFrees {
   explicit DeferredFrees(const program::Program& program);
 
   bool any() const { return !operations_.empty(); }
-  // Returns the operations for whose ends this free waits, as numbers from 0 over all frees of the
-  // step.
+  // Returns the operations whose ends this free awaits. Operations are numbered from 0 over all
+  // frees of the step.
   std::span<const std::uint32_t> Of(program::Index free) const {
     const std::uint32_t own = any() ? free_[free] : 0;
     if (own == 0) return {};
     return {uses_.data() + first_[own - 1], first_[own] - first_[own - 1]};
   }
-  // Returns the number of an operation for which frees wait; kNone for other operations.
+  // Returns the number of an operation for which frees wait, or kNone for other operations.
   std::uint32_t NumberOf(program::Index instruction) const {
     return any() ? number_[instruction] - 1 : program::kNone;
   }
-  // The operations for which frees wait, by number. A replay needs the end times of only these
-  // operations.
+  // Returns the operations for which frees wait, indexed by their number. A replay needs the end
+  // times of only these operations.
   std::span<const program::Index> operations() const { return operations_; }
 
  private:

@@ -13,10 +13,10 @@
 namespace stepcast::memory {
 
 // The additional periods of a longer step (program/instruction.h) during a replay. If a period
-// leaves the allocator in the state that an earlier period left, the periods between the two repeat
-// and do not raise the peak, so whole repetitions are skipped. Such a cycle often has several
-// periods: blocks of equal size exchange places and return after as many micro-batches as are alive
-// at once.
+// leaves the allocator in the same state as an earlier period, the periods repeat from then on.
+// Repeated periods do not raise the peak. Whole repetitions are therefore skipped. Such a cycle
+// often has several periods: blocks of equal size exchange places and return after as many
+// micro-batches as are alive at once.
 class LongerPeriods {
  public:
   explicit LongerPeriods(const program::LongerStep& longer)
@@ -30,17 +30,17 @@ class LongerPeriods {
     return true;
   }
 
-  // The present period is `number` periods, or `later` micro-batches, after the program's last
-  // period.
+  // `number()` is the number of periods between the program's last period and the present one.
+  // `later()` is the same distance in micro-batches.
   std::int64_t number() const { return number_; }
   std::int64_t later() const { return number_ * micro_batches_; }
 
-  // Whether to call Look after the present period. Only the first 64 periods are compared, because
-  // examining a state takes about as long as replaying a period.
+  // Returns whether to call Look after the present period. Only the first 64 periods are compared,
+  // because examining a state takes about as long as replaying a period.
   bool looks() const { return left_ > 0 && number_ <= kLooks && !repeats_; }
-  // Compares the state after the present period with earlier states. `left_behind`: all state on
-  // which further periods depend. Times and micro-batches in this state must be relative to the end
-  // of the present period, so that states of two periods can be equal.
+  // Compares the state after the present period with earlier states. `left_behind` is everything on
+  // which further periods depend. Its times and micro-batches must be relative to the end of the
+  // present period, so that the states of two periods can be equal.
   void Look(std::vector<std::int64_t> left_behind) {
     const auto as_before = std::find(seen_.begin(), seen_.end(), left_behind);
     repeats_ = as_before != seen_.end();
@@ -57,8 +57,7 @@ class LongerPeriods {
 };
 
 // The live blocks in a longer step (program/instruction.h), in which one buffer of the program
-// represents buffers of several micro-batches. A block is therefore identified by micro-batch and
-// purpose.
+// represents buffers of several micro-batches. Micro-batch and purpose therefore identify a block.
 
 // The owner of a block: a micro-batch and a purpose. A micro-batch has at most one block for each
 // purpose. The allocations that two micro-batches make at the same place of a layer's pass have the
@@ -68,28 +67,28 @@ struct Owner {
   std::uint32_t micro_batch = kBeforeStep;
   std::uint32_t purpose = 0;
 
-  // Buffers that the first micro-batch of a step allocates, such as gradients, serve all
-  // micro-batches, and so do buffers from before the step.
+  // Returns whether all micro-batches use the owner's buffers. This applies to buffers that the
+  // first micro-batch of a step allocates, such as gradients, and to buffers from before the step.
   bool is_of_all() const { return micro_batch == kBeforeStep || micro_batch == 0; }
 };
 
 // Returns the owner for each allocation and free of the program's step, in order.
 std::vector<Owner> OwnersOf(const program::Program& program);
 
-// Stores blocks by owner. `later`: the number of micro-batches by which the requested micro-batch
-// follows the owner's.
+// Stores blocks by owner. `later` is the number of micro-batches by which the requested micro-batch
+// follows the owner's micro-batch.
 class MicroBatchBlocks {
  public:
   using Block = CachingAllocator::Block;
 
   void Clear() { micro_batches_.clear(); }
   void Add(const Owner& owner, std::int64_t later, Block block);
-  // Removes and returns a block; kNoBlock if there is none.
+  // Removes a block and returns it; kNoBlock if there is none.
   Block Take(const Owner& owner, std::int64_t later);
-  // Returns the allocator's driver calls so far, and the address and size in bytes of every block
-  // of micro-batches from `later` on, ordered by micro-batch and purpose. Micro-batches are
-  // relative to `later`. Two states are therefore equal if each block is where the block of the
-  // corresponding earlier micro-batch was.
+  // Returns the state of the allocator. It consists of the driver calls so far, and of the address
+  // and size in bytes of every block that belongs to a micro-batch from `later` on. Blocks are
+  // ordered by micro-batch and purpose. Micro-batches are relative to `later`, so two states are
+  // equal if each block is where the block of the corresponding earlier micro-batch was.
   std::vector<std::int64_t> StateFrom(std::int64_t later, const CachingAllocator& allocator) const;
 
  private:

@@ -8,8 +8,8 @@
 
 namespace stepcast::memory {
 
-// Returns the device memory of a process outside its allocator: the CUDA context and NCCL's buffers
-// for `communicators` communicators.
+// Returns the device memory of a process outside its allocator, in bytes: the CUDA context, and
+// NCCL's buffers for `communicators` communicators.
 inline Bytes OutsideAllocator(const calibration::MemoryCosts& costs, std::size_t communicators) {
   if (communicators == 0) return costs.context;
   return costs.context + costs.first_communicator +

@@ -16,12 +16,12 @@
 // returns unused segments and then takes the segment.
 //
 // From a timeline, a replay needs the number of steps (step_ends). With deferred frees
-// (DeferredFrees::any), it also needs the times of memory changes and the end times of the
-// operations for which the frees wait, for every step or for the repeated one. An account always
-// needs the times of memory changes.
+// (DeferredFrees::any), it also needs times, for every step or for the repeated one. These are the
+// times of memory changes, and the end times of the operations for which the frees wait. An account
+// always needs the times of memory changes.
 namespace stepcast::memory {
 
-// Replays runs one after another, and reuses memory and cached results. Without deferred frees, a
+// Replays runs one after another. Reuses memory and cached results. Without deferred frees, a
 // program's figures depend only on its requests, not on times. Not thread-safe.
 class Replayer {
  public:
@@ -30,9 +30,10 @@ class Replayer {
   Replayer(Replayer&&) noexcept;
   Replayer& operator=(Replayer&&) noexcept;
 
-  // Returns the figures of a run. Skips steps and micro-batches that provably repeat: one that left
-  // the allocator's state unchanged leaves it unchanged again if it starts in the same state.
-  // `deferred` are the deferred frees of `program`.
+  // Returns the figures of a run. Skips steps and micro-batches that provably repeat. A step
+  // repeats if it starts in a state in which an earlier step started, and if the earlier step left
+  // this state unchanged. The same holds for micro-batches. `deferred` are the deferred frees of
+  // `program`.
   Usage Figures(const program::Program& program, const program::Timeline& timeline,
                 const DeferredFrees& deferred, const Device& device, const Steps& steps);
 
@@ -41,7 +42,7 @@ class Replayer {
   std::unique_ptr<Workspace> workspace_;
 };
 
-// Returns the figures that Replayer::Figures returns, and a list of all changes.
+// Returns the figures that Replayer::Figures returns, with a list of all changes.
 Account Record(const program::Program& program, const program::Timeline& timeline,
                const Device& device, const Steps& steps = {});
 

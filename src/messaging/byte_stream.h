@@ -62,7 +62,7 @@ class ByteReader {
     left_.remove_prefix(size);
     return text;
   }
-  // Reads a count of elements, each of which has at least one byte. If the count exceeds the
+  // Reads a number of elements, each of which has at least one byte. If the number exceeds the
   // remaining bytes, sets `bad`.
   std::size_t Count() {
     const std::uint64_t count = Number();

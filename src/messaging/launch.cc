@@ -50,8 +50,8 @@ Result<Launch> FindLaunch(const Environment& environment) {
       {.code = "launch.needs-mpi",
        .location = {"environment", 0, 0},
        .message =
-           fmt::format("torchrun's variables started this rank (RANK, WORLD_SIZE), and ranks "
-                       "in processes of their own communicate by MPI: WORLD_SIZE is {}",
+           fmt::format("torchrun started this rank (RANK and WORLD_SIZE are set), but ranks in "
+                       "separate processes communicate with MPI: WORLD_SIZE is {}",
                        Quoted(ranks)),
        .hint =
            one_node

@@ -16,15 +16,15 @@ namespace stepcast::messaging {
 struct Failure {
   std::string message;
   bool out_of_memory = false;
-  // A device sets this if the operation that failed is a queued one, not the one that was called.
-  // `message` does not name the queued operation.
+  // The failed operation. A device sets it if the operation was queued, so that it is not the
+  // operation that was called. `message` does not name the queued operation.
   std::optional<program::OperationId> operation{};
 };
 
 template <typename T>
 using Attempt = tl::expected<T, Failure>;
 
-// Finds this process's job from the environment variables that its launcher set.
+// Finds the job of this process from the environment variables that its launcher set.
 
 enum class Launcher : std::uint8_t {
   kNone,  // no launcher: this process runs all ranks, as threads
@@ -37,13 +37,13 @@ struct Launch {
   int ranks = 1;
 };
 
-// Returns the value of an environment variable, or null if it is not set.
+// A function that returns the value of an environment variable, or null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
 // Returns the launch that the environment describes. MPI's variables take priority, because mpirun
 // may pass on RANK from a shell. torchrun (RANK and WORLD_SIZE) starts a process for each rank
-// without MPI. Ranks in separate processes need MPI to communicate, so torchrun with more than one
-// rank is an error, launch.needs-mpi.
+// without MPI. Ranks in separate processes need MPI to communicate. torchrun with more than one
+// rank is therefore an error, launch.needs-mpi.
 Result<Launch> FindLaunch(const Environment& environment);
 
 }  // namespace stepcast::messaging

@@ -6,9 +6,9 @@
 
 #include "src/messaging/launch.h"
 
-// Point-to-point messages between ranks in any order. For example, a worker that has finished its
-// work may ask for more at any time. runtime/job.h has the operations that all ranks call in the
-// same order.
+// Point-to-point messages between ranks, in any order. For example, a worker that has finished its
+// work may ask for more at any time. In contrast, all ranks call the operations of runtime/job.h in
+// the same order.
 namespace stepcast::messaging {
 
 struct Message {
@@ -16,9 +16,9 @@ struct Message {
   std::string bytes;
 };
 
-// Messages from one rank to another arrive in the order in which they were sent. Only one thread of
-// a rank may use its mailbox at a time. The death of a rank is not always a Failure here; the watch
-// reports it (runtime/watch.h).
+// One rank's mailbox. Messages from one rank to another arrive in the order in which they were
+// sent. Only one thread of a rank may use its mailbox at a time. The death of a rank is not always
+// a Failure here; the watch reports it (runtime/watch.h).
 class Mailbox {
  public:
   virtual ~Mailbox() = default;

@@ -9,8 +9,8 @@
 #include "src/model/lora.h"
 
 // Low-rank adapters (lora.h) of linear layers. Each adapter runs as separate modules in the type of
-// activations: (x A) B, times a constant, is added to the layer's output. Dropout applies to the
-// adapter's input. With tensor parallelism, adapters follow NVIDIA/NeMo
+// activations: the product (x A) B, times a constant, is added to the layer's output. Dropout
+// applies to the adapter's input. With tensor parallelism, adapters follow NVIDIA/NeMo
 // (nemo/collections/llm/peft/utils.py, ParallelLinearAdapter). The columns of B are divided among
 // ranks. For a layer divided by columns, the columns of A are also divided, and the ranks gather x
 // A. For a layer divided by rows, the rows of A are divided, and the ranks sum x A. The adapter's
@@ -27,11 +27,11 @@ class AdapterOperators {
  public:
   AdapterOperators(const WorkOptions& options, const Lora& lora, LayerTape& tape);
 
-  // For layers divided by columns: adds the adapter's output for `x` to the layers' outputs `ys`.
+  // Adds the adapter's output for `x` to the outputs `ys` of layers that are divided by columns.
   // `whole` is `x` gathered over the tensor-parallel ranks.
   std::vector<Operand> AddColumns(const Operand& x, const Operand& whole,
                                   const AdapterModule& adapter, std::vector<Operand> ys);
-  // For a layer divided by rows: adds the adapter's output for `x` to the layer's output `y`.
+  // Adds the adapter's output for `x` to the output `y` of a layer that is divided by rows.
   Operand AddRows(const Operand& x, const AdapterModule& adapter, const Operand& y);
 
  private:
@@ -41,7 +41,7 @@ class AdapterOperators {
   const WorkOptions options_;
   const Lora& lora_;
   LayerOperators products_;  // without sequence parallelism
-  LayerOperators tokens_;    // with it: gathers tokens and splits them
+  LayerOperators tokens_;    // with sequence parallelism: gathers tokens and splits them
   std::deque<std::string> names_;
 };
 

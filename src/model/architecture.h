@@ -17,13 +17,14 @@ namespace stepcast::model {
 
 struct Family;  // family.h
 
-// The differences between a family's model code and Llama's. The files in models/families list
-// these traits by the names of these members.
+// The differences between the model code of a family and Llama's model code. The files in
+// models/families list these traits by the names of these members.
 struct FamilyTraits {
-  // Every token attends to its whole sequence and the head predicts masked tokens.
+  // Whether the model is an encoder: every token attends to its whole sequence, and the head
+  // predicts masked tokens.
   bool encoder = false;
-  // Each norm follows a residual sum (post-norm). The embedding then also has a norm, and the head
-  // has no norm before it.
+  // Whether each norm follows a residual sum (post-norm). If so, the embedding also has a norm, and
+  // the head has no norm before it.
   bool post_norm = false;
   bool one_qkv = false;        // one product computes queries, keys and values
   bool one_gate_up = false;    // one product computes gate and up
@@ -31,17 +32,18 @@ struct FamilyTraits {
   bool shares_norm = false;    // parallel attention and feed-forward always share one norm
   bool latent = false;         // attention is latent
   bool needs_experts = false;  // all models have experts
-  bool no_biases = false;      // of attention and feed-forward layers
-  // The following members describe the registration order of tensors and their storage layout.
+  bool no_biases = false;      // attention and feed-forward layers have no biases
+  // The members from here on describe the order in which tensors are registered and how they are
+  // stored.
   bool projection_first = false;  // the output projection before the product of one_qkv
   bool norms_in_order = false;    // each norm before its layer
   bool norms_first = false;       // both norms before all else
   bool router_first = false;      // the router before the experts
   bool experts_by_input = false;  // the experts' matrices are stored as [in, out]
-  bool weights_by_input = false;  // all other matrices are
-  // Queries and keys are normalized after their rotary positions are applied, not before.
+  bool weights_by_input = false;  // all other matrices are stored as [in, out]
+  // Whether queries and keys are normalized after their rotary positions are applied, not before.
   bool norms_after_positions = false;
-  // Blocks with full attention have neither positions nor norms of queries and keys.
+  // Whether blocks with full attention have neither rotary positions nor norms of queries and keys.
   bool full_without_positions = false;
   bool torchtitan = false;  // torchtitan's llama3 has these layers
 };
@@ -59,7 +61,7 @@ constexpr bool IsGated(Activator activator) {
 }
 enum class Position : std::uint8_t { kLearned, kRotary, kAlibi, kNone };
 
-// How a router's scores become the weights of a token's experts.
+// The function that turns a router's scores into the weights of a token's experts.
 enum class RouterScores : std::uint8_t {
   kSoftmaxOfChosen,  // over the logits of the chosen experts (Mixtral, GPT-OSS)
   kSoftmax,          // over the logits of all experts (Qwen3, DeepSeek-V2)
@@ -75,32 +77,35 @@ struct Experts {
   // The total width of the shared experts, which every token uses. 0: no shared experts.
   std::int64_t shared_feed_forward = 0;
   // The first `leading_dense` blocks have a dense feed-forward layer of width
-  // Architecture::feed_forward. Of the other blocks, every `every`-th has experts, counted from the
-  // model's first block: with 2, the blocks with an odd index.
+  // Architecture::feed_forward. Every `every`-th of the other blocks has experts. Blocks are
+  // counted from the model's first block: if `every` is 2, the blocks with an odd index have
+  // experts.
   std::int64_t leading_dense = 0;
   std::int64_t every = 1;
   RouterScores scores = RouterScores::kSoftmaxOfChosen;
-  // The weights of a token's experts are normalized to sum to 1 (norm_topk_prob).
+  // Whether the weights of a token's experts are normalized so that their sum is 1
+  // (norm_topk_prob).
   bool normalized_weights = true;
   // Experts are divided into `groups` groups, and a token chooses experts from only
-  // `groups_per_token` of them (DeepSeek-V3: 8 and 4). 0: from all experts.
+  // `groups_per_token` of them (DeepSeek-V3: 8 and 4). If `groups` is 0, a token chooses from all
+  // experts.
   std::int64_t groups = 0, groups_per_token = 0;
-  // A correction of each expert's score balances the loads. The correction is not a parameter
-  // (DeepSeek-V3).
+  // Whether a correction is added to each expert's score to balance the loads. The correction is
+  // not a trained parameter (DeepSeek-V3).
   bool balancing_bias = false;
-  // The shared experts' output is multiplied by the sigmoid of a separate product of the input
-  // (Qwen2-MoE).
+  // Whether the shared experts' output is multiplied by the sigmoid of a separate product of the
+  // input (Qwen2-MoE).
   bool shared_gate = false;
   bool router_bias = false;  // the router's product has a bias (GPT-OSS)
   bool bias = false;         // the experts' products have biases (GPT-OSS)
-  // The width of the vector that routed experts read. One product computes this vector from the
-  // token, and another product maps the result back (Nemotron 3). 0: experts read the token itself.
-  // With `latent_norm`, the vector is normalized.
+  // `latent` is the width of the vector that routed experts read. One product computes this vector
+  // from the token, and another product maps the result back (Nemotron 3). 0: experts read the
+  // token itself. If `latent_norm` is set, the vector is normalized.
   std::int64_t latent = 0;
   bool latent_norm = false;
-  // The block also has a dense feed-forward layer, in parallel with the experts (Gemma 4). The
-  // dense layer and the experts have separate norms. The router scales its input and each expert's
-  // weight.
+  // Whether the block also has a dense feed-forward layer, in parallel with the experts (Gemma 4).
+  // The dense layer and the experts have separate norms. The router scales the router's input and
+  // each expert's weight.
   bool beside_dense = false;
 
   constexpr bool exist() const { return count > 0; }
@@ -112,7 +117,7 @@ struct Experts {
 // keys, all heads share the rotated part. The other part is not rotated.
 struct LatentAttention {
   std::int64_t kv_rank = 0;  // kv_lora_rank, the width of the vector; 0: no latent attention
-  // q_lora_rank, the width of the vector from which queries are computed. 0: queries are computed
+  // The width of the vector from which queries are computed (q_lora_rank). 0: queries are computed
   // from the input.
   std::int64_t query_rank = 0;
   std::int64_t plain_head = 0;   // qk_nope_head_dim, the unrotated part of a head
@@ -124,7 +129,8 @@ struct LatentAttention {
 };
 
 struct Architecture {
-  // Determines the names and the registration order of tensors. Null for parts without names.
+  // The model's family, which determines the names and the registration order of tensors. Null for
+  // parts without names.
   std::shared_ptr<const Family> family{};
   std::int64_t layers = 0;
   std::int64_t hidden = 0;        // h
@@ -133,8 +139,8 @@ struct Architecture {
   std::int64_t head_size = 0;     // d; q projection is hidden x (heads * head_size)
   std::int64_t feed_forward = 0;  // f
   std::int64_t vocabulary = 0;    // V, rows of the embedding
-  // With learned positions: the number of rows of their table, which is the longest possible
-  // sequence in tokens. With other positions: the value that the model's description states, which
+  // For learned positions: the number of rows of the position table, which is the longest possible
+  // sequence in tokens. For other positions: the value that the model's description states, which
   // is not a limit. 0: not stated.
   std::int64_t max_positions = 0;
   Normalization normalization = Normalization::kRmsNorm;
@@ -142,27 +148,28 @@ struct Architecture {
   Position position = Position::kRotary;
   bool tie_embeddings = false;  // the head shares the embedding's tensor
   bool head_bias = false;       // the head's product has a bias (GPT-J, Phi)
-  // Attention and feed-forward run in parallel on the same input, after this many norms: 1 shared
-  // norm, or 2 with one for each. 0: not parallel; the feed-forward reads the residual sum after
-  // attention.
+  // The number of norms before attention and feed-forward if these run in parallel on the same
+  // input: 1 shared norm, or 2 separate norms. 0: they do not run in parallel, and the feed-forward
+  // reads the residual sum after attention.
   std::int64_t parallel_residual_norms = 0;
-  // Each head of queries and keys has an RMS norm.
+  // Whether the queries and keys of each head have an RMS norm.
   bool qk_norm = false;
-  // The norms of queries and keys span all heads, with a weight for each element (OLMo 2 and
-  // OLMoE).
+  // Whether the norms of queries and keys span all heads, with one weight for each element (OLMo 2
+  // and OLMoE).
   bool norms_all_heads = false;
   bool weightless_norms = false;  // per-head norms without weights (Llama 4)
   bool norms_values = false;      // values also have norms without weights (Gemma 4)
-  // Attention and feed-forward are each followed by a norm, before the residual sum. The norms
-  // before attention and feed-forward remain, except in OLMo 2, which has none.
+  // Whether a norm follows attention and another one follows the feed-forward, each before the
+  // residual sum. The norms before attention and feed-forward remain, except in OLMo 2, which has
+  // none.
   bool branch_norms = false;
-  // Embeddings are multiplied by the square root of their width.
+  // Whether embeddings are multiplied by the square root of their width.
   bool scales_embeddings = false;
-  // Attention sinks: one trained number per head is an additional term of the softmax (arXiv
-  // 2309.17453).
+  // Whether attention has sinks: one trained number per head is an additional term of the softmax
+  // (arXiv 2309.17453).
   bool sinks = false;
-  // The absolute values at which attention scores and logits are soft-capped (Gemma 2). 0: not
-  // capped.
+  // Attention scores are soft-capped at the absolute value `score_cap`, and logits at `logit_cap`
+  // (Gemma 2). 0: not capped.
   double score_cap = 0, logit_cap = 0;
   bool attention_bias = false;   // q, k, v projections have biases
   bool projection_bias = false;  // the attention output projection has one
@@ -172,17 +179,17 @@ struct Architecture {
   bool attention_dropout = false;  // dropout of attention weights is active in training
   // The largest number of previous tokens to which a token attends. 0: all previous tokens.
   std::int64_t attention_window = 0;
-  // A token attends only within its chunk of this many tokens (Llama 4). 0: within the whole
-  // sequence.
+  // The length in tokens of the chunks within which tokens attend (Llama 4). 0: tokens attend
+  // within the whole sequence.
   std::int64_t attention_chunk = 0;
-  // With a window or chunks: every n-th block has full attention, counted from the model's first
-  // block. With 2: the blocks with an odd index (GPT-OSS, Gemma 2). With 6: every sixth block
-  // (Gemma 3). 0: no block has full attention.
+  // For models with a window or chunks: every n-th block, counted from the model's first block, has
+  // full attention. If n is 2, these are the blocks with an odd index (GPT-OSS, Gemma 2). If n is
+  // 6, they are every sixth block (Gemma 3). 0: no block has full attention.
   std::int64_t full_attention_every = 0;
   // For encoders: the number of rows of the table of token types (segments). 0: no table.
   std::int64_t token_types = 0;
-  // For encoders: a pooler and a head predict, from the first token, whether the second segment
-  // follows the first.
+  // For encoders: whether a pooler and a head predict, from the first token, whether the second
+  // segment follows the first.
   bool next_sentence = false;
   // If latent attention exists, `head_size` is plain_head + rotary_head, and `kv_heads` equals
   // `heads`.
@@ -195,7 +202,7 @@ struct Architecture {
   bool further_repeated = false;  // all modules share the parameters of the first
   Lora lora{};                    // training with adapters; all other parameters are frozen
 
-  // Every token attends to its whole sequence (encoders).
+  // Whether every token attends to its whole sequence (encoders).
   bool attends_both_ways = false;
   bool key_without_bias = false;  // attention_bias is only for queries and values (Whisper)
   // The number of distance buckets. For each head and bucket, a trained number is added to the
@@ -208,12 +215,12 @@ struct Architecture {
   // `joined_rows`.
   std::int64_t own_length = 0;
   std::int64_t joined_rows = 0;
-  // The joined rows have separate weights in all products (Flux's double blocks).
+  // Whether the joined rows have separate weights in all products (Flux's double blocks).
   bool two_streams = false;
-  Modulation modulation{};             // of the block; of a model: of its head
-  bool norms_without_weights = false;  // but those of queries, keys and cross-attention
+  Modulation modulation{};             // for a block; in a model: for its head
+  bool norms_without_weights = false;  // except the norms of queries, keys and cross-attention
 
-  // The block's token mixer. The members above describe attention.
+  // The block's token mixer. The members above describe a mixer that is attention.
   Mixer mixer = Mixer::kAttention;
   std::int64_t value_size = 0;  // values of a head; 0: head_size
   OutputGate output_gate = OutputGate::kNone;
@@ -252,17 +259,18 @@ struct Architecture {
   friend bool operator==(const Architecture&, const Architecture&) = default;
 };
 
-// Returns the first kind with a table of distances: among the encoder's blocks (`of_encoder`), or
-// else among the other blocks. Null: no kind has a table.
+// Returns the first kind of block that has a table of distances: among the encoder's blocks if
+// `of_encoder`, otherwise among the other blocks. Null: no kind has a table.
 const Architecture* BiasedByDistance(const Architecture& architecture, bool of_encoder);
 // Returns whether every token attends to its whole sequence in all blocks that are not part of
 // `encoder`.
 bool AttendsBothWays(const Architecture& architecture);
-// Returns the architecture of blocks of this kind, or of all blocks if there are no kinds.
+// Returns the architecture of blocks of kind `kind`. If the architecture has no kinds, returns the
+// architecture of all blocks.
 Architecture OfKind(const Architecture& architecture, int kind);
 // Returns the kind of the block with this index, or -1 if there are no kinds.
 int KindOfBlock(const Architecture& architecture, std::int64_t block);
-// The family's name in model files.
+// Returns the family's name as model files write it.
 std::string_view FamilyName(const Architecture& architecture);
 
 const FamilyTraits& TraitsOf(const Architecture& architecture);
@@ -294,7 +302,8 @@ inline bool MixesWindows(const Architecture& architecture) {
   return (architecture.attention_window > 0 || architecture.attention_chunk > 0) &&
          architecture.full_attention_every > 0;
 }
-// Returns whether the block with this index has full attention. False if all blocks attend alike.
+// Returns whether the block with this index has full attention in a model whose other blocks have a
+// window or chunks. False if all blocks attend alike.
 inline bool AttendsInFull(const Architecture& architecture, std::int64_t block) {
   return MixesWindows(architecture) && (block + 1) % architecture.full_attention_every == 0;
 }
@@ -326,13 +335,14 @@ std::vector<ArchitectureFault> Check(const Architecture& architecture);
 // `lora`, such as "targets".
 std::vector<ArchitectureFault> CheckLora(const Architecture& architecture);
 
-// Returns the number of weights in the matrix products of a block (with keys and values counted for
-// every query head) or of the head. nanotron divides blocks among stages by these numbers
-// (models/llama.py, get_block_compute_costs).
+// These functions return the number of weights in the matrix products of a block or of the head.
+// Keys and values are counted once for every query head. nanotron divides blocks among stages by
+// these numbers (models/llama.py, get_block_compute_costs).
 std::int64_t ProductWeightsOfBlock(const Architecture& architecture);
 std::int64_t ProductWeightsOfHead(const Architecture& architecture);
 
-// Returns the name in model files: "layernorm", "gelu", "learned".
+// These functions return a setting's name as model files write it, such as "layernorm", "gelu" or
+// "learned".
 const char* Name(Normalization normalization);
 const char* Name(Activator activator);
 const char* Name(Position position);
@@ -346,7 +356,7 @@ inline constexpr std::int64_t kMostPositions = 1 << 24;
 inline constexpr std::int64_t kMostMatrix = std::int64_t{1} << 34;  // elements of one matrix
 inline constexpr std::int64_t kMostExperts = 1 << 16;
 inline constexpr std::int64_t kMostFurtherTokens = 8;
-// The limit for the elements of all experts in one block.
+// The largest number of elements that all experts of one block may have.
 inline constexpr std::int64_t kMostExpertElements = std::int64_t{1} << 38;
 
 }  // namespace stepcast::model

@@ -98,7 +98,7 @@ void CheckAttention(const Architecture& a, Faults& faults) {
     faults.Add("num_key_value_heads",
                fmt::format("num_key_value_heads must divide num_attention_heads: {} and {}",
                            a.kv_heads, a.heads),
-               "each key-value head serves the same number of query heads");
+               "each key-value head must serve the same number of query heads");
   }
   if (a.head_size > kMostWidth / a.heads) {
     faults.Add("head_dim", fmt::format("num_attention_heads x head_dim must be at most {}: {} x {}",
@@ -198,7 +198,7 @@ void CheckExpertGroups(const Experts& experts, Faults& faults) {
     faults.Add(
         "n_group",
         fmt::format("n_group must divide num_experts: {} and {}", experts.groups, experts.count),
-        "all groups have the same number of experts; leave n_group and topk_group out if a token "
+        "all groups must have the same number of experts; omit n_group and topk_group if a token "
         "can use any experts");
     return;
   }
@@ -206,7 +206,8 @@ void CheckExpertGroups(const Experts& experts, Faults& faults) {
   const std::int64_t reachable = experts.count / experts.groups * experts.groups_per_token;
   if (experts.per_token > reachable) {
     faults.Add("topk_group",
-               fmt::format("{} of {} groups hold {} experts, but a token needs {}",
+               fmt::format("a token can use {} of {} groups, which hold {} experts, but it needs "
+                           "{}",
                            experts.groups_per_token, experts.groups, reachable, experts.per_token),
                "raise topk_group, or lower num_experts_per_tok");
   }
@@ -231,8 +232,8 @@ void CheckExperts(const Architecture& a, Faults& faults) {
     faults.Add(
         "num_experts",
         fmt::format(
-            "experts are modelled only with gates and in decoders: the family is {}, and the "
-            "activation is {}",
+            "experts are modelled only in decoders and only with gated activations: the family is "
+            "{}, and the activation is {}",
             FamilyName(a), Name(a.activator)),
         "leave num_experts out");
     return;
@@ -268,7 +269,7 @@ void CheckExperts(const Architecture& a, Faults& faults) {
              fmt::format("no block has experts: the first {} of {} blocks are dense, and after "
                          "that only every {}th block has experts",
                          experts.leading_dense, a.layers, experts.every),
-             "lower first_k_dense_replace or decoder_sparse_step, or leave num_experts out");
+             "lower first_k_dense_replace or decoder_sparse_step, or omit num_experts");
 }
 
 void CheckFurtherTokens(const Architecture& a, Faults& faults) {
@@ -306,14 +307,14 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
         "parallel_residual_norms",
         fmt::format("a block of the family {} has one norm, but parallel_residual_norms is {}",
                     FamilyName(a), norms),
-        "leave it out, or write 'family: gpt_neox'");
+        "omit parallel_residual_norms, or write 'family: gpt_neox'");
   }
   if (a.head_bias && a.tie_embeddings) {
     faults.Add("lm_head_bias", "a head with tied word embeddings has no bias",
-               "leave lm_head_bias out, or write 'tie_word_embeddings: false'");
+               "omit lm_head_bias, or write 'tie_word_embeddings: false'");
   }
   if (a.head_bias && TraitsOf(a).encoder) {
-    faults.Add("lm_head_bias", "heads of encoders always have their bias", "leave it out");
+    faults.Add("lm_head_bias", "heads of encoders always have a bias", "leave it out");
   }
 }
 
@@ -321,7 +322,7 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
 void CheckDescribedAttention(const Architecture& a, Faults& faults) {
   if (a.heads % a.kv_heads != 0) {
     faults.Add("mixers", fmt::format("kv_heads must divide heads: {} and {}", a.kv_heads, a.heads),
-               "each key-value head serves the same number of query heads");
+               "each key-value head must serve the same number of query heads");
   }
   if (a.head_size > kMostWidth / a.heads || ValueSize(a) > kMostWidth / a.heads) {
     faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
@@ -335,13 +336,14 @@ void CheckDescribedAttention(const Architecture& a, Faults& faults) {
   }
   if (a.attention_window > 0 && a.attention_chunk > 0) {
     faults.Add("mixers",
-               fmt::format("attention can be within chunks or within a window, but not both: chunk "
-                           "is {}, window {}",
+               fmt::format("attention can use chunks or a window, but not both: chunk is {}, "
+                           "window {}",
                            a.attention_chunk, a.attention_window),
-               "remove one of the two");
+               "remove one of the two columns");
   }
   if (a.indexer.exists() && a.indexer.from_query_rank && a.latent.query_rank == 0) {
-    faults.Add("mixers", "an indexer needs the vector of queries: q_rank is 0", "write q_rank");
+    faults.Add("mixers", "an indexer needs the compressed query vector: q_rank is 0",
+               "write q_rank");
   }
 }
 
@@ -351,7 +353,7 @@ void CheckCross(const Architecture& a, Faults& faults) {
   if (cross.heads % cross.kv_heads != 0) {
     faults.Add("mixers",
                fmt::format("kv_heads must divide heads: {} and {}", cross.kv_heads, cross.heads),
-               "each key-value head serves the same number of query heads");
+               "each key-value head must serve the same number of query heads");
   }
   if (cross.head > kMostWidth / cross.heads) {
     faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
@@ -371,14 +373,14 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
           return kind.two_streams || kind.parallel_residual_norms > 0;
         })) {
       faults.Add("condition",
-                 "text, two_streams, beside_mixer and norms without weights are modelled only in "
-                 "diffusion models",
-                 "write 'condition: {time: 256}', or leave them out");
+                 "only diffusion models can have text, two_streams, beside_mixer and norms "
+                 "without weights",
+                 "write 'condition: {time: 256}', or omit these keys");
     }
     return;
   }
   if (!a.input.exists() || a.prediction.target != Target::kValues || a.prediction.count == 0) {
-    faults.Add("condition", "a model with a condition reads and predicts numbers",
+    faults.Add("condition", "a model with a condition must read numbers and predict numbers",
                "write 'input: {values: 64}' and 'output: {kind: values, count: 64}'");
   }
   if (any([](const Architecture& kind) {
@@ -386,7 +388,7 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
                kind.shared_key.exists() || kind.feed_forward == 0 || kind.experts.exist();
       })) {
     faults.Add("blocks",
-               "a block of a diffusion model has attention and a dense feed-forward layer",
+               "a block of a diffusion model must have attention and a dense feed-forward layer",
                "write 'blocks: {A: [attention, mlp]}'");
   }
   if (any([&a](const Architecture& kind) {
@@ -395,14 +397,14 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
                 kind.output_gate != OutputGate::kNone || kind.parallel_residual_norms > 0);
       })) {
     faults.Add("blocks",
-               "the second of two streams is joined text, in blocks of plain attention and a "
-               "feed-forward layer without a gate after it",
+               "two streams need joined text, and blocks of plain attention followed by a "
+               "feed-forward layer without a gate",
                "write 'text: {values: 4096, tokens: 512, joined: true}'");
   }
   if (any([&a](const Architecture& kind) {
         return kind.cross.exists() && (!a.text.exists() || a.text.joined);
       })) {
-    faults.Add("blocks", "cross-attention needs text to read",
+    faults.Add("blocks", "cross-attention needs a text input",
                "write 'text: {values: 4096, tokens: 512}'");
   }
 }
@@ -422,7 +424,9 @@ void CheckEnds(const Architecture& a, Faults& faults) {
                "write fewer tokens");
   }
   if (a.encoder.exists() && a.input.exists()) {
-    faults.Add("encoder", "a decoder with an encoder reads words, but the model has an input",
+    faults.Add("encoder",
+               "a decoder with an encoder must read words, but the decoder has an "
+               "input of its own",
                "write the input under 'encoder'");
   }
   CheckDiffusion(a, faults);
@@ -430,21 +434,24 @@ void CheckEnds(const Architecture& a, Faults& faults) {
   const bool plain = a.streams == 0 && a.residual_bank == 0 && a.layer_input == 0;
   if (!plain && (!words || a.encoder.exists())) {
     faults.Add("output",
-               "streams, residual_bank and layer_input are modelled only in decoders of words",
+               "streams, residual_bank and layer_input are modelled only in decoders that predict "
+               "words",
                "leave them out");
   }
   if (a.further_tokens > 0 && (!words || a.encoder.exists())) {
-    faults.Add("mtp", "multi-token prediction is modelled only in decoders of words",
+    faults.Add("mtp", "multi-token prediction is modelled only in decoders that predict words",
                "leave mtp out");
   }
   if (!a.towers.empty() && (!words || a.encoder.exists())) {
-    faults.Add("towers", "a tower is modelled only before a decoder of words without an encoder",
+    faults.Add("towers",
+               "a tower is modelled only before a decoder that predicts words and has "
+               "no encoder",
                "leave towers out");
   }
   if (words) return;
   if (a.tie_embeddings || a.head_bias || a.logit_cap > 0) {
     faults.Add("output",
-               "only a head that predicts words has tied embeddings, lm_head_bias and "
+               "only a head that predicts words can have tied embeddings, lm_head_bias and "
                "final_logit_softcapping",
                "leave them out");
   }
@@ -458,7 +465,7 @@ void CheckRecurrent(const Architecture& a, Faults& faults) {
       faults.Add("mixers",
                  fmt::format("key_heads must divide value_heads: {} and {}", delta.key_heads,
                              delta.value_heads),
-                 "each key head serves the same number of value heads");
+                 "each key head must serve the same number of value heads");
     }
     if (delta.by_channel && delta.key_heads != delta.value_heads) {
       faults.Add(
@@ -480,7 +487,7 @@ void CheckRecurrent(const Architecture& a, Faults& faults) {
   if (state.heads % state.groups != 0) {
     faults.Add("mixers",
                fmt::format("groups must divide heads: {} and {}", state.groups, state.heads),
-               "the heads of a group share their B and C");
+               "groups must divide heads, because the heads of a group share the matrices B and C");
   }
   if (state.head > kMostWidth / state.heads || state.state > kMostWidth / state.groups) {
     faults.Add("mixers",
@@ -498,16 +505,17 @@ void CheckDescribedFeedForward(const Architecture& a, Faults& faults) {
   if (!experts.exist()) return;
   if (experts.per_token > experts.count) {
     faults.Add("feed_forwards",
-               fmt::format("a token needs {} of {} experts", experts.per_token, experts.count),
+               fmt::format("the router sends a token to {} of {} experts", experts.per_token,
+                           experts.count),
                "lower top");
   }
   const bool divides = experts.groups == 0 || experts.count % experts.groups == 0;
   if (!divides || experts.groups_per_token > experts.groups ||
       (experts.groups > 0 && experts.groups_per_token == 0)) {
     faults.Add("feed_forwards",
-               fmt::format("a token needs its experts from {} of {} equal groups of {} experts",
+               fmt::format("a token cannot use {} of {} equal groups of {} experts",
                            experts.groups_per_token, experts.groups, experts.count),
-               "leave groups and groups_per_token out if a token can use any experts");
+               "omit groups and groups_per_token if a token can use any experts");
   }
   if (experts.shared_feed_forward > 0) {
     faults.Matrix("feed_forwards", a.hidden, experts.shared_feed_forward);
@@ -545,7 +553,7 @@ std::vector<ArchitectureFault> CheckDescribed(const Architecture& a) {
   }
   if (a.head_bias && a.tie_embeddings) {
     faults.Add("lm_head_bias", "a head with tied word embeddings has no bias",
-               "leave lm_head_bias out, or write 'tie_word_embeddings: false'");
+               "omit lm_head_bias, or write 'tie_word_embeddings: false'");
   }
   if (a.vocabulary > 0) faults.Matrix("vocab_size", a.vocabulary, a.hidden);
   return faults.Take();
@@ -578,28 +586,28 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
                  fmt::format("sliding_window_pattern is given without sliding_window, so no block "
                              "has a window: {}",
                              a.full_attention_every),
-                 "write sliding_window, or leave sliding_window_pattern out");
+                 "write sliding_window, or omit sliding_window_pattern");
     } else if (a.full_attention_every < 2) {
       faults.Add(
           "sliding_window_pattern",
           fmt::format("sliding_window_pattern must be at least 2: {}", a.full_attention_every),
-          "with 2, every second block attends to all tokens; leave sliding_window out if all "
-          "blocks do");
+          "with 2, every second block attends to all tokens; omit sliding_window if all blocks do");
     }
   }
   if (a.attention_chunk < 0 || (a.attention_chunk > 0 && a.attention_window > 0)) {
     faults.Add("attention_chunk_size",
-               fmt::format("attention can be within chunks or within a window, but not both: "
+               fmt::format("attention can use chunks or a window, but not both: "
                            "attention_chunk_size is {}, sliding_window {}",
                            a.attention_chunk, a.attention_window),
-               "remove one of the two");
+               "remove one of the two columns");
   }
   if ((a.attention_chunk > 0 || a.score_cap > 0 || a.logit_cap > 0) && TraitsOf(a).encoder) {
     faults.Add(
         a.attention_chunk > 0 ? "attention_chunk_size"
         : a.score_cap > 0     ? "attn_logit_softcapping"
                               : "final_logit_softcapping",
-        fmt::format("the family {} has neither attention windows nor capped values", FamilyName(a)),
+        fmt::format("the family {} has neither attention windows nor caps on scores and logits",
+                    FamilyName(a)),
         "leave it out");
   }
   if (!TraitsOf(a).encoder && a.token_types != 0) {
@@ -630,7 +638,9 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
 std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
   Faults faults;
   if (a.encoder.exists() || a.input.exists() || a.prediction.target != Target::kWords) {
-    faults.Add("targets", "adapters are modelled only in decoders of words without an encoder",
+    faults.Add("targets",
+               "adapters are modelled only in decoders that predict words and have no "
+               "encoder",
                "train all parameters");
     return faults.Take();
   }
@@ -638,7 +648,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
     faults.Add(
         "targets",
         fmt::format("adapters of encoders are not modelled: the family is {}", FamilyName(a)),
-        "train all parameters, or take a decoder");
+        "train all parameters, or use a decoder");
     return faults.Take();
   }
   const AdaptedLayers& targets = a.lora.targets;
@@ -647,7 +657,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
   };
   if (targets == AdaptedLayers()) {
     refuse("no linear layer has an adapter, so there is nothing to train",
-           "name some, for example linear_qkv linear_proj, or q_proj v_proj");
+           "name linear layers, for example linear_qkv linear_proj, or q_proj v_proj");
   }
   const bool parts = targets.query || targets.key || targets.value;
   if (a.latent.exists() && (parts || targets.linear_qkv)) {
@@ -659,7 +669,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
                        FamilyName(a)),
            "write linear_qkv");
   } else if (parts && targets.linear_qkv) {
-    refuse("linear_qkv already has the adapter of queries, keys and values",
+    refuse("linear_qkv already contains the adapter of queries, keys and values",
            "write linear_qkv, or q_proj, k_proj and v_proj");
   }
   if (targets.gate && !IsGated(a.activator)) {
@@ -670,12 +680,12 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
     refuse(fmt::format("in the family {}, gate and up are one linear layer", FamilyName(a)),
            "write linear_fc1");
   } else if ((targets.gate || targets.up) && targets.linear_fc1) {
-    refuse("linear_fc1 already has the adapter of gate and up",
+    refuse("linear_fc1 already contains the adapter of gate and up",
            "write linear_fc1, or gate_proj and up_proj");
   }
   if (a.experts.exist() && (targets.gate || targets.up || targets.linear_fc1 || targets.down)) {
     refuse(fmt::format("adapters of experts are not modelled: the model has {}", a.experts.count),
-           "name layers of attention: linear_qkv linear_proj, or q_proj v_proj");
+           "name linear layers of attention: linear_qkv linear_proj, or q_proj v_proj");
   }
   std::int64_t narrowest = a.hidden;
   for (const std::int64_t width :
@@ -686,7 +696,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
     faults.Add("rank",
                fmt::format("rank must be at most the width of the narrowest linear layer, {}: {}",
                            narrowest, a.lora.rank),
-               "write a low rank, usually 8 to 64");
+               "write a smaller rank, usually 8 to 64");
   }
   return faults.Take();
 }

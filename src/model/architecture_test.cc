@@ -333,11 +333,11 @@ TEST(ArchitectureTest, AdaptersStandBesideLayersThatExist) {
   EXPECT_EQ(message(Gpt2Small(), {.rank = 8, .targets = {.query = true}}),
             "targets: in the family gpt2, queries, keys and values are one linear layer");
   EXPECT_EQ(message(Llama2With7B(), {.rank = 8, .targets = {.linear_qkv = true, .key = true}}),
-            "targets: linear_qkv already has the adapter of queries, keys and values");
+            "targets: linear_qkv already contains the adapter of queries, keys and values");
   EXPECT_EQ(message(Gpt2Small(), {.rank = 8, .targets = {.gate = true}}),
             "targets: this model's feed-forward has no gate: activation is gelu");
   EXPECT_EQ(message(Llama2With7B(), {.rank = 8, .targets = {.linear_fc1 = true, .up = true}}),
-            "targets: linear_fc1 already has the adapter of gate and up");
+            "targets: linear_fc1 already contains the adapter of gate and up");
   EXPECT_EQ(message(Mixtral8x7B(), qkv), "");
   EXPECT_EQ(message(Mixtral8x7B(), {.rank = 8, .targets = {.query = true, .down = true}}),
             "targets: adapters of experts are not modelled: the model has 8");

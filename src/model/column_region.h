@@ -18,23 +18,23 @@ struct ColumnRegion {
   bool quantized = false;
   // Values that the weight-gradient products read: the region's input, or a part of the input.
   std::vector<LayerTape::Value> kept;
-  // Must be called before the region's first backward kernel.
+  // Prepares the region's backward. It must be called before the region's first backward kernel.
   std::function<void()> begin_backward;
-  // One function per layer, in the order of backward, that runs the layer's weight-gradient
-  // product. The argument is the region's input if it was gathered again, otherwise none.
+  // The functions that run the weight-gradient product of each layer, in the order of backward. The
+  // argument is the region's input if the input was gathered again, otherwise none.
   std::vector<std::function<void(std::optional<LayerTape::Value>)>> weight_gradients;
   std::optional<LayerTape::Value> gathered;
-  std::optional<LayerTape::Value> gathered_columns;  // its quantized copy for weight gradients
+  std::optional<LayerTape::Value> gathered_columns;  // the quantized copy, for weight gradients
 };
 
 // The linear layer that ends a divided region (LayerOperators::LeaveRows).
 struct RowRegion {
   // The pieces of the output, if the ranks sum the product's result piece by piece. `made` is
-  // called after each piece, with the index of the piece.
+  // called with the index of a piece after the piece is written.
   std::vector<LayerTape::Piece> outputs;
   std::function<void(int)> made;
-  // The gathered gradient of the output in backward: in pieces, or as a quantized copy
-  // (`quantized`). Empty: the gradient on the tape is used.
+  // The gathered gradient of the output, which backward reads: in pieces, or as a quantized copy
+  // (`quantized`). Empty: backward uses the gradient on the tape.
   std::vector<LayerTape::Piece> gradient;
   bool quantized = false;
 };

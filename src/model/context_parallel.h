@@ -3,30 +3,31 @@
 #include <compare>
 #include <cstdint>
 
-// Context parallelism: each rank of a group has a part of each sequence. The ranks exchange data of
-// tokens only in attention.
+// Context parallelism: each rank of a group has a part of each sequence. The ranks exchange tokens'
+// data only in attention.
 namespace stepcast::model {
 
 // How a rank's queries reach the keys and values of all ranks:
-//  kRing          keys and values are passed around, and each rank attends to those that it has
-//                 while the next ones arrive (ring attention, arXiv 2310.01889)
-//  kAllGather     keys and values are gathered
-//  kAllToAll      each rank gets all tokens of some heads (DeepSpeed-Ulysses, arXiv 2309.14509)
-//  kHierarchical  neighboring ranks divide heads, and a ring passes through these groups
+//   kRing: keys and values are passed around a ring. Each rank attends to the ones it has while the
+//     next ones arrive (ring attention, arXiv 2310.01889).
+//   kAllGather: keys and values are gathered.
+//   kAllToAll: each rank gets all tokens of some heads (DeepSpeed-Ulysses, arXiv 2309.14509).
+//   kHierarchical: neighboring ranks divide heads, and a ring passes through these groups of ranks.
 enum class ContextMethod : std::uint8_t { kRing, kAllGather, kAllToAll, kHierarchical };
 const char* Name(ContextMethod method);  // "ring", "all_gather", "all_to_all", "hierarchical"
 
 struct ContextParallel {
   std::int64_t ranks = 1;
   ContextMethod method = ContextMethod::kRing;
-  // The number of neighboring ranks that divide heads: all ranks with kAllToAll, 1 for methods
-  // without all-to-alls.
+  // The number of neighboring ranks that divide heads. kAllToAll divides heads among all ranks. For
+  // methods without all-to-alls, this number is 1.
   std::int64_t heads = 1;
-  // True: PyTorch's implementation, which accumulates in FP32. False: Transformer Engine's.
+  // True: attention is PyTorch's implementation, which accumulates in FP32. False: it is
+  // Transformer Engine's implementation.
   bool of_pytorch = false;
 
-  // Returns the number of groups of ranks that divide heads. Each sequence's tokens are divided
-  // among these groups.
+  // Returns the number of groups of ranks. The ranks of a group divide heads, and the groups divide
+  // each sequence's tokens.
   std::int64_t parts() const { return ranks / heads; }
   friend auto operator<=>(const ContextParallel&, const ContextParallel&) = default;
 };

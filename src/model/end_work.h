@@ -8,8 +8,8 @@
 #include "src/model/layer_work.h"
 #include "src/model/transformer_tensors.h"
 
-// The work of the first and last layers of models that read or predict something other than words,
-// or that have an encoder before the decoder.
+// The work of the first and last layers of some models: those that read or predict something other
+// than words, and those that have an encoder before the decoder.
 namespace stepcast::model {
 
 // Returns the number of vocabulary rows on each rank, including padding.
@@ -19,23 +19,24 @@ std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options)
 // have the length in `options` plus `more` tokens.
 WorkOptions OfLength(WorkOptions options, std::int64_t tokens, std::int64_t more = 0);
 
-// Adds the kernels that expand the table of relative distances: the table of the encoder's blocks
-// (`of_encoder`), or else of the other blocks. Does nothing without such a table.
+// Adds the kernels that expand the table of relative distances. The table belongs to the encoder's
+// blocks if `of_encoder` is set, otherwise to the other blocks. Does nothing if these blocks have
+// no table.
 void AppendDistances(const Architecture& a, bool of_encoder,
                      const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
                      const WorkOptions& options);
 
 // Returns the work of the first layer of a model that reads rows of numbers.
 LayerWork ValueInputWork(const Architecture& a, const WorkOptions& options);
-// Returns the work of the first layer of an encoder-decoder. Its output is the encoder's rows. The
-// decoder's rows are kept until the decoder's first block reads them, and count as input of that
-// block.
+// Returns the work of the first layer of an encoder-decoder. The layer outputs the encoder's rows.
+// It also keeps the decoder's rows until the decoder's first block reads them. These rows count as
+// input of that block.
 LayerWork EncoderInputWork(const Architecture& a, const WorkOptions& options);
 // Returns the work of the last layer of a diffusion model, which reads all rows of the last block.
 LayerWork ModulatedHeadWork(const Architecture& a, const WorkOptions& options,
                             const std::vector<ModuleParameter>& parameters);
 // Returns the work of the last layer of a model that predicts classes or values. `normalized` is
-// the layer's normalized input; `parameters` are the layer's. Finishes `tape`.
+// the layer's normalized input; `parameters` are the layer's parameters. Finishes `tape`.
 LayerWork PredictionWork(const Architecture& a, const WorkOptions& options,
                          const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
                          const Operand& normalized, LayerTape& tape);

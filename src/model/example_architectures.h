@@ -69,7 +69,8 @@ inline Architecture Qwen2With7B() {
   return a;
 }
 
-// A model with heads of 128 elements. Heads times head size need not equal the hidden size.
+// Returns a model with heads of 128 elements. The number of heads times the head size need not
+// equal the hidden size.
 inline Architecture Qwen3Like(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
                               std::int64_t kv_heads, std::int64_t feed_forward) {
   Architecture a = TypicalOf("qwen3");
@@ -176,7 +177,7 @@ inline Architecture GptOss(std::int64_t layers, std::int64_t experts) {
 inline Architecture GptOss20B() { return GptOss(24, 32); }
 inline Architecture GptOss120B() { return GptOss(36, 128); }
 
-// A decoder with these dimensions and the family's typical properties.
+// Returns a decoder with these dimensions and the family's typical properties.
 inline Architecture OfFamily(const std::string& family, std::int64_t layers, std::int64_t hidden,
                              std::int64_t heads, std::int64_t kv_heads, std::int64_t head_size,
                              std::int64_t feed_forward, std::int64_t vocabulary) {
@@ -229,7 +230,7 @@ inline Architecture Glm45Air() {
   return a;
 }
 
-// `every`: 1 for Scout, 2 for Maverick.
+// Returns a Llama 4 model in which every `every`-th block has experts: 1 for Scout, 2 for Maverick.
 inline Architecture Llama4(std::int64_t experts, std::int64_t every) {
   Architecture a = OfFamily("llama4", 48, 5120, 40, 8, 128, 16384, 202048);
   a.attention_chunk = 8192;

@@ -7,7 +7,7 @@
 #include "src/model/architecture.h"
 #include "src/model/example_families.h"
 
-// Published encoders, encoder-decoders and diffusion transformers.
+// Examples for tests: published encoders, encoder-decoders and diffusion transformers.
 namespace stepcast::model {
 
 // Returns a model whose blocks have the kinds in `pattern`, in this order. `a` has the properties
@@ -38,7 +38,7 @@ inline Architecture DescribedModel(std::int64_t hidden, Normalization normalizat
   return a;
 }
 
-// Attention and a feed-forward layer without a gate.
+// Returns a block kind with attention and a feed-forward layer without a gate.
 inline Architecture BlockKind(std::int64_t heads, std::int64_t head, std::int64_t width,
                               bool biases, Activator activator = Activator::kGelu) {
   Architecture kind = Architecture();
@@ -60,7 +60,7 @@ inline Architecture VitBase() {
   return OfBlocks(a, {BlockKind(12, 64, 3072, true)}, std::vector<int>(12, 0));
 }
 
-// The vision encoder of google/siglip-so400m-patch14-384, without its pooling head.
+// Returns the vision encoder of google/siglip-so400m-patch14-384, without its pooling head.
 inline Architecture SiglipSo400m() {
   Architecture a = DescribedModel(1152, Normalization::kLayerNorm);
   a.input = {.values = 3 * 14 * 14, .positions = 729};
@@ -68,7 +68,7 @@ inline Architecture SiglipSo400m() {
   return OfBlocks(a, {BlockKind(16, 72, 4304, true)}, std::vector<int>(27, 0));
 }
 
-// The encoder of google/t5-v1_1-xxl.
+// Returns the encoder of google/t5-v1_1-xxl.
 inline Architecture T5EncoderXxl() {
   Architecture a = DescribedModel(4096, Normalization::kRmsNorm);
   a.vocabulary = 32128;
@@ -78,16 +78,16 @@ inline Architecture T5EncoderXxl() {
   return OfBlocks(a, {kind}, std::vector<int>(24, 0));
 }
 
-// Returns the pattern of an encoder-decoder: first the encoder's blocks (kind 0), then the
-// decoder's (kind 1).
+// Returns the block pattern of an encoder-decoder: first the encoder's blocks (kind 0), then the
+// decoder's blocks (kind 1).
 inline std::vector<int> EncoderThenDecoder(std::size_t layers) {
   std::vector<int> pattern(layers, 0);
   pattern.insert(pattern.end(), layers, 1);
   return pattern;
 }
 
-// Builds the blocks of an encoder-decoder from a kind with the properties that encoder and decoder
-// share.
+// Returns the two block kinds of an encoder-decoder. `kind` has the properties that encoder and
+// decoder share.
 inline std::vector<Architecture> EncoderAndDecoder(const Architecture& a, const Architecture& kind,
                                                    bool biases) {
   Architecture encoding = kind, decoding = kind;
@@ -131,7 +131,7 @@ inline Architecture WhisperLargeV3() {
   return OfBlocks(a, EncoderAndDecoder(a, kind, true), EncoderThenDecoder(32));
 }
 
-// facebookresearch/DiT, DiT-XL/2 on latent images of 32 x 32.
+// Returns DiT-XL/2 (facebookresearch/DiT) for latent images of 32 x 32.
 inline Architecture DitXl2() {
   Architecture a = DescribedModel(1152, Normalization::kLayerNorm);
   a.norms_without_weights = true;

@@ -19,7 +19,7 @@ std::shared_ptr<const Family> FamilyCalled(const std::string& name) {
 std::shared_ptr<const Family> GeneralFamily() {
   Diagnostics diagnostics;
   static const std::shared_ptr<const Family> family = scenario::GeneralFamily(diagnostics);
-  STEPCAST_CHECK(family != nullptr, "the general family is shipped");
+  STEPCAST_CHECK(family != nullptr, "the general family must be shipped");
   return family;
 }
 

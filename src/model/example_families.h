@@ -5,11 +5,11 @@
 
 #include "src/model/family.h"
 
-// The shipped families, for tests. An unknown name ends the test.
+// Returns a family that is shipped with stepcast, for tests. An unknown name ends the test.
 namespace stepcast::model {
 
 std::shared_ptr<const Family> FamilyCalled(const std::string& name);
-// For models described by their blocks.
+// Returns the family for models that a file describes block by block.
 std::shared_ptr<const Family> GeneralFamily();
 
 inline Architecture TypicalOf(const std::string& family) { return TypicalOf(FamilyCalled(family)); }

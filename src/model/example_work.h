@@ -40,8 +40,8 @@ inline LayerWork BlockOf(const Architecture& architecture, const WorkOptions& op
   return TransformerWork(architecture, options)[kBlock];
 }
 
-// Returns the index of the layer's work (embedding, block or head), for models without checkpoints
-// or adapters.
+// Returns the index of the layer's work (embedding, block or head). Valid only for models without
+// checkpoints or adapters.
 inline std::size_t WorkOf(const Layer& layer) { return static_cast<std::size_t>(layer.kind); }
 
 inline const Kernel* Find(const LayerWork& work, std::string_view name) {

@@ -27,19 +27,19 @@ struct ModuleNames {
   // Names of the norms after attention and feed-forward, before the residual sums. If a family has
   // no norms before attention and feed-forward, `attention_norm` and `feed_forward_norm` are empty.
   std::string_view attention_post_norm{}, feed_forward_post_norm{};
-  // Norms of queries and keys.
+  // Names of the norms of queries and keys.
   std::string_view query_norm{}, key_norm{};
   std::string_view sinks{};
   // Names of latent attention's modules: down-projections, norms and up-projections. If queries
   // have no latent vector, `query` replaces `query_down` and `query_up`.
   std::string_view query_down{}, query_latent_norm{}, query_up{};
   std::string_view kv_down{}, kv_latent_norm{}, kv_up{};
-  // Names of the modules of multi-token prediction outside its block: the norms of the embedding
-  // and of the blocks' output, the product of both, and the norm before the head.
+  // Names of the modules of multi-token prediction outside its block. These are the norms of the
+  // embedding and of the blocks' output, the product of both, and the norm before the head.
   std::string_view further_embedding_norm{}, further_hidden_norm{}, further_projection{};
   std::string_view further_norm{}, further_words{}, further_streams{}, further_streams_head{};
-  // Names of a mixture's modules: the router, the experts' first and second matrices, and the
-  // matrices of the shared experts.
+  // Names of a mixture's modules: the router, the two matrices of the experts, and the matrices of
+  // the shared experts.
   std::string_view router{}, experts_gate_up{}, experts_down{};
   std::string_view shared_gate{}, shared_up{}, shared_down{};
   // The name of the product whose sigmoid multiplies the shared experts' output.
@@ -47,21 +47,22 @@ struct ModuleNames {
   // Names for experts that read a latent vector: the products before and after the experts, and the
   // vector's norm.
   std::string_view latent_down{}, latent_up{}, latent_norm{};
-  // Names for experts in parallel with a dense layer: the norm after the dense layer, the norms
-  // before and after the experts, and the factors of the router's input and of the experts'
-  // weights.
+  // Names for a block with experts in parallel with a dense layer. They name the norm after the
+  // dense layer, the norms before and after the experts, the factors of the router's input, and the
+  // factors of the experts' weights.
   std::string_view dense_post_norm{}, experts_norm{}, experts_post_norm{}, router_scale{},
       expert_scale{};
   // The name of the product that gates attention's output, if the query product does not also
   // compute the gate.
   std::string_view attention_gate{};
-  // Names of the indexer's modules: the products of queries and keys, the norms of both, and the
-  // product that computes the weights of the indexer's heads.
+  // Names of the indexer's modules. These are the products that compute queries and keys, the norms
+  // of queries and keys, and the product that computes the weights of the indexer's heads.
   std::string_view index_query{}, index_key{}, index_key_norm{}, index_weights{};
   std::string_view index_query_norm{};
-  // Names of the delta rule's modules: the product of queries, keys, values and gate; the product
-  // of decay and beta; the convolution. If the decay is by channel, separate products and
-  // convolutions replace these. The last names are the constants, the norm and the output product.
+  // Names of the delta rule's modules. First: the product of queries, keys, values and gate; the
+  // product of decay and beta; the convolution. If the decay is by channel, separate products and
+  // convolutions replace these three. The last names belong to the constants, the norm and the
+  // output product.
   std::string_view delta_in{}, delta_decay_beta{}, delta_conv{};
   std::string_view delta_query{}, delta_key{}, delta_value{}, delta_query_conv{}, delta_key_conv{},
       delta_value_conv{};
@@ -71,8 +72,9 @@ struct ModuleNames {
   // State-space layer.
   std::string_view state_in{}, state_conv{}, state_a{}, state_d{}, state_bias{}, state_norm{},
       state_out{};
-  // Names for per-layer inputs: their table, the product of the embedding and the norm of this
-  // product. In a block: the gate, the product after the gate and the norm of this product.
+  // Names for per-layer inputs. Outside blocks: the embedding table, the product of the embedding,
+  // and the norm after this product. In each block: the gate, the product after the gate, and the
+  // norm after this product.
   std::string_view layer_table{}, layer_projection{}, layer_projection_norm{};
   std::string_view layer_gate{}, layer_up{}, layer_norm{};
   // Names of the modules of attention residuals before the mixer, before the feed-forward layer and
@@ -82,8 +84,8 @@ struct ModuleNames {
   // before the head. Each module has a product, addends and factors.
   std::string_view streams_attention{}, streams_feed_forward{}, streams_head{};
   // Names for attention with one key and value for all heads: the product and norm of the shared
-  // key, and the first output product. For compressed vectors and for the indexer's compressed
-  // keys: the product, the position addends and the norm.
+  // key, and the first output product. Then, for compressed vectors and for the indexer's
+  // compressed keys: the product, the position addends and the norm.
   std::string_view shared_key{}, shared_key_norm{}, output_down{};
   std::string_view compress{}, compress_positions{}, compress_norm{};
   std::string_view index_compress{}, index_compress_positions{}, index_compress_norm{};
@@ -93,11 +95,11 @@ struct ModuleNames {
       tower_projection{}, tower_up{}, tower_down{}, tower_last_norm{}, tower_merge_norm{},
       tower_merge_up{}, tower_merge_down{};
   // Names for an input of rows of numbers: the product or first convolution, the further
-  // convolutions, and the trained rows put before the others. The table of positions is named
+  // convolutions, and the trained rows that precede the others. The table of positions is named
   // `positions`.
   std::string_view input{}, input_halving{}, class_rows{};
-  // Names of the tables of numbers by distance: of the encoder's blocks (`encoder_distances`) and
-  // of the other blocks (`distances`).
+  // The module names of the tables with numbers by distance. `encoder_distances` belongs to the
+  // encoder's blocks, and `distances` to all other blocks.
   std::string_view distances{}, encoder_distances{};
   // Names for an encoder before a decoder: its blocks, its norm and the modules of its input.
   std::string_view encoder_blocks{}, encoder_norm{}, encoder_input{}, encoder_input_halving{},
@@ -105,14 +107,14 @@ struct ModuleNames {
   // Cross-attention.
   std::string_view cross_norm{}, cross_query{}, cross_key{}, cross_value{}, cross_projection{},
       cross_query_norm{}, cross_key_norm{};
-  // Names for a diffusion model's condition and text: the products and the table that compute the
-  // condition; the modules that compute vectors for all blocks, for one block and for the head; the
-  // products of the text's rows.
+  // Names for a diffusion model's condition and text. First: the products and the table that
+  // compute the condition. Then: the modules that compute modulation vectors for all blocks, for
+  // one block and for the head. Last: the products that convert the text's rows.
   std::string_view time_in{}, time_out{}, guidance_in{}, guidance_out{}, classes{},
       text_vector_in{}, text_vector_out{}, shared_modulation{}, modulation{}, head_modulation{},
       text_in{}, text_out{};
-  // Names of operations that the family's code performs outside modules, and of products that
-  // combine several modules.
+  // Names of operations that the family's code runs outside modules, and of products that combine
+  // several modules.
   std::string_view core{}, query_rotary{}, key_rotary{}, key_repeat{}, value_repeat{};
   std::string_view attention_dropout{}, attention_residual{}, product{}, dropout{}, residual{};
   std::string_view joined_query_key_value{}, joined_gate_up{};
@@ -122,22 +124,23 @@ struct ModuleNames {
 struct Family {
   std::string name;
   ModuleNames names;
-  ModuleNames of_text;  // of the joined rows in blocks with two streams
-  // The properties of the family's released models: normalization, activation, positions, biases,
-  // tied embeddings. The dimensions are zero and dropout is false.
+  ModuleNames of_text;  // for the joined rows in blocks with two streams
+  // The properties of the family's released models: normalization, activation, positions, biases
+  // and tied embeddings. All dimensions are zero, and dropout is false.
   Architecture typical{};
   FamilyTraits traits{};
-  NumericalConstants constants{};  // of its first release
-  // The values that a model of the family can have. Empty: only the value in `typical`.
+  NumericalConstants constants{};  // of the family's first release
+  // The values that a model of the family may have for each property. Empty: only the value in
+  // `typical`.
   std::vector<Activator> activators{};
   std::vector<Normalization> normalizations{};
   std::vector<Position> positions{};
-  std::string without_experts{};    // the family with the same layers but for the experts
-  std::deque<std::string> texts{};  // what the names point into
+  std::string without_experts{};    // the family that has the same layers except for the experts
+  std::deque<std::string> texts{};  // storage of the names, which are string views
 };
 
-// Returns a family with these module names. The keys of `module_names` are members of ModuleNames
-// ("query"). If a key is not a member, returns null and stores the key in `unknown`.
+// Returns a family with these module names. The keys of `module_names` are names of ModuleNames
+// members, such as "query". If a key is not a member, returns null and stores the key in `unknown`.
 std::shared_ptr<Family> MakeFamily(std::string name,
                                    const std::map<std::string, std::string>& module_names,
                                    std::string* unknown);
@@ -150,8 +153,8 @@ const Family& FamilyOf(const Architecture& architecture);
 
 const ModuleNames& NamesOf(const Architecture& architecture);
 // Returns the name of the norm before a block's feed-forward layer. In families with one layer per
-// block, all norms have the same name. If such a block has both a mixer and a feed-forward layer,
-// the second norm has a name of its own.
+// block, all norms have the same name. If a block of these families has both a mixer and a
+// feed-forward layer, the second norm has a separate name.
 std::string_view FeedForwardNormOf(const Architecture& architecture);
 // Returns the module names of the joined rows (the text) in blocks with two streams of rows. Only
 // families that are described by a file have such names.

@@ -5,8 +5,8 @@
 
 namespace stepcast::model {
 
-// The work of a transformer's head, including its losses: for the next token, for one more token,
-// or for masked tokens.
+// Returns the work of a transformer's head, including its losses: for the next token, for one more
+// token, or for masked tokens.
 LayerWork HeadWork(const Architecture& architecture, const WorkOptions& block_options);
 
 }  // namespace stepcast::model

@@ -26,28 +26,28 @@ namespace stepcast::model {
 class IndexerOperators {
  public:
   using Find = std::function<ModulePositions(std::string_view module)>;
-  // All arguments must outlive the tape's Finish.
+  // The object keeps references to all arguments, so they must outlive the tape's Finish.
   IndexerOperators(LayerOperators& operators, const Architecture& architecture,
                    const ModuleNames& names, Find find);
 
-  // Adds the kernels that choose keys. `x` is the block's normalized input, `query_source` the
-  // input of the indexer's query product. Both have the rank's part of the tokens. `attention` is
+  // Adds the kernels that choose keys. `x` is the block's normalized input; `query_source` is the
+  // input of the indexer's query product. Both cover the rank's part of the tokens. `attention` is
   // the shape of the attention core that reads the chosen keys.
   void Choose(const Operand& x, const Operand& query_source, const AttentionShape& attention);
   // Adds the kernels that score keys, each of which represents `compressed` tokens, and choose
   // among them. `operands`: the queries first, then other inputs of the scores.
   void ChooseAmong(const std::vector<Operand>& operands, std::int64_t compressed,
                    const AttentionShape& attention);
-  // For an indexer that exists but does not run: adds only the gradients of its parameters, which
-  // are zero.
+  // Adds only the gradients of the indexer's parameters, which are zero. Used if the indexer exists
+  // but does not run.
   void Idle();
 
  private:
   using Value = LayerTape::Value;
   ModulePositions Whole(std::string_view module) const;
   Operand KeysOfAllRanks(const Operand& key);
-  // Returns the block for the rank's part of the queries and the keys of all ranks. Each rank has
-  // the same number of pairs.
+  // Returns the block of pairs for the rank's part of the queries and the keys of all ranks. Each
+  // rank has the same number of pairs.
   LayerOperators::Block OfRank(LayerOperators::Block block) const;
 
   LayerOperators& operators_;

@@ -16,8 +16,8 @@
 // down-projections and applies them to its part of the tokens. The vectors and the shared key part
 // are gathered before the up-projections, which are divided by heads. If rotary positions are
 // computed operation by operation, kernels and kept values follow transformers
-// (models/deepseek_v3/modeling_deepseek_v3.py): copies join the rotated and unrotated parts, and
-// keys and values stay one tensor. Otherwise they follow Transformer Engine (Megatron-Core's
+// (models/deepseek_v3/modeling_deepseek_v3.py). Copies then join the rotated and unrotated parts,
+// and keys and values stay one tensor. Otherwise they follow Transformer Engine (Megatron-Core's
 // fused_mla_yarn_rope_apply.py): queries are rotated in place, and one kernel writes keys and
 // values.
 namespace stepcast::model {
@@ -25,17 +25,17 @@ namespace stepcast::model {
 class LatentAttentionOperators {
  public:
   struct Modules {
-    // The modules for queries. With LatentAttention::query_rank: down-projection, norm and
-    // up-projection. Otherwise only `query_up` is used.
+    // The modules that compute queries. If LatentAttention::query_rank is not 0, these are the
+    // down-projection, the norm and the up-projection. Otherwise only `query_up` is used.
     LinearModule query_down{}, query_norm{}, query_up{};
     LinearModule kv_down{}, kv_norm{}, kv_up{};
   };
-  // `core` is the prefix for names of kernels that belong to no module.
+  // `core` is the prefix for the names of kernels that belong to no module.
   LatentAttentionOperators(LayerOperators& operators, const Architecture& architecture,
                            const Modules& modules, std::string_view core);
 
-  // Returns queries, keys and values of the rank's heads for all tokens. `x` has the rank's part of
-  // the tokens.
+  // Returns queries, keys and values of the rank's heads for all tokens. `x` covers the rank's part
+  // of the tokens.
   std::array<Operand, 3> QueryKeyValue(const Operand& x);
 
   // Returns the operands for a core that reads only some keys (DeepSeek-V3.2). Every head's query
@@ -43,39 +43,40 @@ class LatentAttentionOperators {
   // for all heads. ValuesOf projects the core's output up.
   std::array<Operand, 3> AbsorbedQueryKeyValue(const Operand& x);
   Operand ValuesOf(const Operand& y);
-  // Returns the queries' latent vector for the rank's part of the tokens, as the latest call of
-  // QueryKeyValue or AbsorbedQueryKeyValue computed it.
+  // Returns the queries' latent vector for the rank's part of the tokens. It is the vector that the
+  // latest call of QueryKeyValue or AbsorbedQueryKeyValue computed.
   const Operand& query_vector() const { return query_vector_; }
 
  private:
-  // Returns the normalized latent vector of the queries.
+  // Computes the normalized latent vector of the queries and returns it.
   Operand QueryVector(const Operand& x);
-  // Returns the normalized latent vector of keys and values, and the part of the keys that is yet
-  // to be rotated.
+  // Returns two operands: the normalized latent vector of keys and values, and the part of the keys
+  // that is not rotated yet.
   std::array<Operand, 2> KeyVector(const Operand& x);
-  // Adds the product of each head with the head's part of one weight. With `later`, another product
-  // completes the weight's gradient.
+  // Adds one product per head: the head times its part of the weight `name`. If `later`, another
+  // product completes the weight's gradient.
   Operand HeadProduct(const Operand& x, const std::string& name, std::int64_t in, std::int64_t out,
                       std::int64_t kept, bool later);
   using Value = LayerTape::Value;
 
   std::int64_t heads() const { return a_.heads / operators_.options_.tensor; }
   bool unfused() const { return IsUnfused(operators_.options_.rotary); }
-  // The norm of one latent vector.
+  // Returns the norm of one latent vector.
   Operand Norm(const Operand& x, const LinearModule& norm);
-  // Returns the up-projection of the queries' latent vector (or of the input) for all tokens: one
-  // tensor, or the unrotated and the rotated part as separate tensors.
+  // Returns the queries of all tokens: the up-projection of their latent vector, or of the input if
+  // queries have no latent vector. The result is one tensor, or two tensors with the unrotated and
+  // the rotated part.
   std::array<Operand, 2> Queries(const Operand& x);
-  // Returns queries with positions, and keys and values. Keys and values are projected up from
-  // `normalised`; `turned_part` is the key part that all heads share.
+  // Returns queries with positions applied, and keys and values. Keys and values are up-projections
+  // of `normalised`. `turned_part` is the key part that all heads share.
   std::array<Operand, 3> Heads(const std::array<Operand, 2>& queries, const Operand& normalised,
                                const Operand& turned_part);
   Operand TurnedInPlace(const Operand& query);
   // Concatenates the unrotated and the rotated part of each head. All heads may share one rotated
   // part (`turned`).
   Operand Joined(const Operand& plain, const Operand& turned, std::string_view suffix);
-  // Returns keys, including their rotated part, and values. `both` is the output of their common
-  // up-projection; `shared` is the rotated part.
+  // Returns keys, including their rotated part, and values. `both` is the output of the
+  // up-projection that computes both; `shared` is the rotated part.
   std::array<Operand, 2> KeysAndValues(const Operand& both, const Operand& shared);
 
   LayerOperators& operators_;

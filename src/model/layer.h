@@ -18,10 +18,10 @@ namespace stepcast::model {
 // Frozen tensors are listed separately: they have no gradients and no optimizer states, and are not
 // reduced.
 
-// The division of one dimension of a tensor among the ranks along an axis.
+// Describes how the ranks along an axis divide one dimension of a tensor.
 struct Split {
-  // Each rank has a separate tensor, and the tensor's shape is already that of one rank. Used for
-  // layer lists.
+  // The value for tensors that are separate on each rank. The tensor already has the shape that it
+  // has on one rank. Used for layer lists.
   static constexpr int kOwn = -1;
 
   parallel::Axis axis = parallel::Axis::kTensor;
@@ -29,8 +29,8 @@ struct Split {
   friend bool operator==(const Split&, const Split&) = default;
 };
 
-// A group of tensors that are sharded, reduced and counted alike. Ranks with the same part of one
-// group may have different parts of the other group.
+// A group of parameter tensors that are sharded, reduced and counted in the same way. Two ranks
+// that have the same part of one group may have different parts of the other group.
 enum class ParameterGroup : std::uint8_t {
   kDense,
   // The weights of a mixture's experts, which are placed on the expert grid (parallel::Grids).
@@ -47,8 +47,9 @@ struct Tensor {
   // The axes along which the tensor is divided. Ranks along all other axes have equal values.
   std::vector<Split> splits{};
   ParameterGroup group = ParameterGroup::kDense;
-  // With sequence parallelism, a rank's gradient covers only the rank's part of the tokens, and the
-  // ranks sum these gradients. This concerns norms, and biases added after a reduction.
+  // Whether, with sequence parallelism, a rank's gradient covers only the rank's part of the
+  // tokens, so that the ranks sum these gradients. True for norms and for biases that are added
+  // after a reduction.
   bool sequence_parallel = false;
   bool of_block = false;
 
@@ -65,9 +66,9 @@ enum class LayerKind : std::uint8_t { kEmbedding, kBlock, kHead };
 struct Layer {
   std::string name;  // "model.layers.0"
   LayerKind kind = LayerKind::kBlock;
-  // Indices into Model::tensors. The layer's operators refer to a tensor by its position in this
-  // list. A tied tensor belongs to two layers (GPT-2: embedding and head), and the first of these
-  // owns it.
+  // The layer's trained tensors, as indices into Model::tensors. The layer's operators refer to a
+  // tensor by its position in this list. A tied tensor belongs to two layers (in GPT-2: embedding
+  // and head). The first of these layers owns the tensor.
   std::vector<int> tensors;
   std::vector<int> frozen{};    // indices into Model::frozen
   bool first_block = false;     // the first block of the whole model
@@ -78,13 +79,13 @@ struct Layer {
   int listed = 0;               // for a layer list: the index of its entry
 };
 
-// A model with given layer times, from a profile or a paper.
+// A model whose layer times are given, from a profile or a paper.
 
 // A collective within a layer, among the ranks along an axis.
 struct ListedCommunication {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   parallel::AxisSet axis = parallel::Axis::kTensor;
-  Bytes bytes{};  // as nccl-tests counts
+  Bytes bytes{};  // message size as nccl-tests counts it
 };
 
 struct ListedLayer {
@@ -97,15 +98,15 @@ struct ListedLayer {
   std::optional<Time> backward_weight{};
   Bytes activation;  // kept from forward to backward, for one micro-batch
   Bytes output{};    // passed to the next layer, for one micro-batch
-  // The collectives of each pass, in execution order. n collectives divide the pass into n + 1
-  // equal parts. Each part waits for the collective before it.
+  // The collectives within each pass, in execution order. n collectives divide the pass into n + 1
+  // equal parts, and each part waits for the collective before it.
   std::vector<ListedCommunication> forward_communication{}, backward_communication{};
 };
 
 struct LayerList {
   std::vector<ListedLayer> layers;
-  // The time to update all parameters on one device. A rank that updates only its shard takes a
-  // proportional part of this time.
+  // The time that one device needs to update all parameters. A rank that updates only its shard
+  // needs a proportional part of this time.
   Time optimizer_step;
 };
 

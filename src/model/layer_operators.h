@@ -16,30 +16,30 @@
 #include "src/model/layer_work.h"
 #include "src/model/quantized_copies.h"
 
-// The operators of a transformer's layers. Each has its forward and backward kernels, as eager
+// The operators of a transformer's layers. Each operator has forward and backward kernels, as eager
 // PyTorch launches them, and the values that its backward keeps. Kept values follow Korthikanti et
 // al. 2022 (arXiv 2205.05198) for LayerNorm, GeLU, dropout and attention with separate kernels, and
 // FlashAttention-2 (Dao 2023, arXiv 2307.08691) for the fused core.
 //
 // All functions take an activation of `width` features per token and return a new one. A module's
-// name must outlive the object. Widths are those of one rank: in a layer divided over
-// WorkOptions::tensor ranks, its part.
+// name must outlive the object. All widths are widths on one rank: if WorkOptions::tensor ranks
+// divide a layer, a width is the rank's part.
 namespace stepcast::model {
 
 struct ColumnRegion;
 struct RowRegion;
 
 // An activation with `width` elements for each of `tokens` tokens. With sequence parallelism,
-// outside the regions that tensor parallelism divides, `tokens` counts only a rank's part of the
-// micro-batch's tokens.
+// `tokens` counts only the rank's part of the micro-batch's tokens, except inside regions that
+// tensor parallelism divides.
 struct Operand {
   LayerTape::Value value = -1;
   std::int64_t width = 0;
   std::int64_t tokens = 0;
-  bool fp32 = false;  // under autocast, while kernels compute in 16 bits
-  // Set by EnterColumns; otherwise null.
+  bool fp32 = false;  // FP32 under autocast, while kernels compute in 16 bits
+  // The region that the operand entered. Null unless EnterColumns set it.
   std::shared_ptr<ColumnRegion> region{};
-  // Set by Linear for LeaveRows; otherwise null.
+  // The layer that ends the region. Null unless Linear set it for LeaveRows.
   std::shared_ptr<RowRegion> rows{};
 };
 
@@ -48,14 +48,14 @@ struct Operand {
 struct ModulePositions {
   int weight = -1;
   int bias = -1;
-  // Every rank has the whole module and applies it to the rank's part of the tokens
+  // Whether every rank has the whole module and applies it to the rank's part of the tokens
   // (Tensor::sequence_parallel).
   bool of_part = false;
-  // Another product of the layer shares the weight. The backward of that product completes the
-  // weight's gradient.
+  // Whether another product of the layer shares the weight. The backward of that product then
+  // completes the weight's gradient.
   bool gradient_later = false;
-  // The module's weight is frozen, and its bias if `frozen_bias` is set. Frozen parameters have no
-  // positions and no gradients.
+  // `frozen`: the module's weight is frozen. `frozen_bias`: its bias is frozen too. Frozen
+  // parameters have no positions and no gradients.
   bool frozen = false;
   bool frozen_bias = false;
 
@@ -74,41 +74,41 @@ struct LinearModule {
   std::string_view name;
   std::int64_t out = 0;
   ModulePositions parameters;
-  bool part = false;  // it shares the tensor and bias of the module before it
+  bool part = false;  // shares the tensor and bias of the module before it
 };
 
-// How a product of several modules stores its outputs: in one tensor (kOne), or in one tensor per
-// module. The gradients of separate tensors are either contiguous (kSideBySide), or a copy must
-// join them (kApart).
+// How a product of several modules stores its outputs. kOne: in one tensor. kSideBySide and kApart:
+// in one tensor per module; the gradients of these tensors are contiguous (kSideBySide), or a copy
+// must join them (kApart).
 enum class Outputs : std::uint8_t { kOne, kSideBySide, kApart };
 
 // The dimensions of an attention core.
 struct AttentionShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
-  std::int64_t head_size = 0;   // of queries and keys
+  std::int64_t head_size = 0;   // for queries and keys
   std::int64_t value_size = 0;  // elements of a value and of the output, per head; 0: head_size
-  // The number of elements in value_size that are padding up to the size that the kernel requires.
-  // The model does not have these elements.
+  // The number of elements of `value_size` that only pad values to the size that the kernel
+  // requires. The model does not have these elements.
   std::int64_t value_filling = 0;
   std::int64_t window = 0;  // 0: every previous token
-  // Each query attends to `window` keys that are chosen among all previous keys. If false, it
-  // attends to the last `window` keys.
+  // If true, each query attends to `window` keys that are chosen among all previous keys. If false,
+  // it attends to the last `window` keys.
   bool chosen = false;
   bool dropout = false;
   bool causal = true;  // false: every token attends to its whole sequence, except masked padding
-  // Attention sinks: a trained number per head is an additional key in the softmax, but does not
-  // contribute to the output.
+  // Whether attention has sinks: a trained number per head is an additional key in the softmax, but
+  // does not contribute to the output.
   bool sinks = false;
   ModulePositions sink_positions{};
-  // Scores are soft-capped: divided by a constant, passed through tanh, and multiplied by the
-  // constant.
+  // Whether scores are soft-capped: divided by a constant, passed through tanh, and multiplied by
+  // the constant.
   bool capped = false;
   // For cross-attention: the number of context rows of one sequence, which every query reads as
   // keys. 0: keys come from the sequence itself.
   std::int64_t context = 0;
-  // A trained number is added to each score instead of a mask. Its gradient is summed over all
-  // blocks (transformers, models/t5/modeling_t5.py). Only for MathAttention.
+  // Whether a trained number, instead of a mask, is added to each score. The number's gradient is
+  // summed over all blocks (transformers, models/t5/modeling_t5.py). Only for MathAttention.
   bool biased = false;
   bool scaled = true;  // scores are divided by the root of head_size
 
@@ -121,10 +121,10 @@ class LayerOperators {
 
   Operand Input(std::int64_t width);
 
-  // A linear layer, y = x W + b. Forward is one GEMM. Backward computes the input's gradient, then
-  // the weight's, then the bias's by a reduction over tokens. Keeps x; under autocast, the 16-bit
-  // copy of x; with FP8, the transposed 8-bit copy; with MXFP8 and NVFP4, the copy scaled for the
-  // other side. In 8 and 4 bits, inputs, output gradients and weights are cast.
+  // A linear layer, y = x W + b. Forward is one GEMM. Backward computes the gradient of the input,
+  // then of the weight, then of the bias, by a reduction over tokens. The layer keeps x; under
+  // autocast, the 16-bit copy of x; with FP8, the transposed 8-bit copy; with MXFP8 and NVFP4, the
+  // copy scaled for the other side. In 8 and 4 bits, inputs, output gradients and weights are cast.
   // WorkOptions::casts_weights decides whether weights are cast for every micro-batch or once per
   // step.
   Operand Linear(Operand x, std::string_view module, std::int64_t out, ModulePositions parameters);
@@ -139,84 +139,86 @@ class LayerOperators {
   // otherwise all-reduce). The region's weight gradients do not wait for this sum and are issued
   // after it, as in Megatron-LM (core/tensor_parallel/layers.py,
   // LinearWithGradAccumulationAndAsyncCommunication). With WorkOptions::regathers, only the rank's
-  // part of the activation is kept and gathered again during the input gradients; otherwise the
-  // gathered activation is kept. For products in 8 or 4 bits, each rank casts its part first, and
-  // the second gather is in those bits (Transformer Engine). torchao's Float8ColwiseParallel and
-  // Float8RowwiseParallel also cast first, but keep the whole activation. With `as_it_is`, the
-  // gather is not quantized, because another operator also reads the whole activation. `name` is
-  // the name of the operators that follow.
+  // part of the activation is kept, and it is gathered again during the input gradients. Otherwise,
+  // the gathered activation is kept. For products in 8 or 4 bits, each rank casts its part first,
+  // and the second gather moves the cast numbers (Transformer Engine). torchao's
+  // Float8ColwiseParallel and Float8RowwiseParallel also cast first, but keep the whole activation.
+  // If `as_it_is`, the gather is not quantized, because another operator also reads the whole
+  // activation. `name` names the operators that follow.
   Operand EnterColumns(Operand x, std::string_view name, bool as_it_is = false);
   // Sums the ranks' outputs (all-reduce, or reduce-scatter with sequence parallelism). With
   // sequence parallelism, backward gathers the gradient. If `module` has a bias, the bias is added
   // to the sum, and its gradient is a reduction over tokens.
   Operand LeaveRows(Operand x, std::string_view module, ModulePositions parameters);
   // Returns a rank's queries, keys and values if there are fewer key-value heads than ranks
-  // (Megatron-LM's pull request 2565). `x` has the rank's columns of the common product, which
-  // contain no whole key-value head. The ranks gather all columns, and each rank takes columns of
-  // these three `widths`. Backward sums the gradients of ranks that share a head.
+  // (Megatron-LM's pull request 2565). `x` has the rank's columns of the product that computes all
+  // three. These columns contain no whole key-value head. The ranks gather all columns, and each
+  // rank takes columns with the three `widths`. Backward sums the gradients of ranks that share a
+  // head.
   std::array<Operand, 3> GatherHeads(Operand x, std::string_view module,
                                      const std::array<std::int64_t, 3>& widths);
-  // A linear layer followed by LeaveRows. Both run piece by piece if WorkOptions::tensor_overlap
-  // requires it.
+  // A linear layer followed by LeaveRows. If WorkOptions::tensor_overlap requires it, both run
+  // piece by piece.
   Operand LinearRows(Operand x, std::string_view module, std::int64_t out,
                      ModulePositions parameters);
-  // Returns the sum of x over all tensor-parallel ranks, by an all-reduce even with sequence
+  // Returns the sum of x over all tensor-parallel ranks. Uses an all-reduce, even with sequence
   // parallelism.
   Operand AddUp(Operand x);
-  // Some modules, such as norms, are applied to a part of the tokens. With
-  // WorkOptions::adds_up_parts, the ranks sum the gradients of these modules at the end of the
-  // backward. Must be the first call in forward.
+  // With WorkOptions::adds_up_parts, the ranks sum the gradients of modules that are applied to a
+  // part of the tokens, such as norms. The sum runs at the end of the backward. Must be the first
+  // call in forward.
   void AddUpParts();
   // Returns the rank's part of the tokens of an activation that all ranks have. Backward gathers
-  // the gradient. Without sequence parallelism, returns x itself.
+  // the gradient. Without sequence parallelism, returns x unchanged.
   Operand PartOfTokens(Operand x, std::string_view module);
   // Gathers all tokens of an activation that is divided among ranks (the inverse of PartOfTokens).
-  // Backward sums the ranks' gradients for the rank's own tokens. Without sequence parallelism, all
-  // ranks have the same activation, and its gradients are summed.
+  // In backward, each rank receives the sum of all ranks' gradients for its own tokens. Without
+  // sequence parallelism, all ranks have the same activation, and backward sums its gradients.
   Operand AllTokens(Operand x, std::string_view module);
   // Gathers all features from the ranks' parts by an all-gather and a copy, as Megatron-LM gathers
-  // along the last dimension. Backward takes the rank's part of the gradient.
+  // along the last dimension. In backward, each rank takes its part of the gradient.
   Operand GatherFeatures(Operand x, std::string_view module);
-  // Exchanges a part of the features of all tokens for all features of the rank's part of the
-  // tokens: an all-to-all in forward, and one in backward.
+  // Converts an operand with a part of the features of all tokens to one with all features of the
+  // rank's tokens. Forward and backward each run one all-to-all.
   Operand FeaturesToTokens(Operand x, std::string_view module);
 
   // A norm as one fused kernel, which keeps x and, for RMSNorm, one FP32 number per token. As in
-  // the paper, LayerNorm statistics are not counted. An unfused RMSNorm keeps x in FP32, the number
-  // per token, and the factor of the weight (eager_operators.cc).
+  // Korthikanti et al., the statistics of LayerNorm are not counted. An unfused RMSNorm keeps x in
+  // FP32, the number per token, and the value that the weight multiplies (eager_operators.cc).
   Operand Norm(Operand x, std::string_view module, Normalization normalization,
                ModulePositions parameters);
-  // An RMSNorm of each of several contiguous heads, with one weight for all heads.
+  // An RMSNorm of each head separately, with one weight for all heads. The heads are contiguous.
   Operand NormOfHeads(Operand x, std::string_view module, std::int64_t head_size,
                       ModulePositions parameters);
   // Applies rotary positions to queries or keys, in one kernel or several. Keeps nothing.
   Operand Rotary(Operand x, std::string_view module, std::int64_t head_size);
-  // Splits contiguous queries, keys and values by copies.
+  // Copies contiguous queries, keys and values into three tensors.
   std::array<Operand, 3> Split(Operand x, std::string_view module,
                                const std::array<std::int64_t, 3>& widths);
   // Copies keys or values so that every query head has a separate copy.
   Operand RepeatHeads(Operand x, std::string_view module, std::int64_t times);
-  // Copies heads to another size, by padding with zeros or by removing the padding. For attention
-  // cores that require values as wide as queries and keys.
+  // Copies heads to another size, by padding with zeros or by removing the padding. Used for
+  // attention cores that require values as wide as queries and keys.
   Operand ResizeHeads(Operand x, std::string_view module, std::string_view suffix,
                       std::int64_t heads, std::int64_t size);
-  // Adds a bias in place to contiguous outputs. The time to read the bias is already counted in the
-  // product.
+  // Adds a bias in place to contiguous outputs. The kernel counts only the reads and writes of the
+  // outputs, because the bias is small.
   void AddBias(const std::vector<Operand>& ys, std::string_view module);
   // Returns a copy of x in which the token and sequence dimensions are swapped.
   Operand Transposed(Operand x, std::string_view module, std::string_view suffix);
 
   // The attention core as one kernel, which never writes scores to memory. If the mask is causal,
-  // half of the scores are computed. Keeps its operands, its output and the log-sum-exp (FP32, one
-  // per head and token). Backward recomputes the scores, so it has five products; forward has two.
+  // half of the scores are computed. The core keeps its operands, its output and the log-sum-exp
+  // (FP32, one number per head and token). Backward recomputes the scores, so it has five products;
+  // forward has two.
   Operand FlashAttention(Operand query, Operand key, Operand value, std::string_view module,
                          const AttentionShape& shape);
-  // The attention core as one kernel, on one tensor with contiguous queries, keys and values. In
-  // backward, a copy assembles the gradient of this tensor.
+  // The attention core as one kernel that reads one tensor with contiguous queries, keys and
+  // values. In backward, a copy assembles the gradient of this tensor.
   Operand FlashAttention(Operand query_key_value, std::string_view module,
                          const AttentionShape& shape);
   // The attention core as separate products, mask, softmax and dropout, which write the whole score
-  // matrix. Keys and values have as many heads as the queries. Keeps the core's operands, the
+  // matrix. Keys and values have as many heads as the queries. The core keeps its operands, the
   // softmax output and, with dropout, the mask (one byte per element) and the dropout's output. In
   // compiled code, the operations between the products are one kernel in forward and one in
   // backward. An encoder scales the scores in a separate kernel
@@ -226,8 +228,9 @@ class LayerOperators {
   Operand MathAttention(Operand query_key_value, std::string_view module,
                         const AttentionShape& shape);
 
-  // Adds the gradients of the heads' sinks after the core's backward: a sum over tokens, computed
-  // from the log-sum-exp and the row sums that backward has. In forward, call this before the core.
+  // Adds the gradients of the heads' sinks after the core's backward. Each is a sum over tokens,
+  // computed from the log-sum-exp and the row sums, which backward has. In forward, call this
+  // before the core.
   void SinkGradients(const AttentionShape& shape, std::string_view module);
   // Applies sinks to the output of a core that does not support sinks (RescalesForSinks).
   // Multiplies each head's part by the sigmoid of the log-sum-exp minus the head's sink.
@@ -235,49 +238,50 @@ class LayerOperators {
 
   // Returns input values from outside the model, such as pixels. They have no gradient.
   Operand Values(std::string_view name, std::int64_t width, std::int64_t tokens);
-  // Returns rows that another layer keeps. In backward, this layer adds its gradient of these rows
-  // to the sum over all blocks.
+  // Returns rows that another layer keeps. In backward, the layer adds its gradient of the rows to
+  // the sum over all blocks.
   Operand Context(std::string_view name, std::int64_t width, std::int64_t tokens);
-  // A convolution over `taps` neighboring rows of a sequence, with `tokens` output rows in all. It
-  // costs as much as a product over all numbers of these rows.
+  // A convolution over `taps` neighboring rows of a sequence, with `tokens` output rows in total.
+  // It costs as much as a product whose input is these `taps` rows.
   Operand Convolution(Operand x, std::string_view module, std::int64_t out, std::int64_t taps,
                       std::int64_t tokens, ModulePositions parameters);
   // Puts `rows` trained rows before x, at the beginning of each sequence of the batch.
   Operand PutRowsBefore(Operand x, std::string_view module, std::int64_t rows, int weight);
-  // Returns the first `first` rows of x, and all other rows, as views. With `copies`, backward
-  // copies the gradients of both into one tensor. Without it, they are separate tensors anyway.
+  // Returns two views of x: its first `first` rows and all other rows. If `copies`, backward copies
+  // the gradients of both into one tensor. Otherwise, the gradients are already separate tensors.
   std::array<Operand, 2> DivideRows(const Operand& x, std::string_view name, std::int64_t first,
                                     bool copies);
-  // Joins two operands' rows (the inverse of DivideRows). Without `copies`, the two stay separate
-  // tensors.
+  // Joins two operands' rows (the inverse of DivideRows). If `copies` is false, the two stay
+  // separate tensors.
   Operand JoinRows(const std::array<Operand, 2>& parts, std::string_view name, bool copies);
-  // Multiplies x by one of each sample's vectors and adds another one; keeps x. `vectors` has all
-  // vectors of the block.
+  // Multiplies x by one of the sample's vectors and adds another one; keeps x. `vectors` has all
+  // modulation vectors of the block.
   Operand Modulate(Operand x, Operand vectors, std::string_view name);
-  // Returns x plus the branch times one of each sample's vectors; keeps the branch.
+  // Returns x plus `branch` times one of the sample's vectors; keeps the branch.
   Operand GatedAdd(Operand x, Operand branch, Operand vectors, std::string_view name);
-  // The mean of each sequence's rows.
+  // Returns the mean of each sequence's rows.
   Operand MeanOfTokens(Operand x, std::string_view module, std::int64_t sequences);
-  // A loss: the mean squared difference between x and numbers from outside the model. Keeps both.
+  // Adds a loss: the mean squared difference between x and numbers from outside the model. Keeps
+  // both.
   void SquaredError(Operand x, std::string_view module);
-  // Expands a table of numbers by head and distance to one number for each score of the batch. All
-  // blocks of a stack read the result, which is kept.
+  // Expands a table with one number per head and distance to one number for each score of the
+  // batch. All blocks of a stack read the result, which is kept.
   void Distances(std::string_view module, std::int64_t heads, std::int64_t buckets, int weight);
-  // Returns x, in which `rows` replace the same number of rows.
+  // Returns x after `rows` has replaced the same number of its rows.
   Operand ReplaceRows(Operand x, Operand rows, std::string_view name);
-  // Concatenates the features of both.
+  // Returns the features of `x` and `y` concatenated.
   Operand Join(Operand x, Operand y, std::string_view name);
-  // Sums the gradients of a weight that two products share. In forward, call this before the first
-  // product, whose gradient comes last.
+  // Sums the two gradients of a weight that two products share. In forward, call this before the
+  // first product, whose gradient is computed last.
   void AddUpWeightGradients(std::string_view module, std::int64_t elements,
                             ModulePositions parameters);
   Operand Add(Operand x, Operand y, std::string_view name);
   // Returns a weighted mean of x and `rows` other rows of the same width, which other layers keep.
-  // The weights are the softmax of the normalized rows' products with a vector. Forward is one
-  // kernel, and so is backward.
+  // The weights are the softmax of the products of the normalized rows with a vector. Forward and
+  // backward are one kernel each.
   Operand MeanOfRows(Operand x, std::string_view module, std::int64_t rows,
                      ModulePositions parameters);
-  // Returns the length of a document in tokens. If documents have several lengths:
+  // Returns the length of a document in tokens. If documents have several lengths, returns
   // MeanLengthOfTokens, rounded.
   std::int64_t DocumentLength() const;
   // Returns x times a constant. In compiled code, the kernel that reads the result also scales x.
@@ -300,18 +304,18 @@ class LayerOperators {
   // the mask.
   Operand DropoutAdd(Operand x, Operand branch, std::string_view module);
 
-  // Looks up one row of a table per token. The table's gradient is dense: zeros to which the
-  // tokens' rows are added. `shared`: the head also uses the table, and the two gradients are added
-  // at the end.
+  // Looks up one row of a table per token. The table's gradient is dense: the tokens' rows are
+  // added to a tensor of zeros. If `shared`, the head also uses the table, and the two gradients
+  // are added at the end.
   Operand Lookup(std::string_view module, std::int64_t rows, std::int64_t width, int weight,
                  bool shared);
-  // Adds rows of a table of positions, the same for every sequence.
+  // Adds a row of the table of positions to each token. Every sequence uses the same rows.
   Operand AddPositions(Operand x, std::string_view module, std::int64_t rows, int weight);
 
-  // Adds rows of a table of token types, one per token.
+  // Adds a row of the table of token types to each token.
   Operand AddTokenTypes(Operand x, std::string_view module, std::int64_t rows, int weight);
-  // Copies `tokens` of the tokens to a contiguous tensor. The gradient of x is zero except for
-  // these tokens.
+  // Copies `tokens` of the operand's tokens to a contiguous tensor. The gradient of x is zero for
+  // all other tokens.
   Operand TakeTokens(Operand x, std::string_view module, std::int64_t tokens);
 
   // The head's product and the cross entropy of its logits.
@@ -324,16 +328,17 @@ class LayerOperators {
   };
   void LossOfProduct(Operand x, const LossHead& head);
 
-  // Cross entropy over the whole vocabulary: cast to FP32, log-softmax, negative log-likelihood.
-  // Keeps only the log-softmax, because training loops free the logits before backward
-  // (torchtitan/train.py, `del pred`; transformers/trainer.py, compute_loss returns only the loss).
-  // A loop that holds them is Loss::kHuggingFace. Backward makes two FP32 gradients of that size,
-  // then the logits' own.
-  //
-  // When fused, FP32 numbers stay in registers. Forward reads the logits for the maximum and for
-  // the sum. Backward reads them once more and writes their gradient. If the vocabulary is divided
-  // among ranks, they first agree on each token's maximum, sum of exponentials and target logit
-  // (core/tensor_parallel/cross_entropy.py): FP32 all-reduces; when fused, the latter two are one.
+  // Computes the cross entropy over the whole vocabulary.
+  // Without fusion, it casts the logits to FP32 and computes the log-softmax and the negative
+  // log-likelihood. It keeps only the log-softmax, because training loops free the logits before
+  // backward (torchtitan/train.py, `del pred`; in transformers/trainer.py, compute_loss returns
+  // only the loss). Loss::kHuggingFace is for loops that hold the logits. Backward makes two FP32
+  // gradients of the log-softmax's size, then the gradient of the logits.
+  // When fused, FP32 numbers stay in registers. Forward reads the logits twice, for the maximum and
+  // for the sum. Backward reads them once more and writes their gradient.
+  // If the ranks divide the vocabulary, they first agree on each token's maximum, sum of
+  // exponentials and target logit by FP32 all-reduces (core/tensor_parallel/cross_entropy.py). When
+  // fused, one all-reduce covers the sum and the target logit.
   void CrossEntropy(Operand logits, std::string_view module);
 
  private:
@@ -346,14 +351,13 @@ class LayerOperators {
 
   // Computes the cross entropy of logits as WorkOptions::loss specifies (loss_operators.cc).
   class LossOfLogits;
-  // These functions implement LossOfProduct for losses that keep at most a part of the logits in
-  // memory.
+  // Implementations of LossOfProduct for losses that keep at most a part of the logits in memory.
   void ChunkedLoss(const Operand& x, const LossHead& head);
   void CutLoss(const Operand& x, const LossHead& head);
 
-  // The operands of an attention core. The core's gradients are delivered to these values.
+  // The operands of an attention core. The core's backward delivers gradients to these values.
   struct Core {
-    LayerTape::Value query, key, value;  // the same value three times if they are contiguous
+    LayerTape::Value query, key, value;  // all three are the same value if they are contiguous
     bool fused = false;
   };
   // A part of an attention core. Each document has `queries` queries. Each query attends to at most
@@ -362,11 +366,11 @@ class LayerOperators {
   struct Block {
     std::int64_t queries = 0, visible = 0;
     bool causal = true;
-    // Over all documents of the micro-batch.
+    // The totals of all documents of the micro-batch.
     std::int64_t rows = 0, key_rows = 0;
     std::int64_t seen_twice = 0;  // twice the number of attending pairs
   };
-  // Over all documents of the micro-batch.
+  // The totals of all documents of the micro-batch.
   struct BlockSizes {
     std::int64_t query_elements = 0, output_elements = 0;
     Bytes queries, output;
@@ -379,66 +383,69 @@ class LayerOperators {
   std::int64_t ElementSize(const Operand& x) const { return x.fp32 ? 4 : element_size_; }
   Bytes Size(const Operand& x) const { return Bytes(Elements(x) * ElementSize(x)); }
   Operand Make(std::string name, std::int64_t width, std::int64_t tokens, bool fp32 = false);
-  // `times` copies; their gradients are summed.
+  // Returns `times` copies of x. Backward sums the gradients of the copies.
   Operand Copies(Operand x, std::string_view name, std::int64_t times);
 
   Kernel Gemm(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
               ProductLayout layout = ProductLayout::kForward) const;
-  // Returns one product of an attention core with separate kernels. The head size is `k` in the
-  // forward layout, otherwise `n`.
+  // Returns one product of an attention core with separate kernels. The head size is `k` if
+  // `layout` is the forward layout, otherwise `n`.
   Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t m, std::int64_t n,
                       std::int64_t k, ProductLayout layout) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
-  // Marks the kernel's memory access as eager PyTorch's, except in compiled code.
+  // Marks the kernel's memory access as eager PyTorch's. Does nothing in compiled code.
   Kernel Eager(Access access, Kernel kernel) const {
     if (!options_.compiled) kernel.access = access;
     return kernel;
   }
   Operand Elementwise(Operand x, std::string_view module, std::int64_t flops_per_element,
                       bool keeps_result = false);
-  // Runs a backward kernel that sums gradients of parameters over a part of the tokens.
+  // Runs a backward kernel that sums parameter gradients over the rank's part of the tokens.
   void RunPartGradients(Kernel kernel, LayerTape::Values reads, std::vector<int> gradients,
                         const ModulePositions& parameters);
   // The inputs or outputs of a product over tokens. The product reads or writes all pieces
-  // together, or (`by_tokens`) each piece separately for its part of the tokens.
+  // together. If `by_tokens`, it handles each piece separately, for the piece's part of the tokens.
   using Pieces = std::vector<LayerTape::Piece>;
   struct Factor {
     Pieces pieces{};
     bool by_tokens = false;
   };
-  // Runs the product as one kernel, or as one kernel for each piece of the tokens. Calls `made`
-  // after each kernel, with the index of its piece.
+  // Runs the product as one kernel, or as one kernel for each piece of the tokens. After each
+  // kernel, calls `made` with the index of the kernel's piece.
   void RunProduct(bool forward, const Kernel& product, const Factor& input,
                   std::optional<LayerTape::Value> also, const Factor& output,
                   const std::vector<int>& parameters, const std::function<void(int)>& made = {});
-  // One product of a linear layer and the products of its gradients (product_operators.cc).
+  // One product of a linear layer, and the products that compute its gradients
+  // (product_operators.cc).
   class LinearProduct;
   std::vector<Operand> Product(Operand x, std::string_view name,
                                const std::vector<LinearModule>& modules, Outputs outputs,
                                std::shared_ptr<RowRegion> rows);
   // Exchanges the ranks' parts of an activation. Returns the rank's own part and the parts of the
-  // other ranks, which are received one by one as pieces of `others`.
+  // other ranks. The other parts arrive one by one, as pieces of `others`.
   Pieces ExchangeParts(bool forward, LayerTape::Value own, LayerTape::Value others);
-  // Gathers all ranks' parts of the tokens from `part` into `whole`, or sums `whole` over the ranks
-  // into the parts. If WorkOptions::divides_sequences is set, a copy reorders the tokens.
+  // In forward, gathers all ranks' parts of the tokens from `part` into `whole`, or sums `whole`
+  // over the ranks into the parts. If WorkOptions::divides_sequences is set, a copy reorders the
+  // tokens.
   void GatherTokens(bool forward, LayerTape::Value part, LayerTape::Value whole, Bytes bytes,
                     std::string_view name);
   void ScatterTokens(bool forward, LayerTape::Value whole, LayerTape::Value part, Bytes bytes,
                      std::string_view name);
-  // Returns the copies of a rank's part of the tokens if parts are cast before the gather. With
-  // FP8, the only copy is transposed after the gather. With other types, there are copies by rows
-  // and by columns. If parts are not cast, returns `part` itself.
+  // Returns the operands of the gather: the cast copies of a rank's part of the tokens, or `part`
+  // itself if parts are not cast. With FP8, there is one copy, which is transposed after the
+  // gather. With other types, there is a copy by rows and a copy by columns.
   QuantizedCopies Gatherable(bool forward, LayerTape::Value part, std::int64_t elements,
                              const std::string& name);
-  // Returns the inputs of the kernel that casts a rank's part of the tokens: the part and, if the
-  // scale comes from the tensor's maximum, the scale. All gathered parts have the same scale, so
-  // the ranks agree on the maximum before the cast (Transformer Engine, with_amax_reduction of
-  // Float8CurrentScalingQuantizer and NVFP4Quantizer; torchao's layers on a DTensor).
+  // Returns the inputs of the kernel that casts a rank's part of the tokens. These are the part
+  // itself and, if the scale depends on the tensor's maximum, the scale. All gathered parts have
+  // the same scale, so the ranks agree on the maximum before the cast (Transformer Engine,
+  // with_amax_reduction of Float8CurrentScalingQuantizer and NVFP4Quantizer; torchao's layers on a
+  // DTensor).
   std::vector<LayerTape::Piece> WithAgreedScale(bool forward, LayerTape::Value part,
                                                 std::int64_t elements, const std::string& name);
-  // Returns a collective that overlaps products that do not need its result.
+  // Returns a collective that overlaps the products that do not need its result.
   LayerTape::Collective Beside(CollectiveKind kind) const;
-  // Records the backward of LeaveRows. The gathered gradient of `sum` is the gradient of `x`.
+  // Records the backward of LeaveRows: the gathered gradient of `sum` becomes the gradient of `x`.
   void LeaveSum(const Operand& x, const Operand& sum, std::string_view module,
                 ModulePositions parameters);
   bool overlaps() const {
@@ -457,15 +464,15 @@ class LayerOperators {
   // Returns whether an operand's scales by columns differ from its scales by rows, so that the two
   // copies differ.
   bool scales_both_ways() const { return quantizes() && options_.compute != DataType::kFp8; }
-  // Returns whether a tensor's maximum is computed before the cast. This is so with current
-  // scaling, and for the per-tensor scale that NVFP4 has in addition to its block scales.
+  // Returns whether a tensor's maximum is computed before the cast. This applies to current
+  // scaling, and to the per-tensor scale of NVFP4, which exists in addition to its block scales.
   bool reads_for_scales() const {
     return options_.compute == DataType::kNvfp4 ||
            (options_.compute == DataType::kFp8 && (options_.fp8_scaling == Fp8Scaling::kCurrent ||
                                                    options_.fp8_scaling == Fp8Scaling::kTorchao));
   }
-  // Returns whether each row has one scale. For the other side, inputs are then cast again from 16
-  // bits.
+  // Returns whether each row has one scale. If so, backward casts inputs again from 16 bits, by
+  // columns.
   bool scales_rows() const {
     return options_.compute == DataType::kFp8 &&
            options_.fp8_scaling == Fp8Scaling::kTorchaoRowwise;
@@ -475,23 +482,24 @@ class LayerOperators {
   }
   Bytes QuantizedBytes(std::int64_t elements) const { return BytesOf(elements, options_.compute); }
   std::string InLowPrecision() const;  // " in FP8"
-  // Returns the kernel that casts a tensor of `bytes` in 16 bits to `copies` copies of size `copy`.
+  // Returns the kernel that casts a 16-bit tensor of `bytes` to `copies` copies, each of size
+  // `copy`.
   Kernel Quantize(std::string name, Bytes bytes, Bytes copy, int copies) const;
-  // Runs a kernel that computes `numbers` FP32 numbers per token from `from`. If the vocabulary is
-  // divided, the ranks sum these numbers, which are returned. Otherwise, the kernel needs no
-  // separate value: none.
+  // Runs a kernel that computes `numbers` FP32 numbers per token from `from`. If the ranks divide
+  // the vocabulary, they sum these numbers, and the sums are returned. Otherwise, the kernel needs
+  // no separate value, and the result is none.
   std::optional<LayerTape::Value> AgreedRows(Kernel kernel, LayerTape::Value from, std::string name,
                                              std::int64_t numbers);
-  // Returns the number of units of attention in the micro-batch: documents, or sequences if there
-  // are none. If documents have several lengths, all count as DocumentLength() long, and the number
-  // is rounded up.
+  // Returns the number of units within which tokens attend in the micro-batch: documents, or
+  // sequences if there are no documents. If documents have several lengths, each counts as
+  // DocumentLength() tokens, and the number is rounded up.
   std::int64_t Documents() const;
-  // Returns a block with these numbers of queries and keys per document. `seen_twice` is twice the
-  // number of pairs per document.
+  // Returns a block with these numbers of queries and keys for each document. `seen_twice` is twice
+  // the number of attending pairs per document.
   Block OfEachDocument(std::int64_t queries, std::int64_t keys, std::int64_t visible,
                        std::int64_t seen_twice, bool causal) const;
   Block WholeDocuments(const AttentionShape& shape) const;
-  // Returns the number of token pairs of a sequence that model FLOPs count, including the pairs
+  // Returns the number of a sequence's token pairs that count in model FLOPs. It includes the pairs
   // that a causal mask hides.
   std::int64_t CountedPairs(const AttentionShape& shape) const;
   BlockSizes SizesOf(const AttentionShape& shape, const Block& block) const;
@@ -508,26 +516,27 @@ class LayerOperators {
   // The result of Scores, which is kept for backward if it is in memory.
   LayerTape::Value MakeScores(const Kernel& scores);
   // Runs the kernels of a block's backward. They read `reads`, whose first piece is the output's
-  // gradient. They write the pieces that `gradients` creates.
+  // gradient, and write the pieces that `gradients` creates.
   void RunFlashGradient(std::string_view module, const AttentionShape& shape, const Block& block,
                         const Pieces& reads, const std::function<Pieces()>& gradients);
   // Delivers the gradients of queries, keys and values to the core's operands. `bytes` is their
   // total size.
   void Deliver(const Core& core, std::string_view module, const Pieces& gradients, Bytes bytes);
 
-  // Autocast's 16-bit copy.
+  // Returns autocast's 16-bit copy of `x`.
   Operand Cast(Operand x, std::string_view module);
-  // Returns the copies of a product's input for products in 8 or 4 bits; none for other types. One
-  // pass reads the input and writes both copies (see Fp8Scaling). Products with the same input
-  // share the copies. Only a weight's gradient needs the second copy. If the weight is frozen, both
-  // are the first copy.
+  // Returns the copies of a product's input for products in 8 or 4 bits, or none for other types.
+  // One kernel reads the input once and writes both copies (see Fp8Scaling). Products with the same
+  // input share the copies. The second copy is needed only for a weight's gradient, so if the
+  // weight is frozen, both are the first copy.
   std::optional<QuantizedCopies> Quantized(const Operand& x, std::string_view module, bool frozen);
-  // Returns the copies of a gradient, or of an input that was gathered again.
+  // Returns the quantized copies of a value in backward: a gradient, or an input that was gathered
+  // again.
   QuantizedCopies QuantizedInBackward(const std::vector<LayerTape::Piece>& value,
                                       std::int64_t elements, std::string name);
-  // Transposed returns, in backward, the copy of `value` for the other side: its transposed 8-bit
-  // copy. If each row has one scale, CastColumns casts again from 16 bits. It reads the value
-  // twice, because a column's maximum is known only after all rows are read.
+  // In backward, Transposed returns the transposed 8-bit copy of `value`, for the other side of a
+  // product. If each row has one scale, CastColumns casts `value` again from 16 bits. CastColumns
+  // reads `value` twice, because a column's maximum is known only after all rows are read.
   LayerTape::Value Transposed(std::string name, const std::vector<LayerTape::Piece>& value,
                               std::int64_t elements);
   LayerTape::Value CastColumns(std::string name, const std::vector<LayerTape::Piece>& value,
@@ -540,44 +549,45 @@ class LayerOperators {
   Operand NewGelu(Operand x, std::string_view module);
   Operand Flash(const Core& core, std::string_view module, const AttentionShape& shape);
   Operand FlashOfDocuments(const Core& core, std::string_view module, const AttentionShape& shape);
-  // Flash attention if each rank has a part of each sequence (WorkOptions::context). See
+  // Runs flash attention if each rank has a part of each sequence (WorkOptions::context). See
   // context_operators.cc.
   Operand FlashOverContext(const Core& core, std::string_view module, const AttentionShape& shape);
   Operand FlashOfParts(const Core& core, std::string_view module, const AttentionShape& shape);
-  // Ring attention: one block for each rank's keys, and a merge of the results. In Transformer
-  // Engine's implementation, messages overlap the previous block. Backward begins with the keys
-  // that arrived last, and the gradients of keys follow the keys around the ring. PyTorch's
-  // implementation merges results in FP32, and sums and sends gradients in FP32. It may gather the
-  // keys during the first block instead of sending messages.
+  // Ring attention: one attention block for each rank's keys, and a merge of the results. In
+  // Transformer Engine's implementation, each message overlaps the previous block. Backward begins
+  // with the keys that arrived last, and the gradients of keys follow the keys around the ring.
+  // PyTorch's implementation merges results in FP32, and sums and sends gradients in FP32. It may
+  // gather the keys during the first block instead of sending messages.
   class KeyRing;
   Operand RingAttention(const Core& core, std::string_view module, const AttentionShape& shape);
-  // Attention over gathered keys: keys and values are gathered and put in order. Then a core runs
-  // for each chunk of the rank's queries. Backward gathers again and reduce-scatters the gradients.
+  // Attention over gathered keys. Keys and values are gathered and put in order. Then an attention
+  // core runs for each chunk of the rank's queries. Backward gathers again and reduce-scatters the
+  // gradients.
   class GatheredKeys;
   Operand GatheredAttention(const Core& core, std::string_view module, const AttentionShape& shape);
-  // RingAxes returns the axes along which the ring runs. RingBlocks returns, for each step of the
-  // ring, the block on the middle rank.
+  // RingAxes returns the axes along which the ring runs. RingBlocks returns the attention block
+  // that the middle rank computes in each step of the ring.
   parallel::AxisSet RingAxes() const;
   std::vector<Block> RingBlocks() const;
-  // Exchanges values among the ranks that divide heads: some heads of all tokens for all heads of a
-  // rank's tokens, or the reverse. An all-to-all for each value has a copy before and after it. If
-  // there are several values, their copies overlap the all-to-alls.
+  // Exchanges values among the ranks that divide heads. A rank gives up all heads of its tokens and
+  // receives some heads of all tokens, or the reverse. Each value has one all-to-all, with a copy
+  // before and after it. If there are several values, their copies overlap the all-to-alls.
   struct Exchanged {
     LayerTape::Value from, to;
     Bytes bytes;
   };
   void ExchangeHeads(bool forward, const std::string& name, const std::vector<Exchanged>& values);
 
-  // These functions make values, run kernels and communicate, in forward or (if `forward` is false)
-  // in backward.
+  // These functions make values, run kernels and communicate: in forward if `forward` is true,
+  // otherwise in backward.
   LayerTape::Value MakeIn(bool forward, std::string name, Bytes bytes);
   void RunIn(bool forward, Kernel kernel, const Pieces& reads, const Pieces& writes);
   void CommunicateIn(bool forward, const LayerTape::Collective& collective, LayerTape::Piece source,
                      LayerTape::Piece target);
-  // An attention core with the score matrix in memory (attention_operators.cc).
+  // Runs an attention core with the score matrix in memory (attention_operators.cc).
   class ScoreMatrixCore;
   Operand Math(const Core& core, std::string_view module, const AttentionShape& shape);
-  // Soft-caps `scores` scores with separate kernels (AttentionShape::capped). UncappedGradient
+  // Runs separate kernels that soft-cap `scores` scores (AttentionShape::capped). UncappedGradient
   // computes the gradient of the scores before the cap.
   struct CappedScores {
     LayerTape::Value tanh, capped;
@@ -593,18 +603,18 @@ class LayerOperators {
   std::int64_t positions_;                            // of a sequence, on this rank
   DataType element_;                                  // type of activations
   std::int64_t element_size_;                         // bytes
-  std::vector<std::function<void()>> sums_of_parts_;  // for AddUpParts
+  std::vector<std::function<void()>> sums_of_parts_;  // the calls that AddUpParts runs
   LayerTape::Value quantized_ = -1;  // the value whose copies are quantized_copies_
   QuantizedCopies quantized_copies_;
   bool casts_inside_ = false;  // products cast their own inputs
-  // The transposed copy of the input for weight gradients. The first weight gradient that needs the
-  // copy creates it for all others.
+  // The transposed copy of the input, for weight gradients. The first weight gradient that needs
+  // the copy creates it for all later weight gradients.
   std::shared_ptr<std::optional<LayerTape::Value>> turned_;
-  LayerTape::Value last_sum_ = -1;  // the latest output of Add: a compiled norm of it fuses with it
+  LayerTape::Value last_sum_ = -1;  // latest output of Add; a compiled norm of it fuses with Add
 };
 
 // Returns the type of activations and of all kernels except matrix products. This is the compute
-// type, but bf16 if the compute type has 8 or 4 bits, and fp32 if it is tf32.
+// type, with two exceptions: bf16 if the compute type has 8 or 4 bits, and fp32 if it is tf32.
 DataType ActivationType(DataType compute);
 
 }  // namespace stepcast::model

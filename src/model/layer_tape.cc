@@ -81,7 +81,8 @@ void LayerTape::Run(Kernel kernel, Values reads, Values writes, std::vector<int>
 
 LayerTape::Recorded LayerTape::RecordedOf(const Collective& collective, Piece source,
                                           Piece target) const {
-  STEPCAST_CHECK(lane_ == 0, "collectives of a lane beside the compute stream are not modelled");
+  STEPCAST_CHECK(lane_ == 0,
+                 "collectives on a lane other than the compute stream are not modelled");
   Recorded recorded;
   recorded.use = UseOf({source}, {target});
   recorded.operation.group = {.collective = collective.kind,
@@ -111,7 +112,8 @@ void LayerTape::OnBackward(std::function<void()> differentiate) {
 }
 
 LayerTape::Value LayerTape::GradientOf(Value value) const {
-  STEPCAST_CHECK(variables_[value].gradient != kNoValue, "a gradient is used before it is made");
+  STEPCAST_CHECK(variables_[value].gradient != kNoValue,
+                 "a gradient is used before it is computed");
   return variables_[value].gradient;
 }
 

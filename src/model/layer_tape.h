@@ -20,21 +20,22 @@
 #include "src/model/operation.h"
 #include "src/parallel/axis.h"
 
-// Records one layer's kernels the way eager execution with autograd would: forward in order, with
-// the differentiation of each operator; then runs the differentiations backward. Kept values,
-// recomputed values and peak temporaries follow from the tape, so no separate formulas are needed.
+// Records one layer's kernels as eager execution with autograd would launch them. The forward
+// operators are recorded in order, each with its differentiation; then the differentiations run in
+// reverse order. Kept values, recomputed values and peak temporaries follow from the tape, so no
+// separate formulas are needed.
 //
-//  LayerTape tape(DataType::kBf16);
-//  const auto x = tape.Input("input", size);
-//  const auto y = tape.Make("act output", size);
-//  tape.Keep(x);                                   // its backward needs x
-//  tape.Run(forward_kernel, {x}, {y});
-//  tape.OnBackward([&, x, y] {
-//    const auto dx = tape.MakeGradient(x);
-//    tape.RunBackward(backward_kernel, {tape.GradientOf(y)}, {dx});
-//    tape.Deliver(x, dx);
-//  });
-//  LayerWork work = tape.Finish(y, {});
+//   LayerTape tape(DataType::kBf16);
+//   const auto x = tape.Input("input", size);
+//   const auto y = tape.Make("act output", size);
+//   tape.Keep(x);                                   // its backward needs x
+//   tape.Run(forward_kernel, {x}, {y});
+//   tape.OnBackward([&, x, y] {
+//     const auto dx = tape.MakeGradient(x);
+//     tape.RunBackward(backward_kernel, {tape.GradientOf(y)}, {dx});
+//     tape.Deliver(x, dx);
+//   });
+//   LayerWork work = tape.Finish(y, {});
 namespace stepcast::model {
 
 class LayerTape {
@@ -48,9 +49,9 @@ class LayerTape {
     PieceRange range;
   };
 
-  // `element` is the type of activations and their gradients. With `fuses_sums`, the contributions
-  // to a gradient are summed by a kernel that runs in any case and reads one more operand.
-  // Otherwise, a separate kernel sums them.
+  // `element` is the type of activations and their gradients. If `fuses_sums`, a kernel that runs
+  // in any case reads one more operand and sums the contributions to a gradient. Otherwise, a
+  // separate kernel sums them.
   explicit LayerTape(DataType element, bool fuses_sums = false)
       : element_(element), fuses_sums_(fuses_sums) {}
 
@@ -58,10 +59,10 @@ class LayerTape {
   // the layer has an input.
   Value Input(std::string name, Bytes bytes);
   Value Make(std::string name, Bytes bytes);
-  // Returns a value that another layer keeps and this layer reads. Its bytes do not count in this
-  // layer.
+  // Returns a value that this layer reads but another layer keeps. This layer does not count the
+  // value's bytes.
   Value Outside(std::string name, Bytes bytes);
-  // Keeps the value until the end of the layer's backward, which reads it.
+  // Keeps the value until the end of the layer's backward, where it is read.
   void Keep(Value value);
   // Keeps a value that other layers read, even if this layer's backward does not read it.
   void KeepForOthers(Value value);
@@ -69,8 +70,8 @@ class LayerTape {
   Value Alias(Value value);
 
   // Places the value in memory that is allocated once and never freed. Only for communicated values
-  // that are not saved. Values with the same name share the memory, such as a module's values in
-  // forward and in recomputation.
+  // that are not saved. Values with the same name share this memory: for example, a module's values
+  // in forward and in recomputation.
   void Register(Value value, std::string name);
 
   // The operands of an operator, given in braces or as a vector.
@@ -78,10 +79,11 @@ class LayerTape {
     Values(std::initializer_list<Piece> values) : span(values.begin(), values.size()) {}  // NOLINT
     Values(const std::vector<Piece>& values) : span(values) {}                            // NOLINT
   };
-  // Here and below, `parameters` and `gradients` have the same meaning as in Operation.
+  // Runs an operator. Here and below, `parameters` and `gradients` have the same meaning as in
+  // Operation.
   void Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters = {});
-  // A collective among the ranks along `axes`, from one value to another, or in place. The larger
-  // value determines the collective's size; the smaller one is a rank's part.
+  // A collective among the ranks along `axes`, from one value to another, or in place. The
+  // collective has the size of the larger value; the smaller value is a rank's part.
   struct Collective {
     CollectiveKind kind = CollectiveKind::kAllReduce;
     parallel::AxisSet axes;
@@ -91,13 +93,13 @@ class LayerTape {
     AllToAllLoads loads{};                 // as in GroupOperation
   };
   void Communicate(const Collective& collective, Piece source, Piece target);
-  // The host issues the next recorded forward operator only after `value`, which an earlier
-  // operator copies to the host, has arrived there. For sizes that the host must know.
+  // Delays the host: it issues the next recorded forward operator only after `value` has arrived on
+  // the host. An earlier operator copies `value` there. Used for sizes that the host must know.
   void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
 
-  // The operators between the two calls are frozen and read no values that depend on trained
-  // parameters. They have no backward and keep nothing.
+  // The operators between BeginFrozen and EndFrozen are frozen and read no values that depend on
+  // trained parameters. These operators have no backward and keep nothing.
   void BeginFrozen() { frozen_ = true; }
   void EndFrozen() { frozen_ = false; }
 
@@ -106,22 +108,22 @@ class LayerTape {
   void BeginShared() { shared_ = true; }
   void EndShared() { shared_ = false; }
 
-  // The operators between the two calls, and their gradients, run on a second stream, as autograd
-  // does it. If both streams use a value, one waits for the other. A list ends when both streams
-  // have finished.
+  // The operators between BeginLane and EndLane, and their gradients, run on a second stream, as
+  // autograd runs them. If both streams use a value, one stream waits for the other. A list ends
+  // when both streams have finished.
   void BeginLane() { lane_ = 1; }
   void EndLane() { lane_ = 0; }
 
-  // The operators between the two calls belong to the module, which selective recomputation may
-  // drop and run again. Modules do not nest.
+  // The operators between BeginModule and EndModule belong to the module, which selective
+  // recomputation may drop and run again. Modules do not nest.
   void BeginModule(Module module) {
     if (!whole_) module_ = module;
   }
   void EndModule() {
     if (!whole_) module_ = Module::kNone;
   }
-  // Like BeginModule and EndModule, but all operators between the two calls belong to `module`,
-  // even if other modules begin or end among them.
+  // Like BeginModule and EndModule, but all operators between BeginWhole and EndWhole belong to
+  // `module`, even if other modules begin or end among them.
   void BeginWhole(Module module) {
     module_ = module;
     whole_ = true;
@@ -131,32 +133,33 @@ class LayerTape {
     whole_ = false;
   }
 
-  // For functions given to OnBackward.
+  // Returns the gradient of the value. Call this in functions given to OnBackward.
   Value GradientOf(Value value) const;
-  // Returns a new contribution to the gradient of `value`; pass it to Deliver when it is written.
-  // Each further contribution to one gradient costs a kernel that adds it.
+  // Returns a new contribution to the gradient of `value`. Pass it to Deliver after it is written.
+  // Each further contribution to the same gradient costs a kernel that adds it.
   Value MakeGradient(Value value);
   void Deliver(Value value, Value contribution);
-  // For an operator, such as addition, that passes its output's gradient on unchanged.
+  // Passes the output's gradient to the input unchanged, for operators such as addition.
   void Pass(Value from, Value to) { Deliver(to, GradientOf(from)); }
-  // Makes a temporary of the backward.
+  // Makes a temporary value in backward.
   Value MakeScratch(Bytes bytes);
   void RunBackward(Kernel kernel, Values reads, Values writes, std::vector<int> gradients = {},
                    std::vector<int> parameters = {});
   void CommunicateBackward(const Collective& collective, Piece source, Piece target);
 
-  // Finish runs the backward and returns the layer's work. `output` is the layer's output, or none
-  // if the layer ends in the loss. Call once.
+  // Runs the backward and returns the layer's work. `output` is the layer's output, or none if the
+  // layer ends in the loss. Call Finish once.
   struct Keeping {
     Checkpointing checkpointing = Checkpointing::kNone;
     bool stops_early = false;           // see WorkOptions::recompute_stops_early
     RecomputedModules modules{};        // the modules that Checkpointing::kSelective recomputes
     bool continues_checkpoint = false;  // see LayerWork; with Checkpointing::kFull
     bool splits_backward = false;       // see WorkOptions; without recomputation
-    // See ExpertParallel; without splits_backward.
+    // Whether weight-gradient products are delayed (ExpertParallel::delays_weight_gradients). Not
+    // allowed together with splits_backward.
     bool delays_weight_gradients = false;
-    // If false, nothing before the layer is trained. Then operators and values that are needed only
-    // for the gradient of the layer's input are dropped.
+    // Whether the gradient of the layer's input is needed. It is not if no parameter before the
+    // layer is trained. Operators and values that only this gradient needs are then dropped.
     bool input_has_gradient = true;
   };
   LayerWork Finish(std::optional<Value> output, const Keeping& keeping);
@@ -169,8 +172,8 @@ class LayerTape {
     bool registered = false;
     bool outside = false;
     bool for_others = false;
-    // The first and the last forward operator that write the variable. -1: the variable is the
-    // layer's input, or does not belong to the forward.
+    // The first and the last forward operator that write the variable, as indices. -1: the variable
+    // is the layer's input, or does not belong to forward.
     int first_writer = -1, writer = -1;
     Value gradient = kNoValue;
     Value alias_of = kNoValue;
@@ -180,11 +183,11 @@ class LayerTape {
     std::array<Value, kMost> values{};
     std::array<PieceRange, kMost> ranges{};
     std::size_t count = 0;
-    // The number of values that are read. They come before the written values.
+    // The number of values that the operator reads. They precede the values that it writes.
     std::size_t reads = 0;
     std::span<const Value> all() const { return {values.data(), count}; }
     bool Writes(std::size_t i) const { return i >= reads; }
-    // For a group operation.
+    // For a group operation: returns the value that it reads.
     Value source() const { return values[0]; }
     Value target() const { return values[1]; }
   };
@@ -197,8 +200,8 @@ class LayerTape {
     Value awaited_on_host = kNoValue;
     std::size_t differentiates = 0;  // backward: index in differentiate_
   };
-  // Returns the place of a value that a list's group operations read or write; none if it is not
-  // known.
+  // A function that returns the place of a value that a list's group operations read or write.
+  // None: the place is not known.
   using Places = std::function<std::optional<ValueId>(Value)>;
 
   Use UseOf(Values reads, Values writes) const;
@@ -206,8 +209,8 @@ class LayerTape {
     return Bytes(variables_[piece.value].bytes.count() / piece.range.pieces);
   }
   // Returns an operation that takes no time and completes the gradients of constants. The kernel
-  // that computes the input's gradient also computes these gradients, but they count as complete
-  // with the gradients of the weights.
+  // that computes the input's gradient also computes these gradients. They are complete only when
+  // the gradients of the weights are complete.
   static Recorded GradientsOf(const Operation& operation);
   Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
   // Records that the next forward operator writes the value.
@@ -215,38 +218,38 @@ class LayerTape {
   // Returns the last operator of the list that writes the value, or Operation::kNoWait if there is
   // none.
   static int LastWriter(std::span<const Recorded> list, Value value);
-  // Returns, indexed by value, whether group operations of the list read or write the value.
+  // Returns a flag for each value: whether group operations of the list read or write it.
   std::vector<char> CommunicatedIn(std::span<const Recorded> list) const;
-  // Appends the list's operations, extended with the uses and waits that the group operations
-  // require. Values that have no place yet get buffers in `work`. Defined in layer_tape_placing.cc.
+  // Appends the list's operations to `operations`, extended with the uses and waits that group
+  // operations require. Values without a place get buffers in `work`. Defined in
+  // layer_tape_placing.cc.
   class Placement;
   void Place(std::span<const Recorded> list, const Places& place,
              std::vector<Operation>& operations, LayerWork& work) const;
-  // Adds waits between kernels of the two lanes, in a list whose values have places. Gradient
-  // contributions of the second lane are complete at the list's last kernel.
+  // Adds waits between kernels of the two lanes, in a list whose values have places. The second
+  // lane's contributions to gradients are complete at the list's last kernel.
   static void JoinLanes(std::span<const Recorded> list, std::vector<Operation>& operations);
-  // Some kernels before backward write values that only collectives in backward communicate.
-  // Declares these writes as if the kernels' own list communicated the values.
+  // Declares writes of values that kernels before backward write and only collectives in backward
+  // communicate. The writes are declared as if the kernels' own list communicated the values.
   void SayWhatBackwardCommunicates(std::span<const Recorded> list, const Places& place,
                                    std::span<const Operation> backward,
                                    std::vector<Operation>& operations) const;
   // Returns the bytes of each `counted` value that is alive at the peak of `list`. A value lives
-  // from its first to its last use in the list. Pinned values also live from the list's start, or
-  // until its end.
+  // from its first to its last use in the list. Pinned values live from the list's start, or until
+  // its end.
   using Counted = std::function<bool(Value)>;
   std::vector<Bytes> Peak(std::span<const Recorded> list, const Counted& counted,
                           Values pinned_from_start, Values pinned_to_end) const;
 
-  // Records the backward. Returns the gradient of the layer's output.
+  // Records the backward operators. Returns the gradient of the layer's output.
   std::optional<Value> WriteBackward(std::optional<Value> output, const Keeping& keeping);
   Value InputGradient() const;  // kNoValue: there is none
 
-  // The values that outlive the pass that makes them (layer_tape_keeping.cc).
+  // The values that outlive the pass in which they are made (layer_tape_keeping.cc).
   struct Kept {
     std::vector<int> saved, recomputed;  // by value: index among those of the lifetime, or -1
-    // Both have one entry for each forward operator. `outcome_stays`: selective_op keeps the
-    // operator's outputs. `runs_again`: backward recomputes the operator, unless `outcome_stays` is
-    // set.
+    // Flags for each forward operator. `outcome_stays`: selective_op keeps the operator's outputs.
+    // `runs_again`: backward recomputes the operator, unless `outcome_stays` is set.
     std::vector<char> outcome_stays, runs_again;
   };
   // Decides which forward values are saved and which are recomputed, and lists both in `work`.
@@ -257,32 +260,33 @@ class LayerTape {
   std::vector<char> OperatorsThatRunAgain(const Keeping& keeping) const;
   static std::optional<ValueId> PlaceIn(Lifetime lifetime, const std::vector<int>& places,
                                         Value value);
-  // Returns the values with this lifetime whose life begins with the forward operator.
+  // Returns the values with this lifetime whose life begins with operator `op` of forward.
   std::vector<ValueId> BegunBy(std::size_t op, Lifetime lifetime,
                                const std::vector<int>& places) const;
-  // Computes the peak temporaries of each pass.
+  // Computes the temporaries that are alive at the peak of each pass, and stores them in the
+  // layer's work.
   void SayTemporaries(std::optional<Value> output, std::optional<Value> output_gradient,
                       const Keeping& keeping, const Kept& kept, std::span<const Recorded> recompute,
                       LayerWork& work) const;
   // Drops the backward operators that contribute to no parameter's gradient, and the values kept
   // for these operators.
   void DropGradientOfInput();
-  // Keeps the inputs of recomputed modules, even if no other operator keeps them: a part of the
-  // tokens that the module gathers, an activation that it casts to FP8, or the input of a frozen
-  // product.
+  // Keeps the inputs of recomputed modules, even if no other operator keeps them. Examples are a
+  // part of the tokens that the module gathers, an activation that it casts to FP8, or the input of
+  // a frozen product.
   void KeepInputs(const RecomputedModules& modules);
-  // The two parts of backward in LayerWork (layer_tape_parts.cc). In SplitBackward, `saved` has the
-  // index of each value among the saved values.
+  // Computes the two parts of backward in LayerWork (layer_tape_parts.cc). For SplitBackward,
+  // `saved` has the index of each value among the saved values.
   struct Parts {
     std::vector<Recorded> input, weight;
     Value input_gradient = kNoValue;  // as the input's part leaves it
   };
   Parts PartsOfBackward();
-  // Protects the inputs of delayed operations. If an operation that now runs earlier would write
-  // such an input in place, it writes a new tensor instead.
+  // Protects the inputs of delayed operations. If an operation that now runs earlier would
+  // overwrite one of these inputs in place, it writes a new tensor instead.
   class ReadLater;
-  // Moves each weight-gradient product after the next exchange of experts' rows, or to the end of
-  // backward.
+  // Postpones each weight-gradient product until after the next exchange of experts' rows. If there
+  // is no further exchange, the product moves to the end of backward.
   void DelayWeightGradients();
   void SplitBackward(std::optional<Value> output_gradient, std::vector<int> saved, LayerWork& work);
 

@@ -127,7 +127,7 @@ void LayerTape::DelayWeightGradients() {
 
 void LayerTape::SplitBackward(std::optional<Value> output_gradient, std::vector<int> saved,
                               LayerWork& work) {
-  STEPCAST_CHECK(work.Of(Lifetime::kRecomputed).empty(), "what is recomputed cannot be split");
+  STEPCAST_CHECK(work.Of(Lifetime::kRecomputed).empty(), "recomputed operators cannot be split");
   Parts parts = PartsOfBackward();
   saved.resize(variables_.size(), -1);
 
@@ -165,7 +165,7 @@ void LayerTape::SplitBackward(std::optional<Value> output_gradient, std::vector<
   };
   STEPCAST_CHECK(from_outside.empty() || (from_outside.size() == 1 && output_gradient &&
                                           from_outside.front() == *output_gradient),
-                 "from outside comes the gradient of the output");
+                 "the gradient of the output must come from outside");
   for (const Value value : from_outside) defer(value);
   work.defers_gradient_of_output = !work.Of(Lifetime::kDeferred).empty();
   for (const Value value : from_input) defer(value);

@@ -99,7 +99,7 @@ LayerVariant VariantOf(const Architecture& architecture, const WorkOptions& opti
 
 int IndexOf(const std::vector<LayerVariant>& variants, const LayerVariant& variant) {
   const auto found = std::find(variants.begin(), variants.end(), variant);
-  STEPCAST_CHECK(found != variants.end(), "a layer's variant is one of its architecture's");
+  STEPCAST_CHECK(found != variants.end(), "a layer's variant must belong to its architecture");
   return static_cast<int>(found - variants.begin());
 }
 

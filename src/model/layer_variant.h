@@ -13,15 +13,17 @@ namespace stepcast::model {
 struct LayerVariant {
   LayerKind kind = LayerKind::kBlock;
   bool experts = false;  // the feed-forward is a mixture of experts
-  // The block has full attention in a model whose other blocks have a window.
+  // Whether the block has full attention in a model whose other blocks have a window.
   bool full_attention = false;
   int block_kind = -1;        // Layer::block_kind
   bool ends_encoder = false;  // Layer::ends_encoder
-  // No part of the block is recomputed, but other blocks are recomputed (checkpointed_blocks).
+  // Whether no part of this block is recomputed although other blocks are (checkpointed_blocks).
   bool uncheckpointed = false;
-  // The block is not the first of its checkpoint (blocks_per_checkpoint).
+  // Whether the block is in the middle or at the end of a checkpoint, not its first block
+  // (blocks_per_checkpoint).
   bool continues_checkpoint = false;
-  // With adapters: no parameter before the block is trained, so backward ends in this block.
+  // With adapters: whether no parameter before the block is trained, so that backward ends in this
+  // block.
   bool ends_backward = false;
 
   friend auto operator<=>(const LayerVariant&, const LayerVariant&) = default;
@@ -31,7 +33,7 @@ struct LayerVariant {
 // embedding, the most frequent block, the head, then all other variants.
 std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const WorkOptions& options);
 
-// Returns the layer's variant. `block` is the layer's number, counted from the block where the
+// Returns the layer's variant. `block` is the layer's number, counted from the block at which the
 // count of checkpoints starts.
 LayerVariant VariantOf(const Architecture& architecture, const WorkOptions& options,
                        const Layer& layer, std::int64_t block);

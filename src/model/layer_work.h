@@ -19,16 +19,16 @@
 // The work of one layer in one micro-batch: its kernels, the values that autograd keeps between
 // forward and backward, and its temporaries.
 //
-// Conventions
-//  * One tensor connects two layers: the output of one is the input of the other. It counts as an
-//    activation of the layer that reads it, whose backward needs it, and not of the layer that
-//    writes it, so a sum over all layers counts it once. It begins to live with the reader's first
-//    kernel. Until then it is a temporary of the writer.
-//  * The indices of the tokens belong to the data loader and are not counted.
-//  * Element size: 4 bytes in fp32, otherwise 2 (for autocast see below). In fp8 only the products
-//    of blocks change: kernels cast their operands to one byte an element, and backward keeps those
-//    of inputs. Attention and the head run in bf16.
-//  * With tensor parallelism, all sizes are those of one rank.
+// Conventions:
+//   * One tensor connects two layers: the output of one is the input of the other. The tensor
+//     counts as an activation of the layer that reads it, because that layer's backward needs it. A
+//     sum over all layers therefore counts it once. Its life begins with the reader's first kernel;
+//     until then it is a temporary of the writer.
+//   * The indices of the tokens belong to the data loader and are not counted.
+//   * Element size: 4 bytes in fp32, otherwise 2 (for autocast see below). In fp8, only the
+//     products of blocks change: kernels cast their operands to one byte per element, and backward
+//     keeps the cast inputs. Attention and the head run in bf16.
+//   * With tensor parallelism, all sizes are those of one rank.
 namespace stepcast::model {
 
 // The shape and settings of one micro-batch on one rank.
@@ -39,49 +39,50 @@ struct WorkOptions {
   Checkpointing checkpointing = Checkpointing::kNone;
   RecomputedModules recomputed_modules{};  // for kSelective
   Share checkpointed_blocks{};             // the other blocks keep everything
-  // The number of blocks under one checkpoint, which are recomputed together. All blocks but the
-  // first keep nothing.
+  // The number of blocks under one checkpoint, which are recomputed together. Only the first of
+  // these blocks keeps its input.
   std::int64_t blocks_per_checkpoint = 1;
   Attention attention = Attention::kFlash;
-  // The relative speed of fused attention with sinks. Below 1 if a library falls back to other
-  // kernels.
+  // The relative speed of fused attention if it has sinks. Below 1 if a library then falls back to
+  // slower kernels.
   double attention_rate = 1;
-  // Full recomputation ends as soon as all values that backward needs exist again. The block's last
-  // matrix product and residual sum are then not recomputed (torch.utils.checkpoint without
-  // reentrant autograd, since 2.1).
+  // Whether full recomputation ends as soon as all values that backward needs exist again. The
+  // block's last matrix product and residual sum are then not recomputed (torch.utils.checkpoint
+  // without reentrant autograd, since 2.1).
   bool recompute_stops_early = false;
   Loss loss = Loss::kEager;
   // For Loss::kChunked: the number of tokens per chunk. 0: Liger's choice for these sizes
   // (LossChunk).
   std::int64_t loss_chunk = 0;
-  // Memory-bound kernels inside a block are fused as torch.compile does.
+  // Whether memory-bound kernels inside a block are fused as torch.compile fuses them.
   bool compiled = false;
-  // For compiled code with the loss in the model's graph: the gradient of the loss overwrites the
-  // logits.
+  // For compiled code whose graph includes the loss: whether the gradient of the loss overwrites
+  // the logits.
   bool donates_logits = false;
-  // For compiled code: the gradients of a norm's weights are sums over tokens, and the input's
-  // gradient needs sums over channels. Before 2.10, torch.compile does not fuse the two, so another
-  // kernel reads all values again (pytorch/pytorch pull request 165370).
+  // For compiled code: whether a separate kernel computes the weight gradients of norms. These
+  // gradients are sums over tokens, whereas the input's gradient needs sums over channels. Before
+  // 2.10, torch.compile does not fuse the two, so another kernel reads all values again
+  // (pytorch/pytorch pull request 165370).
   bool sums_norm_weights_apart = false;
   Implementation norm = Implementation::kFused;
   Implementation rotary = Implementation::kFused;
   Implementation activation_function = Implementation::kEager;
-  // For grouped queries, keys and values are copied so that every query head has separate ones,
-  // even if the attention kernel does not need it (repeat_kv of Meta's Llama, torchtitan, Hugging
-  // Face).
+  // Whether grouped keys and values are copied so that every query head has separate keys and
+  // values, even if the attention kernel does not need them. repeat_kv of Meta's Llama, torchtitan
+  // and Hugging Face makes these copies.
   bool repeat_kv = false;
-  // Queries, keys and values are stored in another order than the attention core requires. They and
-  // the output are copied, and backward keeps the copies. This is so for FlashAttention under
-  // Transformer Engine, with tokens before sequences
-  // (transformer_engine/pytorch/attention/dot_product_attention/backends.py). It is also so for
+  // Whether queries, keys and values are stored in another order than the attention core requires.
+  // If so, they and the output are copied, and backward keeps the copies. One case is
+  // FlashAttention under Transformer Engine, with tokens before sequences
+  // (transformer_engine/pytorch/attention/dot_product_attention/backends.py). The other is
   // torch.matmul of heads, whose batches must be contiguous although a token's heads are adjacent
   // (Hugging Face's and NVIDIA's BERT, `transpose_for_scores`). If a micro-batch is a single
   // sequence, both orders are the same.
   bool transposes_attention = false;
-  // A kernel after the product adds the biases of queries, keys and values. This is so in
-  // Megatron-LM's own linear layer (megatron/core/tensor_parallel/layers.py, `output + bias`), and
-  // in torch before 1.12 (aten::linear of more than two dimensions; pytorch/pytorch pull request
-  // 72728). Other biases are added by a kernel that reads the product in any case.
+  // Whether a separate kernel after the product adds the biases of queries, keys and values. It
+  // does in Megatron-LM's own linear layer (megatron/core/tensor_parallel/layers.py, `output +
+  // bias`), and in torch before 1.12 (aten::linear of more than two dimensions; pytorch/pytorch
+  // pull request 72728). Other biases are added by a kernel that reads the product in any case.
   bool adds_attention_biases = false;
   // For encoders: the number of masked tokens per sequence that the head predicts. They are
   // gathered before the head. 0: the head predicts all tokens.
@@ -90,57 +91,59 @@ struct WorkOptions {
   // document. Empty: a sequence is one document. Several lengths are allowed only if no ranks
   // divide sequences.
   SampleLengths documents{};
-  // torch.autocast over FP32 parameters: embeddings, residuals and norms are FP32, and every matrix
-  // product casts its input.
+  // Whether torch.autocast runs over FP32 parameters: embeddings, residuals and norms are FP32, and
+  // every matrix product casts its input.
   bool autocast = false;
-  // Weights are cast to 8 or 4 bits for every micro-batch. The reason is that the forward gathers
-  // the weights again, or that layers do not know that weights are unchanged. Megatron-LM tells its
+  // Whether weights are cast to 8 or 4 bits for every micro-batch. They are if forward gathers the
+  // weights again, or if layers do not know that weights are unchanged. Megatron-LM tells its
   // layers (`is_first_microbatch`).
   bool casts_weights = true;
   // The number of ranks that divide layers (tensor parallelism). `tensor` ranks divide heads,
   // hidden units and vocabulary (Shoeybi et al. 2019, arXiv 1909.08053). With `sequence_parallel`,
   // they also divide the tokens between these regions (Korthikanti et al. 2022, arXiv 2205.05198).
   std::int64_t tensor = 1;
-  // A rank's part of the vocabulary is padded to a multiple of this, so that rows of matrix
+  // A rank's part of the vocabulary is padded to a multiple of this number, so that rows of matrix
   // products stay aligned. Work and activations include the padding; parameters do not.
   std::int64_t vocabulary_multiple = 1;
   bool sequence_parallel = false;
-  // Each sequence's tokens are divided among ranks, everywhere except inside attention.
+  // How ranks divide each sequence's tokens. The division applies everywhere except inside
+  // attention.
   ContextParallel context{};
-  // The experts of a mixture are divided among ranks.
+  // How ranks divide the experts of a mixture.
   ExpertParallel experts{};
-  // With sequence parallelism: a rank keeps only its part of a divided layer's input, and gathers
-  // the whole input again for weight gradients (Megatron-LM). If false, each rank keeps the whole
-  // input.
+  // Only with sequence parallelism. True if a rank keeps only its part of a divided layer's input,
+  // and gathers the whole input again for weight gradients (Megatron-LM). If false, each rank keeps
+  // the whole input.
   bool regathers = false;
-  // With sequence parallelism: each sequence is divided separately, along the dimension after the
-  // batch. A copy after each gather and before each reduce-scatter then puts NCCL's parts in order
-  // (PyTorch's DTensor: torch/distributed/_functional_collectives.py, all_gather_tensor and
-  // reduce_scatter_tensor along another dimension than the first).
+  // With sequence parallelism: whether each sequence is divided separately, along the dimension
+  // after the batch. If so, a copy after each gather and before each reduce-scatter puts NCCL's
+  // parts in order. PyTorch's DTensor does this along every dimension except the first
+  // (torch/distributed/_functional_collectives.py, all_gather_tensor and reduce_scatter_tensor).
   bool divides_sequences = false;
-  // Without sequence parallelism: the ranks sum the gradient of a divided layer's input during the
-  // weight-gradient products. If false, they sum it after these products.
+  // Without sequence parallelism: true if the ranks sum the gradient of a divided layer's input
+  // during the weight-gradient products. If false, they sum it after these products.
   bool sums_beside_weights = true;
-  // Kernels that are issued on several streams begin in issue order (Megatron-LM sets
-  // CUDA_DEVICE_MAX_CONNECTIONS=1). If false, a product that is issued after a collective may fill
-  // the device first. Forecasts assume that it always does: the collective of the input's gradient
+  // True: kernels that are issued on several streams begin in issue order (Megatron-LM sets
+  // CUDA_DEVICE_MAX_CONNECTIONS=1). False: a product that is issued after a collective may fill the
+  // device first. Forecasts assume that it always does, so the collective of the input's gradient
   // begins after the weight-gradient products.
   bool begins_in_issue_order = true;
-  // How products overlap the collectives before and after them.
+  // How products overlap with the collectives before and after them.
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
   Fp8Scaling fp8_scaling = Fp8Scaling::kDelayed;
   // The type of the main gradients to which weight-gradient products add their result
   // (Megatron-LM's gradient_accumulation_fusion). None: products write separate gradients.
   std::optional<DataType> main_gradients{};
-  // Column-divided products with the same input are fused into one product: queries, keys and
-  // values, and the two products before SwiGLU.
+  // Whether column-divided products with the same input are fused into one product. These are the
+  // products of queries, keys and values, and the two products before SwiGLU.
   bool fuses_products = false;
-  // Dropout and the following residual sum are one kernel (Megatron-LM's bias_dropout_add).
+  // Whether dropout and the following residual sum are one kernel (Megatron-LM's bias_dropout_add).
   bool fuses_dropout_add = false;
-  // With sequence parallelism: at the end of each layer's backward, the ranks sum the gradients of
-  // parameters that are applied to a part of the tokens.
+  // Only with sequence parallelism. Whether the ranks sum the gradients of parameters that are
+  // applied to a part of the tokens. The sum is at the end of each layer's backward.
   bool adds_up_parts = false;
-  // Backward is additionally split into two parts (LayerWork::backward_input, ::backward_weight).
+  // Whether backward is additionally split into two parts (LayerWork::backward_input,
+  // ::backward_weight).
   bool splits_backward = false;
 
   friend auto operator<=>(const WorkOptions&, const WorkOptions&) = default;
@@ -150,11 +153,11 @@ struct WorkOptions {
 struct LayerValue {
   std::string name;  // "mlp.gate_proj output"
   Bytes bytes;
-  // A communicated value in memory that is allocated once and never freed. Values with the same
-  // name share this memory.
+  // Whether the value is communicated and lies in memory that is allocated once and never freed.
+  // Values with the same name share this memory.
   bool registered = false;
-  // A saved value that the weights' part of a two-part backward reads. The value lives until the
-  // end of that part.
+  // Whether the weights' part of a two-part backward reads this saved value. The value then lives
+  // until the end of that part.
   bool for_weights = false;
   friend bool operator==(const LayerValue&, const LayerValue&) = default;
 };
@@ -176,23 +179,24 @@ struct LayerWork {
   }
 
   std::vector<Operation> forward;
-  // The operations that run at the start of the layer's backward, or of its checkpoint's backward.
-  // Empty without recomputation.
+  // The operations that run at the start of the backward of the layer, or of the layer's
+  // checkpoint. Empty without recomputation.
   std::vector<Operation> recompute;
-  // The block is not the first of its checkpoint, so its input is recomputed too.
+  // Whether the block is not the first of its checkpoint, so that its input is recomputed too.
   bool continues_checkpoint = false;
   std::vector<Operation> backward;
-  // The peak bytes of temporaries (activation gradients, softmax scratch, unsaved outputs) while
-  // the layer's forward or backward runs, in addition to `values`. Gradients of parameters are not
+  // The peak bytes of temporaries (activation gradients, softmax scratch, unsaved outputs) during
+  // the layer's forward and backward, in addition to `values`. Gradients of parameters are not
   // included, because the sharding strategy determines where they are stored.
   Bytes forward_transient;
   Bytes backward_transient;
-  // The bytes of each temporary at the peak, tensor by tensor, because an allocator allocates each
-  // one separately.
+  // The bytes of each temporary that is alive at the peak. They are listed separately because an
+  // allocator allocates each tensor separately.
   std::vector<Bytes> forward_temporaries{};
   std::vector<Bytes> backward_temporaries{};
-  // Backward in two parts, for pipeline schedules that need it. An operation is in the weights'
-  // part if it contributes to gradients of parameters but not to the gradient of the layer's input.
+  // One part of a backward in two parts, for pipeline schedules that need it. An operation is in
+  // the weights' part if it contributes to parameter gradients but not to the gradient of the
+  // layer's input.
   struct BackwardPart {
     std::vector<Operation> operations;
     Bytes transient;
@@ -200,11 +204,11 @@ struct LayerWork {
     friend bool operator==(const BackwardPart&, const BackwardPart&) = default;
   };
   BackwardPart backward_input{}, backward_weight{};
-  // The first deferred value is the gradient of the layer's output. The part of backward for inputs
-  // makes all other deferred values.
+  // Whether the first deferred value is the gradient of the layer's output. The inputs' part of
+  // backward makes all other deferred values.
   bool defers_gradient_of_output = false;
-  // The index of the layer's input among the saved values. kNone: backward does not need the input.
-  // This is so in layer lists, which keep only their `activation`.
+  // The index of the layer's input among the saved values. kNone: backward does not need the input,
+  // as in layer lists, which keep only their `activation`.
   static constexpr int kNone = -1;
   int input = kNone;
   Bytes output{};  // bytes of the output; zero if the layer ends in the loss

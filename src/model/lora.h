@@ -11,8 +11,9 @@
 // trained: A has `rank` columns and B has `rank` rows.
 namespace stepcast::model {
 
-// The linear layers of a block that have an adapter. Layers that are one product in the model
-// (GPT-2) or in the framework (Megatron-LM) share one adapter: linear_qkv, linear_fc1.
+// The linear layers of a block that have an adapter. Layers that one product computes share one
+// adapter: linear_qkv and linear_fc1. The product is the model's own (GPT-2) or the framework's
+// (Megatron-LM).
 struct AdaptedLayers {
   bool linear_qkv = false, query = false, key = false, value = false;
   bool projection = false;
@@ -26,7 +27,8 @@ struct AdaptedLayerName {
   const char* name;
   bool AdaptedLayers::*member;
 };
-// If a member has several names, Text writes the first one.
+// The names of adapted layers. If a member of AdaptedLayers has several names, Text writes the
+// first one.
 inline constexpr AdaptedLayerName kAdaptedLayerNames[] = {
     {"linear_qkv", &AdaptedLayers::linear_qkv},
     {"q_proj", &AdaptedLayers::query},
@@ -53,8 +55,8 @@ struct Lora {
   // The storage type of frozen parameters. With kFp8, only the matrices of blocks are in FP8; all
   // other frozen parameters are in bf16.
   DataType frozen_dtype = DataType::kBf16;
-  // With sequence parallelism, after layers divided by rows: an all-to-all from parts of the
-  // features to parts of the tokens replaces the all-gather (NeMo's a2a_experimental).
+  // Only with sequence parallelism, after layers divided by rows. Whether an all-to-all from parts
+  // of the features to parts of the tokens replaces the all-gather (NeMo's a2a_experimental).
   bool all_to_all = false;
 
   bool adapts() const { return rank > 0; }

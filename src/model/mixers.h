@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// The token mixers of a block, other than softmax attention to all keys of a head: recurrent
-// layers, which carry a state along the sequence, and the indexer of sparse attention.
+// The token mixers of a block other than full softmax attention. These are recurrent layers, which
+// carry a state along the sequence, and the indexer of sparse attention.
 namespace stepcast::model {
 
 enum class Mixer : std::uint8_t {
@@ -14,7 +14,7 @@ enum class Mixer : std::uint8_t {
 };
 
 // How a product of the mixer's input gates the mixer's output. Attention multiplies its output by
-// the sigmoid of the product. Recurrent layers apply the gate inside a norm.
+// the product's sigmoid. Recurrent layers apply the gate inside a norm.
 enum class OutputGate : std::uint8_t {
   kNone,
   kElement,  // one number for each element of the output
@@ -28,9 +28,9 @@ struct DeltaRule {
   std::int64_t key_heads = 0, value_heads = 0;
   std::int64_t key = 0, value = 0;  // size of a head
   std::int64_t conv = 4;            // width of the causal convolution before it
-  // The decay has one number per key channel, computed by two products with a vector of
-  // `decay_rank` numbers between them (Kimi delta attention, arXiv 2510.26692). If false, the decay
-  // has one number per head.
+  // Whether the decay has one number per key channel (Kimi delta attention, arXiv 2510.26692). Two
+  // products compute these numbers, with a vector of `decay_rank` numbers between them. If false,
+  // the decay has one number per head.
   bool by_channel = false;
   std::int64_t decay_rank = 0;
   std::int64_t gate_rank = 0;  // of the product that makes the output gate; 0: full rank
@@ -53,21 +53,22 @@ struct StateSpace {
   std::int64_t chunk = 256;      // tokens that a kernel processes at once
 
   constexpr std::int64_t inner() const { return heads * head; }
-  // Returns the number of channels of the convolution, which are those of x, B and C.
+  // Returns the number of channels of the convolution: the channels of x, B and C together.
   constexpr std::int64_t convolved() const { return inner() + 2 * groups * state; }
   friend bool operator==(const StateSpace&, const StateSpace&) = default;
 };
 
-// The indexer chooses the keys that attention reads for each query (DeepSeek-V3.2, arXiv
-// 2512.02556). Small heads score all keys before the query. The `top` best keys are chosen, in
-// blocks of `block` keys.
+// The indexer, which chooses the keys that attention reads for each query (DeepSeek-V3.2, arXiv
+// 2512.02556). Small heads score all keys before the query. The indexer then chooses the `top` best
+// keys, in blocks of `block` keys.
 struct Indexer {
   std::int64_t heads = 0, head = 0;
   std::int64_t top = 0;    // keys per query; 0: no indexer
   std::int64_t block = 1;  // keys that are chosen together
-  // The layer has no indexer and reuses the keys chosen by the last indexer before it.
+  // Whether the layer has no indexer and reuses the keys chosen by the nearest indexer before it.
   bool shared = false;
-  // Training runs the indexer. If false, the indexer's weights exist, but attention reads all keys.
+  // Whether training runs the indexer. If false, the indexer's weights exist, but attention reads
+  // all keys.
   bool runs = true;
   bool from_query_rank = true;  // its queries are made from latent attention's query vector
   bool weighs_heads = true;     // a product of the input weights the heads' scores
@@ -81,8 +82,8 @@ struct Indexer {
 // context. Every block with cross-attention reads the same context.
 struct CrossAttention {
   std::int64_t heads = 0, kv_heads = 0, head = 0;  // heads 0: no cross-attention
-  std::int64_t width = 0;                          // of a row of the context
-  std::int64_t tokens = 0;                         // rows of the context of one sequence
+  std::int64_t width = 0;                          // width of a row of the context
+  std::int64_t tokens = 0;                         // rows of the context per sequence
   bool bias = false, key_bias = false, output_bias = false;
   bool norms = false;  // RMS norms of queries and keys, over all heads together (Wan)
 
@@ -97,8 +98,8 @@ struct SharedKeyValue {
   // The width of the vector from which queries are computed. 0: the block has another kind of
   // attention.
   std::int64_t query_rank = 0;
-  // The output is computed in two products. The first one combines each of `output_groups` groups
-  // of heads into `output_rank` numbers.
+  // The output is computed in two products. The first product maps each of `output_groups` groups
+  // of heads to `output_rank` numbers.
   std::int64_t output_groups = 0, output_rank = 0;
   std::int64_t compressed = 0;  // tokens per compressed vector; 0: there are none
   std::int64_t overlap = 1;     // a vector is made from this many times `compressed` tokens

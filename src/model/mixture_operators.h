@@ -31,9 +31,9 @@ class MixtureOperators {
 
   MixtureOperators(LayerOperators& operators, const Experts& experts, const Modules& modules);
 
-  // Operators that run on the second lane (LayerTape::BeginLane) and overlap the exchange of rows.
-  // `dispatch` is issued after the exchanges that bring rows to experts, `combine` after the
-  // exchange that returns them.
+  // Operators that run on the second lane (LayerTape::BeginLane) while rows are exchanged.
+  // `dispatch` is issued after the exchanges that bring rows to experts; `combine` is issued after
+  // the exchange that returns rows.
   struct Beside {
     std::function<void()> dispatch, combine;
   };
@@ -53,27 +53,27 @@ class MixtureOperators {
   };
 
   bool gated() const { return modules_.gate_up.out > experts_.feed_forward; }
-  // Width of one expert.
+  // Returns the width of one expert.
   std::int64_t inner() const { return experts_.feed_forward; }
   bool divided() const { return options_.ranks * options_.tensor > 1; }
   parallel::AxisSet ranks_and_parts() const;
   std::int64_t local_experts() const { return experts_.count / options_.ranks; }
-  // Returns the fraction of the tokens' rows that experts have room for.
+  // Returns the fraction of the tokens' rows for which experts have room.
   double kept() const { return std::min(options_.load, 1.0); }
-  // `rows_of_tokens`: the rows of the rank's tokens. `sent_rows`: the rows that are not dropped,
-  // plus the empty rows that pad experts. `received_rows`: the rows that arrive at the ranks with
-  // parts of this rank's experts.
+  // `rows_of_tokens`: the rows of the rank's own tokens. `sent_rows`: these rows without dropped
+  // ones, plus the empty rows that pad experts. `received_rows`: the rows that arrive at the ranks
+  // that have parts of this rank's experts.
   std::int64_t rows_of_tokens() const { return tokens_ * experts_.per_token; }
   std::int64_t sent_rows() const;
   std::int64_t received_rows() const;
-  // Returns the number of rows in an exchange with equal parts: the larger one of sent and received
-  // rows.
+  // Returns the number of rows in an exchange with equal parts: the larger of `sent_rows` and
+  // `received_rows`, rounded up to a multiple of the ranks.
   std::int64_t exchanged_rows() const;
   double share_of_model() const;  // model's fraction of the rows that experts compute
   Bytes RowBytes(std::int64_t rows) const;
   Bytes WeightBytes(std::int64_t rows) const;
   Kernel Small(std::string_view name, Bytes read, Bytes written) const;
-  // Runs the kernel `times` times, for operators that are launched one by one.
+  // Runs the kernel `times` times. Used for operators that are launched one by one.
   void Repeat(bool forward, std::int64_t times, const Kernel& kernel,
               const std::vector<LayerTape::Piece>& reads,
               const std::vector<LayerTape::Piece>& writes);
@@ -81,15 +81,16 @@ class MixtureOperators {
   // mixture_router.cc.
   void Route(const Operand& x);
   Value Logits(const Operand& x);
-  // mixture_dispatch.cc; mixture_tokens_once.cc if tokens are sent once.
+  // The functions of this section are defined in mixture_dispatch.cc or, for tokens that are sent
+  // once, in mixture_tokens_once.cc.
   static constexpr std::int64_t kCountSize = 8;  // bytes
   // The number of Transformer Engine's kernels that compute a permutation's map.
   static constexpr std::int64_t kMapKernels = 3;
   // Exchanges the numbers of rows among the ranks. The host waits for these numbers.
   void Count();
   Rows Permute(const Operand& x);
-  // Returns a map with the destination of each row when rows are grouped by expert, or when the
-  // grouping is reversed.
+  // Returns a map with the destination of each row. The map groups rows by expert, or restores
+  // their order.
   Value SortMap(std::string_view name, std::int64_t rows);
   // The exchange that brings rows to the ranks of their experts (mixture_dispatch.cc).
   class RowDispatch;
@@ -101,8 +102,8 @@ class MixtureOperators {
   void Stash(const Operand& output, Bytes kept);
   Operand GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
                         const ModulePositions& parameters, bool completes);
-  // Returns one expert's product, in the type of the experts' products. Its model FLOPs are those
-  // of the mean rank, without dropped tokens and padding.
+  // Returns one expert's product, in the data type of the experts' products. Its model FLOPs are
+  // the model FLOPs of an average rank, without dropped tokens and padding.
   Kernel ExpertProduct(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
                        ProductLayout layout) const;
   // Returns whether the experts' products are in 8 or 4 bits. They are in Transformer Engine's
@@ -111,15 +112,16 @@ class MixtureOperators {
   // Returns the number of rows of each expert, padded to the multiple that the products' scales
   // require.
   std::int64_t RowsOfExpert(std::int64_t rows) const;
-  // Copies rows so that each expert's rows start at the multiple that the products' scales require,
-  // or back. Returns x if no such copy is needed.
+  // Copies rows so that each expert's rows start at a multiple of the size that the products'
+  // scales require, or copies them back. Returns x if no copy is needed.
   Operand Padded(const Operand& x, std::string_view name);
   void RunGrouped(bool forward, const Kernel& one, const std::vector<LayerTape::Piece>& reads,
                   const std::vector<LayerTape::Piece>& writes, std::vector<int> gradients,
                   const std::vector<int>& parameters);
   Operand WeightedSwiGlu(const Operand& gate_up, const Rows& rows);
-  // The operations of GPT-OSS, each as a separate kernel. BiasedRows adds to each row the bias of
-  // its expert. ClampedGlu multiplies the clamped gate's sigmoid unit by the other half plus one.
+  // Operations of GPT-OSS, each as a separate kernel. BiasedRows adds to each row the bias of the
+  // row's expert. ClampedGlu multiplies the clamped gate times its sigmoid by the other half plus
+  // one.
   Operand BiasedRows(const Operand& y, const LinearModule& module);
   Operand ClampedGlu(const Operand& gate_up);
 
@@ -129,27 +131,27 @@ class MixtureOperators {
   Operand ProductOfExperts(const Operand& x, const LinearModule& module, std::int64_t out);
   Operand ActivateHalves(const Operand& both);
   Operand AddUpSorted(const Operand& made, Value order, const Operand& x);
-  // The values that a loop over the experts keeps. In each value, the parts of all experts are
-  // contiguous.
+  // The values that a loop over the experts keeps. Each value holds the parts of all experts
+  // contiguously.
   struct LoopValues {
     Value places = -1, rows = -1, gate = -1, up = -1, activated = -1, product = -1, made = -1;
   };
-  // Makes the values in `loop` for the outputs of the experts' products on `rows` rows.
+  // Makes the values of `loop` that hold the outputs of the experts' products on `rows` rows.
   void MakeProducts(std::int64_t rows, LoopValues& loop);
   Operand RunLoop(const Operand& x);
   void RunLoopBackward(const Operand& x, const Operand& y, const LoopValues& loop);
   // Runs one expert of a loop on `rows` rows: three products and the operations between them.
   void RunLoopedExpert(const LoopValues& loop, std::int64_t rows);
-  // The gradients in the backward of one looped expert. `made`: the gradient of the expert's
-  // output. `rows`: the gradient of the expert's rows, to which the gate and up products both
-  // contribute. In RunLoopedExpertBackward, `last` marks the expert whose backward is the last.
+  // The gradients in the backward of one looped expert. `made` is the gradient of the expert's
+  // output. `rows` is the gradient of the expert's rows; the gate product and the up product both
+  // contribute to it. In RunLoopedExpertBackward, `last` marks the expert whose backward runs last.
   struct LoopGradients {
     Value left = -1, right = -1, gate = -1, inside = -1, made = -1, rows = -1, other = -1;
   };
   LoopGradients MakeLoopGradients(std::int64_t rows);
   void RunLoopedExpertBackward(const LoopValues& loop, const LoopGradients& gradients,
                                std::int64_t rows, bool last);
-  // Returns the parameters of both products, because hooks see the experts as one module.
+  // Returns the parameters of both products of the experts. Hooks see the experts as one module.
   std::vector<int> ParametersOfExperts() const;
 
   // deepspeed_mixture.cc: ExpertImplementation::kDeepSpeed.
@@ -164,7 +166,8 @@ class MixtureOperators {
     Value weights = -1, mask = -1;
   };
   SlotTables ChooseSlots(Value logits);
-  // Returns a product with a table of tokens by slots. It does not count as model FLOPs.
+  // Returns the product of a matrix with a table of tokens by slots. Model FLOPs do not include
+  // this product.
   Kernel TableProduct(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k,
                       ProductLayout layout) const;
   Value FillSlots(const Operand& x, Value mask);
@@ -181,10 +184,10 @@ class MixtureOperators {
   void RunBeside(const std::function<void()>& operators);
 
   // Sends the equal parts of `from` to the other ranks. Returns the rank's own part and the
-  // received parts. `first` is the direction of the exchange, which determines the loads.
+  // received parts. `first` is the direction of the exchange, which determines its loads.
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, AllToAllLoads::First first);
-  // Describes an exchange among some of the ranks, on a given number of multiprocessors. None: the
+  // Describes an exchange among some of the ranks on `multiprocessors` multiprocessors. None: the
   // default number.
   struct Reach {
     parallel::AxisSet axes;
@@ -195,19 +198,20 @@ class MixtureOperators {
   };
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, const Reach& reach);
-  // If tokens are sent once: `tokens_to_nodes` is the number of tokens that this rank sends to
-  // nodes, including its own node; `tokens_to_ranks`, the number sent to ranks of its node. Tokens
-  // from other nodes are forwarded to the node's ranks as they arrive, so both exchanges overlap.
+  // `tokens_to_nodes`: the number of tokens that this rank sends to nodes, including its own node.
+  // `tokens_to_ranks`: the number of tokens that it sends to ranks of its node. Both are for
+  // dispatchers that send each token once. Tokens from other nodes are forwarded to the node's
+  // ranks as they arrive, so both exchanges overlap.
   std::int64_t tokens_to_nodes() const;
-  // Experts form `groups` groups. Returns the average number of groups with at least one of a
-  // token's experts, not counting experts for which the token is dropped (GroupsOfToken).
+  // Returns the average number of groups with at least one of a token's experts (GroupsOfToken).
+  // Experts form `groups` groups. Experts that drop the token do not count.
   double GroupsReached(std::int64_t groups, std::int64_t limit) const;
   std::int64_t tokens_to_ranks() const;
   Reach nodes() const;
   Reach neighbours() const;
   std::optional<int> dispatch_multiprocessors() const;
   // Runs both exchanges of the data that the `lay_out` kernel prepares. Returns the received
-  // pieces, which the next kernel reads. With `dispatches`, rows go to experts, in 8 bits if
+  // pieces, which the next kernel reads. If `dispatches`, rows go to experts, in 8 bits if
   // ExpertParallel::dispatches_fp8 is set.
   std::vector<LayerTape::Piece> ExchangeOnce(bool forward, std::string_view name,
                                              const Kernel& lay_out,

@@ -276,7 +276,7 @@ Model Build(std::string name, const LayerList& list) {
   Model model{.name = std::move(name), .tensors = {}, .frozen = {}, .layers = {}, .source = list};
   for (std::size_t i = 0; i < list.layers.size(); ++i) {
     const ListedLayer& listed = list.layers[i];
-    STEPCAST_CHECK(listed.repeat >= 1, "a layer that does not occur");
+    STEPCAST_CHECK(listed.repeat >= 1, "this layer does not occur in the model");
     for (std::int64_t r = 0; r < listed.repeat; ++r) {
       Layer layer{.name = listed.repeat > 1 ? fmt::format("{}.{}", listed.name, r) : listed.name,
                   .kind = LayerKind::kBlock,

@@ -21,12 +21,12 @@ void ForEachOf(const std::vector<ModuleParameter>& parameters, std::string_view 
   }
 }
 
-// The module must have a weight.
+// Returns the positions of the module's parameters. The module must have a weight.
 ModulePositions Find(const std::vector<ModuleParameter>& parameters, std::string_view module);
 // Returns the positions of a module that may have no parameters, such as a norm without weights or
 // a part of another module's product.
 ModulePositions FindIfAny(const std::vector<ModuleParameter>& parameters, std::string_view module);
-// The position of a module's bias.
+// Returns the position of the module's bias.
 int FindBias(const std::vector<ModuleParameter>& parameters, std::string_view module);
 
 }  // namespace stepcast::model

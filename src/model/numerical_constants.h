@@ -4,15 +4,16 @@
 #include <cstdint>
 #include <optional>
 
-// The numerical constants of a model's kernels. They affect neither the time of a step nor its
-// memory, so forecasts do not use them. They are written to generated files of training programs.
+// The numerical constants of a model's kernels. They are written to generated training programs.
+// Forecasts do not use them, because they affect neither time nor memory.
 namespace stepcast::model {
 
 // How rotary positions are extended beyond the sequence length of the first training, by the rules
 // of transformers (src/transformers/modeling_rope_utils.py). Llama 3.1's rule divides the
-// frequencies of wavelengths above original_positions / low_frequency_factor by `factor`. It leaves
-// frequencies of wavelengths below original_positions / high_frequency_factor unchanged and blends
-// between the two. Only this rule uses the last three members of RotaryScaling.
+// frequencies of wavelengths above original_positions / low_frequency_factor by `factor`.
+// Frequencies of wavelengths below original_positions / high_frequency_factor stay unchanged, and
+// the rule blends between the two limits. Only Llama 3.1's rule uses the last three members of
+// RotaryScaling.
 enum class RotaryRule : std::uint8_t { kLlama3, kLinear, kDynamic, kYarn, kLongRope };
 inline constexpr RotaryRule kRotaryRules[] = {RotaryRule::kLlama3, RotaryRule::kLinear,
                                               RotaryRule::kDynamic, RotaryRule::kYarn,

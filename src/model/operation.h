@@ -15,9 +15,9 @@
 
 // The operations of a layer's passes, in the order in which the host issues them. Kernels run on
 // the compute stream or on a second lane. Collectives among the ranks that share the layer (tensor
-// parallelism) run on a stream of their group. A collective begins when the kernels before it are
+// parallelism) run on a separate stream. A collective begins when the kernels issued before it are
 // done, as NCCL's collectives do under PyTorch. Only operations that use the collective's result
-// wait for it.
+// wait for the collective.
 namespace stepcast::model {
 
 // One of `pieces` equal, contiguous parts of a value.
@@ -33,13 +33,13 @@ struct PieceRange {
 enum class Lifetime : std::uint8_t {
   kSaved,       // from the layer's forward to the end of its backward
   kRecomputed,  // from when the layer's forward runs again to the end of its backward
-  // From the value's first use in a list of operations to its last use. For values that group
-  // operations read or write and backward does not keep.
+  // The value lives from its first use in a list of operations to its last use. For values that
+  // group operations read or write and that backward does not keep.
   kCommunicated,
   kDeferred,  // from the part of backward for inputs to the end of the part for weights
-  // The gradient of the layer's output, which comes from the next layer or stage, if group
-  // operations read it. The gradient lives from the kernel before the layer's backward to the end
-  // of the layer's backward.
+  // The value is the gradient of the layer's output, which comes from the next layer or stage, and
+  // group operations read it. It lives from the kernel before the layer's backward to the end of
+  // the layer's backward.
   kHandedBack,
 };
 inline constexpr std::size_t kLifetimes = 5;
@@ -52,14 +52,14 @@ struct ValueId {
   friend auto operator<=>(const ValueId&, const ValueId&) = default;
 };
 
-// How an operation reads or writes a value that some group operation reads or writes.
+// Describes how an operation uses a value that some group operation reads or writes.
 struct ValueUse {
   ValueId value{};
   bool write = false;
   PieceRange range{};
-  // The number of equal parts of the range, one for each rank of a group. This applies to the whole
-  // of an all-gather or reduce-scatter, and to the source and the target of an all-to-all. The
-  // target of an all-to-all has one part fewer. Otherwise 1.
+  // The number of equal parts of the range. For the whole of an all-gather or reduce-scatter, and
+  // for the source of an all-to-all, it is the number of ranks of the group. The target of an
+  // all-to-all has one part fewer. In all other cases, the number is 1.
   int parts = 1;
   DataType type = DataType::kBf16;  // as communicated
   // How the value reaches another rank: summed, gathered, or unchanged.
@@ -68,17 +68,17 @@ struct ValueUse {
   friend bool operator==(const ValueUse&, const ValueUse&) = default;
 };
 
-// A collective among the ranks along `axes` of the grid. kSendRecv: each rank sends to the rank
-// that is `distance` positions further around the group. kAllToAll: each rank sends its i-th source
-// part to the rank i + 1 positions further and keeps the last part. The i-th target part comes from
-// the rank i + 1 positions back.
+// A collective among the ranks along `axes` of the grid. With kSendRecv, each rank sends to the
+// rank that is `distance` positions further around the group. With kAllToAll, each rank sends its
+// i-th source part to the rank i + 1 positions further, and keeps its last part. The i-th target
+// part comes from the rank i + 1 positions back.
 struct GroupOperation {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   parallel::AxisSet axes;
   int distance = 0;
   // See program::Collective.
   std::optional<int> multiprocessors{};
-  Bytes bytes{};  // as nccl-tests counts: for an all-gather and a reduce-scatter the whole
+  Bytes bytes{};  // as nccl-tests counts; the whole of an all-gather or reduce-scatter
   DataType type = DataType::kBf16;
   AllToAllLoads loads{};        // kAllToAll
   ValueUse source{}, target{};  // equal values: in place
@@ -90,8 +90,8 @@ struct Operation {
   Kernel kernel;  // if there is no `group`
   std::optional<GroupOperation> group;
   // `begins`: the values whose life begins with the operation, in allocation order. `ends`: the
-  // communicated values whose life ends with the operation. The life of other values ends with a
-  // pass.
+  // communicated values whose life ends with the operation. All other values live until the end of
+  // a pass.
   std::vector<ValueId> begins{}, ends{};
   // The positions in Layer::tensors of the parameters of the operation's module. Empty if the
   // operation is outside modules with parameters.
@@ -99,16 +99,16 @@ struct Operation {
   // For backward: the positions in Layer::tensors of the parameters for which this layer's
   // contribution to the gradient is complete after the operation.
   std::vector<int> gradients{};
-  // For a kernel: how it uses values that the list's group operations read or write.
+  // For a kernel: its uses of values that the list's group operations read or write.
   std::vector<ValueUse> uses{};
   // The earlier operations of the list for which this operation waits: group operations, and
   // kernels of another lane.
   std::vector<int> waits{};
-  // The index of an operation that copies data to the host. The host issues this operation only
-  // after that operation is done. kNoWait: the host does not wait.
+  // The index of an operation that copies data to the host. The host issues the present operation
+  // only after that copy is done. kNoWait: the host does not wait.
   static constexpr int kNoWait = -1;
   int host_waits_for = kNoWait;
-  // A weight-gradient product that was moved after operations that do not need it
+  // Whether this is a weight-gradient product that was moved after operations that do not need it
   // (ExpertParallel::delays_weight_gradients).
   bool delayed = false;
   // For a kernel: the stream on which it runs. 0 is the compute stream, 1 a second stream
@@ -126,8 +126,8 @@ bool ExchangesRows(const Operation& operation);
 std::vector<std::size_t> TurnEnds(const std::vector<Operation>& operations);
 
 // Returns the communicated values that begin in the list and do not end there. The first kernel
-// after the list reads and frees them. Each use is described as by the collective that wrote the
-// value.
+// after the list reads and frees them. Each value's use has the form in which the collective wrote
+// the value.
 std::vector<ValueUse> LeftToTheNextKernel(const std::vector<Operation>& operations);
 
 }  // namespace stepcast::model

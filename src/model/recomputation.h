@@ -7,14 +7,15 @@
 // Choices that decide which activations live from forward to backward.
 namespace stepcast::model {
 
-// Recomputation in backward (Korthikanti et al. 2022, arXiv 2205.05198).
+// How much of a layer is recomputed in backward (Korthikanti et al. 2022, arXiv 2205.05198).
 enum class Checkpointing : std::uint8_t {
   kNone,
   kSelective,  // some modules of a block are recomputed: RecomputedModules
   kFull,       // only a block's input is kept
-  // The block keeps its input and the results of the attention core, of every second matrix product
-  // starting with the first, of reduce-scatters and of all-to-alls. All other values are
-  // recomputed. This is torchtitan's default policy (pytorch/torchtitan@b5bcd76, "selective op").
+  // A block keeps its input and the results of four kinds of operations. These are the attention
+  // core, reduce-scatters, all-to-alls, and every second matrix product, starting with the first.
+  // All other values are recomputed. This is torchtitan's default policy
+  // (pytorch/torchtitan@b5bcd76, "selective op").
   kSelectiveOp,
 };
 
@@ -26,27 +27,27 @@ enum class Module : std::uint8_t {
   kFeedForward,
   kNorm,
   kMixture,           // router, dispatch, experts and combination
-  kExpertActivation,  // of a mixture, the experts' activation function
+  kExpertActivation,  // the activation function of a mixture's experts
   kLatentUp,          // latent attention, from the vectors to queries, keys and values
   kFurtherBlock,      // the whole block of a multi-token-prediction module
 };
 
-// Returns whether recomputing the module saves the memory of the module's output. The output is
-// then dropped, although the next operator would keep it.
+// Returns whether recomputing the module saves the memory of its output. The output is then
+// dropped, although the next operator would keep it.
 constexpr bool DropsOutput(Module module) {
   return module == Module::kNorm || module == Module::kExpertActivation ||
          module == Module::kLatentUp;
 }
 
-// The modules that selective recomputation drops and runs again, with the names of Megatron-LM's
-// --recompute-modules (megatron/core/transformer/transformer_config.py). A feed-forward layer or an
-// attention core keeps its input and drops its inner values. A norm drops its output, which the
-// next layer would otherwise keep. The experts' activation (moe_act) and the up-projections of
-// latent attention (mla_up_proj) also drop their outputs.
+// The modules that selective recomputation drops and runs again. They have the names of
+// Megatron-LM's --recompute-modules (megatron/core/transformer/transformer_config.py). Feed-forward
+// layers and attention cores keep their input and drop their inner values. A norm drops its output,
+// which the next layer would otherwise keep. The experts' activation (moe_act) and the
+// up-projections of latent attention (mla_up_proj) also drop their outputs.
 struct RecomputedModules {
   bool core_attn = true, mlp = false, layernorm = false, moe = false, moe_act = false;
   bool mla_up_proj = false;
-  bool further_block = false;  // for models whose blocks are recomputed as a whole; has no name
+  bool further_block = false;  // models whose blocks are recomputed as a whole; has no name
   bool Has(Module module) const {
     return (module == Module::kAttentionCore && core_attn) ||
            (module == Module::kFeedForward && mlp) || (module == Module::kNorm && layernorm) ||
@@ -56,7 +57,7 @@ struct RecomputedModules {
   }
   friend auto operator<=>(const RecomputedModules&, const RecomputedModules&) = default;
 };
-// Their names and members.
+// The name and the member of each recomputed module.
 struct RecomputedModuleName {
   const char* name;
   bool RecomputedModules::*member;
@@ -67,11 +68,11 @@ inline constexpr RecomputedModuleName kRecomputedModuleNames[] = {
     {"moe_act", &RecomputedModules::moe_act},     {"mla_up_proj", &RecomputedModules::mla_up_proj}};
 
 // A selection of blocks: either an evenly spaced fraction, or the first blocks of a rank. The
-// fraction selects those blocks, numbered from 1, where i x part / of + 1/2 reaches another
+// fraction selects the blocks i, numbered from 1, at which i x part / of + 1/2 reaches another
 // integer. 1/2 selects every second block, 2/3 two of three (foundation-model-stack/fms-fsdp,
-// fms_fsdp/policies/ac_handler.py). If a rank has several chunks of a pipeline, the count continues
-// through all of them (torchtitan's _layer_sac_count). The first blocks are counted in each chunk
-// (Megatron-LM's --recompute-method block).
+// fms_fsdp/policies/ac_handler.py). If a rank has several chunks of a pipeline, the fraction is
+// counted through all of them (torchtitan's _layer_sac_count). The first blocks are counted in each
+// chunk (Megatron-LM's --recompute-method block).
 struct Share {
   std::int64_t part = 1, of = 1;  // 1 <= part <= of
   std::int64_t first = 0;         // if not 0, this many blocks, and `part` is ignored
@@ -85,22 +86,24 @@ struct Share {
   friend auto operator<=>(const Share&, const Share&) = default;
 };
 
-// How the attention core runs: fused, without the score matrix in memory, or as separate kernels.
-// The fused forms differ only in speed:
-//  kFlash    FlashAttention-2 (arXiv 2307.08691); without kernels for Blackwell
-//  kFlash1   the first generation (arXiv 2205.14135), also in Triton; on GPUs after A100 it does
-//            not use the tensor cores' new instructions
-//  kFlash3   the third (arXiv 2407.08608), for Hopper
-//  kCudnn    cuDNN's, for Hopper and Blackwell; if a profile does not have it, as kFlash
-//  kFlex     PyTorch's FlexAttention (arXiv 2412.05496): a kernel that torch.compile makes for one
-//            mask, in Triton; if a profile does not have it, as kFlash, somewhat slower
-// The forms with the score matrix:
-//  kMath          mask and softmax are separate kernels
-//  kMathFp32      the same, the softmax in FP32 and cast to 16 bits (Hugging Face's eager
-//                 attention; kMath under autocast)
-//  kFusedSoftmax  one kernel (Megatron-LM's scaled_upper_triang_masked_softmax) if it supports the
-//                 numbers of heads and tokens, otherwise casts, scale, mask and softmax; it reads
-//                 only what the causal mask leaves
+// How the attention core runs. The fused forms keep no score matrix in memory and differ only in
+// speed:
+//   kFlash: FlashAttention-2 (arXiv 2307.08691), which has no kernels for Blackwell.
+//   kFlash1: FlashAttention-1 (arXiv 2205.14135), also in Triton. On GPUs after A100, it does not
+//     use the tensor cores' new instructions.
+//   kFlash3: FlashAttention-3 (arXiv 2407.08608), for Hopper.
+//   kCudnn: cuDNN's attention, for Hopper and Blackwell. If a profile does not have it, it counts
+//     as kFlash.
+//   kFlex: PyTorch's FlexAttention (arXiv 2412.05496), a Triton kernel that torch.compile makes for
+//     one mask. If a profile does not have it, it counts as kFlash, somewhat slower.
+// The other forms keep the score matrix in memory:
+//   kMath: mask and softmax are separate kernels.
+//   kMathFp32: as kMath, but the softmax runs in FP32 and is cast to 16 bits (Hugging Face's eager
+//     attention; kMath under autocast).
+//   kFusedSoftmax: one kernel for scale, mask and softmax (Megatron-LM's
+//     scaled_upper_triang_masked_softmax), which reads only what the causal mask leaves. If the
+//     kernel does not support the numbers of heads and tokens, casts, scale, mask and softmax are
+//     separate.
 enum class Attention : std::uint8_t {
   kFlash,
   kMath,
@@ -112,37 +115,37 @@ enum class Attention : std::uint8_t {
   kFlex
 };
 
-// The cross entropy over the whole vocabulary:
-//  kEager    a cast to FP32, log-softmax and negative log-likelihood, each through memory
-//  kInPlace  Megatron-LM's (megatron/core/tensor_parallel/cross_entropy.py): an FP32 copy that is
-//            shifted, exponentiated, divided and turned into its gradient in place; more passes
-//            over less memory
-//  kFused    one kernel that keeps FP32 in registers (FlashAttention's and Liger's loss,
-//            torch.compile)
-//  kHuggingFace  kEager, and the FP32 logits stay until the end of backward: the model's forward
-//            returns them, and the training loop holds the result (transformers before 4.45 casts
-//            in the forward of its models; prime-rl's loop)
-//  kChunked  the head's product and the loss for a part of the tokens at a time, each with its
-//            gradients at once: at most two parts' logits exist (Liger's
-//            fused_linear_cross_entropy, arXiv 2410.10989; torchtitan's ChunkedCELoss)
-//  kCut      one kernel makes logits block by block on chip, and backward makes them again: none
-//            reach memory (Cut Cross-Entropy, arXiv 2411.09009)
+// The implementation of the cross entropy over the whole vocabulary:
+//   kEager: a cast to FP32, log-softmax and negative log-likelihood, each through memory.
+//   kInPlace: Megatron-LM's (megatron/core/tensor_parallel/cross_entropy.py). An FP32 copy is
+//     shifted, exponentiated, divided and turned into its gradient in place. It has more passes
+//     over less memory than kEager.
+//   kFused: one kernel that keeps FP32 numbers in registers (FlashAttention's and Liger's loss,
+//     torch.compile).
+//   kHuggingFace: as kEager, but the FP32 logits stay until the end of backward. The model's
+//     forward returns the logits, and the training loop holds them (transformers before 4.45 casts
+//     in the forward of its models; prime-rl's loop).
+//   kChunked: the head's product and the loss run chunk by chunk, and each chunk's gradients are
+//     computed at once. At most two chunks' logits exist (Liger's fused_linear_cross_entropy, arXiv
+//     2410.10989; torchtitan's ChunkedCELoss).
+//   kCut: one kernel makes logits block by block on chip, and backward makes them again, so that no
+//     logits reach memory (Cut Cross-Entropy, arXiv 2411.09009).
 enum class Loss : std::uint8_t { kEager, kInPlace, kFused, kHuggingFace, kChunked, kCut };
 // Returns whether the loss reads the head's input and weight and computes the logits itself.
 constexpr bool MakesLogits(Loss loss) { return loss == Loss::kChunked || loss == Loss::kCut; }
 
-// The implementation of a norm, rotary positions or a feed-forward's activation function:
-//  kFused              one kernel forward (PyTorch's own norm since 2.9, flash-attn's, Liger's,
-//                      Megatron-LM's SwiGLU)
-//  kEager              operation by operation in FP32, like PyTorch's RMSNorm before 2.9 and the
-//                      complex rotary positions of Meta and torchtitan; SiLU and its product are
-//                      separate
-//  kCompiled           torch.compile's: one kernel with the sum before it, and one backward; also
-//                      flash-attn's dropout_add_layer_norm
-//  kApex, kTransformerEngine   one kernel, and the gradients of a norm's weights summed over parts
-//                      of the tokens and then over the parts, which is memory-bound; PyTorch's
-//                      layer norm walks all tokens in one thread block for 32 columns
-//  kHuggingFace        operation by operation; rotary positions by halves in 16 bits, NewGELU
+// The implementation of a norm, of rotary positions or of a feed-forward layer's activation
+// function:
+//   kFused: one forward kernel (PyTorch's own norm since 2.9, flash-attn's, Liger's, Megatron-LM's
+//     SwiGLU).
+//   kEager: operation by operation in FP32, as in PyTorch's RMSNorm before 2.9 and the complex
+//     rotary positions of Meta and torchtitan. SiLU and its product are separate kernels.
+//   kCompiled: torch.compile's, with one kernel that includes the sum before the norm, and one
+//     backward kernel. Also flash-attn's dropout_add_layer_norm.
+//   kApex, kTransformerEngine: one kernel. The gradients of a norm's weights are summed first over
+//     parts of the tokens and then over these parts, so the sum is memory-bound. PyTorch's layer
+//     norm instead walks all tokens in one thread block for 32 columns.
+//   kHuggingFace: operation by operation, with rotary positions by halves in 16 bits, and NewGELU.
 // A layer norm is one kernel in every implementation, and so is GELU except NewGELU.
 enum class Implementation : std::uint8_t {
   kFused,
@@ -157,35 +160,38 @@ constexpr bool IsUnfused(Implementation implementation) {
   return implementation == Implementation::kEager || implementation == Implementation::kHuggingFace;
 }
 
-// With tensor and sequence parallelism, how products of blocks overlap the collectives that feed
-// them or use their results:
-//  kNone         only as far as concurrent streams happen to overlap
-//  kUserBuffers  Transformer Engine's user buffers (transformer_engine/pytorch/module/base.py,
-//                initialize_ub, its defaults): all-gathers before products, forward and of output
-//                gradients, as a ring exchange by copy engines with the product in as many pieces
-//                as there are ranks; reduce-scatters after products in 4 pieces, on 16
-//                multiprocessors; collectives without a dependent product ("bulk") on 16, too
-//  kAsync        PyTorch's asynchronous tensor parallelism (torch/distributed/_symmetric_memory):
-//                in as many pieces as there are ranks, each sent directly to its destination by
-//                copy engines
+// How products of blocks overlap the collectives before and after them, with tensor and sequence
+// parallelism:
+//   kNone: products and collectives overlap only as far as concurrent streams allow.
+//   kUserBuffers: Transformer Engine's user buffers with their defaults
+//     (transformer_engine/pytorch/module/base.py, initialize_ub). All-gathers before products, in
+//     forward and of output gradients, are a ring exchange by copy engines; the product has as many
+//     pieces as there are ranks. Reduce-scatters after products run in 4 pieces, on 16
+//     multiprocessors. Collectives without a dependent product ("bulk") also run on 16
+//     multiprocessors.
+//   kAsync: PyTorch's asynchronous tensor parallelism (torch/distributed/_symmetric_memory).
+//     Products have as many pieces as there are ranks, and copy engines send each piece directly to
+//     its destination.
 enum class TensorOverlap : std::uint8_t { kNone, kUserBuffers, kAsync };
-// The number of pieces of a product whose result is summed by user buffers. Each rank's part of the
-// tokens must be divisible by this number.
+// The number of pieces into which a product is divided if user buffers sum its result. Each rank's
+// part of the tokens must be divisible by this number.
 inline constexpr int kPiecesOfUserBuffers = 4;
-// The number of streams that run the pieces of products alternately
-// (transformer_engine/common/comm_gemm_overlap, NVTE_COMM_OVERLAP_MAX_STREAMS;
-// torch/distributed/_symmetric_memory, the current stream and the backend's stream).
+// The number of streams that run the pieces of products alternately, for user buffers and for
+// asynchronous tensor parallelism (transformer_engine/common/comm_gemm_overlap,
+// NVTE_COMM_OVERLAP_MAX_STREAMS; torch/distributed/_symmetric_memory, the current stream and the
+// backend's stream).
 inline constexpr int kStreamsOfUserBuffers = 3, kStreamsOfAsync = 2;
 
-// How operands of FP8 products with per-tensor (or per-row) scales are cast:
-//  kDelayed  Transformer Engine's DelayedScaling: the scale comes from the maxima of previous
-//            steps; one pass reads a tensor, and writes it by rows and transposed
-//  kCurrent  its Float8CurrentScaling: an additional pass first reads the tensor's maximum
-//  kTorchao  torchao's dynamic scaling (torchao/float8/float8_linear.py): as kCurrent, by rows
-//            only; separate kernels transpose the inputs of weight-gradient products
-//  kTorchaoRowwise  its recipe `rowwise`, one scale per row: inputs are kept in 16 bits, and cast
-//            again by columns for the weight gradients; the products of backward are those for one
-//            scale, whose results another kernel scales (pytorch/ao pull request 1325)
+// How operands of FP8 products are cast if each tensor (or each row) has one scale:
+//   kDelayed: Transformer Engine's DelayedScaling. The scale comes from the maxima of previous
+//     steps. One pass reads a tensor and writes it by rows and transposed.
+//   kCurrent: Transformer Engine's Float8CurrentScaling. An additional pass first reads the
+//     tensor's maximum.
+//   kTorchao: torchao's dynamic scaling (torchao/float8/float8_linear.py). As kCurrent, but tensors
+//     are cast by rows only. Separate kernels transpose the inputs of weight-gradient products.
+//   kTorchaoRowwise: torchao's recipe `rowwise`, with one scale per row. Inputs are kept in 16 bits
+//     and cast again by columns for the weight gradients. The products of backward are those for
+//     one scale, and another kernel scales their results (pytorch/ao pull request 1325).
 enum class Fp8Scaling : std::uint8_t { kDelayed, kCurrent, kTorchao, kTorchaoRowwise };
 
 const char* Name(Fp8Scaling scaling);                // "delayed", "torchao_rowwise", ...
@@ -196,13 +202,12 @@ const char* Name(Checkpointing checkpointing);       // "none", "selective", ...
 std::string Text(const RecomputedModules& modules);  // "core_attn mlp"
 std::string Text(const Share& share);                // "all", "1/2", "first 4"
 const char* Name(Attention attention);               // "flash", "math", "flash1", ...
-// Returns the generation of FlashAttention, 1 to 3; 4 for kCudnn and 5 for kFlex. 0 if the score
-// matrix is in memory.
+// Returns the generation of FlashAttention, 1 to 3. Returns 4 for kCudnn, 5 for kFlex, and 0 if the
+// score matrix is in memory.
 int FlashGeneration(Attention attention);
-// For attention with sinks: returns whether the kernel's softmax does not support sinks, so that
-// its output is rescaled by the log-sum-exp (torchtitan/models/gpt_oss/model.py,
-// apply_attention_sink_rescale). cuDNN's kernel supports sinks, and transformers runs
-// FlashAttention-3 with sinks.
+// Returns whether the kernel's softmax does not support attention sinks, so that its output is
+// rescaled by the log-sum-exp (torchtitan/models/gpt_oss/model.py, apply_attention_sink_rescale).
+// cuDNN's kernel supports sinks, and transformers runs FlashAttention-3 with sinks.
 constexpr bool RescalesForSinks(Attention attention) {
   return attention == Attention::kFlash || attention == Attention::kFlash1 ||
          attention == Attention::kFlex;

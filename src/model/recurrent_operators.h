@@ -11,32 +11,34 @@
 #include "src/model/family.h"
 #include "src/model/layer_operators.h"
 
-// Recurrent layers: the gated delta rule and Mamba-2. A product computes all that a layer needs of
-// a token. A short causal convolution mixes neighboring tokens. One pass over the sequence (a scan)
-// carries the state. A gated norm and a product end the layer.
+// Recurrent layers: the gated delta rule and Mamba-2. A product computes everything that the layer
+// needs from a token. A short causal convolution mixes neighboring tokens. One pass over the
+// sequence (a scan) carries the state. A gated norm and a product end the layer.
 //
 // The order of kernels and the kept values follow Megatron-Core
 // (megatron/core/ssm/gated_delta_net.py, mamba_mixer.py @ d98e8a64ddf3) and flash-linear-attention
-// (fla/ops/gated_delta_rule, fla/ops/kda @ bc3b101dcb71). FLOPs of the scans, forward, for each
-// token, with chunks of C tokens:
-//  delta rule   a value head   6 dk dv + 2 C (3 dk + 2 dv); backward 16 dk dv + 2 C (8 dk + 5 dv)
-//                              + 4 C^2, which recomputes the states
-//  Mamba-2      a head 4 P N + 2 C P, a group 2 C N; backward 2.5 times as many (estimated)
+// (fla/ops/gated_delta_rule, fla/ops/kda @ bc3b101dcb71). The FLOPs of the scans per token, with
+// chunks of C tokens, are:
+//   delta rule, per value head: forward 6 dk dv + 2 C (3 dk + 2 dv); backward 16 dk dv + 2 C (8 dk
+//     + 5 dv) + 4 C^2, which recomputes the states
+//   Mamba-2: forward 4 P N + 2 C P per head and 2 C N per group; backward 2.5 times as many
+//     (estimated)
 //
-// Tensor parallelism divides heads and groups. Context parallelism exchanges tokens for heads after
-// the first product and back before the last one, so that each rank scans whole sequences.
+// Tensor parallelism divides heads and groups. With context parallelism, ranks exchange tokens for
+// heads after the first product and back before the last one, so that each rank scans whole
+// sequences.
 namespace stepcast::model {
 
 class RecurrentOperators {
  public:
-  // Returns the positions of a module's parameters. Frozen parameters have no positions.
+  // Finds the positions of a module's parameters. Frozen parameters have no positions.
   using Find = std::function<ModulePositions(std::string_view module)>;
-  // All arguments must outlive the tape's Finish.
+  // The object keeps references to all arguments, so they must outlive the tape's Finish.
   RecurrentOperators(LayerOperators& operators, const Architecture& architecture,
                      const ModuleNames& names, Find find);
 
   // DeltaRule and StateSpace return the input of the layer's last product, for the rank's heads and
-  // tokens. `x` is the whole activation of a tensor-parallel group (LayerOperators::EnterColumns).
+  // tokens. `x` is the activation as EnterColumns returns it: whole on each tensor-parallel rank.
   Operand DeltaRule(const Operand& x);
   Operand StateSpace(const Operand& x);
 
@@ -44,18 +46,19 @@ class RecurrentOperators {
   using Value = LayerTape::Value;
   using Pieces = std::vector<LayerTape::Piece>;
 
-  // Number of ranks that divide heads.
+  // Returns the number of ranks that divide heads.
   std::int64_t parts() const;
-  // The rank's columns of a product.
+  // Returns how many of a product's `all` columns the rank has.
   std::int64_t Columns(std::int64_t all) const;
   LinearModule Module(std::string_view name, std::int64_t out, bool part = false) const;
-  // With context parallelism: ToHeads exchanges some tokens of all heads for all tokens of some
-  // heads. ToTokens exchanges them back.
+  // With context parallelism, ToHeads returns all tokens of some heads in exchange for some tokens
+  // of all heads. ToTokens does the reverse.
   Operand ToHeads(const Operand& x, std::string_view name);
   Operand ToTokens(const Operand& x, std::string_view name);
   Operand Exchange(const Operand& x, const std::string& name, std::int64_t width,
                    std::int64_t tokens);
-  // A causal convolution of each channel, with SiLU. With `keeps`, the input is kept for backward.
+  // A causal convolution of each channel, followed by SiLU. If `keeps`, the input is kept for
+  // backward.
   Operand Convolution(const Operand& x, std::string_view module, std::int64_t width, bool keeps);
 
   // The inputs of the scan: queries, keys and values of every value head, and each token's decay

@@ -14,10 +14,10 @@ struct SampleLength {
 };
 using SampleLengths = std::vector<SampleLength>;  // shortest first, each length once
 
-// Returns the mean length in tokens, averaged over samples.
+// Returns the length in tokens of an average sample.
 double MeanLength(const SampleLengths& lengths);
-// Returns the mean length in tokens of the sample to which a token belongs, averaged over tokens.
-// If all samples had this length, the number of token pairs within samples would be the same.
+// Returns the average, over all tokens, of the length in tokens of the token's sample. If all
+// samples had this length, the number of token pairs within samples would be the same.
 double MeanLengthOfTokens(const SampleLengths& lengths);
 
 }  // namespace stepcast::model

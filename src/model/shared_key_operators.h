@@ -12,15 +12,15 @@
 #include "src/model/layer_operators.h"
 
 // Attention whose key and value are one vector per token, shared by all heads (DeepSeek-V4). A
-// query attends to a window of tokens, and to vectors that each represent several tokens: all of
-// them, or those that an indexer chooses. The rotation of the output's rotated part is reversed.
-// With tensor parallelism, every rank has the whole vectors and some of the heads.
+// query attends to a window of tokens and to vectors that each represent several tokens. It attends
+// to all of these vectors, or to those that an indexer chooses. The output's rotated part is
+// rotated back. With tensor parallelism, every rank has the whole vectors and some of the heads.
 namespace stepcast::model {
 
 class SharedKeyOperators {
  public:
   using Find = std::function<ModulePositions(std::string_view module)>;
-  // All arguments must outlive the tape's Finish.
+  // The object keeps references to all arguments, so they must outlive the tape's Finish.
   SharedKeyOperators(LayerOperators& operators, const Architecture& architecture,
                      const ModuleNames& names, Find find);
 
@@ -29,11 +29,11 @@ class SharedKeyOperators {
   struct Vectors {
     Operand query, key;
   };
-  // Returns the operands of the attention core. `x` is the normalized input, for the rank's part of
+  // Returns the operands of the attention core. `x` is the normalized input of the rank's part of
   // the tokens.
   Vectors Make(const Operand& x);
-  // Returns the shape of the attention core. Its window is the average number of vectors per query:
-  // tokens and compressed vectors together.
+  // Returns the shape of the attention core. The shape's window is the average number of vectors
+  // that a query reads: tokens and compressed vectors together.
   AttentionShape Shape(std::int64_t document_length) const;
   // Returns the input of the last product, computed from the core's output `y`.
   Operand Output(const Operand& y);
@@ -41,11 +41,11 @@ class SharedKeyOperators {
  private:
   using Value = LayerTape::Value;
   ModulePositions Whole(std::string_view module) const;
-  // Computes compressed vectors, each of which represents several tokens. They are kept for
-  // backward.
+  // Computes compressed vectors, each of which represents several tokens. The compressed vectors
+  // are kept for backward.
   void Compress(const Operand& x, std::string_view product, std::string_view positions,
                 std::string_view norm, std::int64_t width);
-  // Scores the compressed keys and chooses among them.
+  // Adds the indexer's kernels: they score the compressed keys and choose among them.
   void Choose(const Operand& x, const Operand& query_vector);
 
   LayerOperators& operators_;

@@ -6,23 +6,23 @@
 #include "src/model/layer_operators.h"
 
 // Hyper-connections (arXiv 2512.24880): the residual consists of several streams of the hidden
-// width. Before a branch, one kernel computes the branch's input from all streams. The weights come
-// from a small product of the streams. After the branch, one kernel mixes the streams and adds the
+// width. Before a branch, one kernel computes the branch's input from all streams. A small product
+// of the streams computes the weights. After the branch, one kernel mixes the streams and adds the
 // branch's output to each. Both kernels are memory-bound. The streams before the branch are kept.
 namespace stepcast::model {
 
 class StreamOperators {
  public:
-  // `operators` must outlive the tape's Finish.
+  // The object keeps a reference to `operators`, which must outlive the tape's Finish.
   StreamOperators(LayerOperators& operators, std::int64_t streams)
       : operators_(operators), tape_(*operators.tape_), streams_(streams) {}
 
-  // `streams` copies of x.
+  // Returns `streams` copies of x.
   Operand Spread(const Operand& x, std::string_view name);
   // Returns the branch's input. `numbers` is the number of outputs of the small product per token.
   Operand Take(const Operand& x, std::string_view module, std::int64_t numbers,
                const ModulePositions& parameters);
-  // The streams after the branch.
+  // Returns the streams after the branch's output was added.
   Operand Give(const Operand& x, const Operand& branch, std::string_view module);
 
  private:

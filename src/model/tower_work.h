@@ -19,7 +19,7 @@ class TowerWork {
   TowerWork(const Architecture& a, const Tower& tower, const WorkOptions& options,
             const std::vector<ModuleParameter>& parameters, LayerTape& tape);
 
-  // Returns rows of the decoder's width. Call once.
+  // Runs the tower. Returns rows of the decoder's width. Call once.
   Operand Run();
 
  private:
@@ -27,8 +27,8 @@ class TowerWork {
   // to all patches of the sequence.
   static WorkOptions OptionsOf(const Tower& tower, WorkOptions options, std::int64_t length);
   Operand Rows();
-  // Returns the positions of a module's parameters. `completes` states whether the module's
-  // gradient is complete after this use.
+  // Returns the positions of a module's parameters. `completes` states whether this use completes
+  // the module's gradient.
   ModulePositions Of(std::string_view module, bool completes) const;
   Operand Norm(const Operand& x, std::string_view module, bool completes);
   Operand Layer(const Operand& x, std::int64_t layer);

@@ -12,8 +12,8 @@
 
 namespace stepcast::model {
 
-// The operators of a transformer's block: mixer, cross-attention and feed-forward layer, with their
-// norms and residuals, on a tape.
+// The operators of a transformer's block, recorded on a tape: mixer, cross-attention and
+// feed-forward layer, with their norms and residuals.
 class TransformerBlock {
  public:
   // `parameters` are the parameters of the layer that is, or contains, the block. All arguments and
@@ -30,8 +30,8 @@ class TransformerBlock {
   std::unique_ptr<Parts> parts_;
 };
 
-// Returns the options of products that stay in 16 bits in a model whose other products are in 8 or
-// 4 bits.
+// Returns `options` for products that stay in 16 bits in a model whose other products are in 8 or 4
+// bits.
 WorkOptions WithoutQuantization(WorkOptions options);
 
 }  // namespace stepcast::model

@@ -37,16 +37,17 @@ struct ModuleParameter {
 // first the embedding's, which it also reads, then those of its modules. An adapter's parameters
 // follow those of the linear layer.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
-// With `experts`, the block's feed-forward layer is a mixture of experts.
+// Returns the parameters of a block. If `experts`, the block's feed-forward layer is a mixture of
+// experts.
 std::vector<ModuleParameter> BlockParameters(const Architecture& architecture,
                                              bool experts = false);
 std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
 
-// Returns the parameters of the norm after the encoder's last block, to whose parameters they are
-// appended.
+// Returns the parameters of the norm after the encoder's last block. They are appended to that
+// block's parameters.
 std::vector<ModuleParameter> EncoderNorm(const Architecture& architecture);
 
-// The number of classes of next-sentence prediction: the second segment follows the first, or it
+// The number of classes of next-sentence prediction, 2: the second segment follows the first, or it
 // does not.
 inline constexpr std::int64_t kSentenceClasses = 2;
 

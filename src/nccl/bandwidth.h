@@ -12,27 +12,28 @@ namespace stepcast::nccl {
 double AlgorithmBandwidth(const Communicator& communicator, Function function, Algorithm algorithm,
                           Protocol protocol);
 
-// The upper limits of a communicator's bandwidth, in GB/s, as measured by NCCL's authors
+// The upper limits of a communicator's bandwidth, in GB/s. NCCL's authors measured them
 // (NVIDIA/nccl, src/graph/tuning.cc).
 struct BandwidthCeilings {
   double ll = 0;  // bus bandwidth of all channels together
-  // Per channel of the graph search:
+  // Limits for each channel of the graph search.
   double ring_ll128 = 0;
   double tree_ll128 = 0;
   double tree = 0;
   double nvls_tree = 0;
-  // The fraction of link bandwidth that in-switch reduction reaches.
+  // The fraction of the links' bandwidth that in-switch reduction reaches.
   double nvls_efficiency = 0;
 };
 
-// Returns the limits for a communicator. `oldest`: the generation of the oldest GPU. In one node,
-// `ll` depends on `oldest`; across nodes, on `cpu`.
+// Returns the limits for a communicator. `oldest` is the generation of its oldest GPU. In one node,
+// `ll` depends on `oldest`; across nodes, it depends on `cpu`.
 BandwidthCeilings CeilingsOf(Version version, Generation oldest, Cpu cpu, int nodes);
 
-// The link bandwidths that NCCL assumes, GB/s in one direction, without protocol overhead
+// The link bandwidths that NCCL assumes, in GB/s in one direction, without protocol overhead
 // (NVIDIA/nccl, src/graph/topo.h and topo.cc).
 
-// Returns the bandwidth of one NVLink of a GPU. H100: 18 links x 20.6 GB/s = 370.8 GB/s.
+// Returns the bandwidth of one NVLink of a GPU, in GB/s. For an H100, 18 links x 20.6 GB/s are
+// 370.8 GB/s.
 constexpr double NvlinkBandwidth(int compute_capability) {
   if (compute_capability >= 100) return 40.1;
   if (compute_capability >= 90) return 20.6;
@@ -52,12 +53,13 @@ constexpr double NvlinkRate(int compute_capability) {
   return 20;
 }
 
-// Returns the bandwidth of PCIe in GB/s. `transfers`: speed of a lane in GT/s: 8 (generation 3), 16
-// or 32. NCCL counts 7.5 units per GT/s and 80 units per GB/s, so 16 lanes of generation 3 give 12
-// GB/s, and of generation 5 48 GB/s.
+// Returns the bandwidth of PCIe in GB/s. `transfers` is the speed of a lane in GT/s: 8 (generation
+// 3), 16 or 32. NCCL counts 7.5 units per GT/s and 80 units per GB/s. 16 lanes of generation 3
+// therefore have 12 GB/s, and 16 lanes of generation 5 have 48 GB/s.
 constexpr double PcieBandwidth(int lanes, double transfers) { return lanes * transfers * 7.5 / 80; }
 
-// Returns the bandwidth, in GB/s, of a network port of `megabits` Mbit/s: 400,000 gives 50.
+// Returns the bandwidth, in GB/s, of a network port of `megabits` Mbit/s. For example, 400,000
+// gives 50.
 constexpr double PortBandwidth(double megabits) { return megabits / 8000; }
 
 // Returns the bandwidth between the sockets of a machine, in GB/s.

@@ -143,7 +143,7 @@ CommunicatorModel::CommunicatorModel(const Communicator& communicator, const Ove
       compute_channels_(communicator.compute_channels),
       nvls_channels_(communicator.nvls_channels),
       collnet_heads_(std::max(1, communicator.collnet_heads)) {
-  STEPCAST_CHECK(ranks_ >= nodes_ && nodes_ >= 1, "every node of a communicator has ranks");
+  STEPCAST_CHECK(ranks_ >= nodes_ && nodes_ >= 1, "every node of a communicator must have ranks");
   plateau_ = communicator.min_compute_capability < 80 ? 1.9 : 1.4;
   corrects_nvls_tree_ = communicator.version >= Version::kV230 && IsX86(communicator.cpu) &&
                         GenerationOf(communicator.min_compute_capability) == Generation::kBlackwell;

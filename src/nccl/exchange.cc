@@ -285,7 +285,7 @@ ExchangeModel::ExchangeModel(const Node& node, int nodes, int compute_channels, 
     : nodes_(nodes),
       local_(static_cast<int>(members.empty() ? node.gpus.size() : members.size())),
       channels_(MakePointToPointChannels(node, nodes, compute_channels, version)) {
-  STEPCAST_CHECK(nodes > 1 || local_ > 1, "an exchange has two ranks at least");
+  STEPCAST_CHECK(nodes > 1 || local_ > 1, "an exchange needs at least two ranks");
   const Peers peers(node, nodes, members.empty() ? AllGpus(node) : std::move(members));
   through_rails_ = peers.through_rails();
   const bool over_nvlink =

@@ -108,7 +108,7 @@ class Builder {
     for (const NvlinkBundle& bundle : node_.nvlinks) {
       const auto a = static_cast<std::size_t>(bundle.a);
       const auto b = static_cast<std::size_t>(bundle.b);
-      STEPCAST_CHECK(a < gpus && b < gpus && a != b, "NVLinks join two GPUs of the node");
+      STEPCAST_CHECK(a < gpus && b < gpus && a != b, "NVLinks must join two GPUs of the node");
       const int capability =
           std::min(node_.gpus[a].compute_capability, node_.gpus[b].compute_capability);
       const int link = AddNvlink(bundle.links * NvlinkBandwidth(capability));
@@ -234,7 +234,7 @@ class Builder {
 }  // namespace
 
 Fabric MakeFabric(const Node& node, bool with_network) {
-  STEPCAST_CHECK(!node.gpus.empty(), "a node of a communicator has GPUs");
+  STEPCAST_CHECK(!node.gpus.empty(), "a node of a communicator must have GPUs");
   return Builder(node, with_network).Build();
 }
 

@@ -10,16 +10,16 @@
 
 namespace stepcast::nccl {
 
-// The maximum number of channels of any kind in a communicator.
+// The largest number of channels of any kind in a communicator.
 inline constexpr int kMostChannels = 64;
 
-// A channel's path through a node (NVIDIA/nccl, src/include/graph.h).
-//  ring            card -> GPU a -> b -> .. -> x -> card; without network: back to a
-//  tree            a chain a -> b -> .. -> x; the card and both children connect to a
-//  balanced tree   as tree; the parent and one child connect to a, the other child to b
-//  split tree      as tree; the parent connects to a, both children to b
-//  NVLS            a head GPU with its network card; reaches the others through NVSwitch
-//  CollNet direct  a head GPU with its network card; all other GPUs are next to the head
+// A channel's path through a node (NVIDIA/nccl, src/include/graph.h). The patterns are:
+//   ring: card -> GPU a -> b -> .. -> x -> card. Without a network, x sends back to a.
+//   tree: a chain a -> b -> .. -> x. The card and both children connect to a.
+//   balanced tree: as tree, but the parent and one child connect to a, the other child to b.
+//   split tree: as tree, but the parent connects to a, and both children connect to b.
+//   NVLS: a head GPU with its network card. It reaches the other GPUs through NVSwitch.
+//   CollNet direct: a head GPU with its network card. All other GPUs are next to the head.
 enum class Pattern : std::uint8_t {
   kBalancedTree,
   kSplitTree,
@@ -37,7 +37,7 @@ struct ChannelPath {
   friend bool operator==(const ChannelPath&, const ChannelPath&) = default;
 };
 
-// The result of the graph search. Bandwidths are per channel of the search.
+// The result of the graph search. Bandwidths are for one channel of the search.
 struct Graph {
   Pattern pattern = Pattern::kRing;
   int channels = 0;
@@ -68,27 +68,27 @@ struct Graphs {
 // CollNet is searched only if requested.
 Graphs FindGraphs(const Node& node, int nodes, Version version, bool collnet = false);
 
-// Compute channels: the maximum number of channels that a collective occupies at once. Each is a
-// thread block on its own multiprocessor (NVIDIA/nccl, src/graph/connect.cc,
-// src/transport/nvls.cc).
+// The number of compute channels is the largest number of channels that a collective occupies at
+// once. Each channel is a thread block on its own multiprocessor (NVIDIA/nccl,
+// src/graph/connect.cc, src/transport/nvls.cc).
 
-// Limits of the number of channels, set by the user or the framework: NCCL_MIN_NCHANNELS and
-// NCCL_MAX_NCHANNELS, or minCTAs and maxCTAs of a communicator's configuration. `parent`: for a
-// split communicator, the number of channels of the parent.
+// Limits of the number of channels, which the user or the framework sets: NCCL_MIN_NCHANNELS and
+// NCCL_MAX_NCHANNELS, or minCTAs and maxCTAs of a communicator's configuration. For a split
+// communicator, `parent` is the parent's number of channels.
 struct ChannelBounds {
   int at_least = 1;
   int at_most = kMostChannels;
   std::optional<int> parent = std::nullopt;
 };
 
-// Returns the compute channels for rings and trees: twice the channels of the search. The number is
-// four times the search's channels on Hopper and later, if there are several nodes, fewer than 16
-// channels, and rings faster than 45 GB/s.
+// Returns the compute channels for rings and trees. Usually, these are twice the channels of the
+// search. On Hopper and later, they are four times the search's channels in one case: if there are
+// several nodes, fewer than 16 channels, and rings faster than 45 GB/s.
 int ComputeChannels(const Graphs& graphs, int nodes, int min_compute_capability,
                     const ChannelBounds& bounds = {});
 
-// Returns the channels for NVLS: 16; on Blackwell 24 in one node and 32 across nodes; 0 without an
-// NVLS graph.
+// Returns the channels for NVLS: 16, but on Blackwell 24 in one node and 32 across nodes. 0 without
+// an NVLS graph.
 int NvlsChannels(const Graphs& graphs, int nodes, int min_compute_capability,
                  const ChannelBounds& bounds = {});
 

@@ -10,7 +10,7 @@ namespace stepcast::nccl {
 
 // A machine as NCCL sees it, with only the GPUs that belong to the communicator.
 
-// The place at which a device is connected.
+// The place in a node at which a device is connected.
 struct PcieSlot {
   int pcie_switch = -1;  // index in Node::switches; -1: directly connected to the processor
   int socket = 0;        // for a device without a switch
@@ -50,7 +50,8 @@ struct Node {
   Cpu cpu = Cpu::kIntelSapphireRapids;
 };
 
-// Distance between two devices of a node, nearest first (NVIDIA/nccl, src/graph/topo.h).
+// The kind of path between two devices of a node. The nearest kind comes first (NVIDIA/nccl,
+// src/graph/topo.h).
 enum class PathType : std::uint8_t {
   kLocal,         // the same device
   kNvlink,        // NVLink, directly or through NVSwitch
@@ -72,7 +73,7 @@ constexpr std::string_view Name(PathType type) {
   return kNames[static_cast<unsigned>(type)];
 }
 
-// Returns the next farther kind of path.
+// Returns the kind of path that is one step farther.
 constexpr PathType Farther(PathType type) {
   return static_cast<PathType>(static_cast<unsigned>(type) + 1);
 }
@@ -95,8 +96,8 @@ struct Path {
   double bandwidth = 0;    // GB/s, of the path's slowest link
   std::vector<int> links;  // from end to end
   bool from_gpu = false;
-  // Intel's PCIe root splits traffic between GPUs into 64-byte packets, which adds 20 % to the
-  // bytes.
+  // Whether the path crosses Intel's PCIe root. It splits traffic between GPUs into 64-byte
+  // packets, which adds 20 % to the bytes.
   bool through_intel_root = false;
 
   int hops() const { return static_cast<int>(links.size()); }
@@ -113,10 +114,10 @@ struct Fabric {
   bool has_nvswitch() const { return !gpu_to_nvswitch.empty(); }
 };
 
-// Returns the links and paths of a node. `with_network`: false omits network cards, which NCCL
-// ignores if all ranks are in one node. If GPUs reach the GPU nearest to a network card over
-// NVLink, and that path is faster than their own path to the card or avoids the processor, they
-// send through that GPU (PXN).
+// Returns the links and paths of a node. If `with_network` is false, network cards are omitted;
+// NCCL ignores them if all ranks are in one node. A GPU may send through the GPU nearest to a
+// network card (PXN). The sender must reach that GPU over NVLink. In addition, the path through
+// that GPU must be faster than the sender's own path to the card, or must avoid the processor.
 Fabric MakeFabric(const Node& node, bool with_network);
 
 }  // namespace stepcast::nccl

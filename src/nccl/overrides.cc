@@ -81,7 +81,9 @@ class Parser {
       if (function) functions.push_back(*function);
       list.remove_prefix(colon + 1);
     } else if (!first) {
-      Report("nccl.list-without-function", list, "a list after the first names no function: ",
+      Report("nccl.list-without-function", list,
+             "every list after the first must name a "
+             "function: ",
              "write it as allreduce:" + std::string(list));
     }
     const bool all_but = list.starts_with('^');

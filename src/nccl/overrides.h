@@ -24,7 +24,7 @@ namespace stepcast::nccl {
 template <typename Enumerator, std::size_t n>
 class AllowedByFunction {
  public:
-  // Whether no list applies to this function, so that NCCL's own rules decide.
+  // Returns whether no list applies to this function, so that NCCL's own rules decide.
   bool is_default(Function function) const { return !lists_[Index(function)].has_value(); }
   bool allows(Function function, Enumerator value) const {
     const std::optional<std::bitset<n>>& list = lists_[Index(function)];
@@ -47,8 +47,8 @@ struct Overrides {
   AllowedProtocols protocols;
 };
 
-// Parses the user's restrictions. `location`: the position of the start of `text`. All mistakes are
-// reported, each at its own column: nccl.unknown-algorithm, nccl.unknown-protocol,
+// Parses the user's restrictions. `location` is the position of the start of `text`. All mistakes
+// are reported, each at its column: nccl.unknown-algorithm, nccl.unknown-protocol,
 // nccl.unknown-function, nccl.list-without-function.
 Result<AllowedAlgorithms> ParseAlgorithms(std::string_view text, const Location& location);
 Result<AllowedProtocols> ParseProtocols(std::string_view text, const Location& location);

@@ -64,8 +64,8 @@ TEST(OverridesTest, AllMistakesAreReportedWhereTheyStand) {
             "  hint: known are Tree, Ring, CollNetDirect, CollNetChain, NVLS, NVLSTree, PAT\n"
             "job.yaml:7:22: error[nccl.unknown-function]: no such function: 'allreduces'\n"
             "  hint: known are Broadcast, Reduce, AllGather, ReduceScatter, AllReduce\n"
-            "job.yaml:7:38: error[nccl.list-without-function]: a list after the first names no "
-            "function: 'tree'\n"
+            "job.yaml:7:38: error[nccl.list-without-function]: every list after the first must "
+            "name a function: 'tree'\n"
             "  hint: write it as allreduce:tree\n");
 }
 

@@ -841,7 +841,7 @@ class Search {
 Graph SearchGraph(const Node& node, const Fabric& fabric, Version version,
                   const SearchRequest& request) {
   STEPCAST_CHECK(node.gpus.size() <= kMostGpus,
-                 "the search keeps the GPUs of a node in a set of bits");
+                 "a node has more GPUs than the search's bit set can hold");
   return Search(node, fabric, version, request).Run();
 }
 

@@ -8,7 +8,7 @@
 
 namespace stepcast::nccl {
 
-// The graph to search for.
+// The graph that a search looks for.
 struct SearchRequest {
   Pattern pattern = Pattern::kRing;
   bool in_network = false;  // over network cards that reduce in the network (CollNet)
@@ -37,8 +37,8 @@ Graph SearchGraph(const Node& node, const Fabric& fabric, Version version,
                   const SearchRequest& request);
 
 // Returns the bandwidths per channel that the search tries, in GB/s, highest first (NVIDIA/nccl,
-// src/graph/search.cc). If `across_nodes` is true, returns the bandwidths for graphs across nodes,
-// otherwise the bandwidths for one node.
+// src/graph/search.cc). If `across_nodes`, they are for graphs across nodes, otherwise for one
+// node.
 std::span<const double> SearchSpeeds(Version version, Generation generation, bool across_nodes);
 
 }  // namespace stepcast::nccl

@@ -36,7 +36,7 @@ inline constexpr std::array kAlgorithms = {
     Algorithm::kPat};
 inline constexpr std::array kProtocols = {Protocol::kLl, Protocol::kLl128, Protocol::kSimple};
 
-// Returns the spelling used in NCCL's environment variables and logs.
+// Returns the function's spelling in NCCL's environment variables and logs.
 constexpr std::string_view Name(Function function) {
   constexpr std::string_view kNames[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter",
                                          "AllReduce"};
@@ -52,17 +52,18 @@ constexpr std::string_view Name(Protocol protocol) {
   return kNames[static_cast<std::size_t>(protocol)];
 }
 
-// Whether the function is all-gather or reduce-scatter, which NCCL's rules treat alike.
+// Returns whether the function is all-gather or reduce-scatter. NCCL's rules treat both alike.
 constexpr bool Gathers(Function function) {
   return function == Function::kAllGather || function == Function::kReduceScatter;
 }
 
-// Whether NVSwitch reduces (NVLink SHARP), within one node or in each node of a tree.
+// Returns whether NVSwitch reduces data for the algorithm (NVLink SHARP), within one node or in
+// each node of a tree.
 constexpr bool IsNvls(Algorithm algorithm) {
   return algorithm == Algorithm::kNvls || algorithm == Algorithm::kNvlsTree;
 }
 
-// One value for each algorithm and protocol.
+// A table with one value for each algorithm and protocol.
 template <typename T>
 class ByAlgorithm {
  public:
@@ -79,11 +80,11 @@ class ByAlgorithm {
   std::array<std::array<T, kProtocols.size()>, kAlgorithms.size()> values_{};
 };
 
-// The latencies that NCCL's tuner adds, in microseconds (NVIDIA/nccl, src/graph/tuning.cc). 0 if an
-// algorithm does not use a protocol.
+// The latencies that NCCL's tuner adds, in microseconds (NVIDIA/nccl, src/graph/tuning.cc). 0 if
+// the algorithm does not use the protocol.
 struct LatencyTable {
   ByAlgorithm<double> base;
-  // For one step over each kind of connection:
+  // The latency of one step, separate for each kind of connection.
   ByAlgorithm<double> nvlink;
   ByAlgorithm<double> pcie;
   ByAlgorithm<double> network;

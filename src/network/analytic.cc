@@ -72,7 +72,7 @@ std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs
   }
   for (std::size_t job = 0; job < jobs.size(); ++job) {
     STEPCAST_CHECK(ends[job] - jobs[job].start >= jobs[job].traffic->bandwidth_bound(),
-                   "no collective is faster than its links");
+                   "a collective must not be faster than its links");
   }
   return ends;
 }
@@ -392,7 +392,7 @@ AnalyticTime PriceAnalytically(const Traffic& traffic) {
   // If ranks are late, their different stages may meet on a link.
   price.total = std::max(price.total, price.bandwidth_bound);
   STEPCAST_CHECK(price.total >= price.latency_bound && price.total >= price.bandwidth_bound,
-                 "no collective is faster than its links");
+                 "a collective must not be faster than its links");
   return price;
 }
 

@@ -35,7 +35,7 @@ namespace stepcast::network {
 
 struct AnalyticTime {
   Time total{};
-  // Lower bounds for every fidelity.
+  // Lower bounds of the time, which hold for every fidelity.
   Time latency_bound{};    // latencies of the links that one loop crosses, added up
   Time bandwidth_bound{};  // Traffic::bandwidth_bound
 };
@@ -44,12 +44,13 @@ AnalyticTime PriceAnalytically(const Traffic& traffic);
 // Collectives as flows. Each collective is one activity that uses a share of every link that it
 // crosses. Concurrent activities divide links max-min fairly (engine/shared_resources.h).
 //
-// Uncontended, a collective takes its analytic time T. Its links are busy for W of that time
+// Without contention, a collective takes its analytic time T. Its links are busy for W of that time
 // (Traffic::transfer). The rest, T - W, is latency and pipeline filling, which other traffic does
-// not lengthen. Link l carries b_l bytes in b_l / B_l of the time W, so the collective uses the
-// share b_l / (B_l W) of the link: all of its busiest link, less of others. Two collectives with
-// shares u and v of a link do not slow each other while u + v <= 1. Beyond that, both slow down by
-// the same factor, unless other links slow one of them more, which leaves the rest to the other.
+// not lengthen. Link l carries b_l bytes in b_l / B_l of the time W. The collective therefore uses
+// the share b_l / (B_l W) of the link. It uses its busiest link wholly and other links less. Two
+// collectives with shares u and v of a link do not slow each other while u + v <= 1. Otherwise,
+// both slow down by the same factor. If other links slow one collective more, the other collective
+// gets the rest of the link.
 
 struct FlowDemand {
   Time latency{};
@@ -63,7 +64,7 @@ struct FlowJob {
   Time start{};
 };
 
-// Runs the jobs and returns the end of each. All traffics must be on `network`.
+// Runs the jobs and returns the end of each. The traffic of all jobs must be on `network`.
 std::vector<Time> RunFlows(const Network& network, std::span<const FlowJob> jobs);
 
 }  // namespace stepcast::network

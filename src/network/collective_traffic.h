@@ -20,10 +20,10 @@ struct CollectiveTraffic {
   static constexpr std::uint32_t kLocal = std::numeric_limits<std::uint32_t>::max();
 
   struct Collective {
-    // The latency, the work, and the shares of links during the work; used in flow mode.
+    // The latency, the work, and the shares of links during the work. Only for flow mode.
     FlowDemand flow{};
-    // The steps and their traffic; used in message mode. Sending begins `delay` after the start.
-    // `traffic` refers to `list`.
+    // The steps and their traffic. Sending begins `delay` after the start. `traffic` refers to
+    // `list`. Only for message mode.
     std::unique_ptr<const collective::StepList> list{};
     std::unique_ptr<const Traffic> traffic{};
     Time delay{};
@@ -31,16 +31,17 @@ struct CollectiveTraffic {
 
   std::unique_ptr<const ClusterNetwork> cluster{};
   bool messages = false;  // message mode; false: flow mode
-  // The number of links in use, or of link colors (sets of links with equal load); used in flow
+  // The number of links in use, or of link colors (sets of links with equal load). Only for flow
   // mode.
   std::uint32_t links = 0;
   std::vector<Collective> collectives{};
-  // [class of ranks][collective of its program]: the index in `collectives`, or kLocal if the
-  // collective crosses no link. The entry of a group's first member is used.
+  // For each class of ranks and each collective of its program, as [class][collective]: the index
+  // in `collectives`, or kLocal if the collective crosses no link. The entry of a group's first
+  // member is used.
   std::vector<std::vector<std::uint32_t>> numbers{};
-  // [class of ranks][message of its program, numbered over all exchanges]: the index in
-  // `collectives`, or kLocal if the message crosses no link or is received. A received message uses
-  // the sender's entry.
+  // For each class of ranks and each message of its program, numbered over all exchanges, as
+  // [class][message]: the index in `collectives`. It is kLocal if the message crosses no link or is
+  // received. A received message uses the sender's entry.
   std::vector<std::vector<std::uint32_t>> message_numbers{};
 };
 

@@ -15,33 +15,33 @@
 #include "src/topology/routes.h"
 
 // The step lists of collectives over groups of a cluster's ranks, and the places of their
-// participants.
+// participants. The algorithms are:
 //
-//  ring         inside a node, the rings over its links (topology/rings.h). Between nodes, one
-//               channel for each NIC of the members of a node. A channel enters a node over one
-//               rail, visits all members and leaves over another rail, so that every NIC is used
-//               once in each direction
-//  tree         inside a node a chain, between nodes a double binary tree for each NIC
-//  nvls         for members of a node with reducing switches
-//  nvls_tree    the same on every node, and trees between nodes
-//  nvls_tree    nvls within each node, and trees between nodes
-//  pat          one rank per node
-//  pairwise     all-to-all, scatter, gather, send_recv: every message separately
-//  node_aware   an all-to-all over the receiver's rail, if nodes have equal numbers of members
+//   ring: inside a node, the rings over its links (topology/rings.h). Between nodes, there is one
+//     channel for each NIC of the members of a node. A channel enters a node over one rail, visits
+//     all members and leaves over another rail, so that every NIC is used once in each direction.
+//   tree: a chain inside a node, and a double binary tree between nodes for each NIC.
+//   nvls: reducing switches, for the members of one node.
+//   nvls_tree: nvls within each node, and trees between nodes.
+//   pat: one rank per node.
+//   pairwise: every message of an all-to-all, scatter, gather or send_recv separately.
+//   node_aware: an all-to-all over the receiver's rail, if nodes have equal numbers of members.
+//
 // Other algorithms, and tables that do not state the algorithm, are simulated as a ring.
 namespace stepcast::network {
 
-// Finds chains over GPUs of a node in which direct NVLinks do not join every pair. On a DGX-1, a
-// chain in numerical order would leave NVLink. Each chain uses the links that earlier chains used
+// Finds chains over the GPUs of a node in which direct NVLinks do not join every pair. On a DGX-1,
+// a chain in numerical order would leave NVLink. Each chain uses the links that earlier chains used
 // least.
 class DirectChains {
  public:
-  // `gpus`: distinct GPUs of the node, as indices in the node.
+  // Prepares the search. `gpus` are distinct GPUs, as indices in the node.
   DirectChains(const topology::NodeRoutes& routes, std::span<const int> gpus);
 
-  // Returns a chain as positions in `gpus`, each once, from one of `first` to one of `last`, with
-  // NVLink between neighbors. `both_ways`: data also flows back. Returns an empty chain if there is
-  // none, a bounded search finds none, or no NVLink joins two of the GPUs directly.
+  // Returns a chain as positions in `gpus`, each of which occurs once. It leads from one of `first`
+  // to one of `last`, with NVLink between neighbors. `both_ways`: data also flows back. The chain
+  // is empty if there is none, if a bounded search finds none, or if no NVLink joins two of the
+  // GPUs directly.
   std::vector<std::size_t> Lay(std::span<const std::size_t> first,
                                std::span<const std::size_t> last, bool both_ways);
 
@@ -54,7 +54,7 @@ class DirectChains {
   std::vector<int> used_;   // [Between(a, b)]: NVLinks used by earlier chains
   bool joined_ = false;
 
-  // State of one search.
+  // The state of one search.
   std::vector<bool> may_end_;
   std::vector<bool> visited_;
   std::vector<std::size_t> chain_;
@@ -69,11 +69,11 @@ struct PlacedSteps {
 
 class GroupSteps {
  public:
-  // The network must outlive this object.
+  // Creates the object. The network must outlive it.
   explicit GroupSteps(const ClusterNetwork& network);
 
-  // Returns the steps of a collective over `ranks`, which are at least two, distinct, with the root
-  // (if any) first. `algorithm`: the algorithm's name in prices.
+  // Returns the steps of a collective over `ranks`. There are at least two ranks, they are
+  // distinct, and the root (if any) comes first. `algorithm` is the algorithm's name in prices.
   PlacedSteps Make(std::span<const int> ranks, std::string_view algorithm, CollectiveKind kind,
                    Bytes size) const;
 
@@ -93,8 +93,8 @@ class GroupSteps {
   bool flat() const { return routes_.empty(); }
   // Returns the number of channels between nodes.
   int RailsOf(const Members& members) const;
-  // Returns the GPUs nearest to the NIC of rail number `rail` of `rails`, as positions among the
-  // group's members on node number `node`.
+  // Returns the GPUs nearest to the NIC of rail `rail` among `rails` rails, as positions among the
+  // group's members on node `node`.
   static std::vector<std::size_t> NearRail(const Members& members, std::size_t node,
                                            std::size_t rail, std::size_t rails);
   std::vector<std::vector<int>> RingOrders(const Members& members) const;

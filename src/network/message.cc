@@ -172,7 +172,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
   const auto first_party = static_cast<std::uint32_t>(parties_.size());
   const int ranks = job.calls.front()->list().ranks();
   STEPCAST_CHECK(job.orders.empty() || static_cast<int>(job.orders.size()) == ranks,
-                 "every rank has an order of calls, or none has");
+                 "all ranks need an order of calls, or none");
   for (int rank = 0; rank < ranks; ++rank) {
     Party party{.job = number, .participant = rank};
     if (job.orders.empty()) {
@@ -182,7 +182,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
     } else {
       for (const int call : job.orders[static_cast<std::size_t>(rank)]) {
         STEPCAST_CHECK(call >= 0 && static_cast<std::size_t>(call) < job.calls.size(),
-                       "an order names calls of its job");
+                       "an order must name calls of its job");
         party.calls.push_back(first_call + static_cast<std::uint32_t>(call));
       }
     }
@@ -194,7 +194,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
   for (const Traffic* traffic : job.calls) {
     const auto& list = static_cast<const List&>(traffic->list());
     STEPCAST_CHECK(&traffic->network() == &network_ && list.ranks() == ranks,
-                   "the calls of a job are of the same ranks on the same network");
+                   "all calls of a job must use the same ranks and the same network");
     const Call call{.traffic = traffic,
                     .first_worker = static_cast<std::uint32_t>(workers_.size()),
                     .first_line = static_cast<std::uint32_t>(lines_.size())};
@@ -560,7 +560,7 @@ Deadlock Simulation<List>::Explain() const {
         workers_.begin() + call.first_worker, workers_.end(), [&](const Worker& worker) {
           return &parties_[worker.party] == &party && worker.waits_for != kNone;
         });
-    STEPCAST_CHECK(first != workers_.end(), "a worker that is not done waits");
+    STEPCAST_CHECK(first != workers_.end(), "an unfinished worker must be waiting");
     const int peer = list.ParticipantOf(first->step.receive_from);
     const std::uint32_t offset = first_call_[static_cast<std::size_t>(party.job)];
     Deadlock::Waiting waiting{.job = party.job,
@@ -621,9 +621,9 @@ tl::expected<MessageRun, Deadlock> RunMessages(const Network& network,
 MessageRun RunMessages(const Traffic& traffic) {
   const MessageJob job{.calls = {&traffic}};
   auto run = RunMessages(traffic.network(), std::span(&job, 1));
-  STEPCAST_CHECK(run.has_value(), "ranks that agree do not wait forever");
+  STEPCAST_CHECK(run.has_value(), "ranks with the same order of calls must not wait forever");
   STEPCAST_CHECK(run->ends[0] >= traffic.bandwidth_bound(),
-                 "no collective is faster than its links");
+                 "a collective must not be faster than its links");
   return *std::move(run);
 }
 

@@ -12,7 +12,8 @@
 #include "src/base/time.h"
 #include "tl/expected.hpp"
 
-// Describes links between the places of a collective's participants, and the routes over them.
+// Describes the links between the places of a collective's participants, and the routes over these
+// links.
 namespace stepcast::network {
 
 // A set of links of a network, numbered in order of insertion. Suited for few links of a large
@@ -20,7 +21,7 @@ namespace stepcast::network {
 // Sparse Sets, 1993).
 class LinkSet {
  public:
-  // `links`: number of links of the network.
+  // Creates an empty set. `links` is the number of links of the network.
   explicit LinkSet(int links) : number_(static_cast<std::size_t>(links)) {}
 
   void Clear() { links_.clear(); }
@@ -40,7 +41,7 @@ class LinkSet {
   std::vector<int> links_;
 };
 
-// One direction of a link.
+// A link in one direction.
 struct Link {
   int from = 0;  // devices
   int to = 0;
@@ -49,16 +50,16 @@ struct Link {
   bool nvlink = false;
 };
 
-// A link, and the fraction of a transfer that crosses it.
+// A link with the fraction of a transfer that crosses it.
 struct Share {
   int link = 0;
   double part = 1;
 };
 
 // A route from one place to another. Transfers cut through: switches do not store whole messages. A
-// transfer uses every link of its route at once, at the rate of the narrowest link, and reaches the
+// transfer uses every link of its route at once, at the rate of the narrowest link. It reaches the
 // other end `latency` after it has left. If several routes are equally short, each carries a
-// fraction in proportion to the bandwidth of its links; through the fabric, WayChoice decides.
+// fraction in proportion to the bandwidth of its links. Through the fabric, WayChoice decides.
 struct Path {
   Time latency{};
   std::vector<Share> shares{};
@@ -84,22 +85,23 @@ struct WayChoice {
 };
 
 // Devices, directed links, and places. A place is a rank's GPU, or the switches that reduce and
-// multicast together. Immutable. Every rank's place reaches every other's; a node's switches may be
-// reachable only from the node's own ranks.
+// multicast together. Immutable. The place of every rank reaches the place of every other rank. A
+// node's switches may be reachable only from the node's own ranks.
 class Network {
  public:
-  // A network's devices, links and places.
+  // The devices, links and places from which a network is made.
   class Description {
    public:
-    // Adds a device and returns its number. `forwards`: true for switches, CPUs and NICs. GPUs end
-    // routes, except when they relay (Router::Find). `node` is -1 for the fabric. Routes between
-    // two places use only their own nodes and the fabric. Names appear in faults and reports.
+    // Adds a device and returns its number. `forwards` is true for switches, CPUs and NICs. GPUs
+    // end routes, except when they relay (Router::Find). `node` is -1 for the fabric. Routes
+    // between two places use only the nodes of these places and the fabric. Names appear in faults
+    // and reports.
     int AddDevice(std::string name, bool forwards, int node = -1);
     // Adds a link in one direction. Both devices must exist.
     void AddLink(const Link& link);
     void AddBothWays(const Link& link);
-    // Sets the total bandwidth, in each direction, of the links between two devices. Without a
-    // bandwidth, removes the links. Returns false if there is no such link.
+    // Sets the total bandwidth of the links between two devices, in each direction. If `bandwidth`
+    // is not set, removes the links. Returns false if there is no such link.
     bool Change(std::string_view from, std::string_view to, std::optional<Bandwidth> bandwidth);
     void Choose(const WayChoice& choice) { choice_ = choice; }
     // Adds a place on one device, or on several equivalent devices, and returns its number. Places
@@ -119,14 +121,14 @@ class Network {
     WayChoice choice_;
   };
 
-  // Makes a network. Fails with all errors: links without bandwidth or with a negative latency,
+  // Returns a network. Fails with all errors: links without bandwidth or with a negative latency,
   // places without a link, and a disconnected topology.
   static tl::expected<Network, std::vector<Fault>> Make(Description description);
 
   int places() const { return static_cast<int>(description_.places_.size()); }
   int links() const { return static_cast<int>(description_.links_.size()); }
   const Link& link(int id) const { return description_.links_[static_cast<std::size_t>(id)]; }
-  // Whether both ends of the link belong to the same node.
+  // Returns whether both ends of the link belong to the same node.
   bool IsInsideNode(int id) const;
   std::string LinkName(int id) const;  // "node0/gpu1 to node0/nvswitch0"
   std::string PlaceName(int place) const;
@@ -144,8 +146,8 @@ class Network {
   }
 
   Description description_;
-  // The links from and to each device, by device. `onward_` omits links into devices that end
-  // routes, so that a search does not visit every GPU behind a switch.
+  // The links from and to each device, indexed by device. `onward_` omits links into devices that
+  // end routes, so that a search does not visit every GPU behind a switch.
   std::vector<std::vector<int>> onward_;
   std::vector<std::vector<int>> in_;
 };
@@ -153,18 +155,19 @@ class Network {
 class Network::Router {
  public:
   explicit Router(const Network& network) : network_(network), crossed_(network.links()) {}
-  // Finds the shortest route, by latency, then by links crossed. Between nodes, latency inside the
-  // nodes counts first. A message therefore leaves by the sender's nearest cards and arrives by the
-  // receiver's (ncclTopoGetNetDev, src/graph/topo.cc of NVIDIA/nccl), even if the path through the
-  // processors to the other's rail is shorter than the fabric. Two places joined by NVLink use only
-  // NVLink, whatever its latency (NCCL ranks kinds of paths in the same way, src/graph/paths.cc).
-  // If NVLink joins neither the two places nor a switch between them, but joins both to another
-  // GPU, that GPU relays. The relay is the GPU with the widest NVLinks, then the first; a route has
-  // at most one relay (PATH_NVB there, P2P_INTERMEDIATE in src/transport/p2p.cc). NCCL uses only
-  // ranks of the communicator as relays; here any GPU of the node may relay. A route from a place
-  // to itself crosses nothing. Fails if there is no route.
+  // Finds the shortest route: the route with the least latency. Among routes of equal latency, it
+  // is the route with the fewest links. Between nodes, latency inside the nodes counts first. A
+  // message therefore leaves by the cards nearest to the sender and arrives by the cards nearest to
+  // the receiver (ncclTopoGetNetDev, src/graph/topo.cc of NVIDIA/nccl). This holds even if a path
+  // through the processors to the receiver's rail is shorter than the path through the fabric. Two
+  // places joined by NVLink use only NVLink, whatever its latency (NCCL ranks kinds of paths in the
+  // same way, src/graph/paths.cc). If NVLink joins neither the two places nor a switch between
+  // them, but joins both to another GPU, that GPU relays. The relay is the GPU with the widest
+  // NVLinks, then the first; a route has at most one relay (PATH_NVB there, P2P_INTERMEDIATE in
+  // src/transport/p2p.cc). NCCL uses only ranks of the communicator as relays; here any GPU of the
+  // node may relay. A route from a place to itself crosses nothing. Fails if there is no route.
   tl::expected<Path, Fault> Find(int from, int to);
-  // Returns an empty set of links, for callers that process found routes.
+  // Returns an empty set of links, for callers that process routes.
   LinkSet& NoLinks() {
     crossed_.Clear();
     return crossed_;
@@ -186,14 +189,14 @@ class Network::Router {
     Distance distance;
     std::vector<int> over;  // the links that reach the device at this distance
     int hop = kNoHop;       // index in Known, while the routes are traced back
-    // A switch is an entry if a link joins it to the target's node. `entry_of`: the last search
-    // that found this device to be an entry. `from_entry`: the distance from this device to the
+    // A switch is an entry if a link joins it to the target's node. `entry_of` is the last search
+    // that found this device to be an entry. `from_entry` is the distance from this device to the
     // target, if the device is an entry.
     std::uint32_t entry_of = 0;
     Distance from_entry;
   };
-  // All shortest routes between two places, which are the same for all equivalent pairs of places.
-  // The division of a transfer among these routes may differ from pair to pair and is not stored.
+  // All shortest routes between two places. They are the same for all equivalent pairs of places.
+  // The fractions of a transfer on these routes may differ from pair to pair and are not stored.
   struct Known {
     enum class Of : std::uint8_t { kNetwork, kFrom, kTo };
     struct Way {
@@ -213,25 +216,25 @@ class Network::Router {
   };
 
   void FindCopies();
-  // Replaces the links of the two nodes in `known` by indices that are valid in every copy of the
+  // Replaces the links of the two nodes in `known` by indices that are valid in every copy of these
   // nodes.
   void Generalise(Known& known, int node_from, int node_to) const;
-  // Returns the path between two places, from known routes of equivalent places.
+  // Returns the path between two places, from the known routes between equivalent places.
   Path Between(const Known& known, int from, int to);
   int NodeOf(int place) const;
 
   tl::expected<Known, Fault> Look(int from, int to);
   std::optional<Known> Search(int from, int to, bool nvlink_only);
   struct Query;  // the ends of a search, and the links it may use
-  // Returns the distance of the shortest route; none if there is no route. Stores in `visits_` how
-  // each device on the route is reached.
+  // Returns the distance of the shortest route, or none if there is no route. Stores in `visits_`
+  // how each device on the route is reached.
   std::optional<Distance> FindNearest(Query& query);
   // Finds the entries of the target's node and their distances to the target. The search can then
   // skip switches from which no route is short enough. Does nothing within one node.
   void FindEntries(Query& query);
   void ReachNeighbours(Query& query, int device, const Distance& distance);
   Distance LengthOf(const Query& query, int link) const;
-  // Returns all routes of length `nearest`.
+  // Returns all routes whose length is `nearest`.
   Known TraceBack(const Query& query, const Distance& nearest);
   // Returns the total bandwidth of the links by which the shortest routes reach the device.
   double BandwidthInto(int device) const;
@@ -243,16 +246,17 @@ class Network::Router {
   // Removes and returns the nearest device that was reached but not visited. None if there is no
   // such device.
   std::optional<std::pair<Distance, int>> TakeNearest();
-  // Sets `parts_` to the fractions of a transfer on each of `links_` into a hop. `arriving`: the
-  // total fraction that arrives at the hop.
+  // Sets `parts_` to the fractions of a transfer on each of the links in `links_`, which lead into
+  // a hop. `arriving` is the total fraction that arrives at the hop.
   void Divide(int from, int to, bool chooses, double arriving);
 
-  // The maximum number of entries in `known_`; beyond it, all entries are dropped.
+  // The largest number of entries in `known_`. Beyond it, all entries are dropped.
   static constexpr std::size_t kMostKnown = 65'536;
 
   const Network& network_;
-  // Clusters consist of copies of a node, and a route uses only the fabric and the nodes at its
-  // ends. Routes between copies on the same switches are therefore also copies.
+  // Equivalent places and links. Clusters consist of copies of a node, and a route uses only the
+  // fabric and the nodes at its ends. Routes between copies on the same switches are therefore also
+  // copies.
   std::vector<int> alike_;  // [place]: equal for corresponding places of copies of a node
   std::vector<std::vector<int>> links_of_;          // [node]: in the same order in all copies of a
                                                     // node
@@ -261,8 +265,8 @@ class Network::Router {
   std::uint32_t search_ = 0;
   std::vector<std::pair<Distance, int>> open_;  // a heap, nearest first
   LinkSet crossed_;
-  // Scratch memory for the present path: the fraction that arrives at each hop, a hop's links, and
-  // their fractions.
+  // Scratch memory for the present path: the fraction that arrives at each hop, the links of a hop,
+  // and the fractions on these links.
   std::vector<double> arriving_, parts_;
   std::vector<int> links_;
   std::vector<std::size_t> ways_;  // in the order of their links

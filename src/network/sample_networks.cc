@@ -57,7 +57,7 @@ SampleNetwork MakeSampleNetwork(int nodes, int ranks_per_node, std::uint32_t see
   for (const int node_switch : node_switches) description.AddPlace({node_switch});
   description.AddPlace({top});
   auto network = Network::Make(std::move(description));
-  STEPCAST_CHECK(network.has_value(), "the sample is one network");
+  STEPCAST_CHECK(network.has_value(), "the sample must be one network");
   return {*std::move(network), nodes * ranks_per_node, nodes};
 }
 
@@ -71,7 +71,7 @@ Network MakeStar(const std::vector<Time>& latencies, const std::vector<Bandwidth
     description.AddPlace({device});
   }
   auto network = Network::Make(std::move(description));
-  STEPCAST_CHECK(network.has_value(), "a star is one network");
+  STEPCAST_CHECK(network.has_value(), "a star must be one network");
   return *std::move(network);
 }
 

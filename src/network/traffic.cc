@@ -26,7 +26,7 @@ double WeightOf(const Connection& connection) {
 Traffic::Traffic(const StepList& list, const Network& network, std::span<const int> places)
     : list_(&list), network_(&network), places_(places.begin(), places.end()) {
   STEPCAST_CHECK(static_cast<int>(places.size()) == list.participants(),
-                 "every participant has a place");
+                 "every participant must have a place");
   Connect();
 }
 
@@ -46,7 +46,7 @@ tl::expected<Traffic, Fault> Traffic::Make(const StepList& list, const Network& 
 }
 
 Traffic Traffic::Slowed(double part) const {
-  STEPCAST_CHECK(part > 0 && part <= 1, "connections are not faster than their links");
+  STEPCAST_CHECK(part > 0 && part <= 1, "connections must not be faster than their links");
   Traffic slowed = *this;
   for (Connection& connection : slowed.connections_) {
     const double rate = static_cast<double>(connection.rate.bytes_per_second()) * part;

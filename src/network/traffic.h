@@ -11,8 +11,8 @@
 #include "src/network/network.h"
 #include "tl/expected.hpp"
 
-// A collective's steps on a network: the connections between ranks, their links, and their rates.
-// Used by all fidelities.
+// The steps of a collective on a network: the connections between ranks, their links, and their
+// rates. All fidelities use this.
 namespace stepcast::network {
 
 // A connection carries the messages of one worker to another worker, one after another.
@@ -33,7 +33,7 @@ struct Connection {
   Bandwidth rate{};
   std::uint32_t first_use = 0;  // index in Traffic::shares()
   std::uint32_t uses = 0;
-  // These are the counts of the first loop, which is the largest loop.
+  // The counts of the first loop, which is the largest one.
   std::int64_t messages = 0;
   std::int64_t bytes = 0;
   std::int64_t blocks = 0;  // in all messages; later loops have fewer bytes, by at most this number
@@ -41,12 +41,12 @@ struct Connection {
 
 class Traffic {
  public:
-  // Computes the traffic of a list of steps. `places`: the place of each participant. The list and
-  // the network must outlive the traffic. Fails if two participants that exchange messages have no
-  // route.
+  // Computes the traffic of a list of steps. `places` has the place of each participant. The list
+  // and the network must outlive the traffic. Fails if two participants that exchange messages have
+  // no route.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places);
-  // Like the function above, with a caching router of the network.
+  // Like the function above, but with a router of the network that caches routes.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places, Network::Router& router);
 
@@ -54,13 +54,13 @@ class Traffic {
   const Network& network() const { return *network_; }
   int PlaceOf(int participant) const { return places_[static_cast<std::size_t>(participant)]; }
 
-  // Returns the same traffic with every connection at `part` of its rate, 0 < part <= 1. For
-  // senders that are slower than links.
+  // Returns the same traffic with every connection at the fraction `part` of its rate, 0 < part <=
+  // 1. For senders that are slower than their links.
   Traffic Slowed(double part) const;
 
-  // All connections, ordered by sending worker, then by receiving worker.
+  // Returns all connections, ordered by sending worker, then by receiving worker.
   std::span<const Connection> connections() const { return connections_; }
-  // The connections that start at a worker.
+  // Returns the connections that start at a worker.
   std::span<const Connection> From(int worker) const {
     const auto begin = first_of_[static_cast<std::size_t>(worker)];
     return {connections_.data() + begin, first_of_[static_cast<std::size_t>(worker) + 1] - begin};
@@ -71,10 +71,10 @@ class Traffic {
     return {shares_.data() + connection.first_use, connection.uses};
   }
 
-  // A lower bound of the time for every fidelity: the longest time that any link needs for the
-  // collective's bytes. Counts only bytes that are sent.
+  // Returns a lower bound of the time for every fidelity: the longest time that any link needs for
+  // the collective's bytes. Only bytes that are sent count.
   Time bandwidth_bound() const { return bandwidth_bound_; }
-  // The sum of bandwidth_bound over all stages: the time for which links are busy.
+  // Returns the sum of bandwidth_bound over all stages, which is the time for which links are busy.
   Time transfer() const { return transfer_; }
 
   // The total load of a link.

@@ -6,12 +6,13 @@
 // The axes along which ranks divide the training.
 namespace stepcast::parallel {
 
-// The axes in the default rank order, fastest axis first (Megatron-Core's `tp-cp-ep-dp-pp`).
+// The axes of the rank grid, in the default rank order, fastest axis first (Megatron-Core's
+// `tp-cp-ep-dp-pp`).
 enum class Axis : std::uint8_t {
   kTensor,
-  // Context parallelism: each rank holds a part of each sequence. With hierarchical exchange, ranks
-  // along kContextInner divide heads, and rings run along kContextOuter. Otherwise kContextInner
-  // has degree 1.
+  // Context parallelism: each rank holds a part of each sequence. With a hierarchical exchange,
+  // ranks along kContextInner divide heads, and rings run along kContextOuter. Otherwise,
+  // kContextInner has degree 1.
   kContextInner,
   kContextOuter,
   // Data parallelism is the product of two axes. Ranks along kShard hold different shards of the
@@ -24,7 +25,7 @@ enum class Axis : std::uint8_t {
   // kExpertOuter hold different experts. If tokens are sent once to each node, ranks along
   // kExpertInner are on one node; otherwise kExpertInner has degree 1. Ranks along kExpertShard and
   // kExpertReplica hold the same experts, and different shards (or another copy) of their states.
-  // These axes correspond to the shard and replica axes of all other tensors.
+  // The last two axes correspond to kShard and kReplica, which apply to all other tensors.
   kExpertTensor,
   kExpertInner,
   kExpertOuter,
@@ -35,7 +36,7 @@ inline constexpr int kAxes = 11;
 
 const char* Name(Axis axis);  // "tensor", "context inner", ...
 
-// A set of axes. The size of a group along several axes is the product of their degrees.
+// A set of axes. A group along these axes has as many ranks as the product of the axes' degrees.
 class AxisSet {
  public:
   constexpr AxisSet() = default;
@@ -47,7 +48,7 @@ class AxisSet {
     a.bits_ |= b.bits_;
     return a;
   }
-  // Returns whether the sets have an axis in common.
+  // Returns whether the two sets have an axis in common.
   friend constexpr bool Meet(AxisSet a, AxisSet b) { return (a.bits_ & b.bits_) != 0; }
   friend constexpr bool operator==(AxisSet, AxisSet) = default;
 
@@ -57,13 +58,13 @@ class AxisSet {
 
 constexpr AxisSet operator|(Axis a, Axis b) { return AxisSet(a) | AxisSet(b); }
 
-// The sets of axes that belong to one kind of parallelism.
+// The sets of axes for each kind of parallelism that has several axes.
 inline constexpr AxisSet kContext = Axis::kContextInner | Axis::kContextOuter;
 inline constexpr AxisSet kData = Axis::kShard | Axis::kReplica;
 
-// The axes along which ranks share one copy of the states (kStates), and along which they sum
-// gradients (kGradients). Ranks with parts of a sequence train the same parameters as ranks with
-// other sequences.
+// kStates: the axes along which ranks share one copy of the states. kGradients: the axes along
+// which ranks sum gradients. Both include the context axes, because ranks with parts of a sequence
+// train the same parameters as ranks with other sequences.
 inline constexpr AxisSet kStates = kContext | Axis::kShard;
 inline constexpr AxisSet kGradients = kContext | kData;
 
@@ -72,7 +73,7 @@ inline constexpr AxisSet kExpert = Axis::kExpertInner | Axis::kExpertOuter;
 inline constexpr AxisSet kExpertData = Axis::kExpertShard | Axis::kExpertReplica;
 inline constexpr AxisSet kExpertAxes = Axis::kExpertTensor | kExpert | kExpertData;
 
-// Returns the axes in words: "tensor", "context", "tensor and pipeline".
+// Returns the axes in words, such as "tensor", "context" or "tensor and pipeline".
 std::string NameOf(AxisSet axes);
 
 }  // namespace stepcast::parallel

@@ -6,14 +6,13 @@
 // The groups into which all ranks of a grid are divided.
 namespace stepcast::parallel {
 
-// Groups given by strides and degrees, like layouts of tensors. Rank r's group contains the ranks
-// whose coordinates differ from r's only along these dimensions. The groups of a layout are
-// disjoint, of equal size, and contain all ranks of the grid. Such groups are *siblings*: they run
-// the same collectives at the same time.
-//
-//  ranks 8, {stride 1, degree 4}                  {0 1 2 3} {4 5 6 7}
-//  ranks 8, {stride 4, degree 2}                  {0 4} {1 5} {2 6} {3 7}
-//  ranks 8, {stride 1, degree 2}, {stride 4, 2}   {0 1 4 5} {2 3 6 7}
+// Groups of ranks, given by strides and degrees, like layouts of tensors. Rank r's group contains
+// the ranks whose coordinates differ from r's only along these dimensions. The groups of a layout
+// are disjoint, of equal size, and contain all ranks of the grid. Such groups are *siblings*: they
+// run the same collectives at the same time.
+//   ranks 8, {stride 1, degree 4}                  {0 1 2 3} {4 5 6 7}
+//   ranks 8, {stride 4, degree 2}                  {0 4} {1 5} {2 6} {3 7}
+//   ranks 8, {stride 1, degree 2}, {stride 4, 2}   {0 1 4 5} {2 3 6 7}
 class GroupLayout {
  public:
   struct Dimension {
@@ -22,22 +21,22 @@ class GroupLayout {
     friend bool operator==(const Dimension&, const Dimension&) = default;
   };
 
-  // Creates the empty layout, which means that the groups are unknown.
+  // Creates the empty layout, whose groups are unknown.
   GroupLayout() = default;
   // Creates the groups of `ranks` ranks along `dimensions`, fastest first. Dimensions of degree 1
-  // are dropped, and adjacent ones that form one dimension are merged. A stride must be a multiple
-  // of the extent (stride times degree) of the previous dimension, and `ranks` must be a multiple
+  // are dropped. Adjacent dimensions that form one dimension are merged. A stride must be a
+  // multiple of the previous dimension's extent (stride times degree). `ranks` must be a multiple
   // of the last extent.
   GroupLayout(int ranks, const std::vector<Dimension>& dimensions);
 
   // Returns the same groups, restricted to the ranks at these positions (Index), which must be
-  // ascending; for example the first and last stage of each pipeline. The other ranks are then in
-  // no group.
+  // ascending. For example, these are the first and last stage of each pipeline. The other ranks
+  // are then in no group.
   GroupLayout Only(std::vector<int> positions) const;
 
-  // Runs divides each group into groups of `count` consecutive positions. AcrossRuns returns the
-  // groups of ranks that have the same position in each of these. `count` must divide the size of a
-  // group, and must divide dimensions evenly.
+  // Runs divides each group into groups of `count` consecutive positions. AcrossRuns returns groups
+  // of the ranks that have the same position in each of the groups of Runs. `count` must divide the
+  // size of a group, and must divide dimensions evenly.
   GroupLayout Runs(int count) const { return Split(count).first; }
   GroupLayout AcrossRuns(int count) const { return Split(count).second; }
 
@@ -52,7 +51,7 @@ class GroupLayout {
   // Returns the dimensions of the unrestricted groups.
   const std::vector<Dimension>& dimensions() const { return dimensions_; }
 
-  // Returns whether the rank is in a group. Always true, except after Only.
+  // Returns whether the rank is in a group. This is always true unless the layout comes from Only.
   bool Holds(int rank) const;
   // Returns the lowest rank in the group of `rank`, which identifies the group. `rank` must be in a
   // group.
@@ -71,7 +70,8 @@ class GroupLayout {
 
   int ranks_ = 0;
   int size_ = 1;
-  // These functions do the same for the unrestricted groups, ignoring `positions_`.
+  // These functions do the same as the functions above, but for the unrestricted groups: they
+  // ignore `positions_`.
   int FirstOfWhole(int rank) const;
   int IndexInWhole(int rank) const;
   std::vector<int> Whole(int rank) const;

@@ -242,7 +242,7 @@ std::optional<ShapeMistake> Groups(const ScheduleShape& shape) {
     return ShapeMistake{Number::kMicroBatches,
                         fmt::format("needs a multiple of {} micro-batches, but there are {}", group,
                                     shape.micro_batches),
-                        "choose a multiple of the pipeline's stages"};
+                        "choose a multiple of the number of pipeline stages"};
   }
   return ShapeMistake{
       Number::kMicroBatches,
@@ -274,7 +274,8 @@ std::optional<ShapeMistake> TwoDirections(const ScheduleShape& shape) {
     return ShapeMistake{
         Number::kMicroBatches,
         fmt::format(
-            "needs an even number of micro-batches, half for each direction, but there are {}",
+            "needs an even number of micro-batches, because half of them run in each direction, "
+            "but there are {}",
             shape.micro_batches),
         "choose an even number"};
   }
@@ -282,9 +283,12 @@ std::optional<ShapeMistake> TwoDirections(const ScheduleShape& shape) {
 }
 
 constexpr NamedSchedule kNamedSchedules[] = {
-    {.name = "gpipe", .summary = "all forwards, then all backwards", .build = Of<GPipe>},
+    {.name = "gpipe",
+     .summary = "all forward passes, then all backward passes",
+     .build = Of<GPipe>},
     {.name = "1f1b",
-     .summary = "forward and backward alternate, after P-1-s forwards at stage s",
+     .summary = "stage s of P runs P-1-s forward passes, then alternates forward and backward "
+                "passes",
      .build = Of<OneForwardOneBackward>},
     {.name = "interleaved_1f1b",
      .summary = "1f1b with several chunks of layers per stage (virtual stages)",
@@ -292,16 +296,18 @@ constexpr NamedSchedule kNamedSchedules[] = {
      .mistake = Groups,
      .build = Interleaved},
     {.name = "breadth_first",
-     .summary = "with several chunks per stage: all forwards chunk by chunk, then all backwards",
+     .summary = "several chunks per stage: all forward passes chunk by chunk, then all backward "
+                "passes",
      .chunks = 0,
      .build = OfVirtualStages<BreadthFirst>},
     {.name = "zb_h1",
-     .summary = "1f1b with a two-part backward; weight gradients fill the drain",
+     .summary = "1f1b with separate passes for input and weight gradients; weight gradients fill "
+                "the idle time at the end",
      .splits_backward = true,
      .build = Of<ZeroBubbleH1>},
     {.name = "zb_h2",
-     .summary = "zb_h1 with twice the activations; with equal passes, there is no bubble between "
-                "steps",
+     .summary = "zb_h1 with twice the activations; if all passes take equal time, there is no "
+                "bubble between steps",
      .splits_backward = true,
      .build = Of<ZeroBubbleH2>},
     {.name = "zb_v",
@@ -322,13 +328,14 @@ constexpr NamedSchedule kNamedSchedules[] = {
      .splits_backward = true,
      .build = Of<VMin>},
     {.name = "dualpipe",
-     .summary = "two copies of the model in opposite directions; forwards overlap backwards",
+     .summary = "two copies of the model in opposite directions; forward passes overlap backward "
+                "passes",
      .splits_backward = true,
      .two_copies = true,
      .mistake = TwoDirections,
      .build = Of<DualPipe>},
     {.name = "dualpipe_v",
-     .summary = "dualpipe with one copy, and two chunks per stage as in zb_v",
+     .summary = "dualpipe with one copy of the model, and two chunks per stage as in zb_v",
      .chunks = 2,
      .splits_backward = true,
      .mistake = FillsThePipeline,

@@ -12,21 +12,23 @@ namespace stepcast::parallel {
 
 // Pipelines with controllable memory (arXiv 2405.15362; sail-sg/zero-bubble-pipeline-parallelism,
 // scheduler/zbv_greedy.py): two chunks per stage, s and 2P-1-s, and a two-part backward. A building
-// block states the time slots of a micro-batch's four passes at each stage, all of equal length:
-// forward of the first chunk, forward of the second, input gradients of the second, input gradients
-// of the first. The block is repeated every six slots, of which two are reserved for weight
-// gradients. The distances between the passes of a block determine the memory of a micro-batch.
-// Passes before the first micro-batch returns, and after the last forward, then move to earlier
-// slots if that needs no more memory.
+// block states the time slots of a micro-batch's four passes at each stage, all of equal length.
+// There are four passes, in this order: the forward of the first chunk, the forward of the second
+// chunk, the input gradients of the second chunk, and the input gradients of the first chunk. The
+// block is repeated every six slots, of which two are reserved for weight gradients. The distances
+// between the passes of a block determine the memory of a micro-batch. Finally, passes before the
+// first micro-batch returns, and passes after the last forward, move to earlier slots if that needs
+// no more memory.
 
-// Needs about half of 1F1B's activations: P/2 micro-batches per stage plus a constant.
+// The schedule V-Half. It needs about half of 1F1B's activations: P/2 micro-batches per stage plus
+// a constant.
 PipelineSchedule VHalf(int stages, int micro_batches);
 
-// Needs about a third of 1F1B's activations, but has more idle time: passes follow each other as
-// closely as dependencies allow.
+// The schedule V-Min. It needs about a third of 1F1B's activations but has more idle time. Passes
+// follow each other as closely as dependencies allow.
 PipelineSchedule VMin(int stages, int micro_batches);
 
-// The schedules that scenario files and command lines refer to by name.
+// The schedules that scenario files and command lines name.
 
 // Schedules that split backward. Input gradients (I) run immediately, because the previous chunk
 // waits for them. Weight gradients (W) are needed only for the update and fill a stage's waits.
@@ -41,7 +43,7 @@ PipelineSchedule ZeroBubbleH1(int stages, int micro_batches);
 // after the input part.
 PipelineSchedule ZeroBubbleH2(int stages, int micro_batches);
 
-// ZB-V (arXiv 2401.10241, section 6; torch.distributed.pipelining's ScheduleZBVZeroBubble): stage s
+// ZB-V (arXiv 2401.10241, section 6; torch.distributed.pipelining's ScheduleZBVZeroBubble). Stage s
 // has the chunks s and 2P-1-s, so the first stage also computes the loss.
 PipelineSchedule ZeroBubbleV(int stages, int micro_batches);
 
@@ -52,8 +54,8 @@ PipelineSchedule ZeroBubbleV(int stages, int micro_batches);
 // number of micro-batches of at least 2P.
 PipelineSchedule DualPipe(int stages, int micro_batches);
 
-// DualPipe cut in half (deepseek-ai/DualPipe, dualpipev.py): one copy, whose chunks s and 2P-1-s
-// are on stage s. Requires at least 2P micro-batches.
+// DualPipeV, which is DualPipe cut in half (deepseek-ai/DualPipe, dualpipev.py). There is one copy
+// of the model, whose chunks s and 2P-1-s are on stage s. Requires at least 2P micro-batches.
 PipelineSchedule DualPipeV(int stages, int micro_batches);
 
 // The parameters of a named schedule.
@@ -75,13 +77,13 @@ struct ShapeMistake {
 struct NamedSchedule {
   std::string_view name;     // "1f1b"
   std::string_view summary;  // one line for help pages
-  // Chunks per stage; 0: the number of virtual stages.
+  // The number of chunks per stage. 0: the number of virtual stages.
   int chunks = 1;
   bool splits_backward = false;  // input and weight gradients have separate passes
-  // The schedule runs two copies of the model, in opposite directions.
+  // Whether the schedule runs two copies of the model in opposite directions.
   bool two_copies = false;
-  // Returns why a shape is invalid, or none if it is valid. A null function means that every shape
-  // is valid.
+  // Returns why a shape is invalid, or none if it is valid. If the function is null, every shape is
+  // valid.
   std::optional<ShapeMistake> (*mistake)(const ScheduleShape& shape) = nullptr;
   // Builds the schedule. The shape must be valid.
   PipelineSchedule (*build)(const ScheduleShape& shape) = nullptr;
@@ -94,7 +96,7 @@ struct NamedSchedule {
 std::span<const NamedSchedule> NamedSchedules();
 // Returns the schedule of this name, or nullptr if there is none.
 const NamedSchedule* FindSchedule(std::string_view name);
-// Returns the names of schedules with one copy of the model: "gpipe, 1f1b, ...".
+// Returns the names of the schedules with one copy of the model, such as "gpipe, 1f1b, ...".
 std::string NamesOfSchedules();
 
 }  // namespace stepcast::parallel

@@ -43,7 +43,7 @@ struct OverlappedPair {
   friend bool operator==(const OverlappedPair&, const OverlappedPair&) = default;
 };
 
-// An operation on a chunk's sharded parameters or gradients between passes.
+// An operation on a chunk's sharded parameters or gradients, which runs between passes.
 struct ParameterPass {
   enum class Kind : std::uint8_t {
     kUnshard,          // gather the parameters
@@ -57,8 +57,8 @@ struct ParameterPass {
 
 using ScheduleEntry = std::variant<Action, OverlappedPair, ParameterPass>;
 
-// Returns the passes of an entry in issue order: one pass, two for a pair (the forward first), or
-// none.
+// Returns the passes of an entry in issue order: one pass, two passes for a pair (the forward
+// first), or none.
 std::vector<Action> ActionsOf(const ScheduleEntry& entry);
 
 struct PipelineSchedule {
@@ -75,35 +75,35 @@ struct PipelineSchedule {
 // Returns the number of chunks in the model: one more than the highest chunk number on any stage.
 int Chunks(const PipelineSchedule& schedule);
 
-// Returns whether any backward has two passes, one for inputs and one for weights.
+// Returns whether any backward is split into two passes, one for inputs and one for weights.
 bool SplitsBackward(const PipelineSchedule& schedule);
 
-// One stage that runs forward and backward of each micro-batch before the next micro-batch:
-// gradient accumulation.
+// The sequential schedule: one stage runs forward and backward of each micro-batch before the next
+// micro-batch. This is gradient accumulation.
 PipelineSchedule Sequential(int micro_batches);
 
-// All forwards, then all backwards, both starting with the first micro-batch (arXiv 1811.06965;
-// backwards are in the order of torch.distributed.pipelining and Megatron-LM). With one
+// GPipe: all forwards, then all backwards, both starting with the first micro-batch (arXiv
+// 1811.06965; backwards are in the order of torch.distributed.pipelining and Megatron-LM). With one
 // micro-batch, this is naive model parallelism.
 PipelineSchedule GPipe(int stages, int micro_batches);
 
-// PipeDream-Flush, Megatron-LM's schedule without interleaving (arXiv 2104.04473, figure 4): stage
-// s runs P-1-s forwards ahead, then alternates one forward and one backward.
+// 1F1B: PipeDream-Flush, Megatron-LM's schedule without interleaving (arXiv 2104.04473, figure 4).
+// Stage s runs P-1-s forwards ahead, then alternates one forward and one backward.
 PipelineSchedule OneForwardOneBackward(int stages, int micro_batches);
 
-// 1F1B with several chunks per stage: stage s has chunks s, s + P, s + 2P, ... (Megatron-LM, arXiv
-// 2104.04473, lower half of figure 4; core/pipeline_parallel/schedules.py). Micro-batches run in
-// groups of G; the last group may be smaller. In each group, the first chunk's passes come first,
-// then the second chunk's, and so on; backwards run in the same way, starting with the last chunk.
-// Stage s runs 2 (P-1-s) + (v-1) G forwards ahead. Requires that the last group is complete or has
-// at least P micro-batches; otherwise a stage would wait for a pass that it runs only later.
-// `group`: G; 0: P.
+// Interleaved 1F1B, with several chunks per stage: stage s has chunks s, s + P, s + 2P, ...
+// (Megatron-LM, arXiv 2104.04473, lower half of figure 4; core/pipeline_parallel/schedules.py).
+// Micro-batches run in groups of G = `group` (0: P); the last group may be smaller. In each group,
+// the first chunk's passes come first, then the second chunk's, and so on. Backwards run in the
+// same way, starting with the last chunk. Stage s runs 2 (P-1-s) + (v-1) G forwards ahead. The last
+// group must be complete or have at least P micro-batches; otherwise, a stage would wait for a pass
+// that it runs only later.
 PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches, int virtual_stages,
                                                   int group = 0);
 
 // Breadth-first pipelines (arXiv 2211.05953; torch.distributed.pipelining's ScheduleLoopedBFS),
-// with chunks placed as in interleaving. All forwards of a stage's first chunk run first, then all
-// of its second, and so on; backwards start with the last chunk.
+// with chunks placed as in interleaved 1F1B. A stage runs all forwards of its first chunk, then all
+// forwards of its second chunk, and so on. Backwards start with the last chunk.
 PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages);
 
 // Combines each backward and the forward after it into an overlapping pair, as Megatron-Core's
@@ -113,23 +113,25 @@ PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages)
 // of several stages, stages would wait for each other.
 PipelineSchedule Combined(PipelineSchedule schedule);
 
-// These functions insert operations between the passes of a schedule: gathers and frees of sharded
-// parameters, and reductions of gradients, like torch.distributed.pipelining
+// These functions insert operations between the passes of a schedule. The operations are gathers
+// and frees of sharded parameters, and reductions of gradients, as in torch.distributed.pipelining
 // (torch/distributed/pipelining/schedules.py, _add_unshard_reshard and _add_reduce_grad). The
 // schedule must not contain such operations.
 
-// Reduces the gradients of a chunk after the last micro-batch's backward.
+// Returns the schedule with a reduction of each chunk's gradients after the last micro-batch's
+// backward.
 PipelineSchedule WithReductions(PipelineSchedule schedule);
 
-// Before each pass, frees the parameters of other chunks and gathers those of the next `active`
-// chunks that the stage uses, in the order of use. All parameters are freed at the end. The default
-// of three chunks means one in forward, one in backward, and one being gathered.
+// Returns the schedule with gathers and frees of parameters. Before each pass, it frees the
+// parameters of other chunks. It also gathers the parameters of the next `active` chunks that the
+// stage uses, in the order of use. All parameters are freed at the end. The default of three chunks
+// means one in forward, one in backward, and one being gathered.
 PipelineSchedule WithUnshards(PipelineSchedule schedule, int active = 3);
 
 // Finds the periodic part of a schedule. Between the micro-batches that fill a pipeline and those
 // that drain it, every stage repeats the same passes, each time for later micro-batches.
 
-// The micro-batches [first, end) of a stage.
+// A range [first, end) of a stage's micro-batches.
 struct MicroBatchRange {
   int first = 0, end = 0;
 
@@ -137,11 +139,11 @@ struct MicroBatchRange {
   friend bool operator==(const MicroBatchRange&, const MicroBatchRange&) = default;
 };
 
-// Returns, indexed by [stage], the micro-batches whose last pass is in the periodic part of the
-// stage's passes. In that part, each pass equals the pass one period earlier, but for a micro-batch
-// that is `period` later. The part excludes passes of the schedule's first and last micro-batch,
-// which frameworks treat specially. The ranges consist of whole periods and end as late as
-// possible. If a stage has no repetition, its range is empty.
+// Returns, for each stage, the micro-batches whose last pass is in the periodic part of the stage's
+// passes. In that part, each pass equals the pass one period earlier, but its micro-batch is later
+// by `period`. The part excludes passes of the schedule's first and last micro-batch, which
+// frameworks treat specially. The ranges consist of whole periods and end as late as possible. If a
+// stage has no repetition, its range is empty.
 std::vector<MicroBatchRange> RepeatedMicroBatches(const PipelineSchedule& schedule, int period);
 
 }  // namespace stepcast::parallel

@@ -201,7 +201,8 @@ class Checker {
                (part && count(Task::kBackward) > 0)) {
       Add(at.stage, at.entry,
           fmt::format(
-              "micro-batch {} has both a whole backward (B) of chunk {} and a split one (I, W)",
+              "micro-batch {} has both a whole backward pass (B) of chunk {} and a split one (I, "
+              "W)",
               action.micro_batch, action.chunk));
     } else if (passes.stage >= 0 && passes.stage != at.stage) {
       Add(at.stage, at.entry,

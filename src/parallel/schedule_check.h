@@ -21,8 +21,8 @@ struct EntryAt {
 };
 
 // The entries on which an entry depends, in addition to the earlier entries of its stage
-// (CheckSchedule states the rules). Entries that are missing in the schedule are omitted. The
-// schedule must outlive this object.
+// (CheckSchedule states the rules). Entries that the schedule lacks are omitted. The schedule must
+// outlive this object.
 class ScheduleDependencies {
  public:
   explicit ScheduleDependencies(const PipelineSchedule& schedule);
@@ -42,8 +42,8 @@ class ScheduleDependencies {
   std::vector<Passes> passes_;  // [chunk * micro-batches + micro-batch]
 };
 
-// Returns all entries in an order that respects dependencies and the order of each stage. If there
-// is a cycle, the result has only the entries that can run.
+// Returns all entries in an order that respects dependencies and the order within each stage. If
+// there is a cycle, returns only the entries that can run.
 std::vector<EntryAt> RunOrder(const PipelineSchedule& schedule,
                               const ScheduleDependencies& dependencies);
 
@@ -55,42 +55,41 @@ struct ScheduleMistake {
 };
 
 // Returns all mistakes, or the first 20. Empty if the schedule can run:
-//  * every chunk of the model is on a stage, and stages run passes only of their own chunks;
-//  * every micro-batch goes through every chunk once: one forward, and either one whole backward or
-//    one for inputs and one for weights, all on one stage;
-//  * dependencies and the stages' orders have no cycle. A forward depends on the previous chunk's
-//    forward, a backward on the next chunk's and on its own forward, weight gradients on input
-//    gradients.
-//
+//   * Every chunk of the model is on a stage, and stages run passes only of their own chunks.
+//   * Every micro-batch goes through every chunk once: one forward, and either one whole backward
+//     or one for inputs and one for weights, all on one stage.
+//   * Dependencies and the orders of stages have no cycle. A forward depends on the previous
+//     chunk's forward. A backward depends on the next chunk's backward and on its own forward.
+//     Weight gradients depend on input gradients.
 // Cycles are checked only if there is no other mistake. Time and memory depend only on the lengths
 // of the lists, not on the numbers in them.
 std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule);
 
-// Messages between two stages arrive in the order in which they are sent. If a pass needs messages
-// in another order, returns that pass. The schedule must have no mistakes, and each chunk must be
-// on one stage.
+// Returns a pass that needs messages in another order than that in which they are sent, because
+// messages between two stages arrive in order. None if there is no such pass. The schedule must
+// have no mistakes, and each chunk must be on one stage.
 std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedule);
 
-// Returns, indexed by [stage], the maximum number of passes in flight. A micro-batch's pass through
-// a chunk is in flight from the start of its forward to the end of its backward (or of the weight
-// part, if backward is split). The schedule must have no mistakes.
+// Returns, for each stage, the largest number of passes in flight. A micro-batch's pass through a
+// chunk is in flight from the start of its forward to the end of its backward. If backward is
+// split, it is in flight to the end of the weight part. The schedule must have no mistakes.
 std::vector<int> MostInFlight(const PipelineSchedule& schedule);
 
-// The waiting micro-batches at the time when a stage begins the backward of a micro-batch through
-// `chunk`: the stage has run their forward but has not begun their backward.
+// The micro-batches that wait when a stage begins the backward of a micro-batch through `chunk`.
+// The stage has run their forward but has not begun their backward.
 struct WaitingPasses {
   int chunk = 0;
-  // The number of waiting micro-batches, indexed by chunk of the model. The micro-batch whose
-  // backward begins is not counted.
+  // The number of waiting micro-batches, indexed by the model's chunks. The micro-batch whose
+  // backward begins does not count.
   std::vector<int> forwards;
   friend bool operator==(const WaitingPasses&, const WaitingPasses&) = default;
 };
-// Returns, for each stage, the first time at which the number of waiting micro-batches is largest.
-// The schedule must have no mistakes.
+// Returns, for each stage, the micro-batches that wait when their number is largest for the first
+// time. The schedule must have no mistakes.
 std::vector<WaitingPasses> MostWaiting(const PipelineSchedule& schedule);
 
-// The times of a schedule's passes if communication is free. They are used for drawings, for the
-// closed forms of papers (which assume equal stages), and for bounds on other schedules.
+// The times of a schedule's passes if communication is free. Drawings use them, and so do the
+// closed forms of papers (which assume equal stages) and bounds on other schedules.
 
 // The durations of the passes through one chunk, in slots.
 struct PassDurations {
@@ -98,7 +97,7 @@ struct PassDurations {
   std::int64_t backward_input = 1;
   std::int64_t backward_weight = 1;
   std::optional<std::int64_t> backward{};  // whole backward; default: the sum of both parts
-  // The duration of an overlapping pair; the default is the sum of both passes.
+  // The duration of an overlapping pair, in slots. The default is the sum of both passes.
   std::optional<std::int64_t> pair{};
 
   std::int64_t Of(const Action& action) const;
@@ -116,11 +115,11 @@ struct ScheduleTiming {
   std::vector<std::int64_t> idle;        // [stage]: slots without computation (its bubble)
 };
 
-// Computes the times. Each stage runs its list in order, and each entry starts when its
-// dependencies are done. The schedule must have no mistakes (CheckSchedule).
+// Computes the times of all entries. Each stage runs its list in order, and each entry starts when
+// its dependencies are done. The schedule must have no mistakes (CheckSchedule).
 ScheduleTiming Time(const PipelineSchedule& schedule, const PassDurations& durations);
 
-// Does the same with durations per chunk. The passes of a pair run sequentially.
+// Computes the times with separate durations for each chunk. The passes of a pair run sequentially.
 ScheduleTiming Time(const PipelineSchedule& schedule, std::span<const PassDurations> chunks);
 
 }  // namespace stepcast::parallel

@@ -116,8 +116,8 @@ class Parser {
       Add(1, "schedule.stage",
           fmt::format("this line should begin with 'stage {}:': {}", schedule_.stages.size(),
                       Quoted(line.substr(0, colon))),
-          "if a stage has other chunks than the one with its own number, list them: 'stage 0 "
-          "holds 0 3:'");
+          "if a stage holds more than the chunk with the stage's number, list the chunks: 'stage "
+          "0 holds 0 3:'");
       stage.chunks = {static_cast<int>(schedule_.stages.size())};
     }
     const int chunk = stage.chunks == std::vector<int>{static_cast<int>(schedule_.stages.size())}
@@ -134,7 +134,7 @@ class Parser {
         Add(at + 1, "schedule.action",
             fmt::format("this is not an action of a schedule: {}", Quoted(word)),
             chunk >= 0 ? "write F0, B0, I0, W0, F1+B0, unshard, reshard or reduce"
-                       : "if a stage has other chunks than the one with its own number, write "
+                       : "if a stage holds more than the chunk with the stage's number, write "
                          "F0.4 for micro-batch 0 in chunk 4");
       }
       at = end;

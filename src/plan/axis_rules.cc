@@ -62,12 +62,15 @@ class AxisRules : public Rules {
     }
     if (overlap == TensorOverlap::kAsync &&
         request_.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
-      refuse("async replaces the matrix products that selective_op counts",
-             "write activation_checkpointing: none or full, or tensor_overlap: none");
+      refuse(
+          "async replaces the matrix products that selective_op counts, so the two cannot be "
+          "combined",
+          "write activation_checkpointing: none or full, or tensor_overlap: none");
     }
     if (facts_.node_devices && *facts_.node_devices % ranks != 0) {
       refuse(
-          fmt::format("{} works within one node only, but {} ranks do not divide a node's {} GPUs",
+          fmt::format("{} works only within a node, but {} tensor-parallel ranks do not divide "
+                      "the node's {} GPUs",
                       model::Name(overlap), ranks, *facts_.node_devices),
           "choose a parallelism.tensor that divides the GPUs of a node, or tensor_overlap: none");
     }
@@ -86,7 +89,7 @@ class AxisRules : public Rules {
       Add("parallelism.tensor", "plan.axis-not-of-framework",
           fmt::format("tensor parallelism is not supported with framework {}: {}",
                       plan::Name(*request_.framework), ranks),
-          fmt::format("leave it at 1, or write framework: {}",
+          fmt::format("keep the value 1, or write framework: {}",
                       FrameworksWith(&FrameworkTraits::tensor_parallel)));
     }
     const bool shares_heads =
@@ -96,14 +99,14 @@ class AxisRules : public Rules {
       if (shares_heads && ranks % extent == 0 && columns % (ranks / extent) == 0) continue;
       Add("parallelism.tensor", "plan.tensor-division",
           fmt::format("the model's {} of {} does not divide among {} ranks", name, extent, ranks),
-          columns > 1 ? "choose a divisor, or, with framework: megatron, a multiple"
+          columns > 1 ? "choose a divisor; with framework: megatron, a multiple also works"
                       : "choose a divisor");
     }
     if (request_.sequence_parallel.value_or(false) && facts_.encoder.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
           "an encoder's pooler needs the first token, but sequence parallelism gives it to one "
           "rank only: sequence_parallel is true",
-          "write sequence_parallel: false, or take a decoder");
+          "write sequence_parallel: false, or use a decoder");
     }
     if (request_.sequence_parallel.value_or(false) && facts_.norms_behind) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
@@ -125,7 +128,7 @@ class AxisRules : public Rules {
       Add("parallelism.pipeline", "plan.axis-not-of-framework",
           fmt::format("pipelines are not supported yet with framework {}: {}",
                       plan::Name(*request_.framework), stages),
-          fmt::format("leave it at 1, or write framework: {}",
+          fmt::format("keep the value 1, or write framework: {}",
                       FrameworksWith(&FrameworkTraits::pipelines)));
     }
     const RequestedSchedule schedule = ScheduleOf(request_);
@@ -175,12 +178,12 @@ class AxisRules : public Rules {
     if (given && !interleaved) {
       Add("parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
           fmt::format("{} has no groups of micro-batches: {}", named.name, *given),
-          "leave it out, or write schedule: interleaved_1f1b");
+          "omit the key, or write schedule: interleaved_1f1b");
     } else if (given && *given < stages) {
       Add("parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
           fmt::format("a group needs at least {} micro-batches, one per pipeline stage, but has {}",
                       stages, *given),
-          "write a larger number, or leave it out");
+          "write a larger number, or omit the option");
       return;
     }
     const std::int64_t group = interleaved ? MicroBatchGroupOf(request_, *MicroBatches()) : 0;
@@ -223,8 +226,8 @@ class AxisRules : public Rules {
     for (std::size_t stage = 0; stage < listed.stages.size(); ++stage) {
       const auto chunks = static_cast<std::int64_t>(listed.stages[stage].chunks.size());
       if (chunks != virtual_stages || parallel::Chunks(listed) != stages * virtual_stages) {
-        refuse(fmt::format("stage {} of {} holds {} of {} chunks; every stage must hold the same "
-                           "number, and each chunk must be on one stage only",
+        refuse(fmt::format("stage {} of {} holds {} of {} chunks, but every stage must hold the "
+                           "same number, and each chunk must be on one stage",
                            stage, *request_.schedule, chunks, parallel::Chunks(listed)),
                fmt::format("{} stages with {} chunks each hold {} chunks", stages, virtual_stages,
                            stages * virtual_stages));
@@ -234,7 +237,7 @@ class AxisRules : public Rules {
         if (!parallel::ActionsOf(entry).empty()) continue;
         refuse(fmt::format("{} contains actions that gather, free or reduce parameters",
                            *request_.schedule),
-               "leave UNSHARD, RESHARD and REDUCE_GRAD out; the framework decides when they run");
+               "remove UNSHARD, RESHARD and REDUCE_GRAD; the framework decides when these run");
         return;
       }
     }
@@ -278,10 +281,10 @@ class AxisRules : public Rules {
         const bool ends = chunk == 0 || chunk + 1 == layers.size();
         if (layers[chunk] > 0 || (ends && facts_.has_ends)) continue;
         Add("parallelism.stage_layers", "plan.stage-layers",
-            fmt::format("stage_layers[{}] is 0, so that stage would have no work", chunk),
+            fmt::format("stage_layers[{}] is 0, so the stage would have no work", chunk),
             facts_.has_ends
-                ? "only the first stage (embedding) and the last stage (head) may be without blocks"
-                : "give each stage at least one layer of the list");
+                ? "only the first stage (embedding) and the last stage (head) can have no blocks"
+                : "give each stage at least one layer");
       }
       const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
       if (facts_.blocks && sum != *facts_.blocks) {
@@ -308,8 +311,8 @@ class AxisRules : public Rules {
     }
     if (ByWeights() && model.of_block > 0) {
       Add("parallelism.pipeline", "plan.stage-layers",
-          fmt::format("{} blocks and the head do not fill {} stages by the rule of {}: a stage "
-                      "takes blocks until it has its part of the weights",
+          fmt::format("{} blocks and the head do not fill {} stages by {}'s rule, which gives a "
+                      "stage blocks until the stage has its part of the weights",
                       *facts_.blocks, stages, plan::Name(*request_.framework)),
           "choose fewer stages, or give the number of blocks of each stage: stage_layers: [...]");
       return;
@@ -343,7 +346,7 @@ class AxisRules : public Rules {
       if (!facts_.has_ends) {
         Add(fmt::format("parallelism.{}", key), "plan.stage-layers",
             fmt::format("a layer list has no embedding and no head, but {} is true", key),
-            "leave it out, or write stage_layers: [...]");
+            "omit the key, or write stage_layers: [...]");
       } else if (request_.stage_layers) {
         Add(fmt::format("parallelism.{}", key), "plan.stage-layers",
             fmt::format(

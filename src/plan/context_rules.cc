@@ -26,7 +26,7 @@ class ContextRules : public Rules {
       Add("parallelism.context", "plan.axis-not-of-framework",
           fmt::format("context parallelism is not supported with framework {}: {}",
                       plan::Name(*request_.framework), ranks_),
-          fmt::format("leave it at 1, or write framework: {}",
+          fmt::format("keep the value 1, or write framework: {}",
                       FrameworksWith(&FrameworkTraits::context_parallel)));
     }
     CheckModel();
@@ -44,18 +44,19 @@ class ContextRules : public Rules {
   void CheckModel() {
     if (!facts_.has_ends) {
       RefuseAxis("a layer list does not describe attention",
-                 "leave it at 1, or describe the model by its architecture");
+                 "keep the value 1, or describe the model by its architecture");
     }
     if (facts_.encoder.value_or(false)) {
       RefuseAxis("an encoder's head needs tokens from the whole sequence",
-                 "leave it at 1, or take a decoder");
+                 "keep the value 1, or use a decoder");
     }
     CheckRecurrent();
     if (facts_.attention_window > 0 && method_ != ContextMethod::kAllToAll) {
-      Refuse(fmt::format(
-                 "with an attention window of {} tokens, the parts of a sequence have unequal work",
-                 facts_.attention_window),
-             torch_ ? "write context: 1" : "write context_method: all_to_all");
+      Refuse(
+          fmt::format("with an attention window of {} tokens, the ranks' parts of a sequence have "
+                      "unequal work",
+                      facts_.attention_window),
+          torch_ ? "write context: 1" : "write context_method: all_to_all");
     }
   }
 
@@ -71,7 +72,7 @@ class ContextRules : public Rules {
       RefuseAxis(fmt::format("PyTorch's context parallelism divides attention only, but the model "
                              "has layers of {}",
                              facts_.recurrent),
-                 "leave it at 1, or write framework: megatron");
+                 "keep the value 1, or write framework: megatron");
       return;
     }
     const std::int64_t ranks = ranks_ * request_.tensor.value_or(1);
@@ -96,17 +97,17 @@ class ContextRules : public Rules {
     }
     if (inner != request_.context_inner.has_value()) {
       Refuse(inner ? "context_inner is missing, the number of neighboring ranks that exchange heads"
-                   : fmt::format("context_inner {} applies to the hierarchical method only",
+                   : fmt::format("context_inner {} applies only to context_method: hierarchical",
                                  *request_.context_inner),
              inner ? "write context_inner: 2, or another divisor of context"
-                   : "leave context_inner out, or write context_method: hierarchical");
+                   : "omit context_inner, or write context_method: hierarchical");
       return;
     }
     if (inner && (*request_.context_inner >= ranks_ || ranks_ % *request_.context_inner != 0)) {
       Add("parallelism.context_inner", "plan.context",
-          fmt::format("context_inner {} is not a smaller divisor of context {}",
+          fmt::format("context_inner {} is not a divisor of context {}, or is not smaller",
                       *request_.context_inner, ranks_),
-          "write a divisor of context that is smaller than context");
+          "write a divisor of parallelism.context that is smaller than it");
       return;
     }
     if (method_ != ContextMethod::kAllToAll && !inner) return;

@@ -22,7 +22,8 @@ std::string_view WithoutVirtualStages(const Plan& plan) {
 }
 
 std::string_view OnOneRank(const Plan& plan) {
-  return GradientRanks(plan) == 1 ? "on one data-parallel rank, which has no gradients to send"
+  return GradientRanks(plan) == 1 ? "with one data-parallel rank, because this rank has no "
+                                    "gradients to send"
                                   : "";
 }
 
@@ -35,8 +36,9 @@ std::vector<DataParallelSetting> Rows() {
        .idle = [](const Plan& plan) -> std::string_view {
          return TraitsOf(plan.data_parallel.framework).textbook ? OnOneRank(plan) : "";
        },
-       .values = "`false`: communicate after the whole backward (megatron: `overlap_grad_reduce`, "
-                 "deepspeed: `overlap_comm`)",
+       .values = "`true`: gradients are reduced during backward. `false`: gradients are reduced "
+                 "after the whole backward (megatron: `overlap_grad_reduce`, deepspeed: "
+                 "`overlap_comm`)",
        .default_value = "`true`; deepspeed at stages 1 and 2: `false`"},
       {.key = "bucket_size",
        .type = OwnNotation<&Given::bucket_size>(),
@@ -44,8 +46,8 @@ std::vector<DataParallelSetting> Rows() {
                 At(kNanotron, 0, 0, "`ddp_bucket_cap_mb`")},
        .elsewhere = "unit_blocks",
        .values =
-           "the size of a bucket in bytes. `0 B`: one collective per tensor; `unit`: one "
-           "collective per unit (reference, stage 3)",
+           "the size of a bucket in bytes. `0 B` means one collective per tensor. `unit` means "
+           "one collective per unit (reference, stage 3)",
        .default_value =
            "megatron: the gradients of 40 million parameters, or of 1 million per rank if this is "
            "more. reference at stage 3: `unit`. reference at stages 0 to 2 without overlap: one "
@@ -53,7 +55,7 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "first_bucket_size",
        .type = OwnNotation<&Given::first_bucket_size>(),
        .uses = {Of(kReference), Of(kDdp)},
-       .values = "the largest size, in bytes, of the bucket that is ready first",
+       .values = "the largest size, in bytes, of the bucket whose gradients are ready first",
        .default_value =
            "reference: `bucket_size`. ddp: 1 MiB; since torch 2.0, `bucket_size` if that key is "
            "given"},
@@ -66,15 +68,17 @@ std::vector<DataParallelSetting> Rows() {
        .type = OwnNotation<&Given::reshard_after_forward>(),
        .uses = {At(kReference, 3, 3), Of(kFsdp2)},
        .values =
-           "`true`: parameters are freed after forward and gathered again for backward; `false`: "
-           "they are kept; an integer k: they are sharded over groups of k neighboring ranks, "
-           "without tensor parallelism. k is a divisor of `shard_group_size` times `context` (1 "
-           "means `false`, the whole group means `true`)",
+           "`true`: parameters are freed after forward and gathered again for backward. `false`: "
+           "parameters stay gathered until backward. An integer k: after forward, parameters are "
+           "sharded over groups of k neighboring ranks. This needs tensor degree 1, and k must "
+           "divide `shard_group_size` times `context`. k = 1 means `false`, and the whole group "
+           "means `true`",
        .default_value = "`true`; `false` for fsdp2 at stage 2 and in a pipeline"},
       {.key = "accumulate_unsharded",
        .type = Switch{&Given::accumulate_unsharded, &DataParallel::accumulate_unsharded},
        .uses = {At(kReference, 2, 3), Of(kFsdp1), Of(kFsdp2)},
-       .values = "`true`: gradients are kept whole and communicated once a step",
+       .values = "`true`: each rank adds up whole gradients over the micro-batches, and reduces "
+                 "them once per step",
        .default_value = "`false`; `true` for fsdp2 in a pipeline"},
       {.key = "no_sync",
        .type = Switch{&Given::no_sync, &DataParallel::no_sync},
@@ -84,14 +88,17 @@ std::vector<DataParallelSetting> Rows() {
        },
        .shown = [](const DataParallel& data_parallel) { return !data_parallel.no_sync; },
        .elsewhere = "accumulate_unsharded",
-       .values = "`true`: gradients of micro-batches add up on each rank and are reduced once a "
-                 "step; `false`: every micro-batch reduces its gradients, as PyTorch's "
-                 "DistributedDataParallel does without `no_sync()`. Not in a pipeline",
+       .values = "`true`: each rank adds up the gradients of its micro-batches, and reduces the "
+                 "sum once per step. `false`: every micro-batch reduces its gradients, as "
+                 "PyTorch's DistributedDataParallel does without `no_sync()`. `false` is not "
+                 "allowed in a pipeline",
        .default_value = "`true`"},
       {.key = "shard_group_size",
        .type = Count{&Given::shard_group_size, &DataParallel::shard_group_size, 1, kMostRanks},
        .uses = {At(kReference, 1, 3), Of(kFsdp1), Of(kFsdp2),
-                At(kMegatron, 1, 1, "the ranks of one instance of the distributed optimizer")},
+                At(kMegatron, 1, 1,
+                   "the number of ranks of one instance of the distributed "
+                   "optimizer")},
        .values =
            "the number of ranks that share one copy of the model states; a divisor of `data`. A "
            "value smaller than `data` is hybrid sharding",
@@ -111,16 +118,17 @@ std::vector<DataParallelSetting> Rows() {
        },
        .values =
            "`true`: all stages reduce the gradients of a virtual stage at the same time, when the "
-           "last stage of the pipeline has them. Without virtual stages, only the first stage "
-           "reduces bucket by bucket. `false`: each stage reduces gradients as soon as it has them",
+           "last pipeline stage has computed its gradients. Without virtual stages, only the "
+           "first stage reduces gradients bucket by bucket. `false`: each stage reduces "
+           "gradients as soon as they are computed",
        .default_value = "`true`"},
       {.key = "align_param_gather",
        .type = Switch{&Given::align_param_gather, &DataParallel::align_param_gather},
        .uses = {At(kMegatron, 1, 1, "with virtual stages and `overlap_param_gather`")},
        .idle = WithoutVirtualStages,
        .values = "`true`: all stages gather the parameters of a virtual stage at the same time, "
-                 "when the previous virtual stage begins on the last stage of the pipeline. "
-                 "`false`: each stage gathers when its forward begins",
+                 "when the last pipeline stage begins the previous virtual stage. `false`: each "
+                 "stage gathers parameters when its forward begins",
        .default_value = "`true`"},
       {.key = "overlap_param_gather_with_optimizer_step",
        .type = Switch{&Given::overlap_param_gather_with_optimizer_step,
@@ -128,7 +136,8 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {At(kMegatron, 1, 1, "with virtual stages and `overlap_param_gather`")},
        .idle = WithoutVirtualStages,
        .values = "`true`: the first virtual stage is updated separately, and its parameters are "
-                 "gathered while the others are updated. Its gradients are one bucket",
+                 "gathered while the other virtual stages are updated. The gradients of the "
+                 "first virtual stage are one bucket",
        .default_value = "`false`"},
       {.key = "gradient_accumulation_fusion",
        .type = Switch{&Given::gradient_accumulation_fusion,
@@ -139,8 +148,9 @@ std::vector<DataParallelSetting> Rows() {
              return !data_parallel.gradient_accumulation_fusion;
            },
        .values =
-           "`true`: products of weight gradients add directly to the main gradients; `false`: "
-           "autograd makes gradients, and hooks add them, the behavior before 3.0 (2022)",
+           "`true`: products of weight gradients add directly to the main gradients. `false`: "
+           "autograd makes gradients, and hooks add them to the main gradients, as in "
+           "Megatron-LM before 3.0 (2022)",
        .default_value = "`true`"},
       {.key = "copy_main_gradients",
        .type = Switch{&Given::copy_main_gradients, &DataParallel::copy_main_gradients},
@@ -154,9 +164,9 @@ std::vector<DataParallelSetting> Rows() {
        .shown =
            [](const DataParallel& data_parallel) { return !data_parallel.copy_main_gradients; },
        .values =
-           "`true`: 16-bit main gradients are copied to FP32 for the fused optimizer; `false`: "
-           "the optimizer reads them directly, like Megatron-LM's precision-aware and Apex's "
-           "distributed optimizers",
+           "`true`: 16-bit main gradients are copied to FP32 for the fused optimizer. `false`: "
+           "the optimizer reads 16-bit gradients directly, like Megatron-LM's precision-aware "
+           "and Apex's distributed optimizers",
        .default_value =
            "`true`; `false` if `optimizer_state_dtype` or `master_weights` require the "
            "precision-aware optimizer"},
@@ -166,9 +176,9 @@ std::vector<DataParallelSetting> Rows() {
        .without = "pipeline",
        .shown = [](const DataParallel& data_parallel) { return data_parallel.overlap_p2p_comm; },
        .values =
-           "`true`: the messages of a pass overlap with the next pass; `false`: the compute "
+           "`true`: the messages of a pass overlap with the next pass. `false`: the compute "
            "stream waits for each batch of sends and receives. Without virtual stages, and in "
-           "all releases before 2023, it is always `false`",
+           "releases of Megatron-LM before 2023, the value is always `false`",
        .default_value = "`true` with virtual stages"},
       {.key = "batch_p2p_sync",
        .type = Switch{&Given::batch_p2p_sync, &DataParallel::batch_p2p_sync},
@@ -191,23 +201,23 @@ std::vector<DataParallelSetting> Rows() {
            [](const DataParallel& data_parallel) {
              return data_parallel.scatter_gather_tensors_in_pipeline;
            },
-       .values = "`true`: each of t tensor-parallel ranks sends one t-th of a message, and the "
-                 "receivers gather the whole, the behavior before 2023",
+       .values = "`true`: each of t tensor-parallel ranks sends 1/t of a message between stages, "
+                 "and the receivers gather the whole message, as in Megatron-LM before 2023",
        .default_value = "`false`"},
       {.key = "optimizer_cpu_offload",
        .type = Switch{&Given::optimizer_cpu_offload, &DataParallel::optimizer_cpu_offload},
        .uses = {At(kMegatron, 1, 1, "with `--optimizer-offload-fraction 1`")},
        .values =
-           "`true`: FP32 values and moments are in host memory, and the CPUs update them; needs "
-           "`node.host`",
+           "`true`: FP32 parameters and moments are in host memory, and the CPUs update them. "
+           "This needs `node.host` in the topology",
        .default_value = "`false`"},
       {.key = "overlap_cpu_optimizer_d2h_h2d",
        .type = Switch{&Given::overlap_cpu_optimizer_d2h_h2d,
                       &DataParallel::overlap_cpu_optimizer_d2h_h2d},
        .uses = {At(kMegatron, 1, 1, "with `optimizer_cpu_offload`")},
        .values =
-           "`true`: gradients go to the host and values return tensor by tensor, on streams of "
-           "their own, while the CPUs update",
+           "`true`: gradients are copied to the host, and updated values back, tensor by tensor "
+           "on separate streams, while the CPUs update other tensors",
        .default_value = "`false`"},
       {.key = "gradient_as_bucket_view",
        .type = Switch{&Given::gradient_as_bucket_view, &DataParallel::gradient_as_bucket_view},
@@ -217,7 +227,8 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "find_unused_parameters",
        .type = Switch{&Given::find_unused_parameters, &DataParallel::find_unused_parameters},
        .uses = {TakenByReference(), Of(kDdp)},
-       .values = "`true`: buckets keep definition order, and a usage map is reduced",
+       .values = "`true`: buckets stay in the order in which parameters are defined, and an "
+                 "additional all-reduce finds the parameters that were used",
        .default_value = "`false`"},
       {.key = "comm_hook",
        .type = Words<&Given::comm_hook, &DataParallel::comm_hook, CommHook::kNone,
@@ -226,8 +237,8 @@ std::vector<DataParallelSetting> Rows() {
        .idle = OnOneRank,
        .values =
            "the hook that replaces the all-reduce of a bucket: `none`, `fp16_compress`, "
-           "`bf16_compress` (sent in 16 bits; with `parameter_dtype: fp32`) or `powerSGD` "
-           "(low-rank factors)",
+           "`bf16_compress` or `powerSGD`. The `compress` hooks send gradients in 16 bits and "
+           "need `parameter_dtype: fp32`. `powerSGD` sends low-rank factors",
        .default_value = "`none`"},
       {.key = "powersgd",
        .type = OwnNotation<&Given::powersgd>(),
@@ -238,14 +249,15 @@ std::vector<DataParallelSetting> Rows() {
        .type = Words<&Given::backward_prefetch, &DataParallel::backward_prefetch,
                      BackwardPrefetch::kPre, BackwardPrefetch::kPost, BackwardPrefetch::kNone>(),
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "when the next unit of backward is gathered: `pre` (before the gradients of the "
-                 "current unit are computed), `post` (after they are computed) or `none` (when "
-                 "the unit is needed)",
+       .values = "when the next unit of backward is gathered. `pre`: before the gradients of the "
+                 "current unit are computed. `post`: after these gradients are computed. `none`: "
+                 "when the next unit is needed",
        .default_value = "`pre`; before torch 2.0 `none`"},
       {.key = "forward_prefetch",
        .type = Switch{&Given::forward_prefetch, &DataParallel::forward_prefetch},
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "`true`: the gather of the next unit of forward overlaps with the current unit",
+       .values = "`true`: in the forward pass, the gather of the next unit overlaps with the "
+                 "current unit",
        .default_value = "`false`"},
       {.key = "limit_all_gathers",
        .type = Switch{&Given::limit_all_gathers, &DataParallel::limit_all_gathers},
@@ -257,23 +269,23 @@ std::vector<DataParallelSetting> Rows() {
        .type = Words<&Given::units, &DataParallel::units, WrappedUnits::kBlock,
                      WrappedUnits::kLayer, WrappedUnits::kModel>(),
        .uses = {TakenByReference(), Of(kFsdp1), Of(kFsdp2)},
-       .values = "the modules that are wrapped: `block` (each block; the rest is the root), "
-                 "`layer` (also the embedding and the head, each by itself unless they share a "
-                 "tensor) or `model` (the whole model is one unit)",
+       .values = "the modules that FSDP wraps as units. `block`: each block is a unit, and the "
+                 "rest of the model is the root. `layer`: the embedding and the head are also "
+                 "units, unless they share a tensor. `model`: the whole model is one unit",
        .default_value = "`block`"},
       {.key = "unit_blocks",
        .type = Count{&Given::unit_blocks, &DataParallel::unit_blocks, 1, kMostUnits},
        .uses = {TakenByReference(), Of(kFsdp1), Of(kFsdp2)},
-       .values = "how many consecutive blocks form one unit: `fully_shard([block, block])`, or a "
+       .values = "the number of consecutive blocks in a unit: `fully_shard([block, block])`, or a "
                  "wrapped module of several blocks",
        .default_value = "`1`"},
       {.key = "cpu_offload",
        .type = Switch{&Given::cpu_offload, &DataParallel::cpu_offload},
        .uses = {Of(kFsdp1), Of(kFsdp2)},
        .values =
-           "`true`: shards of parameters and gradients and the optimizer's states are in host "
-           "memory, and the CPUs update them (`CPUOffload(offload_params=True)`, "
-           "`CPUOffloadPolicy()`); needs `node.host`",
+           "`true`: sharded parameters, gradients and optimizer states are in host memory, and "
+           "the CPUs update them (`CPUOffload(offload_params=True)`, `CPUOffloadPolicy()`). This "
+           "needs `node.host` in the topology",
        .default_value = "`false`"},
       {.key = "use_orig_params",
        .type = Switch{&Given::use_orig_params, &DataParallel::use_orig_params},
@@ -292,11 +304,11 @@ std::vector<DataParallelSetting> Rows() {
                     : "";
        },
        .values =
-           "the mechanism that casts 32-bit parameters: `fsdp` (its `MixedPrecision`: shards are "
-           "cast before they are gathered; accelerate and the Trainer set it) or `autocast` "
-           "(`torch.autocast` with FSDP but without `MixedPrecision`). With `autocast`, "
-           "parameters are gathered and gradients reduced in FP32. Residuals and norms are FP32, "
-           "and a 16-bit copy of every matrix stays from forward to backward",
+           "the mechanism that casts 32-bit parameters. `fsdp`: FSDP's `MixedPrecision`, which "
+           "casts shards before they are gathered; accelerate and the Trainer set it. "
+           "`autocast`: `torch.autocast` without `MixedPrecision`. With `autocast`, parameters "
+           "are gathered, and gradients reduced, in FP32. Residuals and norms are FP32, and a "
+           "16-bit copy of every matrix stays in memory from forward to backward",
        .default_value = "`fsdp`"},
       {.key = "deepspeed",
        .type = OwnNotation<&Given::deepspeed>(),

@@ -3,37 +3,37 @@
 #include <cstdint>
 #include <optional>
 
-// DeepSpeed's ZeRO settings: the mapping `data_parallel.deepspeed`, with the names and defaults of
-// DeepSpeed's configuration (deepspeed/runtime/zero/config.py @ 1b88ac36). As in DeepSpeed, sizes
-// are numbers of elements.
+// DeepSpeed's ZeRO settings. They are the mapping `data_parallel.deepspeed`, with the names and
+// defaults of DeepSpeed's configuration (deepspeed/runtime/zero/config.py @ 1b88ac36). As in
+// DeepSpeed, sizes are numbers of elements.
 namespace stepcast::plan {
 
-// The place where states are kept that are not on the device.
+// The place of states that are not on the device.
 enum class OffloadDevice : std::uint8_t { kNone, kCpu, kNvme };
 const char* Name(OffloadDevice device);  // "none", "cpu", "nvme"
 
 struct DeepSpeed {
-  // Stages 1 to 3: the number of gradient elements that are reduced together.
+  // The number of gradient elements that are reduced together, at stages 1 to 3.
   std::int64_t reduce_bucket_size = 500'000'000;
-  // Stages 1 and 2: if false, each bucket is all-reduced as a whole, in place. If true, a copy is
-  // all-reduced, and each rank takes the elements that it owns from the copy. Stage 3: if false,
-  // gradients are all-reduced.
+  // Only at stages 1 and 2. If true, a copy of each bucket is all-reduced, and each rank takes the
+  // elements that it owns from the copy. If false, each bucket is all-reduced as a whole, in place.
+  // At stage 3: if false, gradients are all-reduced.
   bool reduce_scatter = true;
-  // Stages 1 and 2: consecutive tensors are assigned to different owners.
+  // Whether consecutive tensors are assigned to different owners, at stages 1 and 2.
   bool round_robin_gradients = false;
-  // Settings of stage 3.
+  // The settings from here on apply only to stage 3.
   std::int64_t prefetch_bucket_size = 50'000'000;      // largest number of elements requested ahead
   std::int64_t param_persistence_threshold = 100'000;  // tensors up to this size stay gathered
   std::int64_t max_live_parameters = 1'000'000'000;    // nothing is prefetched beyond this
-  // Parameters that are used again within this distance, in elements, stay gathered.
+  // Parameters that are used again within this distance, counted in elements, stay gathered.
   std::int64_t max_reuse_distance = 1'000'000'000;
   std::int64_t sub_group_size = 1'000'000'000;  // elements of a rank that are updated at a time
-  // Settings of ZeRO++ (Wang et al. 2023, arXiv 2306.10209).
+  // The settings from here on belong to ZeRO++ (Wang et al. 2023, arXiv 2306.10209).
   std::int64_t hpz_partition_size = 1;  // ranks that share a second copy; 1: no second copy
   bool quantized_weights = false;
   bool quantized_gradients = false;
   // Settings of ZeRO-Offload and ZeRO-Infinity. offload_optimizer moves the optimizer's states and
-  // update; offload_param moves the parameters (stage 3).
+  // update off the device. offload_param moves the parameters (stage 3).
   OffloadDevice offload_optimizer = OffloadDevice::kNone;
   OffloadDevice offload_param = OffloadDevice::kNone;
 
@@ -44,7 +44,7 @@ struct DeepSpeed {
   friend bool operator==(const DeepSpeed&, const DeepSpeed&) = default;
 };
 
-// The settings as given.
+// The settings that the scenario gives. All others are not set.
 struct DeepSpeedRequest {
   std::optional<std::int64_t> reduce_bucket_size, prefetch_bucket_size, param_persistence_threshold,
       max_live_parameters, max_reuse_distance, sub_group_size, hpz_partition_size;
@@ -52,7 +52,8 @@ struct DeepSpeedRequest {
   std::optional<OffloadDevice> offload_optimizer, offload_param;
 };
 
-// A setting: its key in the file, its members, and the stages at which it has an effect.
+// One setting of DeepSpeed: its key in the file, its members, and the stages at which it has an
+// effect.
 template <typename T>
 struct DeepSpeedSetting {
   const char* key;

@@ -48,7 +48,7 @@ class ExpertRules : public Rules {
           std::pair{"parallelism.expert_tensor", request_.expert_tensor}}) {
       if (degree.value_or(1) == 1) continue;
       Add(key, "plan.no-experts", fmt::format("the model has no experts to divide: {}", *degree),
-          "leave it at 1, or train a mixture of experts");
+          "keep the value 1, or train a mixture of experts");
     }
     for (const auto& [key, asked] :
          {std::pair{"overlap_communication", request_.overlap_communication},
@@ -56,7 +56,7 @@ class ExpertRules : public Rules {
       if (!asked.value_or(false)) continue;
       Add(fmt::format("experts.{}", key), "plan.no-experts",
           fmt::format("{} applies to exchanges between experts, but the model has no experts", key),
-          "leave it out, or train a mixture of experts");
+          "omit the key, or train a mixture of experts");
     }
   }
 
@@ -66,8 +66,8 @@ class ExpertRules : public Rules {
     Add("parallelism.expert", "plan.axis-not-of-framework",
         fmt::format("expert parallelism is not modelled with framework {}: {}",
                     plan::Name(*request_.framework), ranks()),
-        "leave it at 1, so that every rank has all experts, or write framework: megatron, fsdp2 "
-        "or deepspeed");
+        "keep the value 1, so that every rank has all experts, or write framework: megatron, "
+        "fsdp2 or deepspeed");
   }
 
   void CheckDegrees() {
@@ -94,7 +94,7 @@ class ExpertRules : public Rules {
           fmt::format(
               "tensor parallelism of a mixture of experts is not modelled with framework {}",
               plan::Name(*request_.framework)),
-          "leave tensor at 1, or write framework: megatron or fsdp2");
+          "keep tensor at 1, or write framework: megatron or fsdp2");
       return;
     }
     if (!request_.sequence_parallel.value_or(false)) {
@@ -125,7 +125,7 @@ class ExpertRules : public Rules {
       Add("data_parallel.shard_group_size", "plan.expert-folding",
           fmt::format("{} ranks with the same experts cannot be divided into {} shard groups",
                       of_stage / folded, replicas),
-          "leave shard_group_size out, or choose a smaller expert");
+          "omit shard_group_size, or choose a smaller expert");
     }
   }
 
@@ -139,10 +139,10 @@ class ExpertRules : public Rules {
     const auto most = static_cast<double>(ranks());
     if (*request_.imbalance <= most) return;
     Add("experts.imbalance", "plan.expert-imbalance",
-        fmt::format("the rank with the most rows cannot have more than all rows, {} times the mean "
-                    "of {} ranks: {}",
+        fmt::format("the rank with the most rows cannot have more than all rows, which are {} "
+                    "times the mean of {} ranks: {}",
                     ranks(), ranks(), *request_.imbalance),
-        ranks() == 1 ? "leave it out: one rank has all experts"
+        ranks() == 1 ? "omit experts.imbalance: one rank holds all experts"
                      : "choose a number between 1 and parallelism.expert");
   }
 
@@ -152,7 +152,7 @@ class ExpertRules : public Rules {
     };
     if (request_.lora) {
       refuse("training.lora", "LoRA adapters are not modelled for a mixture of experts",
-             "leave lora out, or take a dense model");
+             "omit lora, or use a dense model");
     }
     const bool divided = ranks() > 1 || parts() > 1;
     const auto* kept = request_.reshard_after_forward
@@ -160,8 +160,8 @@ class ExpertRules : public Rules {
                            : nullptr;
     if (divided && kept != nullptr) {
       refuse("data_parallel.reshard_after_forward",
-             fmt::format("keeping parts of divided experts after forward is not supported yet: "
-                         "reshard_after_forward is {}",
+             fmt::format("keeping parts of experts after forward is not supported yet if ranks "
+                         "divide the experts: reshard_after_forward is {}",
                          *kept),
              "write true or false, or expert: 1");
     }
@@ -232,10 +232,10 @@ class ExpertRules : public Rules {
                     "write activation_offload: false, or overlap_communication: false");
     }
     if (request_.cuda_device_max_connections == 1) {
-      RefuseOverlap(
-          "software.cuda_device_max_connections",
-          "with 1 connection, exchanges cannot overlap kernels, but overlap_communication is true",
-          "leave it out, or write 32");
+      RefuseOverlap("software.cuda_device_max_connections",
+                    "with cuda_device_max_connections 1, exchanges cannot overlap kernels, but "
+                    "overlap_communication is true",
+                    "omit cuda_device_max_connections, or write 32");
     }
   }
 
@@ -264,7 +264,7 @@ class ExpertRules : public Rules {
     if (request_.tensor.value_or(1) > 1) {
       RefuseOverlap("parallelism.tensor",
                     fmt::format("collectives of tensor-parallel shared experts are not modelled "
-                                "during exchanges: tensor is {}",
+                                "during exchanges of rows: tensor is {}",
                                 *request_.tensor),
                     "write tensor: 1, or overlap_shared_experts: false");
     }

@@ -18,8 +18,8 @@ inline constexpr Version kOldestTorch{1, 10};
 inline constexpr Version kOldestNccl{2, 10};
 inline constexpr Version kOldestDriver{450, 0};
 
-// The facts that the rules need in addition to the request. Unknown facts are left empty, and rules
-// that need them are skipped, so that mistakes in other files do not hide mistakes in the plan.
+// The facts that the rules need in addition to the request. Unknown facts are empty. Rules that
+// need them are skipped, so that mistakes in other files do not hide mistakes in the plan.
 struct Facts {
   std::optional<std::int64_t> devices;  // of the cluster
   bool one_machine = false;             // the cluster is given as a number of GPUs
@@ -42,20 +42,21 @@ struct Facts {
     std::int64_t columns = 1;  // columns per item; more than 1: several ranks can share an item
   };
   std::vector<Divided> divided{};
-  // The type of the recurrent layers ("gated delta rule"), and their numbers of heads, which
-  // tensor- and context-parallel ranks divide. Empty if the model has no recurrent layers.
+  // The type of the recurrent layers, such as "gated delta rule", and their numbers of heads.
+  // Tensor- and context-parallel ranks divide these heads. Empty if the model has no recurrent
+  // layers.
   std::string recurrent{};
   std::vector<std::int64_t> recurrent_heads{};
   bool recurrent_by_channel = false;  // Kimi delta attention
   // A part that most models lack: "cross-attention", "attention without a causal mask", "an input
-  // of numbers", "a head that predicts no words". Empty if the model has no such part.
+  // of numbers", "a head that does not predict words". Empty if the model has no such part.
   std::string unusual_part{};
   bool reads_context = false;   // blocks have cross-attention to an encoder's rows
-  std::int64_t other_rows = 0;  // rows of a sample beside `sequence_length`: an encoder's, a text's
+  std::int64_t other_rows = 0;  // additional rows of a sample: an encoder's, a text's
   bool distances = false;       // trained numbers by distance are added to scores
   bool predicts_words = true;
   bool predicts_further = false;  // has modules for multi-token prediction
-  // The number and width of a mixture's experts; 0 for a dense model.
+  // The number and the width of a mixture's experts. 0 for a dense model.
   std::int64_t experts = 0, expert_width = 0;
   bool expert_biases = false;                // experts' products have biases
   std::optional<std::int64_t> tensors;       // of the model
@@ -63,16 +64,16 @@ struct Facts {
   std::optional<std::int64_t> node_devices;  // of the smallest node; none: there are no nodes
   std::string device = "the device";         // the GPU type's name
   int compute_capability = 0;                // of the GPU, 90 for an H100; 0: unknown
-  // Whether the topology describes the nodes' memory and NVMe drives, the targets of offload. None
-  // if unknown.
+  // Whether the topology describes the memory of nodes, and whether it describes their NVMe drives.
+  // Offloading uses both. None if unknown.
   std::optional<bool> host_memory, nvme;
-  // Indexed by DataType: true if the GPU's data sheet states no peak rate for the type.
+  // Whether the GPU's data sheet omits the peak rate of a type, indexed by DataType.
   std::array<bool, kDataTypeCount> without_peak{};
 };
 
 struct Violation {
-  // The dotted key of the scenario file, such as "parallelism.data". For a rule about two keys, the
-  // later key.
+  // The dotted key in the scenario file, such as "parallelism.data". If a rule is about two keys,
+  // this is the later one.
   std::string key;
   std::string code;  // "plan.device-count"
   std::string message;

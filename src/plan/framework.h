@@ -25,51 +25,53 @@ inline constexpr Framework kFrameworks[] = {
 enum class ClippingKernels : std::uint8_t {
   kMultiTensor,     // one kernel for the norms of all tensors
   kTorch,           // torch.nn.utils.clip_grad_norm_: the same; before torch 2.0, tensor by tensor
-  kTensorByTensor,  // with the factor on the device
-  kFsdp1,           // the same; before torch 2.0, the host read the norm
+  kTensorByTensor,  // tensor by tensor, with the factor on the device
+  kFsdp1,           // as kTensorByTensor; before torch 2.0, the host read the norm
   kApex,            // a multi-tensor kernel computes the norm, and the host reads it
 };
 
 struct FrameworkTraits {
   const char* name;
-  int first_stage, last_stage;   // the ZeRO stages that it supports
-  const char* stages = "";       // its behavior as a stage: "keeps full copies, which is stage 0"
-  const char* other_stage = "";  // hint for an unsupported stage: "zero_stage: 0, or ..."
-  // The framework is part of PyTorch. It uses PyTorch's checkpoints without reentrant autograd, and
-  // PyTorch's optimizers, which can update tensor by tensor.
+  int first_stage, last_stage;  // the ZeRO stages that it supports
+  const char* stages = "";      // its behavior as a stage: "keeps full copies of the model "
+  "states, which is stage 0" const char* other_stage =
+      "";  // hint for an unsupported stage: "zero_stage: 0, or ..."
+  // Whether the framework is part of PyTorch. It then uses PyTorch's checkpoints without reentrant
+  // autograd, and PyTorch's optimizers, which can update tensor by tensor.
   bool of_pytorch = false;
-  // By default, one kernel updates all tensors (optimizer_implementation).
+  // Whether, by default, one kernel updates all tensors (optimizer_implementation).
   bool fused_update = false;
-  // Costs are as in papers: no host time, no allocator, no context.
+  // Whether costs are as in papers: no host time, no allocator and no context.
   bool textbook = false;
-  // `plan --frameworks all` includes the framework.
+  // Whether `plan --frameworks all` includes the framework.
   bool searched_by_default = true;
   bool pipelines = false;  // modeled pipelines
-  // The framework supports tensor parallelism.
+  // Whether the framework supports tensor parallelism.
   bool tensor_parallel = false;
-  // The framework supports context parallelism.
+  // Whether the framework supports context parallelism.
   bool context_parallel = false;
-  // The framework supports expert parallelism.
+  // Whether the framework supports expert parallelism.
   bool expert_parallel = false;
-  // With sequence parallelism, a rank keeps its part of a divided layer's input and gathers the
-  // whole input again in backward. Gradients of parameters that are applied to parts of the tokens
-  // are summed once a step (Megatron-LM; nanotron's tp_recompute_allgather).
+  // Whether, with sequence parallelism, a rank keeps only its part of a divided layer's input and
+  // gathers the whole input again in backward. Gradients of parameters that are applied to parts of
+  // the tokens are then summed once a step (Megatron-LM; nanotron's tp_recompute_allgather).
   bool gathers_again = false;
-  // The layers are Megatron-LM's layers: weights are stored in the type of matrix products, the
-  // vocabulary is padded, and one kernel does dropout and residual sum.
+  // Whether the layers are Megatron-LM's layers. Their weights are stored in the type of matrix
+  // products, the vocabulary is padded, and one kernel does dropout and the residual sum.
   bool megatron_layers = false;
-  // One matrix product computes queries, keys and values, and one computes both inputs of SwiGLU
-  // (Megatron-LM's linear_qkv and linear_fc1, nanotron's qkv_proj and gate_up_proj).
+  // Whether one matrix product computes queries, keys and values, and another one computes both
+  // inputs of SwiGLU (Megatron-LM's linear_qkv and linear_fc1, nanotron's qkv_proj and
+  // gate_up_proj).
   bool fuses_products = false;
-  // Pipeline stages block on receives, and send as soon as the data is ready.
+  // Whether pipeline stages block on receives and send as soon as the data is ready.
   bool blocking_messages = false;
-  // The framework uses the layer norm of Apex or Transformer Engine, and a loss that overwrites its
-  // logits.
+  // Whether the framework uses the layer norm of Apex or Transformer Engine, and a loss that
+  // overwrites its logits.
   bool apex_kernels = false;
   ClippingKernels clipping = ClippingKernels::kMultiTensor;
 };
 
-// Indexed by Framework.
+// The traits of all frameworks, indexed by Framework.
 inline constexpr FrameworkTraits kFrameworkTraits[] = {
     {.name = "reference",
      .first_stage = 0,
@@ -83,7 +85,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
     {.name = "ddp",
      .first_stage = 0,
      .last_stage = 0,
-     .stages = "keeps full copies (stage 0)",
+     .stages = "keeps full copies of the model states (stage 0)",
      .other_stage = "zero_stage: 0, or framework: reference or fsdp2",
      .of_pytorch = true,
      .clipping = ClippingKernels::kTorch},
@@ -93,7 +95,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .stages = "shards parameters (stage 3, or stage 2 without resharding)",
      .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
      .of_pytorch = true,
-     .tensor_parallel = true,  // through the model's own layers: Hetu-Galvatron's
+     .tensor_parallel = true,  // through the model's own layers: those of Hetu-Galvatron
      .clipping = ClippingKernels::kFsdp1},
     {.name = "fsdp2",
      .first_stage = 2,
@@ -105,7 +107,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .tensor_parallel = true,
      .context_parallel = true,
      .expert_parallel = true},
-    // The model provides divided layers itself, as in Megatron-DeepSpeed.
+    // With deepspeed, the model itself provides divided layers, as in Megatron-DeepSpeed.
     {.name = "deepspeed",
      .first_stage = 0,
      .last_stage = 3,

@@ -18,7 +18,7 @@ void FrameworkPolicy::SetDefaults(const Request&, const Training&, std::int64_t,
 void FrameworkPolicy::Check(const Request&, const Facts&, std::vector<Violation>&) const {}
 
 const FrameworkPolicy& PolicyOf(Framework framework) {
-  // Indexed by Framework.
+  // The traits of all frameworks, indexed by Framework.
   static const FrameworkPolicy* const kPolicies[] = {
       &ReferencePolicy(), &DdpPolicy(),      &Fsdp1Policy(),   &Fsdp2Policy(),
       &DeepSpeedPolicy(), &MegatronPolicy(), &NanotronPolicy()};

@@ -18,12 +18,12 @@ class FrameworkPolicy {
  public:
   virtual ~FrameworkPolicy() = default;
 
-  // Sets the defaults of gradient_dtype and reduce_dtype; the type of parameters is already set.
-  // The base class uses the type of parameters.
+  // Sets the defaults of gradient_dtype and reduce_dtype. The type of parameters is already set,
+  // and the base class uses that type.
   virtual void SetGradientTypes(const Request& request, Training& training) const;
 
-  // Sets the defaults of data_parallel that are specific to the framework or depend on other
-  // settings. Given values and the defaults of all frameworks are already set. `data` is the
+  // Sets the defaults of `data_parallel` that are specific to the framework or depend on other
+  // settings. Given values, and defaults that all frameworks share, are already set. `data` is the
   // data-parallel degree.
   virtual void SetDefaults(const Request& request, const Training& training, std::int64_t data,
                            DataParallel& data_parallel) const;
@@ -36,7 +36,8 @@ class FrameworkPolicy {
 
 const FrameworkPolicy& PolicyOf(Framework framework);
 
-// Returns the requested bucket size if it is in bytes, otherwise null. The request owns the value.
+// Returns the requested bucket size if it is in bytes, otherwise null. The pointer is valid as long
+// as the request.
 const Bytes* RequestedBucketSize(const Request& request);
 // The defaults of torch.nn.parallel.DistributedDataParallel: bucket_cap_mb = 25, and c10d's
 // kDefaultFirstBucketBytes.

@@ -7,7 +7,7 @@
 namespace stepcast::plan {
 
 const FrameworkStyle& StyleOf(Framework framework) {
-  // Indexed by Framework.
+  // The traits of all frameworks, indexed by Framework.
   static constexpr const FrameworkStyle* kStyles[] = {
       &kReferenceStyle, &kDdpStyle,      &kFsdp1Style,   &kFsdp2Style,
       &kDeepSpeedStyle, &kMegatronStyle, &kNanotronStyle};

@@ -9,9 +9,9 @@
 #include "src/model/recomputation.h"
 #include "src/plan/framework.h"
 
-// Values for behavior that differs among frameworks. Other code reads these values instead of the
-// framework's name. Each framework's values are in src/plan/frameworks/frameworks.h. Decisions that
-// depend on a plan are in framework_policy.h; name, stages and axes are in framework.h.
+// Values for behavior that differs among frameworks. Other code reads these values instead of
+// checking for a framework. Each framework's values are in src/plan/frameworks/frameworks.h.
+// framework_policy.h has decisions that depend on a plan; framework.h has name, stages and axes.
 namespace stepcast::plan {
 
 // How a pipeline's passes and messages are executed (lowering/stage_messages.h).
@@ -25,7 +25,7 @@ enum class PipelineEngine : std::uint8_t {
 enum class StageSplit : std::uint8_t {
   kEqual,      // equal numbers of blocks
   kByWeights,  // each takes blocks until it has its part of the weights (nanotron)
-  kWithEnds,   // embedding and head count as blocks, and parts differ by at most one (torchtitan)
+  kWithEnds,   // as kEqual, but embedding and head count as blocks (torchtitan)
 };
 
 // The implementation of Muon that updates matrices (lowering/update.h).
@@ -62,35 +62,38 @@ enum class HostOptimizer : std::uint8_t {
 
 // How the framework's recipes implement layers, unless the plan's settings say otherwise.
 struct LayerStyle {
-  // Linear layers are torch.nn.Linear, although all other layers are Megatron-LM's.
+  // Whether linear layers are torch.nn.Linear, although all other layers are Megatron-LM's.
   bool torch_linear = false;
-  // Transformer Engine chooses the attention kernel; on Blackwell it chooses cuDNN's.
+  // Whether Transformer Engine chooses the attention kernel. On Blackwell, it chooses cuDNN's
+  // kernel.
   bool transformer_engine_attention = false;
-  // Sequence parallelism is PyTorch's, which divides the tokens of each sequence instead of the
-  // tokens of a micro-batch.
+  // Whether sequence parallelism is PyTorch's, which divides the tokens of each sequence instead of
+  // the tokens of the micro-batch.
   bool divides_sequences = false;
-  // If there are more tensor-parallel ranks than key-value heads, several ranks share a head.
+  // Whether several ranks share a key-value head if there are more tensor-parallel ranks than
+  // heads.
   bool shares_heads = false;
-  // The default implementation of norms and rotary positions without `compile`. kEager is PyTorch's
-  // own implementation, whose norm is one kernel since 2.9.
+  // The default implementations of norms and of rotary positions without `compile`. kEager is
+  // PyTorch's own implementation, in which a norm is one kernel since 2.9.
   model::Implementation norm = model::Implementation::kEager;
   model::Implementation rotary = model::Implementation::kEager;
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
-  // The supported overlap with tensor-parallel collectives. kNone means that there is no such
-  // setting.
+  // The way to overlap products with tensor-parallel collectives that the framework supports.
+  // kNone: there is no such setting.
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::ContextMethod context_method = model::ContextMethod::kRing;
-  // Context parallelism follows torch.distributed.tensor.experimental: a ring, or gathered keys and
-  // values.
+  // Whether context parallelism follows torch.distributed.tensor.experimental: a ring, or gathered
+  // keys and values.
   bool torch_context = false;
-  // Defaults for mixtures: whether tensor-parallel ranks divide experts if expert_tensor is not
-  // given; the products of experts; whether router and permutation are one kernel each; whether the
+  // Defaults for mixtures. `divides_experts`: tensor-parallel ranks divide experts if expert_tensor
+  // is not given. `expert_products`: how the products of experts run. `fused_router`,
+  // `fused_permutation`: the router and the permutation are one kernel each. `fp32_router`: the
   // router computes in FP32.
   bool divides_experts = false;
   model::ExpertProducts expert_products = model::ExpertProducts::kGrouped;
   bool fused_router = false, fused_permutation = false, fp32_router = false;
-  // The default of experts.implementation, and the default if ranks divide the experts. If the
-  // latter is none, the same default applies.
+  // The default of experts.implementation. `shared_out_experts` is the default if ranks divide the
+  // experts; if it is none, `experts` applies in this case too.
   model::ExpertImplementation experts = model::ExpertImplementation::kMegatron;
   std::optional<model::ExpertImplementation> shared_out_experts{};
 };
@@ -99,36 +102,37 @@ struct FrameworkStyle {
   Version first_torch{};  // the first PyTorch release that has the framework
   PipelineEngine engine = PipelineEngine::kBatches;
   StageSplit stage_split = StageSplit::kEqual;
-  // The framework has an optimizer that supports 16-bit states and stores master weights as
+  // Whether the framework has an optimizer that supports 16-bit states and stores master weights as
   // remainders.
   bool precision_aware_optimizer = false;
-  // The reason why master weights and moments must be FP32; null if other types are allowed.
+  // The reason why master weights and moments must be FP32. Null if other types are allowed.
   const char* fp32_states = nullptr;
   bool lamb = false;  // supports LAMB
-  // Whether the framework supports optimizers of other libraries: 8-bit AdamW; Lion and Adafactor.
+  // Whether the framework supports optimizers of other libraries. `adamw_8bit`: 8-bit AdamW.
+  // `lion_and_adafactor`: Lion and Adafactor.
   bool adamw_8bit = false, lion_and_adafactor = false;
   MuonKernels muon = MuonKernels::kNone;
-  // The framework can update each parameter, and free its gradient, as soon as the gradient is
-  // reduced.
+  // Whether the framework can update each parameter, and free its gradient, as soon as the gradient
+  // is reduced.
   bool optimizer_in_backward = false;
-  // The framework's optimizer sees parameters as vectors: a flat parameter or part of one, or part
-  // of a flat partition (FSDP1, DeepSpeed's ZeRO).
+  // Whether the framework's optimizer sees parameters as vectors. Each vector is a flat parameter
+  // or a part of it (FSDP1), or a part of a flat partition (DeepSpeed's ZeRO).
   bool flattens = false;
-  // Parameters are DTensors (fully_shard), which kernels of other libraries cannot read.
+  // Whether parameters are DTensors (fully_shard), which kernels of other libraries cannot read.
   bool distributed_tensors = false;
   LossScaler loss_scaler = LossScaler::kNone;
   HostOptimizer host_optimizer = HostOptimizer::kTorch;
   GradientStore gradients = GradientStore::kTensors;
-  // Gradients are already FP32 when they are clipped.
+  // Whether gradients are already FP32 when they are clipped.
   bool clips_in_fp32 = false;
-  // The framework casts FP32 weights to the compute type at each use (torch.autocast).
+  // Whether the framework casts FP32 weights to the compute type at each use (torch.autocast).
   bool autocast = false;
-  // `compile` makes one graph of the whole model instead of one graph per block.
+  // Whether `compile` makes one graph of the whole model instead of one graph per block.
   bool compiles_whole_model = false;
-  // Tensor parallelism also divides the layers of mixtures.
+  // Whether tensor parallelism also divides the layers of mixtures.
   bool divides_mixtures = false;
-  // Whether the framework supports adapters of divided layers, and sharding of frozen parameters at
-  // stage 3.
+  // `divides_adapters`: the framework supports adapters of divided layers. `shards_frozen`: it
+  // shards frozen parameters at stage 3.
   bool divides_adapters = false;
   bool shards_frozen = false;
   // The value of CUDA_DEVICE_MAX_CONNECTIONS in the framework's recipes, which affects the order of
@@ -136,8 +140,8 @@ struct FrameworkStyle {
   std::int64_t connections = 0;
 
   LayerStyle layers{};
-  // The framework whose layers a model uses if tensor parallelism divides the model or a pipeline
-  // splits it into stages. None: the framework's own.
+  // The framework whose layers a model uses if the model is divided by tensor parallelism or split
+  // into pipeline stages. None: the framework uses its own layers.
   std::optional<Framework> divided_layers{};
 };
 

@@ -128,7 +128,7 @@ class Search {
         Say(section, setting.key, why);
       } else if (with == plan_ && setting.of_architectures && HasSameLayers(*otherwise)) {
         Say(section, setting.key,
-            "on this model, because its layers run the same kernels by default");
+            "with this model, because its layers run the same kernels by default");
       } else if (TakesFp16AsBf16(plan_) && !CastsBetweenTypesOf16Bits(plan_) &&
                  WithoutFp16(plan_) == WithoutFp16(*otherwise)) {
         Say(section, setting.key,

@@ -34,7 +34,7 @@ TEST(IdleSettings, SaysWhyARowIsIdle) {
   Request request = RequestOf(Framework::kReference, 0);
   request.host_waits = HostWaits::kStep;
   EXPECT_EQ(IdleOf(request), Sentences{"training.host_waits has no effect with framework "
-                                       "reference, which does not model the host"});
+                                       "reference, because it does not model the host"});
   request.host_waits = HostWaits::kLaunch;  // nothing overlaps
   EXPECT_EQ(IdleOf(request), Sentences());
   request.host_waits = HostWaits::kNever;  // the default
@@ -48,19 +48,20 @@ TEST(IdleSettings, NothingIsSentOrBesideOnOneGpu) {
   };
   Request request = RequestOf(Framework::kDdp, 0);
   request.comm_hook = CommHook::kPowerSgd;
-  EXPECT_EQ(idle(request), Sentences{"data_parallel.comm_hook has no effect on one data-parallel "
-                                     "rank, which has no gradients to send"});
+  EXPECT_EQ(idle(request), Sentences{"data_parallel.comm_hook has no effect with one "
+                                     "data-parallel rank, because this rank has no gradients to "
+                                     "send"});
   EXPECT_EQ(IdleOf(request), Sentences());
   request = RequestOf(Framework::kReference, 0);
   request.host_waits = HostWaits::kLaunch;
   EXPECT_EQ(idle(request), Sentences{"training.host_waits has no effect with framework reference "
-                                     "on one GPU, where nothing runs concurrently"});
+                                     "on one GPU, because nothing runs concurrently there"});
 }
 
 TEST(IdleSettings, ComparesTheKernelsOfLayers) {
   Request request = RequestOf(Framework::kDdp, 0);
   request.norm = model::Implementation::kApex;  // differs from `fused` in layer norms alone
-  EXPECT_EQ(IdleOf(request), Sentences{"training.norm has no effect on this model, because its "
+  EXPECT_EQ(IdleOf(request), Sentences{"training.norm has no effect with this model, because its "
                                        "layers run the same kernels by default"});
   request.norm = model::Implementation::kEager;
   EXPECT_EQ(IdleOf(request), Sentences());

@@ -37,7 +37,8 @@ void AppendTypesWithoutEffect(const Request& request, std::vector<std::string>& 
       (*request.precision != DataType::kFp8 ||
        request.fp8_scaling.value_or(model::Fp8Scaling::kDelayed) != model::Fp8Scaling::kDelayed)) {
     sentences.emplace_back(
-        "training.tp_only_amax_red has an effect only with precision fp8 and fp8_scaling delayed");
+        "training.tp_only_amax_red has an effect only with precision: fp8 and fp8_scaling: "
+        "delayed");
   }
   if (request.fp8_scaling && *request.precision != DataType::kFp8) {
     sentences.push_back(fmt::format("training.fp8_scaling has no effect with precision {}",
@@ -105,8 +106,8 @@ std::vector<std::string> KeysWithoutEffectOnLayerLists(const Request& request) {
   }
   if (request.data_loading && !request.data_loading->pin_memory && !request.data_loading->bytes) {
     sentences.emplace_back(
-        "training.data_loading.pin_memory has no effect without bytes, because a layer list does "
-        "not define the size of a sample");
+        "training.data_loading.pin_memory has no effect without data_loading.bytes, because a "
+        "layer list does not define the size of a sample");
   }
   return sentences;
 }
@@ -150,7 +151,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
       checkpointing != model::Checkpointing::kSelectiveOp) {
     sentences.push_back(
         fmt::format("training.checkpoint_early_stop has no effect with activation_checkpointing "
-                    "{}; it applies to full and selective_op only",
+                    "{}; it applies only to full and selective_op",
                     model::Name(checkpointing)));
   }
   if (TraitsOf(*request.framework).textbook && request.dispatch) {

@@ -43,8 +43,8 @@ class Checker : public Rules {
                     Version newest) {
     if (!version || (*version >= oldest && *version <= newest)) return;
     Add(fmt::format("software.{}", name), "plan.version-not-modelled",
-        fmt::format("the rules of {} are known for versions {}.{} to {}.{}, not for {}.{}", name,
-                    oldest.major, oldest.minor, newest.major, newest.minor, version->major,
+        fmt::format("stepcast knows the rules of {} for versions {}.{} to {}.{}, but not for {}.{}",
+                    name, oldest.major, oldest.minor, newest.major, newest.minor, version->major,
                     version->minor),
         "write the nearest version in that range");
   }
@@ -60,8 +60,9 @@ class Checker : public Rules {
     const Version first = StyleOf(framework).first_torch;
     if (!IsOlderThan(first)) return;
     Add("software.torch", "plan.version-without-framework",
-        fmt::format("{} was introduced in torch {}.{} and is not in {}.{}", plan::Name(framework),
-                    first.major, first.minor, request_.torch->major, request_.torch->minor),
+        fmt::format("{} was introduced in torch {}.{} and does not exist in {}.{}",
+                    plan::Name(framework), first.major, first.minor, request_.torch->major,
+                    request_.torch->minor),
         fmt::format("write torch {}.{} or later, or another framework", first.major, first.minor));
   }
 
@@ -70,7 +71,7 @@ class Checker : public Rules {
     const std::int64_t sequence = *request_.sequence_length;
     if (facts_.max_positions && *facts_.max_positions > 0 && sequence > *facts_.max_positions) {
       Add("training.sequence_length", "plan.sequence-too-long",
-          fmt::format("the model has {} positions, but sequence_length is {}",
+          fmt::format("the model has {} position embeddings, but sequence_length is {}",
                       *facts_.max_positions, sequence),
           fmt::format("use at most {}", *facts_.max_positions));
     }
@@ -95,25 +96,26 @@ class Checker : public Rules {
     if (request_.document_length && request_.attention &&
         model::FlashGeneration(*request_.attention) == 0) {
       Add("training.document_length", "plan.document-length",
-          fmt::format("attention: {} computes the scores of whole sequences and masks them",
+          fmt::format("attention: {} computes the scores of whole sequences and masks the scores "
+                      "between documents",
                       model::Name(*request_.attention)),
-          "leave it out, or write attention: flash");
+          "omit the key, or write attention: flash");
     }
     CheckLengths(request_, facts_, violations_);
     const std::int64_t micro_batch = request_.micro_batch_size.value_or(1);
     const char* key = micro_batch > 1 ? "training.micro_batch_size" : "training.sequence_length";
     if (micro_batch > kMostTokens / sequence) {
       Add(key, "plan.too-many-tokens",
-          fmt::format("a micro-batch of {} x {} tokens is more than {}", micro_batch, sequence,
-                      kMostTokens),
+          fmt::format("a micro-batch of {} x {} tokens exceeds the maximum of {}", micro_batch,
+                      sequence, kMostTokens),
           "use a smaller micro_batch_size or sequence_length");
       return;
     }
     const std::int64_t context = std::max<std::int64_t>(request_.context.value_or(1), 1);
     if (micro_batch * sequence / context > kMostTokenPairs / sequence) {
       Add(key, "plan.too-many-tokens",
-          fmt::format("attention over {} x {} x {} pairs of tokens is more than {} for each of {} "
-                      "context-parallel ranks",
+          fmt::format("attention over {} x {} x {} pairs of tokens exceeds the maximum of {} for "
+                      "each of {} context-parallel ranks",
                       micro_batch, sequence, sequence, kMostTokenPairs, context),
           "use a smaller micro_batch_size or sequence_length, or a larger parallelism.context");
     }
@@ -152,7 +154,7 @@ class Checker : public Rules {
             *request_.data, request_.tensor.value_or(1), request_.pipeline.value_or(1),
             request_.context.value_or(1), *request_.data * replica, *facts_.devices),
         (*facts_.devices % replica == 0
-             ? fmt::format("write data: {}, or leave it out (--set parallelism.data=null)",
+             ? fmt::format("write data: {}, or omit the key (--set parallelism.data=null)",
                            *facts_.devices / replica)
              : fmt::format("choose degrees whose product divides {}", *facts_.devices)) +
             (*request_.data * replica < *facts_.devices ? LeavingSomeIdle()
@@ -164,7 +166,7 @@ class Checker : public Rules {
   std::string WithMoreNodes(std::int64_t ranks) const {
     if (facts_.one_machine) return fmt::format("; or use {0} GPUs: --set cluster.gpus={0}", ranks);
     if (!facts_.node_devices || ranks % *facts_.node_devices != 0) return "";
-    return fmt::format("; or use the nodes that this needs: --set cluster.nodes={}",
+    return fmt::format("; or use as many nodes as these degrees need: --set cluster.nodes={}",
                        ranks / *facts_.node_devices);
   }
 
@@ -191,7 +193,7 @@ class Checker : public Rules {
       Add("training.global_batch_size", "plan.batch",
           fmt::format("gradient_accumulation {} and global_batch_size {} are both given",
                       *request_.gradient_accumulation, *request_.global_batch_size),
-          "keep one of them; the other follows from gbs = mbs x grad_acc x dp");
+          "keep one of the two keys; stepcast computes the other from gbs = mbs x grad_acc x dp");
       return;
     }
     if (request_.gradient_accumulation) {
@@ -212,24 +214,26 @@ class Checker : public Rules {
     Add("training.global_batch_size", "plan.batch",
         fmt::format("global_batch_size {} is not a multiple of micro_batch_size {} x data {} = {}",
                     global, *request_.micro_batch_size, *data, each),
-        below > 0 ? fmt::format("the nearest are {} and {}", below, below + each)
+        below > 0 ? fmt::format("the nearest possible values are {} and {}", below, below + each)
                   : fmt::format("the smallest is {}", each));
   }
 
   void CheckMicroBatches(const char* key, std::int64_t count) {
     if (count > kMostMicroBatches) {
       Add(key, "plan.too-many-micro-batches",
-          fmt::format("a step of {} micro-batches is more than {}", count, kMostMicroBatches),
+          fmt::format("a step of {} micro-batches exceeds the maximum of {}", count,
+                      kMostMicroBatches),
           "use a larger micro_batch_size or a smaller batch");
     } else if (facts_.layers && count > kMostLayerPasses / *facts_.layers) {
       Add(key, "plan.too-many-micro-batches",
-          fmt::format("a step of {} micro-batches through {} layers is more than {}", count,
+          fmt::format("a step of {} micro-batches times {} layers exceeds the maximum of {}", count,
                       *facts_.layers, kMostLayerPasses),
           "use a larger micro_batch_size, a smaller batch or fewer layers");
     } else if (facts_.tensors && *facts_.tensors > 0 &&
                count > kMostTensorPasses / *facts_.tensors) {
       Add(key, "plan.too-many-micro-batches",
-          fmt::format("a step of {} micro-batches through {} parameter tensors is more than {}",
+          fmt::format("a step of {} micro-batches times {} parameter tensors exceeds the maximum "
+                      "of {}",
                       count, *facts_.tensors, kMostTensorPasses),
           "use a larger micro_batch_size, a smaller batch or fewer tensors");
     }
@@ -257,14 +261,14 @@ class Checker : public Rules {
       Add("data_parallel.unit_blocks", "plan.units",
           fmt::format("units: model has only one unit, but unit_blocks is {}",
                       *request_.unit_blocks),
-          "leave unit_blocks out, or write units: block");
+          "omit unit_blocks, or write units: block");
     }
     CheckOffload(request_, facts_, violations_);
     if (request_.expandable_segments.value_or(false) && request_.framework &&
         TraitsOf(*request_.framework).textbook) {
       Add("software.expandable_segments", "plan.no-allocator",
           "framework reference has no caching allocator, but expandable_segments is true",
-          "leave expandable_segments out, or write the framework that you train with");
+          "omit expandable_segments, or write the framework that you train with");
     }
   }
 
@@ -275,13 +279,13 @@ class Checker : public Rules {
     if (!blocks.all() && checkpointing == model::Checkpointing::kNone) {
       Add("training.checkpointed_blocks", "plan.no-checkpoints",
           fmt::format("nothing is recomputed, but checkpointed_blocks is {}", model::Text(blocks)),
-          "write activation_checkpointing: full, selective or selective_op, or leave it out");
+          "write activation_checkpointing: full, selective or selective_op, or omit the key");
     }
     if (request_.recompute_modules && checkpointing != model::Checkpointing::kSelective) {
       Add("training.recompute_modules", "plan.no-checkpoints",
           fmt::format("recompute_modules is '{}', but activation_checkpointing is {}",
                       model::Text(*request_.recompute_modules), model::Name(checkpointing)),
-          "write activation_checkpointing: selective, or leave it out");
+          "write activation_checkpointing: selective, or omit the key");
     }
     if (request_.blocks_per_checkpoint.value_or(1) > 1) CheckCheckpoints(checkpointing, blocks);
   }
@@ -296,7 +300,7 @@ class Checker : public Rules {
     if (checkpointing != model::Checkpointing::kFull) {
       refuse("plan.no-checkpoints",
              fmt::format("activation_checkpointing is {}", model::Name(checkpointing)),
-             "leave it out, or write activation_checkpointing: full");
+             "omit the key, or write activation_checkpointing: full");
     }
     if (!blocks.all()) {
       refuse("plan.checkpoints", fmt::format("checkpointed_blocks is {}", model::Text(blocks)),
@@ -328,11 +332,12 @@ class Checker : public Rules {
       }
       const auto* instead = FindSetting(settings, setting.elsewhere);
       Add(fmt::format("{}.{}", section, setting.key), "plan.key-not-of-framework",
-          fmt::format("{} has no setting {}", plan::Name(*request_.framework), setting.key),
+          fmt::format("the framework {} has no setting {}", plan::Name(*request_.framework),
+                      setting.key),
           instead != nullptr && instead->uses.Has(*request_.framework)
-              ? fmt::format("remove it; {} has {} for this", plan::Name(*request_.framework),
+              ? fmt::format("remove the key; {} uses {} instead", plan::Name(*request_.framework),
                             setting.elsewhere)
-              : fmt::format("remove it; frameworks that have it: {}", having));
+              : fmt::format("remove the key; frameworks that have this setting: {}", having));
     }
   }
 
@@ -341,14 +346,15 @@ class Checker : public Rules {
     if (!request_.no_sync || !request_.framework || !request_.zero_stage) return;
     if (TraitsOf(*request_.framework).textbook && *request_.zero_stage >= 2) {
       Add("data_parallel.no_sync", "plan.key-not-of-framework",
-          fmt::format("no_sync is for zero_stage 0 and 1, and it is {}", *request_.zero_stage),
-          fmt::format("remove it, and write accumulate_unsharded: {}", *request_.no_sync));
+          fmt::format("no_sync is for zero_stage 0 and 1, but zero_stage is {}",
+                      *request_.zero_stage),
+          fmt::format("remove no_sync, and write accumulate_unsharded: {}", *request_.no_sync));
     }
     if (!*request_.no_sync && request_.pipeline.value_or(1) > 1) {
       Add("data_parallel.no_sync", "plan.axis-not-supported-with",
-          "the stages of a pipeline reduce gradients once a step, after the last micro-batch, and "
-          "no_sync is false",
-          "remove it, or write parallelism.pipeline: 1");
+          "the stages of a pipeline reduce gradients once per step, after the last micro-batch, "
+          "but no_sync is false",
+          "remove no_sync, or write parallelism.pipeline: 1");
     }
   }
 
@@ -356,9 +362,9 @@ class Checker : public Rules {
     if (const auto& loading = request_.data_loading) {
       if (loading->workers == 0 && loading->prefetch != DataLoading().prefetch) {
         Add("training.data_loading.prefetch", "plan.data-loading",
-            fmt::format("without workers nothing is loaded ahead: prefetch is {} and workers is 0",
+            fmt::format("without workers, no data is loaded ahead: prefetch is {} and workers is 0",
                         loading->prefetch),
-            "write workers: 1 or more, or leave prefetch out");
+            "write workers: 1 or more, or omit prefetch");
       }
     }
     const auto& saving = request_.checkpoint_saving;

@@ -13,22 +13,23 @@
 // forecast.
 namespace stepcast::plan {
 
-// Upper limits for a plan: tokens of a micro-batch; pairs of tokens in a micro-batch that attend to
-// each other, on each rank that divides the sequences; micro-batches of a step; passes over the
-// model's layers; and passes over its tensors. Real runs stay below these limits. The limits keep
-// counts of operations and bytes within 64 bits and step programs within memory.
+// The largest values that a plan may have, so that counts of operations and bytes stay within 64
+// bits and step programs within memory. The limits are: tokens of a micro-batch; pairs of tokens
+// that attend to each other in a micro-batch, per rank that divides the sequences; micro-batches of
+// a step; passes over the model's layers; and passes over its tensors. Real runs stay below these
+// limits.
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
 inline constexpr std::int64_t kMostTokenPairs = std::int64_t{1} << 44;
 inline constexpr std::int64_t kMostMicroBatches = 2048;
 inline constexpr std::int64_t kMostLayerPasses = std::int64_t{1} << 17;
 inline constexpr std::int64_t kMostTensorPasses = std::int64_t{1} << 22;
 
-// Returns all errors of the request, in the order of the scenario file's keys. Missing required
-// values are reported by the reader, not here.
+// Returns all errors of the request, in the order of the scenario file's keys. The reader, not this
+// function, reports missing required values.
 std::vector<Violation> Check(const Request& request, const Facts& facts);
 
-// Returns the keys of the request whose data type ("training.parameter_dtype") the framework does
-// not support at this stage and precision. If the keys are removed in this order until the rest is
+// Returns the keys of requested data types ("training.parameter_dtype") that the framework does not
+// support at this stage and precision. If these keys are removed in this order until the rest is
 // legal, the framework's defaults apply. Empty if all types are supported.
 std::vector<std::string> TypesNotOfFramework(const Request& request);
 

@@ -48,9 +48,10 @@ class LengthRules : public Rules {
                          longest));
     }
     if (request_.attention && model::FlashGeneration(*request_.attention) == 0) {
-      Refuse(fmt::format("attention: {} computes the scores of whole sequences and masks them",
+      Refuse(fmt::format("attention: {} computes the scores of whole sequences and masks the "
+                         "scores between documents",
                          model::Name(*request_.attention)),
-             "leave lengths out, or write attention: flash");
+             "omit lengths, or write attention: flash");
     }
     const std::int64_t context = request_.context.value_or(1);
     if (context <= 1) return;

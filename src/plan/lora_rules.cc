@@ -29,7 +29,8 @@ class LoraRules : public Rules {
           fmt::format("{}: frozen_dtype is {}", rule, Name(type)), hint);
     };
     if (!request_.lora) {
-      refuse("no parameter is frozen without lora", "leave it out, or write lora: {rank: 16, ...}");
+      refuse("without lora, no parameter is frozen",
+             "omit the key, or write lora: {rank: 16, ...}");
       return;
     }
     if (type != DataType::kFp8) return;
@@ -39,9 +40,9 @@ class LoraRules : public Rules {
              "write precision: fp8, or frozen_dtype: bf16");
     }
     if (request_.framework && StyleOf(*request_.framework).shards_frozen) {
-      refuse(fmt::format("{} gathers frozen parameters in the type of the computation",
+      refuse(fmt::format("{} gathers frozen parameters in the computation's data type",
                          plan::Name(*request_.framework)),
-             "write frozen_dtype: bf16, or leave it out");
+             "write frozen_dtype: bf16, or omit the key");
     }
   }
 
@@ -78,15 +79,15 @@ class LoraRules : public Rules {
         request_.zero_stage.value_or(0) == 3 && !StyleOf(*request_.framework).shards_frozen;
     if (shards) {
       Add("data_parallel.zero_stage", "plan.lora",
-          fmt::format("{} with lora is modelled only if each rank has all frozen parameters: "
-                      "zero_stage is 3",
+          fmt::format("{} with lora is modelled only if each rank holds all frozen parameters, "
+                      "but zero_stage is 3",
                       plan::Name(*request_.framework)),
           "write zero_stage: 0, 1 or 2, or framework: fsdp1 or fsdp2");
     }
     if (request_.cpu_offload.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.lora",
           "offloading frozen parameters is not modelled: cpu_offload is true",
-          "write cpu_offload: false, or leave it out");
+          "write cpu_offload: false, or omit the key");
     }
   }
 };

@@ -19,7 +19,7 @@ class LossRules : public Rules {
       Add("training.loss_chunk", "plan.loss",
           fmt::format("only loss chunked computes the logits in chunks, but loss_chunk is {}",
                       *request_.loss_chunk),
-          "leave it out, or write loss: chunked");
+          "omit the key, or write loss: chunked");
       return;
     }
     const auto refuse = [&](const char* key, std::string_view rule, const char* hint) {
@@ -59,7 +59,7 @@ class LossRules : public Rules {
       Add("training.loss_chunk", "plan.loss",
           fmt::format("loss cut keeps no logits in memory, but loss_chunk is {}",
                       *request_.loss_chunk),
-          "leave it out, or write loss: chunked");
+          "omit the key, or write loss: chunked");
       return;
     }
     const std::int64_t tokens = request_.micro_batch_size.value_or(1) *
@@ -67,7 +67,8 @@ class LossRules : public Rules {
     const std::int64_t parts = tokens / *request_.loss_chunk;
     if (parts <= kMostParts) return;
     Add("training.loss_chunk", "plan.loss",
-        fmt::format("a micro-batch has at most {} chunks, but {} tokens in chunks of {} are {}",
+        fmt::format("a micro-batch can have at most {} chunks, but {} tokens in chunks of {} make "
+                    "{}",
                     kMostParts, tokens, *request_.loss_chunk, parts),
         fmt::format("write loss_chunk: {} or more", tokens / kMostParts + 1));
   }

@@ -6,35 +6,38 @@
 #include "src/base/data_type.h"
 #include "src/model/expert_parallel.h"
 
-// The section `experts`: how a framework runs the experts of a mixture. settings.h has keys, values
-// and documentation. `parallelism.expert` is the number of ranks that divide the experts.
+// The section `experts` of a scenario: how a framework runs the experts of a mixture. settings.h
+// has keys, values and documentation. `parallelism.expert` is the number of ranks that divide the
+// experts.
 namespace stepcast::plan {
 
 struct Mixture {
   model::Dispatcher dispatcher = model::Dispatcher::kAllToAll;
   model::ExpertImplementation implementation = model::ExpertImplementation::kMegatron;
   model::ExpertProducts products = model::ExpertProducts::kGrouped;
-  DataType dispatch_dtype = DataType::kBf16;  // of rows on their way to experts
+  DataType dispatch_dtype = DataType::kBf16;  // type of rows on their way to experts
   DataType router_dtype = DataType::kBf16;
-  // The largest number of nodes that may hold one token's experts; 0: no limit.
+  // The largest number of nodes that may hold one token's experts. 0: no limit.
   std::int64_t node_limit = 0;
   bool fused_router = true;
   bool fused_permutation = true;
   bool fused_rows = false;
-  // The number of rows of the rank with the most rows, relative to the mean over all ranks.
+  // The number of rows on the rank with the most rows, relative to the mean over all ranks.
   double imbalance = 1;
-  // The largest number of rows of an expert, relative to the mean. Further rows are dropped. With
-  // pad_to_capacity, every expert always computes this many rows, including empty ones.
+  // The largest number of rows of an expert, relative to the mean. Rows beyond it are dropped. With
+  // pad_to_capacity, every expert always computes this many rows, some of which may be empty.
   std::optional<double> capacity_factor{};
   bool pad_to_capacity = false;
-  // DeepSpeed's layer: the smallest number of rows of an expert for the tokens of one rank.
+  // The smallest number of rows that an expert has for the tokens of one rank. Only for DeepSpeed's
+  // layer.
   std::int64_t min_capacity = 4;
-  // Forward of one micro-batch and backward of another alternate, so that the exchanges of one
-  // overlap the kernels of the other (parallel::Combined). delay_weight_gradients moves the
-  // products for weight gradients after exchanges that do not need them.
+  // `overlap_communication`: the forward of one micro-batch and the backward of another alternate,
+  // so that the exchanges of one overlap the kernels of the other (parallel::Combined).
+  // `delay_weight_gradients`: products for weight gradients run after exchanges that do not need
+  // them.
   bool overlap_communication = false;
   bool delay_weight_gradients = false;
-  // Shared experts run on a separate stream during the exchanges.
+  // Whether shared experts run on a separate stream during the exchanges.
   bool overlap_shared_experts = false;
   friend bool operator==(const Mixture&, const Mixture&) = default;
 };

@@ -31,10 +31,11 @@ std::vector<MixtureSetting> Rows() {
        .needed = kNeeded,
        .values =
            "how tokens reach the ranks of their experts. `all_to_all`: each rank sends each row "
-           "to the rank of its expert, and the host waits for the counts. `all_gather`: all ranks "
-           "get all tokens. `deepep` and `hybridep`: a token goes once to each node that has some "
-           "of its experts, then once to each rank there",
-       .default_value = "`all_to_all`, as in recipes; Megatron-Core's own default is `allgather`"},
+           "to the rank of its expert, and the host waits for the numbers of rows. `all_gather`: "
+           "all ranks get all tokens. `deepep` and `hybridep`: a token is sent once to each node "
+           "that holds some of its experts, then once to each of their ranks",
+       .default_value = "`all_to_all`, which recipes set; the default of Megatron-Core is "
+                        "`allgather`"},
       {.key = "implementation",
        .type =
            Words<&Given::expert_implementation, &Mixture::implementation,
@@ -51,11 +52,11 @@ std::vector<MixtureSetting> Rows() {
                     mixture.implementation != model::ExpertImplementation::kTorchtitan;
            },
        .values =
-           "the library whose layers run: `torchtitan` (fsdp2), `transformers` (Hugging Face's "
-           "layers, used by accelerate and the Trainer; each rank has all experts; fsdp2, "
-           "deepspeed), `deepspeed` (its `deepspeed.moe.layer.MoE`) or `autoep` (DeepSpeed's "
-           "`expert_parallel` on transformers' layers). ddp and fsdp1 always have transformers' "
-           "layers, megatron its own",
+           "the library that implements the layers of experts. `torchtitan`: with fsdp2. "
+           "`transformers`: Hugging Face's layers, in which each rank has all experts, with "
+           "fsdp2 and deepspeed. `deepspeed`: `deepspeed.moe.layer.MoE`. `autoep`: DeepSpeed's "
+           "`expert_parallel` on transformers' layers. ddp and fsdp1 always use transformers' "
+           "layers, and megatron always uses Megatron-Core's layers",
        .default_value =
            "fsdp2: `torchtitan`; deepspeed: `transformers` if `expert` is 1, else `deepspeed`"},
       {.key = "products",
@@ -65,15 +66,15 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values = "how the matrix products of a rank's experts are launched. `grouped`: one "
-                 "kernel. `streams`: one kernel per expert, on four streams (Transformer "
-                 "Engine's GroupedLinear). `looped`: one kernel per expert, one after the other "
-                 "(Megatron-Core without `moe_grouped_gemm`). In transformers before 5, the host "
-                 "also waits for the number of tokens of each expert",
+       .values = "how the matrix products of a rank's experts are launched. `grouped`: one kernel "
+                 "for all experts. `streams`: one kernel per expert, on four streams "
+                 "(Transformer Engine's GroupedLinear). `looped`: one kernel per expert, one "
+                 "after the other (Megatron-Core without `moe_grouped_gemm`). In transformers "
+                 "before 5, the host also waits for the number of tokens of each expert",
        .default_value =
            "`grouped`, with two exceptions. `looped`: transformers' layers and AutoEP before "
-           "torch 2.9, and DeepSpeed's own layer. `streams`: megatron, as in recipes; "
-           "Megatron-Core's own default is `looped`"},
+           "torch 2.9, and DeepSpeed's own layer. `streams`: megatron, as recipes set it; the "
+           "default of Megatron-Core is `looped`"},
       {.key = "dispatch_dtype",
        .type = Words<&Given::dispatch_dtype, &Mixture::dispatch_dtype, DataType::kBf16,
                      DataType::kFp8>(),
@@ -83,9 +84,9 @@ std::vector<MixtureSetting> Rows() {
        .needed = kNeeded,
        .shown = [](const Mixture& mixture) { return mixture.dispatch_dtype != DataType::kBf16; },
        .values =
-           "the type in which rows are sent to their experts: `bf16`, or `fp8` with an FP32 scale "
-           "for every 128 numbers. `fp8` needs products in `fp8` (DeepEP's own option, used to "
-           "train DeepSeek-V3; Megatron-Core's dispatchers send 16 bits). Rows return in 16 bits",
+           "the data type in which rows are sent to their experts: `bf16`, or `fp8` with an FP32 "
+           "scale for every 128 numbers. `fp8` is an option of DeepEP and needs `precision: "
+           "fp8`; Megatron-Core's dispatchers send 16 bits. Rows return in 16 bits",
        .default_value = "`bf16`"},
       {.key = "router_dtype",
        .type =
@@ -104,11 +105,11 @@ std::vector<MixtureSetting> Rows() {
        .needed = kNeeded,
        .idle = [](const Plan& plan) -> std::string_view {
          if (!model::SendsTokensOnce(plan.mixture.dispatcher)) {
-           return "with this dispatcher, which sends a row to each expert of a token; write deepep "
-                  "or hybridep";
+           return "with this dispatcher, because it sends a row to each expert of a token; write "
+                  "deepep or hybridep";
          }
          return plan.mixture.node_limit == 0
-                    ? "at or above the number of nodes that divide the experts"
+                    ? "with this value, because the experts are divided among no more nodes"
                     : "";
        },
        .shown = [](const Mixture& mixture) { return mixture.node_limit > 0; },
@@ -125,8 +126,10 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values = "`true`: scores and the choice of experts are one kernel (`moe_router_fusion`)",
-       .default_value = "true, as NVIDIA's guide recommends; Megatron-Core's own default is false"},
+       .values = "`true`: one kernel computes the scores and chooses the experts "
+                 "(`moe_router_fusion`)",
+       .default_value =
+           "true, as NVIDIA's guide recommends; the default of Megatron-Core is false"},
       {.key = "fused_permutation",
        .type = Switch{&Given::fused_permutation, &Mixture::fused_permutation},
        .uses = {Of(Framework::kMegatron), TakenByReference()},
@@ -135,7 +138,8 @@ std::vector<MixtureSetting> Rows() {
        .needed = kNeeded,
        .values = "`true`: three kernels, instead of a sort, compute the map of a permutation "
                  "(`moe_permute_fusion`)",
-       .default_value = "true, as NVIDIA's guide recommends; Megatron-Core's own default is false"},
+       .default_value =
+           "true, as NVIDIA's guide recommends; the default of Megatron-Core is false"},
       {.key = "fused_rows",
        .type = Switch{&Given::fused_rows, &Mixture::fused_rows},
        .uses = {Of(Framework::kMegatron), TakenByReference()},
@@ -162,11 +166,11 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .values =
-           "the number of rows on the rank whose experts get the most rows, divided by the mean "
-           "number of rows of all ranks; from 1 to the number of ranks that divide the experts. "
-           "The forecast is for the rank with the most rows: its products, messages and memory, "
-           "in every layer. A layer list has fixed times and memory, so the imbalance of a layer "
-           "list only affects all-to-alls along the expert axis",
+           "the largest number of rows of a rank divided by the mean number of rows, from 1 to "
+           "the number of ranks that divide the experts. The forecast assumes in every layer the "
+           "products, messages and memory of the rank with the most rows. In a layer list, which "
+           "has fixed times and memory, the imbalance only affects all-to-alls along the expert "
+           "axis",
        .default_value = "1: the router balances perfectly, as in runs with forced balance"},
       {.key = "capacity_factor",
        .type = OwnNotation<&Given::capacity_factor>(),
@@ -180,13 +184,14 @@ std::vector<MixtureSetting> Rows() {
          const bool drops = *mixture.capacity_factor < mixture.imbalance;
          return drops || mixture.pad_to_capacity
                     ? ""
-                    : "at experts.imbalance or above: no expert has more rows than that";
+                    : "with a value of experts.imbalance or more, because no expert receives so "
+                      "many rows";
        },
        .values =
-           "the largest number of rows that an expert accepts, divided by the mean of all "
-           "experts. Tokens above this limit are dropped and cost nothing (Megatron-Core's "
-           "`moe_expert_capacity_factor`). DeepSpeed's layer always allocates this many rows, "
-           "empty or not",
+           "the largest number of rows that an expert accepts, divided by the mean number of rows "
+           "of all experts. Tokens above this limit are dropped and cost nothing "
+           "(Megatron-Core's `moe_expert_capacity_factor`). DeepSpeed's layer always allocates "
+           "the largest number of rows",
        .default_value = "none: no token is dropped; DeepSpeed's layer: 1"},
       {.key = "min_capacity",
        .type = Count{&Given::min_capacity, &Mixture::min_capacity, 0, kMostRows},
@@ -197,13 +202,13 @@ std::vector<MixtureSetting> Rows() {
        .idle = [](const Plan& plan) -> std::string_view {
          return plan.mixture.implementation == model::ExpertImplementation::kDeepSpeed
                     ? ""
-                    : "but with DeepSpeed's own layer";
+                    : "except with DeepSpeed's own layer";
        },
        .shown =
            [](const Mixture& mixture) {
              return mixture.implementation == model::ExpertImplementation::kDeepSpeed;
            },
-       .values = "the smallest number of rows per rank for which an expert has space (DeepSpeed's "
+       .values = "the minimum of an expert's capacity, in rows per rank (DeepSpeed's "
                  "`min_capacity`)",
        .default_value = "4"},
       {.key = "pad_to_capacity",
@@ -213,8 +218,9 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .values =
-           "`true`: every expert computes as many rows as its capacity, including empty ones. No "
-           "counts are exchanged, and the host does not wait (`moe_pad_expert_input_to_capacity`)",
+           "`true`: every expert computes as many rows as its capacity, including empty rows. The "
+           "ranks exchange no numbers of rows, and the host does not wait "
+           "(`moe_pad_expert_input_to_capacity`)",
        .default_value = "false"},
       {.key = "overlap_communication",
        .type = Switch{&Given::overlap_communication, &Mixture::overlap_communication},
@@ -226,8 +232,8 @@ std::vector<MixtureSetting> Rows() {
        .values =
            "`true`: the forward of one micro-batch and the backward of another alternate layer by "
            "layer, so that one computes while the other exchanges rows of experts "
-           "(Megatron-Core's `overlap_moe_expert_parallel_comm`, combined 1F1B). A pipeline needs "
-           "virtual_stages",
+           "(Megatron-Core's `overlap_moe_expert_parallel_comm`, combined 1F1B). In a pipeline, "
+           "this needs `virtual_stages`",
        .default_value = "false"},
       {.key = "delay_weight_gradients",
        .type = Switch{&Given::delay_weight_gradients, &Mixture::delay_weight_gradients},
@@ -236,8 +242,9 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .shown = [](const Mixture& mixture) { return mixture.delay_weight_gradients; },
-       .values = "`true`, with `overlap_communication`: the exchange does not wait for the "
-                 "products of weight gradients, which run after it (`delay_wgrad_compute`)",
+       .values = "`true`: the exchange of rows does not wait for the products of weight "
+                 "gradients, which run later (`delay_wgrad_compute`). This needs "
+                 "`overlap_communication`",
        .default_value = "false"},
       {.key = "overlap_shared_experts",
        .type = Switch{&Given::overlap_shared_experts, &Mixture::overlap_shared_experts},
@@ -247,8 +254,9 @@ std::vector<MixtureSetting> Rows() {
        .needed = "shared experts",
        .shown = [](const Mixture& mixture) { return mixture.overlap_shared_experts; },
        .values =
-           "`true`, with `all_to_all`: shared experts run on a stream of their own during the "
-           "exchanges of rows (`moe_shared_expert_overlap`). `false`: they run before the router",
+           "`true`: shared experts run on a separate stream while rows are exchanged "
+           "(`moe_shared_expert_overlap`). This needs `dispatcher: all_to_all`. `false`: shared "
+           "experts run before the router",
        .default_value = "false"}};
 }
 

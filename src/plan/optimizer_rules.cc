@@ -54,19 +54,19 @@ class OptimizerRules : public Rules {
       refuse("training.optimizer_in_backward",
              fmt::format("updates during backward are modelled for fsdp2 only: framework is {}",
                          plan::Name(*request_.framework)),
-             "write framework: fsdp2, which may have one rank, or leave it out");
+             "write framework: fsdp2, which can have one rank, or omit optimizer_in_backward");
     }
     if (request_.precision == DataType::kFp16) {
       refuse("training.precision",
-             "fp16 gradients are checked for infinities before any update: optimizer_in_backward "
-             "is true",
+             "fp16 gradients must be checked for infinities before any update, but "
+             "optimizer_in_backward is true",
              "write precision: bf16, or optimizer_in_backward: false");
     }
     if (request_.gradient_clipping) {
-      refuse(
-          "training.gradient_clipping",
-          "the norm of all gradients is unknown at the first update: optimizer_in_backward is true",
-          "leave gradient_clipping out, or write optimizer_in_backward: false");
+      refuse("training.gradient_clipping",
+             "gradient clipping needs the norm of all gradients before the first update, but "
+             "optimizer_in_backward is true",
+             "omit gradient_clipping, or write optimizer_in_backward: false");
     }
     if (request_.gradient_accumulation.value_or(1) > 1) {
       refuse("training.gradient_accumulation",
@@ -125,10 +125,10 @@ class OptimizerRules : public Rules {
     if (request_.optimizer_implementation &&
         *request_.optimizer_implementation != OptimizerImplementation::kFused) {
       Refuse("training.optimizer_implementation",
-             fmt::format("LAMB always uses Apex's kernels over all tensors, but "
+             fmt::format("LAMB always uses Apex's multi-tensor kernels, but "
                          "optimizer_implementation is {}",
                          plan::Name(*request_.optimizer_implementation)),
-             "leave it out, or write optimizer: adamw");
+             "omit the key, or write optimizer: adamw");
     }
   }
 
@@ -157,25 +157,24 @@ class OptimizerRules : public Rules {
     if (!request_.framework) return;
     const FrameworkStyle& style = StyleOf(*request_.framework);
     if (style.muon != MuonKernels::kNone) return;
-    RefuseFramework(
-        style.flattens
-            ? "Muon multiplies matrices, but this framework's optimizer has flat parameters"
-            : "Muon is modelled only as in torch.optim, Dion and Megatron-LM",
-        "ddp, fsdp2 or megatron");
+    RefuseFramework(style.flattens
+                        ? "Muon needs matrices, but this framework's optimizer flattens parameters"
+                        : "Muon is modelled only as in torch.optim, Dion and Megatron-LM",
+                    "ddp, fsdp2 or megatron");
   }
 
   void CheckKernels() {
     if (!HasOwnKernels(*request_.optimizer) || !request_.optimizer_implementation) return;
     Refuse(
         "training.optimizer_implementation",
-        fmt::format("{} has its own kernels, tensor by tensor, but optimizer_implementation is {}",
+        fmt::format("{} uses its own kernels, one per tensor, but optimizer_implementation is {}",
                     name(), plan::Name(*request_.optimizer_implementation)),
-        "leave it out, or write optimizer: adamw");
+        "omit the key, or write optimizer: adamw");
   }
 
   void CheckHost() {
     const auto refuse = [&](const char* key, const char* off) {
-      Refuse(key, fmt::format("{} updates on the device only, but {} is on", name(), key),
+      Refuse(key, fmt::format("{} updates only on the device, but {} is true", name(), key),
              fmt::format("write {}, or optimizer: adamw", off));
     };
     if (request_.cpu_offload.value_or(false)) {
@@ -197,7 +196,7 @@ class OptimizerRules : public Rules {
       Refuse("training.master_weights",
              fmt::format("{} keeps no master weights, but master_weights is {}", name(),
                          plan::Name(*request_.master_weights)),
-             "write master_weights: none, or leave it out");
+             "write master_weights: none, or omit the key");
     }
     const DataType type = OptimizerStatesOf(request_).type;
     Request without = request_;

@@ -58,7 +58,7 @@ TEST(OptimizerRules, NameEveryImpossibleCombinationWithBothValues) {
   request.optimizer_implementation = OptimizerImplementation::kFused;
   ExpectFault(
       request, EightDevices(), "training.optimizer_implementation", kCode,
-      "adamw_8bit has its own kernels, tensor by tensor, but optimizer_implementation is fused");
+      "adamw_8bit uses its own kernels, one per tensor, but optimizer_implementation is fused");
   request = With(Optimizer::kAdamW8bit, Framework::kDdp);
   request.optimizer_state_dtype = DataType::kBf16;
   ExpectFault(request, EightDevices(), "training.optimizer_state_dtype", kCode,
@@ -92,9 +92,9 @@ TEST(OptimizerRules, UpdatesInBackwardHaveOneGradientAtATime) {
               "gradient_accumulation is 2");
   request = early;
   request.gradient_clipping = 1.0;
-  ExpectFault(
-      request, EightDevices(), "training.gradient_clipping", kCode,
-      "the norm of all gradients is unknown at the first update: optimizer_in_backward is true");
+  ExpectFault(request, EightDevices(), "training.gradient_clipping", kCode,
+              "gradient clipping needs the norm of all gradients before the first update, but "
+              "optimizer_in_backward is true");
 }
 
 }  // namespace

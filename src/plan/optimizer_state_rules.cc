@@ -50,7 +50,8 @@ class OptimizerStateRules : public Rules {
     if (request_.master_weights == MasterWeights::kFp16Remainder &&
         parameters_ != DataType::kBf16) {
       Add(kMasterWeights, "plan.master-weights",
-          fmt::format("fp16_remainder extends bf16 parameters to FP32, but the parameters are {}",
+          fmt::format("fp16_remainder extends bf16 parameters to FP32, but the parameters have "
+                      "the type {}",
                       Name(parameters_)),
           Short() ? "write master_weights: fp32" : "leave master_weights out");
       return false;
@@ -60,12 +61,12 @@ class OptimizerStateRules : public Rules {
     }
     const bool pytorch = TraitsOf(*request_.framework).of_pytorch;
     Add(kMasterWeights, "plan.master-weights",
-        fmt::format("without master weights, rounding and underflow lose updates of fp16 "
-                    "parameters: {} none",
+        fmt::format("without master weights, updates of fp16 parameters are lost by rounding and "
+                    "underflow: {} none",
                     request_.master_weights ? "master_weights is" : "PyTorch's optimizers keep"),
         pytorch ? "write parameter_dtype: fp32 (autocast, or FSDP's mixed precision), or "
                   "master_weights: fp32 (possible with Apex's amp O2 and FusedAdam)"
-                : "write master_weights: fp32, or leave it out");
+                : "write master_weights: fp32, or omit the key");
     return false;
   }
 
@@ -82,7 +83,7 @@ class OptimizerStateRules : public Rules {
     if (request_.optimizer == Optimizer::kLamb && Short() &&
         states_.master_weights != MasterWeights::kFp32) {
       RefuseMasterWeights("LAMB keeps FP32 copies of 16-bit parameters",
-                          "write master_weights: fp32, or leave it out");
+                          "write master_weights: fp32, or omit the key");
       return;
     }
     const char* const hint =
@@ -100,7 +101,8 @@ class OptimizerStateRules : public Rules {
     if (states_.type != updated && !of_own_types) {
       RefuseStateType(
           fmt::format(
-              "only a fused AdamW keeps moments in another type than the updated values, {}",
+              "only a fused AdamW keeps moments in a type other than the type of the updated "
+              "values, {}",
               Name(updated)),
           fmt::format("{}; or write optimizer_state_dtype: {}", hint, Name(updated)));
     }
@@ -127,10 +129,10 @@ class OptimizerStateRules : public Rules {
 
   void CheckFp32(std::string_view rule) {
     if (Short() && states_.master_weights != MasterWeights::kFp32) {
-      RefuseMasterWeights(rule, "write master_weights: fp32, or leave it out");
+      RefuseMasterWeights(rule, "write master_weights: fp32, or omit the key");
     }
     if (states_.type != DataType::kFp32) {
-      RefuseStateType(rule, "write optimizer_state_dtype: fp32, or leave it out");
+      RefuseStateType(rule, "write optimizer_state_dtype: fp32, or omit the key");
     }
   }
 
@@ -147,19 +149,19 @@ class OptimizerStateRules : public Rules {
     if (!remainders && states_.type == DataType::kFp32) return;
     const auto refuse = [&](std::string_view rule) {
       if (request_.master_weights == MasterWeights::kFp16Remainder) {
-        RefuseMasterWeights(rule, "write master_weights: fp32, or leave it out");
+        RefuseMasterWeights(rule, "write master_weights: fp32, or omit the key");
       }
       if (states_.type != DataType::kFp32) {
-        RefuseStateType(rule, "write optimizer_state_dtype: fp32, or leave it out");
+        RefuseStateType(rule, "write optimizer_state_dtype: fp32, or omit the key");
       }
     };
     if (!Short()) {
-      refuse("without 16-bit parameters, megatron has no precision-aware optimizer");
+      refuse("megatron's precision-aware optimizer needs 16-bit parameters");
     } else if (request_.zero_stage == 0) {
-      refuse("at zero_stage 0, megatron has no precision-aware optimizer");
+      refuse("megatron's precision-aware optimizer needs zero_stage 1");
     } else if (request_.optimizer != Optimizer::kAdamW ||
                OptimizerImplementationOf(request_) != OptimizerImplementation::kFused) {
-      refuse("without Transformer Engine's FusedAdam, megatron has no precision-aware optimizer");
+      refuse("megatron's precision-aware optimizer needs Transformer Engine's FusedAdam");
     } else if (request_.optimizer_cpu_offload.value_or(false)) {
       refuse("with optimizer_cpu_offload, the host updates FP32 values");
     } else if (request_.copy_main_gradients.value_or(false)) {

@@ -16,33 +16,33 @@ struct PipelineSchedule;
 // settings.h lists keys, values and documentation.
 namespace stepcast::plan {
 
-// The number of ranks along each axis of the grid, and the pipeline's settings.
+// The number of ranks along each axis of the grid, and the settings of the pipeline.
 struct Parallelism {
   std::int64_t data = 1;
   std::int64_t tensor = 1;
   std::int64_t pipeline = 1;
   std::int64_t context = 1;
-  // The number of ranks that hold different experts of a mixture, and the number of ranks that each
-  // hold a part of every expert. Expert parallelism reuses the ranks of the other axes
-  // (parallel::Grids).
+  // `expert` is the number of ranks that hold different experts of a mixture. `expert_tensor` is
+  // the number of ranks that each hold a part of every expert. Expert parallelism reuses the ranks
+  // of the other axes (parallel::Grids).
   std::int64_t expert = 1;
   std::int64_t expert_tensor = 1;
   std::int64_t expert_near = 1;  // model::ExpertParallel::near
-  // Context parallelism: how a rank's queries reach all keys and, with `hierarchical`, how many
-  // neighboring ranks divide the heads.
+  // Settings of context parallelism: how a rank's queries reach all keys and, with `hierarchical`,
+  // how many neighboring ranks divide the heads.
   model::ContextMethod context_method = model::ContextMethod::kRing;
   std::int64_t context_inner = 1;
-  // Tensor parallelism: the ranks divide the tokens between the regions in which they divide
-  // layers.
+  // Whether the tensor-parallel ranks also divide the tokens, between the regions in which they
+  // divide layers.
   bool sequence_parallel = false;
-  // Pipelines: the order of passes (ScheduleOf, pipeline.h), the number of model chunks per stage,
-  // and the number of blocks per chunk, in layer order. A schedule that was read from a file is
-  // `listed`, and `schedule` is the file's name.
+  // Settings of pipelines. They state the order of passes (ScheduleOf, pipeline.h), the number of
+  // model chunks per stage, and the number of blocks per chunk, in layer order. If the schedule was
+  // read from a file, it is `listed`, and `schedule` is the file's name.
   std::string schedule = "sequential";
   std::shared_ptr<const parallel::PipelineSchedule> listed = nullptr;
   bool splits_backward = false;  // the schedule has separate passes for input gradients
   std::int64_t virtual_stages = 1;
-  std::int64_t microbatch_group_size_per_vp_stage = 0;  // for interleaved_1f1b; 0: another schedule
+  std::int64_t microbatch_group_size_per_vp_stage = 0;  // interleaved_1f1b; 0: another schedule
   std::vector<std::int64_t> stage_layers = {};
   friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
@@ -64,13 +64,13 @@ struct ParallelismRequest {
   std::optional<std::int64_t> virtual_stages;
   std::optional<std::int64_t> microbatch_group_size_per_vp_stage;
   std::optional<std::vector<std::int64_t>> stage_layers;
-  // If true, the embedding, or the head with the loss, counts as a block when blocks are divided
-  // into equal parts.
+  // Whether the embedding counts as a block when blocks are divided into equal parts, and whether
+  // the head with the loss does.
   std::optional<bool> account_for_embedding_in_pipeline_split;
   std::optional<bool> account_for_loss_in_pipeline_split;
 
   // Returns the number of ranks that hold one replica: the product of all axes except data. Experts
-  // are divided among ranks of these axes and of data.
+  // may also be divided among data-parallel ranks.
   std::int64_t ranks_per_replica() const {
     return tensor.value_or(1) * pipeline.value_or(1) * context.value_or(1);
   }

@@ -29,34 +29,35 @@ std::vector<ParallelismSetting> Rows() {
        .of_task = true,  // it follows from the others
        .uses = {},
        .values = "dp, the data-parallel degree",
-       .default_value = "the number of devices divided by the other axes"},
+       .default_value = "the number of devices divided by the degrees of the other axes"},
       {.key = "tensor",
        .type = Count{&Given::tensor, &Parallelism::tensor, 1, kMostOfAnAxis},
        .uses = {},
        .values =
-           "t, the ranks that divide each layer (`reference`, `megatron`, `deepspeed`, `fsdp1`, "
-           "`fsdp2`, `nanotron`): its heads, the hidden units of its feed-forward layer, and the "
-           "vocabulary (arXiv 1909.08053). t must divide the number of query heads, the number "
-           "of key-value heads and the intermediate size. With `megatron`, t may also be a "
-           "multiple of the number of key-value heads: ranks that share a head gather each "
-           "other's results. If t does not divide the vocabulary, the vocabulary is padded",
+           "t, the number of ranks that divide each layer (`reference`, `megatron`, `deepspeed`, "
+           "`fsdp1`, `fsdp2`, `nanotron`). They divide the heads, the hidden units of "
+           "feed-forward layers, and the vocabulary (arXiv 1909.08053). t must divide the number "
+           "of query heads, the number of key-value heads and the intermediate size. With "
+           "`megatron`, t may also be a multiple of the number of key-value heads; ranks that "
+           "share a head gather each other's results. If t does not divide the vocabulary, the "
+           "vocabulary is padded",
        .default_value = "1"},
       {.key = "pipeline",
        .type = Count{&Given::pipeline, &Parallelism::pipeline, 1, kMostOfAnAxis},
        .uses = {},
        .values =
-           "P, the stages of a pipeline (`reference`, `megatron`, `deepspeed`, `fsdp2` and "
+           "P, the number of pipeline stages (`reference`, `megatron`, `deepspeed`, `fsdp2` and "
            "`nanotron`). The stages divide the blocks of the model. The first stage also has the "
-           "embedding, the last stage the head",
+           "embedding, and the last stage also has the head",
        .default_value = "1"},
       {.key = "context",
        .type = Count{&Given::context, &Parallelism::context, 1, kMostOfAnAxis},
        .uses = {},
        .values =
-           "c, the ranks that divide each sequence (`reference`, `megatron`, `fsdp2`). Outside of "
-           "attention, each rank has 1/c of the tokens. The sequence has 2c chunks; rank i has "
-           "the i-th from the start and the i-th from the end. Gradients are summed, and states "
-           "sharded, over these c ranks as well as over data-parallel ranks",
+           "c, the number of ranks that divide each sequence (`reference`, `megatron`, `fsdp2`). "
+           "Outside of attention, each rank has 1/c of the tokens. The sequence has 2c chunks; "
+           "rank i has the i-th chunk from the start and the i-th chunk from the end. Gradients "
+           "are summed, and states are sharded, over the c ranks and the data-parallel ranks",
        .default_value = "1"},
       {.key = "context_method",
        .type = Words<&Given::context_method, &Parallelism::context_method,
@@ -67,11 +68,11 @@ std::vector<ParallelismSetting> Rows() {
        .without = "context",
        .shown = HasContext,
        .values =
-           "how the queries of a rank reach the keys and values of all ranks: `ring` (messages "
-           "around the ring, overlapped with blocks of attention; Transformer Engine's `p2p`, "
-           "PyTorch's `alltoall`), `all_gather`, `all_to_all` (each rank gets all tokens of some "
-           "heads; `a2a`, DeepSpeed-Ulysses), `hierarchical` (all-to-alls among neighboring "
-           "ranks, a ring across groups; `a2a+p2p`)",
+           "how a rank gets the keys and values of the other ranks. `ring`: messages around a "
+           "ring, at the same time as blocks of attention (Transformer Engine's `p2p`, PyTorch's "
+           "`alltoall`). `all_gather`: each rank gathers all keys and values. `all_to_all`: each "
+           "rank gets all tokens of some heads (`a2a`, DeepSpeed-Ulysses). `hierarchical`: "
+           "all-to-alls among neighboring ranks, and a ring across groups (`a2a+p2p`)",
        .default_value = "`ring`; fsdp2: `all_gather`"},
       {.key = "context_inner",
        .type = Count{&Given::context_inner, &Parallelism::context_inner, 2, kMostOfAnAxis},
@@ -86,10 +87,10 @@ std::vector<ParallelismSetting> Rows() {
        .type = Count{&Given::expert, &Parallelism::expert, 1, kMostOfAnAxis},
        .uses = {},
        .values =
-           "e, the ranks that divide the experts of a mixture (`megatron`). Expert parallelism "
-           "reuses the existing ranks and adds no GPUs: e x `expert_tensor` must divide t x c x "
-           "dp. Ranks of a pipeline stage with the same experts sum their gradients, and with "
-           "ZeRO shard their states",
+           "e, the number of ranks that divide the experts of a mixture (`megatron`, `fsdp2`, "
+           "`deepspeed`). Expert parallelism reuses the existing ranks and adds no GPUs: e x "
+           "`expert_tensor` must divide t x c x dp. Ranks with the same experts sum the experts' "
+           "gradients, and with ZeRO shard the experts' states",
        .default_value = "1"},
       {.key = "expert_tensor",
        .type = Count{&Given::expert_tensor, &Parallelism::expert_tensor, 1, kMostOfAnAxis},
@@ -99,16 +100,16 @@ std::vector<ParallelismSetting> Rows() {
            [](const Parallelism& axes) {
              return axes.expert > 1 || axes.expert_tensor > 1 || axes.tensor > 1;
            },
-       .values =
-           "the ranks that divide each expert (Megatron-Core's `expert_tensor_parallel_size`)",
+       .values = "the number of ranks that divide each expert (Megatron-Core's "
+                 "`expert_tensor_parallel_size`)",
        .default_value = "for mixtures of experts t, as in Megatron-Core"},
       {.key = "sequence_parallel",
        .type = Switch{&Given::sequence_parallel, &Parallelism::sequence_parallel},
        .uses = {},
        .without = "tensor",
        .shown = IsDivided,
-       .values =
-           "`true`: between divided layers, each rank has 1/t of the tokens (arXiv 2205.05198)",
+       .values = "`true`: between layers that tensor parallelism divides, each rank has 1/t of the "
+                 "tokens (arXiv 2205.05198)",
        .default_value = "false"},
       {.key = "schedule",
        .type = OwnNotation<&Given::schedule>(),
@@ -116,11 +117,11 @@ std::vector<ParallelismSetting> Rows() {
        .without = "pipeline",
        .shown = IsPipeline,
        .values =
-           "the order of the passes of a stage: `1f1b`, `interleaved_1f1b`, `gpipe`, "
+           "the order in which a stage runs its passes: `1f1b`, `interleaved_1f1b`, `gpipe`, "
            "`breadth_first`, `zb_v`, `dualpipe_v`, `zb_h1`, `zb_h2`, `v_half`, `v_min`, or the "
            "path of a CSV file of actions ([format](other-tools.md#pipeline-schedules)), "
-           "relative to the scenario's folder. `megatron` has only the first two of these, "
-           "`fsdp2` only the first six. `stepcast schedule` draws a schedule",
+           "relative to the scenario's folder. `megatron` supports only the first two, `fsdp2` "
+           "only the first six. `stepcast schedule` draws a schedule",
        .default_value = "`1f1b`; with virtual stages `interleaved_1f1b`"},
       {.key = "virtual_stages",
        .type = Count{&Given::virtual_stages, &Parallelism::virtual_stages, 1, kMostVirtualStages},
@@ -128,11 +129,11 @@ std::vector<ParallelismSetting> Rows() {
        .without = "pipeline",
        .shown = IsPipeline,
        .values =
-           "v, the number of chunks of layers of a stage. With `interleaved_1f1b` and "
-           "`breadth_first`, stage s has chunks s, s + P, s + 2P, ...; with `zb_v`, `v_half`, "
-           "`v_min` and `dualpipe_v` it has chunks s and 2P-1-s (at least 2P micro-batches). A "
-           "CSV file names its own chunks",
-       .default_value = "1; with schedules of several chunks 2"},
+           "v, the number of chunks of layers in a stage. With `interleaved_1f1b` and "
+           "`breadth_first`, stage s has chunks s, s + P, s + 2P, ... With `zb_v`, `v_half`, "
+           "`v_min` and `dualpipe_v`, stage s has chunks s and 2P-1-s, and a step needs at least "
+           "2P micro-batches. A CSV file names its own chunks",
+       .default_value = "1; 2 with schedules that have several chunks"},
       {.key = "microbatch_group_size_per_vp_stage",
        .type = Count{&Given::microbatch_group_size_per_vp_stage,
                      &Parallelism::microbatch_group_size_per_vp_stage, 1, kMostMicroBatchGroup},
@@ -156,28 +157,30 @@ std::vector<ParallelismSetting> Rows() {
        .without = "pipeline",
        .shown = IsPipeline,
        .values =
-           "a list of the number of blocks of each stage; with virtual stages, of each chunk, in "
-           "the order of the layers. Instead of a list, Megatron-LM's layout can be given: "
-           "`Et*3|(tt|)*2L`. In a layer list, every layer is a block. The first stage, which has "
-           "the embedding, and the last stage, which has the head, may have 0 blocks",
-       .default_value = "equal parts. fsdp2: if blocks do not divide evenly, the first parts have "
-                        "one block more (torchtitan). nanotron: each stage takes blocks until it "
-                        "has its part of all weights of products, including the head's weights"},
+           "a list of the number of blocks of each stage, in the order of the layers. With "
+           "virtual stages, the list has the number of blocks of each chunk. Instead of a list, "
+           "Megatron-LM's layout can be given: `Et*3|(tt|)*2L`. In a layer list, every layer is "
+           "a block. The first stage, which has the embedding, and the last stage, which has the "
+           "head, may have 0 blocks",
+       .default_value = "equal parts. fsdp2: if blocks do not divide evenly, the first stages "
+                        "have one block more (torchtitan). nanotron: each stage takes blocks "
+                        "until it has 1/P of the weights of all matrix products, including the "
+                        "head's weights"},
       {.key = "account_for_embedding_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_embedding_in_pipeline_split>(),
        .uses = {},
        .without = "pipeline",
        .values =
-           "`true`: equal parts count the embedding as a block, so the first chunk has one block "
-           "fewer (Megatron-LM's setting of this name)",
+           "`true`: the division into equal parts counts the embedding as a block, so the first "
+           "chunk has one block fewer (Megatron-LM's setting of this name)",
        .default_value = "false; fsdp2: true (`pipeline_parallel_first_stage_less_layers: 1`)"},
       {.key = "account_for_loss_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_loss_in_pipeline_split>(),
        .uses = {},
        .without = "pipeline",
        .values =
-           "`true`: equal parts count the head with the loss as a block, so the last chunk has "
-           "one block fewer (Megatron-LM's setting of this name)",
+           "`true`: the division into equal parts counts the head with the loss as a block, so "
+           "the last chunk has one block fewer (Megatron-LM's setting of this name)",
        .default_value = "false; fsdp2: true (`pipeline_parallel_last_stage_less_layers: 1`)"},
   };
 }

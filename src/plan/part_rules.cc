@@ -67,14 +67,14 @@ class PartRules : public Rules {
   void CheckLoss() {
     if (facts_.predicts_words || !request_.loss || !model::MakesLogits(*request_.loss)) return;
     Add("training.loss", "plan.loss",
-        fmt::format("the head predicts no words: loss is {}", model::Name(*request_.loss)),
+        fmt::format("loss is {}, but the head does not predict words", model::Name(*request_.loss)),
         "write loss: eager or fused");
   }
 
   void CheckDocuments() {
     if (!facts_.reads_context) return;
     constexpr std::string_view kRule =
-        "cross-attention from each document to its own rows is not modelled";
+        "cross-attention from each document to separate rows is not modelled";
     if (request_.document_length) {
       Add("training.document_length", "plan.document-length",
           fmt::format("{}: document_length is {}", kRule, *request_.document_length),
@@ -115,9 +115,10 @@ class PartRules : public Rules {
     const model::Attention attention = *request_.attention;
     if (attention == model::Attention::kMath || attention == model::Attention::kMathFp32) return;
     Add("training.attention", "plan.attention",
-        fmt::format("fused kernels do not add a trained number to each score, and attention is {}",
+        fmt::format("fused attention kernels cannot add a trained bias to each score, but "
+                    "attention is {}",
                     model::Name(attention)),
-        "write attention: math_fp32 or math, or leave it out");
+        "write attention: math_fp32 or math, or omit the key");
   }
 };
 

@@ -88,7 +88,7 @@ TEST(PartRulesTest, RefuseKernelsAndLosses) {
   EXPECT_EQ(Codes(request, facts), std::vector<std::string>{"training.attention plan.attention"});
   request.attention = model::Attention::kMathFp32;
   EXPECT_TRUE(Codes(request, facts).empty());
-  facts.unusual_part = "a head that predicts no words";
+  facts.unusual_part = "a head that does not predict words";
   facts.predicts_words = false;
   request.loss = model::Loss::kCut;
   EXPECT_EQ(Codes(request, facts), std::vector<std::string>{"training.loss plan.loss"});

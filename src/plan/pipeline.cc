@@ -21,7 +21,7 @@ parallel::PipelineSchedule PassesOf(const Plan& plan, int micro_batches) {
   const Parallelism& axes = plan.parallelism;
   if (axes.listed != nullptr) return *axes.listed;
   const parallel::NamedSchedule* named = parallel::FindSchedule(axes.schedule);
-  STEPCAST_CHECK(named != nullptr, "the plan's schedule is known");
+  STEPCAST_CHECK(named != nullptr, "the plan's schedule must be known");
   return named->build({static_cast<int>(axes.pipeline), micro_batches,
                        static_cast<int>(axes.virtual_stages),
                        static_cast<int>(axes.microbatch_group_size_per_vp_stage)});

@@ -14,18 +14,18 @@
 #include "src/plan/parallelism.h"
 #include "src/plan/training.h"
 
-// How the model is trained: the scenario's `training`, `parallelism`, `experts`, `data_parallel`
-// and `software` sections with every default filled in. docs/formats.md documents keys and
+// How the model is trained: the sections `training`, `parallelism`, `experts`, `data_parallel` and
+// `software` of a scenario, with every default filled in. docs/formats.md documents keys and
 // defaults.
 namespace stepcast::plan {
 
-// The newest versions whose rules are known.
+// The newest versions of software whose rules are known.
 inline constexpr Version kNewestTorch{2, 14}, kNewestNccl{2, 30}, kNewestDriver{580, 0};
 
 struct Software {
   Version torch = kNewestTorch;
   Version nccl = kNewestNccl;
-  Version driver = kNewestDriver;  // NVIDIA's: 570.86 is {570, 86}
+  Version driver = kNewestDriver;  // NVIDIA's driver: 570.86 is {570, 86}
   // Whether PYTORCH_CUDA_ALLOC_CONF is expandable_segments:True (memory/caching_allocator.h).
   bool expandable_segments = false;
   // The number of the device's queues (CUDA_DEVICE_MAX_CONNECTIONS): 1 if Megatron-LM sets it,
@@ -50,49 +50,50 @@ constexpr DataType ComputeType(DataType precision) {
   return IsQuantized(precision) ? DataType::kBf16 : precision;
 }
 
-// These functions return the number of ranks that sum their gradients (parallel::kGradients), and
-// the number that shard one copy of the states (parallel::kStates).
+// GradientRanks returns the number of ranks that sum their gradients (parallel::kGradients).
+// ShardRanks returns the number of ranks that shard one copy of the states (parallel::kStates).
 std::int64_t GradientRanks(const Plan& plan);
 std::int64_t ShardRanks(const Plan& plan);
 
-// Returns whether the optimizer keeps master weights, whole or as remainders. With FP32 parameters,
-// it keeps none.
+// Returns whether the optimizer keeps master weights, either as whole numbers or as remainders.
+// With FP32 parameters, it keeps none.
 bool KeepsMasterWeights(const Training& training);
 // Returns the type of the values that the optimizer updates: FP32 if there are master weights,
 // otherwise the type of parameters.
 DataType UpdatedType(const Training& training);
 
-// Returns the bytes of master weights per parameter; 0 if there are none.
+// Returns the bytes of master weights per parameter. 0: there are no master weights.
 std::int64_t MasterBytesPerParameter(const Training& training);
 
-// Only for optimizers with equal moments (HasEqualMoments).
+// Returns the bytes of persistent optimizer state per parameter: AdamW's two moments (SGD: one
+// momentum), and the master weights. Only for optimizers with equal moments (HasEqualMoments).
 //
-// Bytes of persistent optimizer state per parameter: AdamW's two moments (SGD: one momentum), and
-// the master weights. AdamW on bf16 parameters: k = 12 with FP32 states and master weights (ZeRO,
-// Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1), 4 with PyTorch's own optimizer, 6 with
-// bf16 moments and remainders.
+// For AdamW on bf16 parameters, the result is 12 with FP32 states and master weights (k of ZeRO,
+// Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1). It is 4 with PyTorch's own optimizer,
+// and 6 with bf16 moments and remainders.
 std::int64_t OptimizerBytesPerParameter(const Training& training);
-// Returns a lower bound of OptimizerBytesPerParameter for any optimizer, including those with
-// unequal moments.
+// Returns a lower bound of the bytes of optimizer state per parameter. It holds for any optimizer,
+// including those with unequal moments.
 std::int64_t LeastOptimizerBytesPerParameter(const Training& training);
 
-// The persistent optimizer state as arrays of one type, each with one number per parameter: master
-// weights first, then moments. If the types differ, the state is represented by 16-bit arrays of
-// the same total size.
+// The persistent optimizer state as arrays of one type. Each array has one number per parameter.
+// Master weights come first, then moments. If their types differ, 16-bit arrays of the same total
+// size represent the state.
 struct OptimizerArrays {
   std::int64_t count = 0;
   DataType type = DataType::kFp32;
 };
 OptimizerArrays OptimizerArraysOf(const Training& training);
-// Returns whether all states have the type of the updated values, which execution requires.
+// Returns whether all optimizer states have the type of the updated values. Execution requires
+// this.
 bool HasStatesOfUpdatedType(const Training& training);
 
 // Returns whether the optimizer is Megatron-LM's precision-aware optimizer, which supports 16-bit
 // states and reads 16-bit main gradients directly (megatron/core/optimizer/optimizer_config.py).
 bool IsPrecisionAware(const Training& training);
 
-// Returns the framework whose layers the model uses. DeepSpeed has no layers of its own: under
-// DeepSpeed, divided or pipelined layers are Megatron-LM's (Megatron-DeepSpeed).
+// Returns the framework whose layers the model uses. DeepSpeed has no own layers: divided or
+// pipelined layers are Megatron-LM's (Megatron-DeepSpeed).
 Framework LayersOf(const Plan& plan);
 
 // Returns the options that determine the model's work for one micro-batch on one rank.
@@ -102,8 +103,9 @@ model::WorkOptions WorkOptionsOf(const Plan& plan);
 // that is smaller.
 DataType WrittenGradientType(const Training& training);
 
-// Returns whether gradients accumulate in a larger type than backward writes. The accumulators then
-// exist in addition to the gradients ("FP32 gradient accumulation": 4 more bytes per parameter).
+// Returns whether gradients accumulate in a larger type than the type in which backward writes
+// them. The accumulators then exist in addition to the gradients ("FP32 gradient accumulation": 4
+// more bytes per parameter).
 bool AccumulatesApart(const Training& training);
 
 }  // namespace stepcast::plan

@@ -383,9 +383,9 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
   STEPCAST_CHECK(request.sequence_length && request.micro_batch_size && request.precision &&
                      request.optimizer && request.zero_stage && request.framework &&
                      (request.gradient_accumulation || request.global_batch_size),
-                 "a request is checked before it is completed");
+                 "a request must be checked before it is completed");
   const std::optional<std::int64_t> data = DataDegree(request, devices);
-  STEPCAST_CHECK(data.has_value(), "a request is checked before it is completed");
+  STEPCAST_CHECK(data.has_value(), "a request must be checked before it is completed");
   Plan plan;
   plan.training = CompleteTraining(request, *data, model);
   const std::int64_t stages = request.pipeline.value_or(1);

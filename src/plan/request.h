@@ -13,7 +13,7 @@ struct NamedSchedule;
 }  // namespace stepcast::parallel
 
 // A plan as the scenario states it, with only the given settings. Complete() fills in the
-// documented defaults; legality.h decides whether the plan can exist.
+// documented defaults. legality.h decides whether the plan can exist.
 namespace stepcast::plan {
 
 struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest, MixtureRequest {
@@ -30,49 +30,50 @@ struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest, Mixtu
 // with one chunk.
 struct RequestedSchedule {
   std::string name;
-  const parallel::NamedSchedule* named = nullptr;  // nullptr: from a file
+  const parallel::NamedSchedule* named = nullptr;  // null: the schedule is from a file
   std::int64_t virtual_stages = 1;                 // chunks per stage
   bool splits_backward = false;                    // into gradients of inputs and of weights
 };
 RequestedSchedule ScheduleOf(const Request& request);
 
-// The name of the schedule whose stages run groups of micro-batches chunk by chunk.
+// The name of the schedule in which a stage runs a group of micro-batches through one chunk after
+// another.
 inline constexpr const char* kInterleaved = "interleaved_1f1b";
 // Returns the number of micro-batches per group (parallel/pipeline_schedule.h) in a step of
-// `micro_batches`: the requested number, otherwise the number of stages. For
-// torch.distributed.pipelining, the result is the smallest number that is not below this and makes
-// max(1, floor(M / P)) equal groups.
+// `micro_batches`. This is the requested number or, if none is requested, the number of stages P.
+// For torch.distributed.pipelining, the result is the smallest number, at least P, that makes
+// max(1, floor(M / P)) equal groups of M micro-batches.
 std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batches);
 
 // The parts of a model that a pipeline divides among its stages.
 struct ModelBlocks {
   std::int64_t count = 1;
   bool has_ends = true;  // there are an embedding and a head
-  // The number of weights in matrix products of one block and of the head, if all blocks have the
-  // same number; 0: unknown.
+  // The numbers of weights in the matrix products of one block and of the head. 0: unknown, or
+  // blocks differ.
   std::int64_t of_block = 0, of_head = 0;
   bool mixture = false;  // blocks have experts
-  // The numbers for a mixture whose router first chooses groups of experts (model::Experts); 0 if
-  // the router does not.
+  // The number of expert groups of a mixture, and the number of groups that the router chooses for
+  // a token (model::Experts). 0 if the router does not choose groups.
   std::int64_t expert_groups = 0, groups_per_token = 0;
-  // Features that not every attention kernel supports: sinks; values of another size than keys;
-  // chunks.
+  // Features that not every attention kernel supports. `attention_sinks`: sinks. `narrow_values`:
+  // values of another size than keys. `attention_chunks`: chunks.
   bool attention_sinks = false, narrow_values = false, attention_chunks = false;
   bool distances = false;  // trained numbers by distance are added to scores
 };
 
-// Returns the number of the model's blocks in each of `chunks` chunks. The numbers are as
-// requested, or equal parts in which the embedding and the head count as blocks if the request says
-// so. fsdp2: torchtitan's parts, which differ by at most one. nanotron: parts with about equal
-// weights. Empty if the blocks cannot be divided.
+// Returns the number of the model's blocks in each of `chunks` chunks: as requested, or equal
+// parts. If the request says so, the embedding and the head count as blocks of these parts. With
+// fsdp2, the parts are torchtitan's, which differ by at most one. With nanotron, parts have about
+// equal weights. Empty if the blocks cannot be divided.
 std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlocks& model,
                                         std::int64_t chunks);
 
-// Returns the data-parallel degree: as requested, otherwise the number of devices divided by the
-// other axes. Returns none if the devices cannot be divided, or if neither is known.
+// Returns the data-parallel degree: as requested or, if it is not requested, the number of devices
+// divided by the other axes. Returns none if the devices cannot be divided, or if neither is known.
 std::optional<std::int64_t> DataDegree(const Request& request, std::optional<std::int64_t> devices);
 
-// Returns the storage type of frozen parameters. The precision must be known.
+// Returns the storage type of frozen parameters. Requires that the request states the precision.
 DataType FrozenType(const Request& request);
 // Returns the storage type of trained parameters on a rank.
 DataType ParameterType(const Request& request);
@@ -89,7 +90,8 @@ struct OptimizerStates {
   DataType type = DataType::kFp32;
 };
 OptimizerStates OptimizerStatesOf(const Request& request);
-// Returns the implementation of the optimizer's update. The framework must be known.
+// Returns the implementation of the optimizer's update. Requires that the request names the
+// framework.
 OptimizerImplementation OptimizerImplementationOf(const Request& request);
 
 // Returns the plan with every default filled in. The request must be legal (legality.h) on a
@@ -99,7 +101,8 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
 // Returns parallelism.expert_tensor, or the framework's default for a mixture.
 std::int64_t ExpertTensorOf(const Request& request, bool mixture);
 
-// Returns experts.implementation, or the framework's default. The framework must be known.
+// Returns experts.implementation, or the framework's default. Requires that the request names the
+// framework.
 model::ExpertImplementation ImplementationOf(const Request& request);
 
 // Returns parallelism.context_method, or the framework's default.

@@ -14,12 +14,14 @@
 #include "src/model/architecture.h"
 #include "src/plan/framework.h"
 
-// A setting of a plan as a row of a table: its notation, its members, the frameworks that have it,
-// the ZeRO stages at which it has an effect, and its documentation. The rows (settings.h) drive the
-// reader, the rule that refuses settings of other frameworks, the warnings about settings without
-// effect, the resolved scenario and the tables of docs/formats.md.
+// A setting of a plan as a row of a table. The row has the setting's notation and members, the
+// frameworks that have the setting, the ZeRO stages at which the setting has an effect, and the
+// setting's documentation.
 //
-// `Given` is the request, with members of type std::optional; `Kept` the complete settings.
+// The rows (settings.h) control the reader, the rule that refuses settings of other frameworks, and
+// the warnings about settings without effect. The resolved scenario and the tables of
+// docs/formats.md are also made from the rows. `Given` is the type of the request, with members of
+// type std::optional; `Kept` is the type of the complete settings.
 namespace stepcast::plan {
 
 struct Plan;
@@ -35,14 +37,14 @@ struct SettingUse {
   bool HasEffect(int stage) const { return stage >= first_stage && stage <= last_stage; }
 };
 
-// The framework has the setting at ZeRO stages `first` to `last`.
+// Returns a use: the framework has the setting at ZeRO stages `first` to `last`.
 SettingUse At(Framework framework, int first, int last, const char* note = "");
-// The framework has the setting at every ZeRO stage.
+// Returns a use: the framework has the setting at every ZeRO stage.
 SettingUse Of(Framework framework, const char* note = "");
-// The framework `reference` accepts a setting of another framework, without effect.
+// Returns a use: the framework `reference` accepts a setting of another framework, without effect.
 SettingUse TakenByReference();
 
-// The frameworks that have a setting. If empty, every framework has the setting at every stage.
+// The frameworks that have a setting. Empty: every framework has the setting at every stage.
 class SettingUses {
  public:
   SettingUses();
@@ -57,7 +59,8 @@ class SettingUses {
   std::vector<SettingUse> uses_;
 };
 
-// The types of settings: how a value is written in the file, and which members hold it.
+// The kinds of settings. A kind determines how a value is written in the file, and which members
+// hold the value.
 template <typename Given, typename Kept>
 struct SwitchSetting {
   std::optional<bool> Given::*given;
@@ -74,13 +77,13 @@ template <typename Given, typename Kept>
 struct WordSetting {
   std::vector<std::string_view> words;
   bool (*is_given)(const Given& given);
-  // `word` is an index into `words`; none: the setting is not given
+  // Stores a word in the request. `word` is an index into `words`; none: the setting is not given.
   void (*give)(Given& given, std::optional<std::size_t> word);
   void (*apply)(const Given& given, Kept& kept);  // requires that it is given
   std::string_view (*name)(const Kept& kept);
 };
-// A setting with a special notation. The reader and the resolved scenario handle the notation by
-// key.
+// A setting with a special notation, which the reader and the resolved scenario handle by the
+// setting's key.
 template <typename Given>
 struct OwnSetting {
   bool (*is_given)(const Given& given);
@@ -96,29 +99,29 @@ struct Setting {
   const char* key;  // "bucket_size"
   SettingType<Given, Kept> type;
   bool required = false;
-  // Whether the setting defines the job (what is trained or measured), not how the job runs. Plans
-  // with different values answer different questions, so a search keeps the value. Required
+  // Whether the setting defines the job (what is trained or measured) rather than how the job runs.
+  // Plans with different values answer different questions, so a search keeps the value. Required
   // settings also define the job.
   bool of_task = false;
   // This member has no default because gcc 12 fails on a default of this type in a template.
   SettingUses uses;
   // Whether the setting has no effect on layer lists, whose times and activations are given.
   bool of_architectures = false;
-  // Returns whether the setting affects an architecture; null: it affects all. `needed` names what
-  // the other architectures lack.
+  // Returns whether the setting affects an architecture. A null function means that it affects all
+  // architectures. `needed` names the properties that the other architectures lack.
   bool (*had_by)(const model::Architecture& architecture) = nullptr;
   std::string_view needed = "";
-  // The degree of `parallelism` that must exceed 1 for the setting to have an effect; empty: there
-  // is none.
+  // The degree in `parallelism` that must exceed 1 for the setting to have an effect. Empty: the
+  // setting depends on no degree.
   std::string_view without = "";
-  // Returns why the setting has no effect in a complete plan, such as "with framework reference";
-  // empty: it has an effect. A null function means that the setting has an effect in every plan of
-  // the frameworks that have it.
+  // Returns the reason why the setting has no effect in a complete plan, such as "with framework
+  // reference". Empty: the setting has an effect. A null function means that it has an effect in
+  // every plan of the frameworks that have it.
   std::string_view (*idle)(const Plan& plan) = nullptr;
-  // Returns whether the resolved scenario shows the setting; null: it is shown whenever it has an
-  // effect.
+  // Returns whether the resolved scenario shows the setting. A null function means that it is shown
+  // whenever it has an effect.
   bool (*shown)(const Kept& kept) = nullptr;
-  // The setting of the same section that other frameworks have for the same purpose; empty: there
+  // The setting of the same section that other frameworks have for the same purpose. Empty: there
   // is none.
   std::string_view elsewhere = "";
   const char* values;         // for documents, in Markdown
@@ -136,7 +139,7 @@ struct Setting {
         type);
   }
 
-  // Removes the value from the request.
+  // Removes the setting's value from the request.
   void TakeBack(Given& request) const {
     std::visit(
         [&](const auto& setting) {
@@ -151,7 +154,7 @@ struct Setting {
         type);
   }
 
-  // Replaces the default by the given value, for switches, counts and words.
+  // Replaces the default by the given value. Only for switches, counts and words.
   void ApplyGiven(const Given& request, Kept& plan) const {
     if (!IsGiven(request)) return;
     std::visit(
@@ -196,7 +199,7 @@ auto OwnNotation() {
                            [](Given& request) { (request.*given).reset(); }};
 }
 
-// Returns the row with this key, or nullptr if there is none.
+// Returns the row with this key, or null if there is none.
 template <typename Rows>
 auto FindSetting(const Rows& rows, std::string_view key) -> decltype(&rows[0]) {
   for (const auto& setting : rows) {

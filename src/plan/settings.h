@@ -12,8 +12,8 @@
 
 namespace stepcast::plan {
 
-// The settings of `data_parallel` as a table (setting.h). The defaults that depend on other
-// settings are in request.cc and src/plan/frameworks.
+// The settings of `data_parallel` as a table (setting.h). Defaults that depend on other settings
+// are in request.cc and src/plan/frameworks.
 
 using DataParallelSetting = Setting<DataParallelRequest, DataParallel>;
 
@@ -21,7 +21,7 @@ using DataParallelSetting = Setting<DataParallelRequest, DataParallel>;
 std::span<const DataParallelSetting> DataParallelSettings();
 // Returns whether the framework has the setting. The key must be in the table.
 bool Has(Framework framework, std::string_view key);
-// Returns whether the setting also has an effect in the plan.
+// Returns whether the setting has an effect in the plan.
 bool HasEffect(const DataParallel& data_parallel, std::string_view key);
 
 // The settings of `experts` as a table (setting.h). The defaults, which depend on the framework,
@@ -33,19 +33,19 @@ using MixtureSetting = Setting<MixtureRequest, Mixture>;
 std::span<const MixtureSetting> MixtureSettings();
 
 // The settings of `parallelism` as a table (setting.h): the degrees of the axes, and the settings
-// that belong to one axis. The defaults that depend on other settings are in request.cc.
+// that belong to one axis. Defaults that depend on other settings are in request.cc.
 
 using ParallelismSetting = Setting<ParallelismRequest, Parallelism>;
 
 // Returns the settings in the order of the resolved scenario.
 std::span<const ParallelismSetting> ParallelismSettings();
 
-// Returns the number of ranks along an axis of the table: as requested, or 1.
+// Returns the number of ranks along an axis of the table: as requested, otherwise 1.
 std::int64_t DegreeOf(const Parallelism& axes, std::string_view axis);
 std::int64_t DegreeOf(const ParallelismRequest& request, std::string_view axis);
 
-// The settings of `training` as a table (setting.h). The defaults that depend on other settings are
-// in request.cc.
+// The settings of `training` as a table (setting.h). Defaults that depend on other settings are in
+// request.cc.
 
 using TrainingSetting = Setting<TrainingRequest, Training>;
 

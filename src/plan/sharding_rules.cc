@@ -21,7 +21,8 @@ class ShardingRules : public Rules {
     if (TraitsOf(*request_.framework).textbook && request_.zero_stage == 3) return;
     if (!Has(*request_.framework, "bucket_size")) return;  // already said
     Add("data_parallel.bucket_size", "plan.bucket",
-        fmt::format("a bucket per unit needs stage 3 of framework reference, not stage {} of {}",
+        fmt::format("bucket_size: unit needs framework: reference at zero_stage 3, not zero_stage "
+                    "{} of {}",
                     *request_.zero_stage, plan::Name(*request_.framework)),
         "write a size such as 25 MiB");
   }
@@ -32,7 +33,7 @@ class ShardingRules : public Rules {
     Add("data_parallel.shard_group_size", "plan.shard-group",
         fmt::format("shard_group_size {} does not divide data {}", *request_.shard_group_size,
                     *data),
-        "use a divisor of the data axis, such as the GPUs of a node");
+        "use a divisor of the data axis, such as the number of GPUs of a node");
   }
 
   void CheckReshard() {
@@ -66,7 +67,7 @@ class ShardingRules : public Rules {
       Add("data_parallel.reshard_after_forward", "plan.reshard",
           fmt::format("reshard_after_forward {} does not divide shard_group_size {}{}", ranks,
                       *shard, context == 1 ? "" : fmt::format(" times context {}", context)),
-          "use a divisor, such as the GPUs of a node, or true or false");
+          "use a divisor, such as the number of GPUs of a node, or true or false");
       return;
     }
     // The parts belong to neighbouring ranks, which with tensor parallelism have parts of different

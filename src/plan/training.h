@@ -16,7 +16,7 @@
 // lists keys, values and documentation.
 namespace stepcast::plan {
 
-// The work of the host in a training step, in addition to launching kernels.
+// The host's work in a training step, in addition to launching kernels.
 
 // The mapping `training.data_loading`, which describes a torch.utils.data.DataLoader.
 struct DataLoading {
@@ -28,13 +28,13 @@ struct DataLoading {
   friend bool operator==(const DataLoading&, const DataLoading&) = default;
 };
 
-// When training continues after a checkpoint starts: once the state is in storage (sync), or once
-// it is in host memory (async).
+// The time at which training continues after a checkpoint starts. kSync: once the state is in
+// storage. kAsync: once the state is in host memory.
 enum class CheckpointMode : std::uint8_t { kSync, kAsync };
 const char* Name(CheckpointMode mode);  // "sync"
 
-// The mapping `training.checkpoint_saving`. A forecast step includes its part of the cost, averaged
-// over many steps.
+// The mapping `training.checkpoint_saving`. A forecast step includes its part of the cost of
+// saving, averaged over many steps.
 struct CheckpointSaving {
   std::int64_t every = 1000;  // steps
   CheckpointMode mode = CheckpointMode::kSync;
@@ -45,30 +45,30 @@ struct CheckpointSaving {
 enum class Optimizer : std::uint8_t {
   kAdamW,
   kSgd,
-  // Layer-wise rates from the norms of whole tensors (You et al. 2019, arXiv 1904.00962), as Apex's
-  // FusedLAMB computes them.
+  // LAMB: each layer's rate depends on the norms of whole tensors (You et al. 2019, arXiv
+  // 1904.00962), as Apex's FusedLAMB computes it.
   kLamb,
   // AdamW with 8-bit moments (Dettmers et al. 2021, arXiv 2110.02861), as implemented by
   // bitsandbytes or, for DTensors, by torchao.
   kAdamW8bit,
-  // An update by the sign of a momentum (Chen et al. 2023, arXiv 2302.06675), as bitsandbytes
-  // computes it.
+  // Lion: the update is the sign of a momentum (Chen et al. 2023, arXiv 2302.06675), as
+  // bitsandbytes computes it.
   kLion,
-  // Second moments of a matrix, kept as sums of rows and columns (Shazeer and Stern 2018, arXiv
-  // 1804.04235), as transformers computes them.
+  // Adafactor: the second moments of a matrix are kept as sums of rows and columns (Shazeer and
+  // Stern 2018, arXiv 1804.04235), as transformers computes them.
   kAdafactor,
-  // The matrices of blocks are updated by an orthogonalized momentum (Jordan 2024; Liu et al. 2025,
-  // arXiv 2502.16982); AdamW updates everything else.
+  // Muon: an orthogonalized momentum updates the matrices of blocks (Jordan 2024; Liu et al. 2025,
+  // arXiv 2502.16982). AdamW updates everything else.
   kMuon,
 };
-// Returns whether every parameter has the same number of moments, all of one type. For the other
-// optimizers, see optimizer_states.h.
+// Returns whether every parameter has the same number of moments, all of one type.
+// optimizer_states.h covers the other optimizers.
 constexpr bool HasEqualMoments(Optimizer optimizer) {
   return optimizer != Optimizer::kAdamW8bit && optimizer != Optimizer::kAdafactor &&
          optimizer != Optimizer::kMuon;
 }
-// Returns whether the update uses kernels of the optimizer's own library, tensor by tensor. There
-// is then no choice of OptimizerImplementation.
+// Returns whether the update uses kernels of the optimizer's own library, tensor by tensor. If so,
+// OptimizerImplementation has no effect.
 constexpr bool HasOwnKernels(Optimizer optimizer) {
   return optimizer == Optimizer::kAdamW8bit || optimizer == Optimizer::kLion ||
          optimizer == Optimizer::kAdafactor;
@@ -79,20 +79,20 @@ constexpr std::int64_t MomentsOf(Optimizer optimizer) {
   return optimizer == Optimizer::kSgd || optimizer == Optimizer::kLion ? 1 : 2;
 }
 // The data that an optimizer stores in addition to 16-bit parameters, so that small changes are not
-// lost. It is nothing, an FP32 copy of each parameter, or the 16 bits that BF16 lacks. With the
-// parameter, these bits form the FP32 value (Transformer Engine's FusedAdam,
-// store_param_remainders).
+// lost. kNone: nothing. kFp32: an FP32 copy of each parameter. kFp16Remainder: the 16 bits that the
+// parameter lacks to form the FP32 value (Transformer Engine's FusedAdam, store_param_remainders).
 enum class MasterWeights : std::uint8_t { kNone, kFp32, kFp16Remainder };
-// How the framework runs the update: one kernel over all tensors, a chain of multi-tensor kernels
-// with a temporary copy of all tensors, or the same chain for each tensor separately.
+// How the framework runs the update. kFused: one kernel over all tensors. kForeach: a chain of
+// multi-tensor kernels with a temporary copy of all tensors. kSingle: the same chain for each
+// tensor separately.
 enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
 
-// The points at which the training loop reads a value from the device (a loss, a norm, a step
-// counter), so that the host waits for all work issued on the compute stream. They are: nowhere, at
-// the end of each step, before each update, or after the backward of each micro-batch. kPhase: the
-// host waits for all streams after every forward, every backward and the update, like synchronizing
-// timers (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0). kLaunch: the host waits after
-// every kernel, copy and collective (CUDA_LAUNCH_BLOCKING=1).
+// The points at which the training loop reads a value from the device, such as a loss, a norm or a
+// step counter. There, the host waits for all work issued on the compute stream. kNever: nowhere.
+// kStep: at the end of each step. kUpdate: before each update. kMicroBatch: after the backward of
+// each micro-batch. kPhase: the host waits for all streams after every forward, every backward and
+// the update, like synchronizing timers (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0).
+// kLaunch: the host waits after every kernel, copy and collective (CUDA_LAUNCH_BLOCKING=1).
 enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch, kPhase, kLaunch };
 
 const char* Name(Optimizer optimizer);
@@ -102,7 +102,8 @@ const char* Name(HostWaits waits);
 
 // How sequences are made from samples of different lengths. kPacked: several samples fill a
 // sequence. kPadded: each sample is a sequence, padded to the longest of its micro-batch.
-// kByLength: in addition, samples of similar length are trained together, so that none is padded.
+// kByLength: as kPadded, but samples of similar length are trained together, so that none is
+// padded.
 enum class Batching : std::uint8_t { kPacked, kPadded, kByLength };
 const char* Name(Batching batching);
 
@@ -115,7 +116,8 @@ struct Lengths {
 // The size of cuBLAS's workspace with `deterministic`: CUBLAS_WORKSPACE_CONFIG=:4096:8.
 inline constexpr Bytes kDeterministicWorkspace = Bytes(8 * (4 << 20));
 
-// The complete settings. The defaults here hold for all frameworks.
+// The complete settings of this section, with defaults filled in. The defaults here hold for all
+// frameworks.
 struct Training {
   std::int64_t sequence_length = 0;
   std::int64_t micro_batch_size = 0;
@@ -148,7 +150,7 @@ struct Training {
   bool sinks_fallback = false;     // see plan.cc
   std::int64_t masked_tokens = 0;  // model::WorkOptions
   // The sample lengths, if they differ from the sequence length. `document_length` is shorthand for
-  // packed samples of one length.
+  // packed samples that all have one length.
   std::optional<Lengths> lengths{};
   std::int64_t document_length = 0;
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
@@ -157,11 +159,11 @@ struct Training {
   bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
   std::int64_t make_vocab_size_divisible_by = 128;    // megatron: multiple for a rank's vocabulary
   model::Lora lora{};                                 // adapters, if its rank is not 0
-  // Derived: true if kernels compute in fewer bits than parameters have and the framework does not
-  // cast the parameters (ddp; fsdp1 if mixed_precision says so).
+  // Whether kernels compute in fewer bits than parameters have and the framework does not cast the
+  // parameters (ddp; fsdp1 if mixed_precision is autocast). Derived from other settings.
   bool autocast = false;
-  // The largest norm of all gradients together; larger gradients are scaled down before the update.
-  // None: no clipping.
+  // The largest norm of all gradients together. If the norm is larger, gradients are scaled down
+  // before the update. None: no clipping.
   std::optional<double> gradient_clipping;
   bool deterministic = false;  // lowering/step_parts.h
   std::optional<DataLoading> data_loading;
@@ -171,10 +173,10 @@ struct Training {
   bool dispatch_known = true;  // false: no source states it, and forecasts omit it
   friend bool operator==(const Training&, const Training&) = default;
 
-  // Returns whether sequences have the lengths of samples, so that micro-batches differ in length,
+  // Returns whether sequences have the lengths of samples. If so, micro-batches differ in length,
   // up to `sequence_length`.
   bool has_padded_lengths() const { return lengths && lengths->batching != Batching::kPacked; }
-  // Returns the lengths of the documents that fill sequences; empty if each sequence is one
+  // Returns the lengths of the documents that fill sequences. Empty if each sequence is one
   // document.
   model::SampleLengths documents() const;
 };

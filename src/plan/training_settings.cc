@@ -61,23 +61,25 @@ std::string_view WhyNoHostWaits(const Plan& plan) {
     const bool one_gpu = GradientRanks(plan) == 1 && axes.tensor == 1 && axes.pipeline == 1 &&
                          axes.context == 1 && axes.expert == 1;
     return textbook && one_gpu
-               ? "with framework reference on one GPU, where nothing runs concurrently"
+               ? "with framework reference on one GPU, because nothing runs concurrently there"
                : "";
   }
   if (textbook) {
-    return "with framework reference, which does not model the host";
+    return "with framework reference, because it does not model the host";
   }
   return waits != HostWaits::kPhase && WaitsAnyway(plan)
-             ? "with framework deepspeed at stage 3, whose host waits there in any case"
+             ? "with framework deepspeed at stage 3, because the host always waits there"
              : "";
 }
 // Pipeline stages end their steps at different times.
 std::string_view WhyNoStepBarrier(const Plan& plan) {
   if (plan.parallelism.pipeline > 1) return "";
   if (TraitsOf(plan.data_parallel.framework).textbook) {
-    return "with framework reference, whose steps do not overlap";
+    return "with framework reference, because its steps do not overlap";
   }
-  return WaitsAnyway(plan) ? "with framework deepspeed at stage 3, whose steps do not overlap" : "";
+  return WaitsAnyway(plan) ? "with framework deepspeed at stage 3, because its steps do not "
+                             "overlap"
+                           : "";
 }
 
 std::vector<TrainingSetting> Rows() {
@@ -86,36 +88,36 @@ std::vector<TrainingSetting> Rows() {
        .type = Count{&Given::sequence_length, &Training::sequence_length, 1, kMostTokens, 4096},
        .required = true,
        .uses = {},
-       .values = "tokens per sequence, from 1; at most the model's learned positions",
+       .values = "the number of tokens per sequence, from 1, and at most the number of the "
+                 "model's learned positions",
        .default_value = "required"},
       {.key = "micro_batch_size",
        .type = Count{&Given::micro_batch_size, &Training::micro_batch_size, 1, kMostSequences, 1},
        .required = true,
        .uses = {},
-       .values = "mbs, sequences per GPU per forward and backward",
+       .values = "mbs, the number of sequences that a GPU processes in one forward and backward",
        .default_value = "required"},
       {.key = "gradient_accumulation",
        .type = Count{&Given::gradient_accumulation, &Training::gradient_accumulation, 1,
                      kMostSequences, 1},
        .of_task = true,
        .uses = {},
-       .values = "grad_acc, micro-batches per step",
-       .default_value = "follows from `global_batch_size`; give exactly one of the two"},
+       .values = "grad_acc, the number of micro-batches per step",
+       .default_value = "computed from `global_batch_size`; give exactly one of the two keys"},
       {.key = "global_batch_size",
        .type = OwnNotation<&Given::global_batch_size>(),
        .of_task = true,
        .uses = {},
-       .values = "gbs = mbs x grad_acc x dp, sequences per step",
-       .default_value = "follows from `gradient_accumulation`; give exactly one of the two"},
+       .values = "gbs = mbs x grad_acc x dp, the number of sequences per step",
+       .default_value = "computed from `gradient_accumulation`; give exactly one of the two keys"},
       {.key = "precision",
        .type = Words<&Given::precision, &Training::precision, DataType::kBf16, DataType::kFp16,
                      DataType::kFp32, DataType::kTf32, DataType::kFp8, DataType::kMxfp8,
                      DataType::kNvfp4>(),
        .required = true,
        .uses = {},
-       .values =
-           "the type of computation: `bf16`, `fp16`, `fp32`, `tf32`, `fp8`, `mxfp8` or `nvfp4`, "
-           "explained below. The GPU must support it",
+       .values = "the data type of computation: `bf16`, `fp16`, `fp32`, `tf32`, `fp8`, `mxfp8` or "
+                 "`nvfp4`, explained below. The GPU must support this type",
        .default_value = "required"},
       {.key = "parameter_dtype",
        .type = Words<&Given::parameter_dtype, &Training::parameter_dtype, DataType::kFp32,
@@ -134,7 +136,7 @@ std::vector<TrainingSetting> Rows() {
            "`fp16_remainder`, explained below. deepspeed, megatron and nanotron always keep "
            "master weights",
        .default_value =
-           "`none` for ddp, fsdp1 and fsdp2, like PyTorch's optimizers, except with `lamb`. "
+           "`none` for ddp, fsdp1 and fsdp2 (like PyTorch's optimizers), except with `lamb`. "
            "`fp16_remainder` for megatron if `optimizer_state_dtype` is a 16-bit type and "
            "parameters are `bf16`. Otherwise `fp32`"},
       {.key = "optimizer_state_dtype",
@@ -142,11 +144,11 @@ std::vector<TrainingSetting> Rows() {
                      DataType::kFp32, DataType::kBf16, DataType::kFp16>(),
        .uses = {},
        .values =
-           "the type of the optimizer's moments: `fp32`, `bf16`, `fp16`. Types other than the "
-           "default need a fused AdamW that supports them: megatron's precision-aware optimizer "
-           "(stage 1); with ddp, fsdp1 and fsdp2 the FusedAdam of Apex or Transformer Engine "
-           "(`optimizer_implementation: fused`). With `adamw_8bit`, it is the type for tensors "
-           "too small for 8 bits",
+           "the data type of the optimizer's moments: `fp32`, `bf16`, `fp16`. Other types than "
+           "the default need a fused AdamW. With megatron at stage 1, this is the "
+           "precision-aware optimizer. With ddp, fsdp1 and fsdp2, it is the FusedAdam of Apex or "
+           "Transformer Engine (`optimizer_implementation: fused`). With `adamw_8bit`, the key "
+           "sets the type for tensors that are too small for 8 bits",
        .default_value =
            "`fp32`. Without master weights `parameter_dtype`, but still `fp32` with `lion`, "
            "`adafactor` and bitsandbytes' `adamw_8bit`"},
@@ -156,7 +158,7 @@ std::vector<TrainingSetting> Rows() {
        .of_task = true,
        .uses = {},
        .values = "the type in which gradients accumulate: `fp32`, `bf16`, `fp16`; fsdp1 and fsdp2 "
-                 "always take `parameter_dtype`",
+                 "always use `parameter_dtype`",
        .default_value = "`parameter_dtype`"},
       {.key = "reduce_dtype",
        .type = Words<&Given::reduce_dtype, &Training::reduce_dtype, DataType::kFp32,
@@ -204,9 +206,10 @@ std::vector<TrainingSetting> Rows() {
                      model::Checkpointing::kSelectiveOp, model::Checkpointing::kFull>(),
        .uses = {},
        .of_architectures = true,
-       .values = "`none`, `selective` (`recompute_modules` are recomputed), `selective_op` "
-                 "(torchtitan's policy: the core of attention and every second matrix product are "
-                 "kept), `full` (only the input of a block is kept)",
+       .values = "`none`: all activations are kept. `selective`: the modules in "
+                 "`recompute_modules` are recomputed. `selective_op`: torchtitan's policy, which "
+                 "keeps the results of attention and of every second matrix product. `full`: "
+                 "only the input of a block is kept",
        .default_value = "`none`"},
       {.key = "recompute_modules",
        .type = OwnNotation<&Given::recompute_modules>(),
@@ -215,10 +218,11 @@ std::vector<TrainingSetting> Rows() {
        .shown = IsSelective,
        .values =
            "the modules of each block that `selective` recomputes, separated by spaces or as a "
-           "list (Megatron-LM's `--recompute-modules`). `core_attn`: the core of attention. `mlp`: "
-           "the feed-forward layer, from its input. `layernorm`: both norms, whose outputs are not "
-           "kept. `moe`: the layer of a mixture, from its input. `moe_act`: its activations. "
-           "`mla_up_proj`: queries, keys and values of latent attention, from their vectors",
+           "list (Megatron-LM's `--recompute-modules`). `core_attn`: scores, softmax and their "
+           "product with the values. `mlp`: the feed-forward layer, from its input. `layernorm`: "
+           "both norms of a block; their outputs are not kept. `moe`: the layer of experts, from "
+           "its input. `moe_act`: the activations of experts. `mla_up_proj`: queries, keys and "
+           "values of latent attention, from the latent vectors",
        .default_value = "`core_attn`"},
       {.key = "checkpoint_early_stop",
        .type = Switch{&Given::checkpoint_early_stop, &Training::checkpoint_early_stop},
@@ -226,8 +230,8 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .shown = Recomputes,
        .values =
-           "`true`: recomputation ends as soon as backward has all that it needs, so the last "
-           "product of a block does not run twice",
+           "`true`: recomputation ends as soon as backward has all values that it needs, so the "
+           "last product of a block does not run twice",
        .default_value =
            "`true` for ddp, fsdp1 and fsdp2 since torch 2.1 without `blocks_per_checkpoint`; else "
            "`false`"},
@@ -237,9 +241,10 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .shown = HasCheckpoints,
        .values =
-           "the blocks that are checkpointed; other blocks keep everything. `all`; `1/2`: every "
-           "second block; `2/3`: two of three, evenly spaced; `first 4`: the first 4 of each "
-           "pipeline stage (Megatron-LM's `--recompute-method block`)",
+           "the blocks that are checkpointed; other blocks keep all activations. `all`: all "
+           "blocks. `1/2`: every second block. `2/3`: two of three blocks, evenly spaced. `first "
+           "4`: the first 4 blocks of each pipeline stage (Megatron-LM's `--recompute-method "
+           "block`)",
        .default_value = "`all`"},
       {.key = "blocks_per_checkpoint",
        .type =
@@ -249,11 +254,11 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .shown = ChecksWholeBlocks,
        .values =
-           "blocks under one checkpoint, from 1: the input of the first one is kept, and backward "
-           "runs all of them again first (Megatron-LM's `--recompute-method uniform "
-           "--recompute-num-layers`, PyTorch's `checkpoint_sequential`). Each pipeline stage "
-           "begins a new checkpoint. The square root of the number of blocks needs the least "
-           "memory",
+           "the number of blocks under one checkpoint, from 1. Only the input of the first of "
+           "these blocks is kept, and backward first runs all these blocks again (Megatron-LM's "
+           "`--recompute-method uniform --recompute-num-layers`, PyTorch's "
+           "`checkpoint_sequential`). Each pipeline stage begins a new checkpoint. The square "
+           "root of the number of all blocks needs the least memory",
        .default_value = "1"},
       {.key = "attention",
        .type = Words<&Given::attention, &Training::attention, model::Attention::kFlash,
@@ -264,7 +269,7 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .values = "the attention kernels: `flash`, `flash1`, `flash3`, `cudnn`, `flex`, `math`, "
                  "`math_fp32` or `fused_softmax`, explained below",
-       .default_value = "depends on the framework, model and GPU, explained below"},
+       .default_value = "depends on the framework, the model and the GPU, as explained below"},
       {.key = "compile",
        .type = Switch{&Given::compile, &Training::compile},
        .uses = {},
@@ -281,7 +286,7 @@ std::vector<TrainingSetting> Rows() {
            "the cross entropy: `eager`, `huggingface`, `in_place`, `fused`, `chunked` or `cut`, "
            "explained below",
        .default_value =
-           "`eager`, also with `compile`, which only compiles blocks; megatron: `in_place`"},
+           "`eager`, also with `compile`, because only blocks are compiled; megatron: `in_place`"},
       {.key = "loss_chunk",
        .type = Count{&Given::loss_chunk, &Training::loss_chunk, 1, kMostTokens},
        .of_task = true,
@@ -338,7 +343,7 @@ std::vector<TrainingSetting> Rows() {
        .values =
            "`true`: models with grouped queries copy keys and values for every head before "
            "`flash` attention, and keep the copies (`repeat_kv` of torchtitan, Meta's Llama and "
-           "Hugging Face). `math` always copies",
+           "Hugging Face). Attention with `math` always makes these copies",
        .default_value = "`true` if `rotary` is `eager` or `huggingface`"},
       {.key = "sinks_fallback",
        .type = Switch{&Given::sinks_fallback, &Training::sinks_fallback},
@@ -358,9 +363,9 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = Gathers,
-       .values = "for encoders: the number of tokens of a sequence that the head predicts. Their "
-                 "rows are gathered before the head (in NVIDIA/DeepLearningExamples 20 of 128 "
-                 "tokens, or 80 of 512)",
+       .values = "for encoders: the number of tokens of a sequence that the head predicts. The "
+                 "rows of these tokens are gathered before the head. NVIDIA/DeepLearningExamples "
+                 "predicts 20 of 128 tokens, or 80 of 512",
        .default_value = "the head computes all tokens (Hugging Face, Megatron-LM)"},
       {.key = "document_length",
        .type = Count{&Given::document_length, &Training::document_length, 1, kMostTokens},
@@ -369,10 +374,10 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .shown = PacksAlike,
        .values = "the number of tokens of a document. Documents of this length are packed to fill "
-                 "each sequence, and attention stays within a document (FlashAttention of "
+                 "each sequence, and attention stays within a document (FlashAttention for "
                  "varying lengths, as in NeMo's fine-tuning with packed sequences). Not with "
-                 "`attention: math` and `fused_softmax`, which compute all scores and then mask. "
-                 "It is shorthand for packed `lengths` with one length",
+                 "`attention: math` and `fused_softmax`, which compute and mask all scores. The "
+                 "key is shorthand for packed `lengths` with one length",
        .default_value = "attention covers the whole sequence, as one document or without a mask "
                         "for documents"},
       {.key = "lengths",
@@ -381,8 +386,8 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = HasLengths,
-       .values = "a mapping, below: the lengths of samples, and whether they are packed, padded or "
-                 "batched by length",
+       .values = "a mapping, described below: the lengths of samples, and whether samples are "
+                 "packed, padded or batched by length",
        .default_value = "every sample has `sequence_length` tokens"},
       {.key = "fp8_scaling",
        .type = Words<&Given::fp8_scaling, &Training::fp8_scaling, model::Fp8Scaling::kDelayed,
@@ -391,8 +396,8 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = [](const Training& training) { return training.precision == DataType::kFp8; },
-       .values = "with `precision: fp8`: the layers that cast, and how they find the scale of a "
-                 "tensor: `delayed`, `current`, `torchao` or `torchao_rowwise`, explained below",
+       .values = "with `precision: fp8`: which layers cast, and how a tensor's scale is computed: "
+                 "`delayed`, `current`, `torchao` or `torchao_rowwise`, explained below",
        .default_value = "`torchao` with fsdp2, else `delayed`"},
       {.key = "tensor_overlap",
        .type = Words<&Given::tensor_overlap, &Training::tensor_overlap, model::TensorOverlap::kNone,
@@ -403,8 +408,8 @@ std::vector<TrainingSetting> Rows() {
            [](const Training& training) {
              return training.tensor_overlap != model::TensorOverlap::kNone;
            },
-       .values = "how products of blocks overlap with the collectives of tensor parallelism, with "
-                 "sequence parallelism: `none`, `user_buffers` (megatron) or `async` (fsdp2 with "
+       .values = "how products of blocks overlap with the collectives of tensor and sequence "
+                 "parallelism: `none`, `user_buffers` (megatron) or `async` (fsdp2 with "
                  "`compile`), explained below",
        .default_value = "`none`"},
       {.key = "tp_only_amax_red",
@@ -413,8 +418,8 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .shown = [](const Training& training) { return training.tp_only_amax_red; },
        .values =
-           "`true`: only the ranks that divide layers agree on FP8 scales; `false`: all ranks of "
-           "a stage do (Megatron-Core's setting of this name)",
+           "`true`: only the tensor-parallel ranks agree on FP8 scales. `false`: all ranks of a "
+           "pipeline stage agree on FP8 scales (Megatron-Core's setting of this name)",
        .default_value = "`false`"},
       {.key = "async_tensor_model_parallel_allreduce",
        .type = Switch{&Given::async_tensor_model_parallel_allreduce,
@@ -424,9 +429,10 @@ std::vector<TrainingSetting> Rows() {
        .shown =
            [](const Training& training) { return !training.async_tensor_model_parallel_allreduce; },
        .values =
-           "`true`: without sequence parallelism, backward sums the gradients of a linear layer's "
-           "input during the product of its weight gradient. `false`: it sums them after that "
-           "product, the behavior of Megatron-LM before October 2021 and of Megatron-DeepSpeed",
+           "without sequence parallelism, backward sums the gradients of a linear layer's input "
+           "over the tensor-parallel ranks. `true`: at the same time as the product of the "
+           "weight gradient. `false`: after this product, as in Megatron-LM before October 2021 "
+           "and in Megatron-DeepSpeed",
        .default_value = "`true`"},
       {.key = "make_vocab_size_divisible_by",
        .type = Count{&Given::make_vocab_size_divisible_by, &Training::make_vocab_size_divisible_by,
@@ -448,9 +454,9 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .shown = Adapts,
        .values =
-           "a mapping, below: only low-rank adapters are trained, and everything else is frozen. "
-           "With fsdp1, the adapters of a unit form a separate flat parameter, because PEFT's "
-           "wrap policy separates them from frozen parameters",
+           "a mapping, below: only low-rank adapters are trained, and all other parameters are "
+           "frozen. With fsdp1, the adapters of a unit form a separate flat parameter, because "
+           "PEFT's wrap policy separates adapters from frozen parameters",
        .default_value = "all parameters are trained"},
       {.key = "frozen_dtype",
        .type = OwnNotation<&Given::frozen_dtype>(),
@@ -458,17 +464,17 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = Adapts,
-       .values =
-           "with `lora`: the type of frozen parameters: `fp32`, `bf16`, `fp16`, or with "
-           "`precision: fp8` also `fp8` (matrices of blocks have one byte per element and need no "
-           "casts; NeMo's `fp8_params`)",
+       .values = "with `lora`: the data type of frozen parameters: `fp32`, `bf16`, `fp16`, or with "
+                 "`precision: fp8` also `fp8`. With `fp8`, matrices of blocks have one byte per "
+                 "element and need no casts (NeMo's `fp8_params`)",
        .default_value = "`precision`; `bf16` with `fp8`, `fp32` with `tf32`"},
       {.key = "activation_offload",
        .type = Switch{&Given::activation_offload, &Training::activation_offload},
        .uses = {},
        .values =
-           "`true`: what a block keeps for backward is copied to host memory while the next block "
-           "runs, and returns during the backward of the block after it; needs `node.host`",
+           "`true`: the activations of a block are copied to host memory while the next block "
+           "runs, and are copied back during the backward of the next block. This needs "
+           "`node.host` in the topology",
        .default_value = "`false`"},
       {.key = "host_waits",
        .type = Words<&Given::host_waits, &Training::host_waits, HostWaits::kNever, HostWaits::kStep,
@@ -484,7 +490,7 @@ std::vector<TrainingSetting> Rows() {
        .type = OwnNotation<&Given::gradient_clipping>(),
        .of_task = true,
        .uses = {},
-       .values = "the largest norm of all gradients together, for example `1.0`, or `none`",
+       .values = "the maximum of the total norm of all gradients, for example `1.0`, or `none`",
        .default_value = "`none`"},
       {.key = "deterministic",
        .type = Switch{&Given::deterministic, &Training::deterministic},
@@ -493,16 +499,17 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .shown = [](const Training& training) { return training.deterministic; },
        .values =
-           "`true`: `torch.use_deterministic_algorithms`, Megatron-LM's `--deterministic-mode`. "
-           "cuBLAS's workspaces have 32 MiB (`CUBLAS_WORKSPACE_CONFIG=:4096:8`). The attention "
-           "kernels are still those of `attention`",
+           "`true`: the run uses `torch.use_deterministic_algorithms` or Megatron-LM's "
+           "`--deterministic-mode`. cuBLAS's workspaces have 32 MiB "
+           "(`CUBLAS_WORKSPACE_CONFIG=:4096:8`). The key `attention` still selects the attention "
+           "kernels",
        .default_value = "`false`"},
       {.key = "data_loading",
        .type = OwnNotation<&Given::data_loading>(),
        .of_task = true,
        .uses = {},
        .values = "a mapping, below",
-       .default_value = "micro-batches are ready when they are needed"},
+       .default_value = "every micro-batch is loaded before it is needed"},
       {.key = "checkpoint_saving",
        .type = OwnNotation<&Given::checkpoint_saving>(),
        .of_task = true,
@@ -514,8 +521,8 @@ std::vector<TrainingSetting> Rows() {
        .of_task = true,
        .uses = {},
        .idle = WhyNoStepBarrier,
-       .values = "`true`: measure one step between barriers; `false`: measure the steady interval "
-                 "between steps",
+       .values = "`true`: the step time is the time of one step between barriers. `false`: it is "
+                 "the steady interval between the ends of steps",
        .default_value = "`false`"},
       {.key = "dispatch",
        .type = OwnNotation<&Given::dispatch>(),
@@ -523,10 +530,10 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .values =
-           "host time before each kernel launch of eager execution: `{module: TIME, autograd: "
-           "TIME}`. `module` is for kernels that the code of a module issues, also in "
-           "recomputation; `autograd` is for kernels of autograd. Compiled blocks have no such "
-           "time",
+           "the host time before each kernel launch of eager execution: `{module: TIME, autograd: "
+           "TIME}`. `module` applies to kernels that the code of a module issues, also in "
+           "recomputation. `autograd` applies to kernels of autograd. Compiled blocks have no "
+           "such time",
        .default_value =
            "the framework's value under `host.dispatch` of the profile, else its value in the "
            "file that `frameworks` of the profile names"},

@@ -15,7 +15,7 @@ struct Withdrawn {
 
 inline constexpr Withdrawn kWithdrawn[] = {
     {"parallelism.vocabulary", "", "vocabularies divided among the stages of a pipeline",
-     "leave it out: the embedding is on the first stage and the head on the last one"},
+     "remove the key: the first stage has the embedding, and the last stage has the head"},
     {"data_parallel.framework", "internevo", "plans of InternEvo",
      "write framework: megatron or reference"},
     {"training.norm", "apex_fp32", "norms of FP32 copies (InternEvo)", "write norm: apex"},

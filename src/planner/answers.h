@@ -16,11 +16,12 @@ namespace stepcast::planner {
 // Evaluates combinations of settings. Results found in a store are reused; others are computed and
 // stored.
 
-// Keys of the scenario, with the values to set.
+// A list of scenario keys, each with the value to set.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// Converts settings to text, one per line ("training.micro_batch_size=2"), and back. The text is
-// used as work item and store key. Equal settings in the same order give the same text.
+// ToText converts settings to text, one per line ("training.micro_batch_size=2"). ToSettings
+// converts the text back. Work items and store keys are such texts. Equal settings in the same
+// order give the same text.
 std::string ToText(const Settings& settings);
 Settings ToSettings(const std::string& text);
 
@@ -32,19 +33,19 @@ struct EvaluationList {
   // Receives an item's result. Called once per item, in any order, never from two threads at once.
   // Returns false to stop.
   std::function<bool(std::int64_t index, const std::string& result)> done;
-  // Called with the number of results found in the store, after `done` has received them; may be
-  // empty.
+  // Receives the number of results found in the store. It is called after `done` has received these
+  // results, and may be empty.
   std::function<void(std::int64_t known)> begun;
 };
 
-// Evaluates the list; `store` may be null. Returns when all items are done (and stored), or when
-// `done` has returned false. An error is a sentence: the store cannot be written, or ranks cannot
-// be reached.
+// Evaluates all items of the list. `store` may be null. Returns when all items are done (and
+// stored), or when `done` has returned false. An error is a sentence: the store cannot be written,
+// or ranks cannot be reached.
 tl::expected<void, std::string> Evaluate(const EvaluationList& list, WorkerPool& pool,
                                          ResultStore* store);
 
-// Answers (below) computes bounds and forecasts of many plans on a worker pool. Results that are
-// expensive to compute are kept in a store.
+// The class Answers (below) computes bounds and forecasts of many plans on a worker pool. A store
+// keeps results that are expensive to compute.
 
 // Returns the function that the worker pool of an Answers object must run. `problem` must outlive
 // this function.
@@ -52,17 +53,18 @@ Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
-  // The pool must run the result of WorkOf(problem). `store` may be null; it contains bounds from
-  // programs, and forecasts, by `key`. In addition to the store's facts, `key` must include
-  // everything on which these results depend. All arguments must outlive this object. Functions
-  // return an error as a sentence: the store cannot be written, or ranks cannot be reached.
+  // Creates the object. The pool must run the result of WorkOf(problem). `store` may be null; it
+  // contains bounds from programs, and forecasts, by `key`. Besides the store's facts, `key` must
+  // include everything on which these results depend. All arguments must outlive this object.
+  // Functions return an error as a sentence: the store cannot be written, or ranks cannot be
+  // reached.
   Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* store = nullptr,
           std::function<std::string(std::int64_t plan)> key = {});
 
   std::int64_t plans() const { return problem_.plans; }
   const SearchProblem& problem() const { return problem_; }
-  // Whether work was stopped early (base/stop.h). Results are then incomplete and must not be used,
-  // except those that Screen has already passed to `done`.
+  // Returns whether work was stopped early (base/stop.h). Results are then incomplete and must not
+  // be used, except those that Screen has already passed to `done`.
   bool stopped() const { return stopped_; }
   // Screens all families. `done` is called once for each family, with its index, in any order,
   // never from two threads at once. If it returns false, the remaining families are not screened.
@@ -71,7 +73,7 @@ class Answers {
   // Screens all plans of each of these families.
   tl::expected<std::vector<std::vector<Screened>>, std::string> ScreenMembers(
       const std::vector<std::int64_t>& families);
-  // Returns results in the order of `plans`.
+  // Returns the sharper bounds of plans, in the order of `plans`.
   tl::expected<std::vector<Screened>, std::string> Sharpen(const std::vector<std::int64_t>& plans);
   tl::expected<std::vector<Outcome>, std::string> Simulate(const std::vector<std::int64_t>& plans);
 

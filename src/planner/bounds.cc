@@ -172,7 +172,7 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
         }
       }
     }
-    STEPCAST_CHECK(saved == Bytes(), "a step ends with nothing in flight");
+    STEPCAST_CHECK(saved == Bytes(), "a step must end without unfinished operations");
   }
   return most;
 }

@@ -18,9 +18,9 @@
 #include "src/plan/request.h"
 #include "src/scenario/scenario.h"
 
-// Finds legal layouts: ways in which a job's ranks divide model, sequences and batch. It uses the
-// rules of plan::Check. A layout is legal if, for some micro-batch, no rule about the layout alone
-// rejects it.
+// Finds legal layouts: ways in which a job's ranks divide the model, the sequences and the batch.
+// It uses the rules of plan::Check. A layout is legal if, for some micro-batch size, no rule about
+// the layout alone rejects it.
 namespace stepcast::planner {
 
 // The kinds of parallelism other than data parallelism.
@@ -35,8 +35,8 @@ struct Layout {
   std::int64_t pipeline = 1;
   std::string schedule{};  // empty: the default schedule, or no pipeline
   std::int64_t virtual_stages = 1;
-  // When pipeline parts are made equal, the embedding, or the head with the loss, counts as a
-  // block.
+  // Whether the embedding counts as a block when the parts of a pipeline are made equal, and
+  // whether the head with the loss does.
   bool counts_embedding = false, counts_loss = false;
   std::int64_t context = 1;
   model::ContextMethod context_method = model::ContextMethod::kRing;
@@ -54,17 +54,17 @@ struct LayoutKey {
   const char* key;  // "parallelism.tensor"
   ParallelKind kind;
   std::string (*text)(const Layout& layout);  // the value as written in a scenario
-  // Sets a value; "null" is the default. Returns false if the value is invalid.
+  // Sets a value; the text "null" means the default. Returns false if the value is invalid.
   bool (*take)(Layout& layout, std::string_view text);
   bool (*used)(const Layout& layout);  // whether it has an effect in the layout
 };
 std::span<const LayoutKey> LayoutKeys();
 const LayoutKey* FindLayoutKey(std::string_view key);  // nullptr: not a setting of layouts
 
-// Minimum size of a part of a sequence, in tokens, unless smaller parts are requested.
+// The smallest number of tokens in a rank's part of a sequence, unless smaller parts are requested.
 inline constexpr std::int64_t kLeastContextTokens = 1024;
 
-// The scenario's own layout.
+// Returns the scenario's own layout.
 Layout LayoutOf(const plan::Plan& plan);
 
 // The framework, ZeRO stage and number of devices for which layouts are requested.
@@ -74,15 +74,15 @@ struct LayoutQuestion {
   plan::Framework framework{};
   int stage = 0;
   std::int64_t devices = 1;
-  // Whether the plans use all devices as ranks; if false, `parallelism.data` varies separately.
+  // Whether the plans use all devices as ranks. If false, `parallelism.data` varies separately.
   bool fills = true;
   std::span<const ParallelKind> kinds{};  // kinds of parallelism that may have other degrees than 1
-  // Whether another setting determines the blocks per stage.
+  // Whether another setting determines the numbers of blocks per stage.
   bool stage_layers_vary = false;
   bool own_stage_layers = false;  // the scenario sets stage_layers, for its own number of stages
   bool compiles = false;          // plans have training.compile
-  // The requested values, by LayoutKey::key; null: none. For other keys, all legal values and the
-  // scenario's own value are tried.
+  // The requested values of each key (LayoutKey::key). Null: none are requested. For keys without
+  // requested values, all legal values and the scenario's own value are tried.
   const std::map<std::string, std::vector<std::string>, std::less<>>* given = nullptr;
 };
 
@@ -93,21 +93,22 @@ class LayoutRules {
   // Returns all legal layouts, in the order of the values of LayoutKeys; the last key varies
   // fastest.
   std::vector<Layout> Legal() const;
-  // Returns the first rule that a layout breaks; none if the layout is legal.
+  // Returns the first rule that the layout breaks, or none if it is legal.
   std::optional<plan::Violation> WhyNot(const Layout& layout) const;
-  // Returns those of `sizes`, in sequences, that some plan with the layout can have.
+  // Returns the elements of `sizes`, in sequences, that some plan with the layout can have as its
+  // micro-batch size.
   std::vector<std::int64_t> MicroBatches(const Layout& layout,
                                          const std::vector<std::int64_t>& sizes) const;
-  // Whether the framework can overlap layers' collectives with products in this layout.
+  // Returns whether the framework can overlap layers' collectives with products in this layout.
   bool Overlaps(const Layout& layout) const;
-  // Whether the scenario's stage_layers match the layout's stages.
+  // Returns whether the scenario's stage_layers match the layout's stages.
   bool KeepsStageLayers(const Layout& layout) const;
 
  private:
   plan::Request RequestOf(const Layout& layout) const;
   std::vector<plan::Violation> Broken(const plan::Request& request, bool on_devices) const;
   bool Allowed(ParallelKind kind) const;
-  // Whether the framework's interleaved stages support any group size of micro-batches.
+  // Returns whether the framework's interleaved stages support any group size of micro-batches.
   bool GroupsMicroBatches() const;
   void SetFrameworksDefault(const LayoutKey& row, Layout& layout) const;
   std::vector<Layout> With(std::vector<Layout> layouts,

@@ -9,14 +9,14 @@
 
 namespace stepcast::planner {
 
-// One T for each thread that calls Own, created at the thread's first call. All are destroyed with
-// this object.
+// One object of type T for each thread that calls Own, created at the thread's first call. All
+// objects are destroyed with this one.
 template <typename T>
 class PerThread {
  public:
   explicit PerThread(std::function<std::unique_ptr<T>()> make) : make_(std::move(make)) {}
 
-  // The calling thread's object; no other thread uses it.
+  // Returns the calling thread's object, which no other thread uses.
   T& Own() {
     const std::lock_guard lock(mutex_);
     std::unique_ptr<T>& own = of_thread_[std::this_thread::get_id()];

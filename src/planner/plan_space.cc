@@ -113,7 +113,7 @@ Result<PlanSpace> PlanSpace::Around(const scenario::Scenario& scenario,
 }
 
 const PlanPart& PlanSpace::PartOf(std::int64_t plan) const {
-  STEPCAST_CHECK(plan >= 0 && plan < size_, "the plan is in the space");
+  STEPCAST_CHECK(plan >= 0 && plan < size_, "the plan must be in the search space");
   const auto next =
       std::upper_bound(parts_.begin(), parts_.end(), plan,
                        [](std::int64_t p, const PlanPart& part) { return p < part.first; });

@@ -208,7 +208,7 @@ class Builder {
         faults_.push_back(
             Refusal("planner.vary", option,
                     fmt::format("a key is given to --vary twice: {}", Quoted(axis.key)),
-                    "put all its values in one --vary"));
+                    "put all values of the key in one --vary"));
       } else if (Fixed(axis.key)) {
         faults_.push_back(
             Refusal("planner.vary", option,
@@ -239,7 +239,7 @@ class Builder {
       const std::string option = fmt::format("--vary {}", axis.key);
       CheckSomeHave(frameworks, has, option, fmt::format("this setting: {}", Quoted(axis.key)));
       NoteWhoLacks(frameworks, has, option,
-                   "this setting: the search includes {} plans without it");
+                   "this setting, so the search includes {} plans without it");
     }
     CheckStages(frameworks);
   }
@@ -264,7 +264,7 @@ class Builder {
     }
     NoteWhoLacks(
         frameworks, [&](Framework framework) { return !Stages(framework).empty(); }, option,
-        "this stage: the search omits {} plans");
+        "this stage, so the search omits {} plans");
   }
 
   template <typename Has>
@@ -720,7 +720,7 @@ class Builder {
 
   void NoteTypes() {
     for (const auto& [type, frameworks] : without_type_) {
-      notes_.push_back(fmt::format("{} cannot use {}: plans use the default of {}",
+      notes_.push_back(fmt::format("{} cannot use {}, so its plans use the default of {}",
                                    fmt::join(frameworks, ", "), type,
                                    frameworks.size() == 1 ? "that framework" : "each framework"));
     }

@@ -42,8 +42,8 @@ class PlanStates {
   };
 
   PlanStates() = default;
-  // `firsts`: the first plan of each family; a family ends before the next one. Empty: each plan is
-  // a family.
+  // Creates the states of `plans` plans. `firsts` has the first plan of each family; a family ends
+  // before the next one. Empty: each plan is a family.
   PlanStates(std::int64_t plans, const std::vector<std::int64_t>& firsts);
 
   std::int64_t plans() const { return plans_; }
@@ -51,7 +51,7 @@ class PlanStates {
   Family& At(std::size_t family) { return families_[family]; }
   std::size_t IndexOf(std::int64_t plan) const;
   const Family& FamilyOf(std::int64_t plan) const { return families_[IndexOf(plan)]; }
-  // Whether the plan's family has several plans, which still share one state.
+  // Returns whether the plan's family has several plans that still share one state.
   bool Together(std::int64_t plan) const {
     const Family& family = FamilyOf(plan);
     return family.plans > 1 && family.members.empty();
@@ -60,8 +60,8 @@ class PlanStates {
   const PlanState& Of(std::int64_t plan) const;
   const PlanFacts& FactsOf(std::int64_t plan) const { return FamilyOf(plan).facts; }
 
-  // Calls visit(plan, count, state, facts) in plan order, for single plans and for families whose
-  // plans share one state (then `plan` is the family's first plan).
+  // Calls visit(plan, count, state, facts) in plan order. It is called for single plans, and for
+  // families whose plans share one state; `plan` is then the family's first plan.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     for (const Family& family : families_) {
@@ -83,7 +83,7 @@ class PlanStates {
     }
   }
   std::int64_t Count(Verdict verdict) const;
-  // Whether legal plans have different numbers of tokens per step.
+  // Returns whether legal plans have different numbers of tokens per step.
   bool UnequalTokens() const;
 
  private:

@@ -63,7 +63,7 @@ const std::string& OwnSchema() {
       made = SchemaOf(connection);
     }
     sqlite3_close_v2(connection);
-    STEPCAST_CHECK(made.has_value(), "SQLite can create two tables in memory");
+    STEPCAST_CHECK(made.has_value(), "SQLite must be able to create two tables in memory");
     return *made;
   }();
   return schema;
@@ -107,8 +107,8 @@ std::string Differences(const std::vector<StoreFact>& then, const std::vector<St
     } else if (fact.digest) {
       differences.push_back(fmt::format("{} has changed", fact.name));
     } else {
-      differences.push_back(
-          fmt::format("{} was {} and is {}", fact.name, Quoted(old->value), Quoted(fact.value)));
+      differences.push_back(fmt::format("{} was {} before and is {} now", fact.name,
+                                        Quoted(old->value), Quoted(fact.value)));
     }
   }
   for (const StoreFact& fact : then) {

@@ -19,11 +19,11 @@ struct sqlite3_stmt;
 
 // Stores results by key in a file (SQLite; docs/formats.md). Results are written as they arrive, so
 // that an interrupted search can continue. Each result is completely in the file within
-// milliseconds of Put. The file survives the end of the process. If the machine crashes, only the
-// results of the last moments are lost.
+// milliseconds after Put. The file remains intact if the process ends. If the machine crashes, only
+// the results of the last moments are lost.
 namespace stepcast::planner {
 
-// A fact on which a store's results depend in addition to their keys: the program, an input file, a
+// A fact, other than the keys, on which a store's results depend: the program, an input file, or a
 // setting. A store is valid for one list of facts.
 struct StoreFact {
   std::string name;   // "grid", "file models/gpt2.yaml"; unique in the list
@@ -32,8 +32,9 @@ struct StoreFact {
   friend bool operator==(const StoreFact&, const StoreFact&) = default;
 };
 
-// Why a store cannot be opened: wrong input (the file is not a store, belongs to another run, or
-// cannot be written), or a failure (no disk space, or another process has opened the store).
+// Why a store cannot be opened. Either the input is wrong: the file is not a store, belongs to
+// another run, or cannot be written. Or there is a failure: no disk space, or another process has
+// opened the store.
 struct StoreFault {
   Diagnostics wrong_input;  // empty: a failure
   std::string failure;
@@ -41,7 +42,7 @@ struct StoreFault {
 
 class ResultStore {
  public:
-  // Opens the store at `path`, creating it if it does not exist or is an empty file. No other
+  // Opens the store at `path`. If the file does not exist or is empty, creates the store. No other
   // process can open it until this object is destroyed.
   static tl::expected<std::unique_ptr<ResultStore>, StoreFault> Open(
       const std::string& path, const std::vector<StoreFact>& facts);
@@ -50,23 +51,25 @@ class ResultStore {
   ResultStore(const ResultStore&) = delete;
   ResultStore& operator=(const ResultStore&) = delete;
 
-  // The following functions are thread-safe.
+  // The functions from here on are thread-safe.
   std::optional<std::string> Find(const std::string& key);
-  // Stores a result, which a thread of the store writes. If the key exists, its result stays
-  // unchanged.
+  // Stores a result. A thread of the store writes it to the file. If the key already exists, its
+  // result stays unchanged.
   void Put(std::string key, std::string result);
-  // Call if a result cannot be decoded: later runs must not use the file.
+  // Marks the file as damaged, so that later runs do not use it. Call this if a result cannot be
+  // decoded.
   void MarkDamaged() { damaged_ = true; }
-  // Whether MarkDamaged was called, or SQLite found the file malformed.
+  // Returns whether MarkDamaged was called, or SQLite found the file malformed.
   bool damaged() const { return damaged_.load(); }
-  // Whether everything could be written so far. If not, nothing more is written; Finish says why.
+  // Returns whether everything could be written so far. If not, nothing more is written; Finish
+  // returns the reason.
   bool good() const { return good_.load(); }
 
   // Waits until everything is written. An error is a sentence with the system's reason. Results
   // written earlier remain valid.
   tl::expected<void, std::string> Finish();
 
-  // Number of results in the file; safe in signal handlers.
+  // Returns the number of results in the file. Safe in signal handlers.
   const std::atomic<std::int64_t>& kept() const { return kept_; }
   const std::string& path() const { return path_; }
 

@@ -11,10 +11,10 @@
 
 namespace stepcast::planner {
 
-// Compares steps with different numbers of tokens.
+// Compares steps that have different numbers of tokens.
 
-// The time per token as an exact fraction. For equal numbers of tokens, its order is the order of
-// the step times.
+// The time per token as an exact fraction. If the numbers of tokens are equal, plans are ordered by
+// step time.
 struct TimePerToken {
   std::int64_t time = 0;  // of a step, in picoseconds
   std::int64_t tokens = 1;
@@ -30,7 +30,7 @@ struct TimePerToken {
   }
 };
 
-// The time per token for a step.
+// A plan's score, from the time per token of its step.
 
 TimePerToken TimePerTokenOf(const PlanFacts& facts, Time step_time);
 
@@ -55,15 +55,16 @@ struct Point {
   std::int64_t plan = 0;
 };
 
-// Whether `a` is at least as good as `b` in everything, and either better in something or first
-// among equals. A point that dominates a bound dominates every plan with that bound.
+// Returns whether `a` is at least as good as `b` in everything, and either better in something or
+// first among equals. A point that dominates a bound dominates every plan with that bound.
 bool Dominates(const Point& a, const Point& b);
-// Whether a point of the front dominates `point`.
+// Returns whether a point of the front dominates `point`.
 bool IsDominated(const Point& point, const std::vector<Point>& front);
-// Adds the point unless the front dominates it, and removes the points that it dominates.
+// Adds the point to the front unless the front dominates it. Removes the points that it dominates.
 void AddToFront(const Point& point, std::vector<Point>& front);
 
-// Whether a plan fits, given the goal's additional memory (for a what-if) and required headroom.
+// Returns whether a plan fits, given the goal's additional memory (for a what-if) and the required
+// headroom.
 bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_host, Bytes over);
 
 double GpuSecondsPerToken(const PlanFacts& facts, Time step_time);

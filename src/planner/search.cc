@@ -60,7 +60,7 @@ Finding Searcher::Begin() {
   if (options_.own < 0) return {};
   const auto at = static_cast<std::int64_t>(result_.states.IndexOf(options_.own));
   PlanStates::Family& family = result_.states.At(static_cast<std::size_t>(at));
-  STEPCAST_CHECK(family.plans == 1, "the scenario's own plan is a family by itself");
+  STEPCAST_CHECK(family.plans == 1, "the scenario's own plan must form a separate family");
   const auto screened = answers_.ScreenMembers({at});
   if (!screened) return tl::unexpected(screened.error());
   if (answers_.stopped()) return {};
@@ -326,7 +326,7 @@ void Searcher::NameTheRest() {
 tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
                                                const SearchOptions& options,
                                                const SearchResult* known) {
-  STEPCAST_CHECK(options.best >= 1, "at least one plan is ranked");
+  STEPCAST_CHECK(options.best >= 1, "at least one plan must be ranked");
   return Searcher(answers, goal, options, known).Run();
 }
 

@@ -16,7 +16,8 @@
 #include "tl/expected.hpp"
 
 // Finds the best of many plans without simulating all of them, and proves that no better plan was
-// missed (docs/planning.md). Here, plans are numbers with bounds and forecasts.
+// missed (docs/planning.md). In this file, a plan is a number for which bounds and forecasts can be
+// computed.
 namespace stepcast::planner {
 
 enum class Target : std::uint8_t {
@@ -37,19 +38,21 @@ const char* Name(
 struct Goal {
   Target target = Target::kStepTime;
   forecast::TrainingTarget training;
-  // For a what-if: additional device memory, as a fraction of the device's memory.
+  // For a what-if: additional memory of each device, as a fraction of the device's memory.
   double spare_memory = 0;
-  // Memory that must stay free on each device: an absolute amount and a fraction.
+  // The memory that must stay free on each device: `headroom`, plus the fraction `headroom_part` of
+  // the device's memory.
   Bytes headroom{};
   double headroom_part = 0;
 };
 
-// Progress of a search.
+// The progress of a search.
 struct SearchProgress {
   std::int64_t screened = 0, families = 0;  // number of families with bounds, and of all families
   std::int64_t simulated = 0;               // number of plans
   std::int64_t looked_at = 0;               // times that a plan got a tighter bound or a forecast
-  // Number of plans and families whose bounds are better than the best result so far. -1: unknown.
+  // The number of plans and families whose bounds are better than the best result so far. -1:
+  // unknown.
   std::int64_t open = -1;
 };
 
@@ -58,32 +61,34 @@ struct SearchOptions {
   int exact = 0;       // number of these that are proved; the others are the best simulated; 0: all
   bool pareto = true;  // also find the front
   int threads = 0;     // number in this process; 0: one for each core
-  // A text that is equal for plans that differ only in settings that may have no effect. Among such
-  // plans that tie (Tied), only the first is ranked. Null: each plan is ranked.
+  // Returns a text that is equal for plans that differ only in settings that may have no effect.
+  // Among such plans that tie (Tied), only the first is ranked. Null: each plan is ranked.
   std::function<std::string(std::int64_t plan)> kind{};
-  // The number of a plan's group, below `groups`. The search begins with the best plan of each
-  // group. All plans of a family are in the same group.
+  // Returns the number of a plan's group, below `groups`. The search begins with the best plan of
+  // each group. All plans of a family are in the same group.
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
-  // The scenario's own plan, which is simulated first so that no answer is worse; -1: none.
+  // The scenario's own plan. It is simulated first, so that no answer is worse than it. -1: the
+  // search does not include it.
   std::int64_t own = -1;
-  // Restricts the search to these plans; null: all. Includes either all plans of a family or none.
+  // Returns whether the search includes a plan. It includes either all plans of a family or none.
+  // Null: the search includes all plans.
   std::function<bool(std::int64_t plan)> among{};
-  // Called from time to time. Returns true to end the search with the results so far.
+  // Called from time to time. If it returns true, the search ends with the results so far.
   std::function<bool()> enough{};
   // Whether the search will be ended early, so that it must find good plans first.
   bool anytime = false;
-  // Called from time to time. Returns true to continue with only the families that have bounds, and
-  // to leave the others open. Null: use `enough`.
+  // Called from time to time. If it returns true, the search continues with only the families that
+  // have bounds, and leaves the others open. Null: `enough` is called instead.
   std::function<bool()> bounded_enough{};
-  // Called from time to time; never from two threads at once.
+  // Receives the progress from time to time. Never called from two threads at once.
   std::function<void(const SearchProgress&)> progress{};
 };
 
-// Illegal plans with the same error code.
+// Illegal plans that have the same error code.
 struct IllegalReason {
   std::int64_t count = 0;
-  // The plans whose first mistake has the same message: their number, and a hint.
+  // The number of plans whose first mistake has the same message, and a hint.
   struct Refused {
     std::int64_t count = 0;
     std::string hint;
@@ -102,29 +107,29 @@ struct IllegalReason {
 struct GroupBest {
   std::int64_t plans = 0;  // number of plans that may be legal
   std::int64_t best = -1;  // the best found; -1: none is eligible
-  // Lower bound of the time (per token) of every plan in the group, relative to the time of `best`.
-  // 1: `best` is optimal.
+  // A lower bound of the time (per token) of every plan in the group, relative to the time of
+  // `best`. 1: `best` is optimal.
   double least = 0;
-  // The plan that lacks the least memory according to bounds, if there is no best plan; otherwise
-  // -1.
+  // If there is no best plan: the plan that lacks the least memory, by its bound. Otherwise -1.
   std::int64_t nearest = -1;
 };
 
 struct SearchResult {
-  // The plans ranked by the goal; ties in the ranking go to the lower number. Up to
-  // SearchOptions::exact, the ranking equals that of an exhaustive search. With
-  // SearchOptions::kind, plans that tie with an earlier one are omitted. At most kMostRanked plans
-  // are considered, so fewer plans than requested may be ranked. If the search was ended early: the
-  // best plans found.
+  // The plans ranked by the goal; among equal plans, the lower number comes first. Up to
+  // SearchOptions::exact, an exhaustive search gives the same ranking. With SearchOptions::kind,
+  // plans that tie with an earlier one are omitted. At most kMostRanked plans are considered, so
+  // fewer plans than requested may be ranked. If the search was ended early, these are the best
+  // plans found.
   std::vector<std::int64_t> best;
-  // The simulated plans that tie with a ranked plan and were omitted, ascending, by ranked plan.
+  // For each ranked plan: the simulated plans that tie with it and were omitted, in ascending
+  // order.
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
-  // The front, ordered by GPUs, then step time (per token). No eligible plan is at least as good as
-  // these in step time (per token), memory and GPUs; among equal plans the first is kept. Plans
-  // that are not safe are included only if the best plan is not safe either. Exact. Empty if not
-  // requested or not proved.
+  // The front, ordered by GPUs, then by step time (per token). No other eligible plan is at least
+  // as good as one of these in step time (per token), memory and GPUs; among equal plans, the first
+  // is kept. Plans that are not safe are included only if the best plan is not safe either. The
+  // front is exact. Empty if not requested or not proved.
   std::vector<std::int64_t> pareto;
-  // If no plan both fits and meets the deadline: the plans closest to doing so.
+  // If no plan both fits and meets the deadline: the plans that come closest.
   std::vector<std::int64_t> nearest;
   std::vector<GroupBest> groups;
   // False: the search ended before everything was proved. `open` plans may then be better than the
@@ -135,29 +140,29 @@ struct SearchResult {
   double least = 1;
   PlanStates states;
   std::map<std::int64_t, Outcome> outcomes;  // for simulated plans
-  // Screened::program, if known, for each plan whose bound comes from its program.
+  // Screened::program, if known, of each plan whose bound comes from its program.
   std::map<std::int64_t, std::string> programs;
   std::int64_t shared = 0;  // number of simulated plans that share another plan's outcome
   std::map<std::string, IllegalReason> illegal;  // by code
   std::int64_t sharpened = 0;                    // number of plans with bounds from their programs
 
   std::int64_t Count(Verdict verdict) const { return states.Count(verdict); }
-  // If true, step times are not comparable, and all comparisons use the time per token.
+  // Returns whether step times are not comparable, so that all comparisons use the time per token.
   bool UnequalTokens() const { return states.UnequalTokens(); }
 };
 
-// Maximum number of plans to consider for the ranking, in order, if many tie with earlier ones;
-// higher if more are requested.
+// The largest number of plans that are considered for the ranking, in order, if many plans tie. It
+// is larger if more plans are requested.
 inline constexpr int kMostRanked = 64;
 
-// Whether the different settings of two plans have no effect: `other`, a plan of the same kind and
-// tokens ranked after `plan`, has the same step time within 0.05 % and needs no less memory within
-// 1 %.
+// Returns whether the settings in which two plans differ have no effect. `other` is a plan of the
+// same kind and tokens that is ranked after `plan`. The plans tie if their step times are equal
+// within 0.05 % and `other` needs no less memory within 1 %.
 bool Tied(const Outcome& plan, const Outcome& other);
 
 // Searches the plans of `answers`. The result does not depend on the number of threads and ranks.
-// `known`: the result of an earlier search of the same plans, possibly with another goal; null: no
-// earlier search. Errors: those of Answers.
+// `known` is the result of an earlier search of the same plans, possibly with another goal; null:
+// this is the first search. Errors: those of Answers.
 tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
                                                const SearchOptions& options,
                                                const SearchResult* known = nullptr);
@@ -166,27 +171,28 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
                     const SearchResult* known = nullptr);
 
 // Returns the plans closest to the best, by bounds or forecasts. Rejection reasons alternate, and
-// only the first plan of each kind is returned. Plans that do not fit are ranked by the memory they
-// lack (only plans with better bounds than the best, if there are any), others by the goal.
+// only the first plan of each kind is returned. Plans that do not fit are ranked by the memory that
+// they lack; if any of them have better bounds than the best, only these are included. All other
+// plans are ranked by the goal.
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
 
-// A plan is safe if it fits with at least this probability and its allocator does not flush its
-// cache. Unsafe plans are ranked last: among thousands of plans, the plans that just fit are the
-// plans whose memory is underestimated.
+// The smallest probability of fitting that a safe plan has. A safe plan's allocator also does not
+// flush its cache. Unsafe plans are ranked last. The reason: among thousands of plans, the memory
+// of plans that just fit is likely to be underestimated.
 inline constexpr double kSafeFit = 0.9;
 inline bool IsSafe(const Bound& bound) { return bound.fit_probability >= kSafeFit; }
 inline bool IsSafe(const Outcome& outcome) {
   return outcome.flushes == 0 && outcome.fit_probability >= kSafeFit;
 }
 
-// Whether a plan with this forecast may be ranked and may be on the front. Such a plan is legal,
-// fits with the headroom, and meets the deadline.
+// Returns whether a plan with this forecast may be ranked and may be on the front. Such a plan is
+// legal, fits with the headroom, and meets the deadline.
 bool Eligible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome);
 
 // Returns the memory that must stay free on each of a plan's devices.
 Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts);
-// The plan's step, as part of the whole training.
+// Returns the plan's step as a part of the whole training.
 inline forecast::TrainedStep StepOf(const PlanFacts& facts, Time step_time, double joules = 0) {
   return {step_time, facts.tokens, facts.gpus, joules, facts.idle_watts};
 }

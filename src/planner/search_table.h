@@ -19,12 +19,12 @@ namespace stepcast::planner {
 
 // Finds settings that are given in the scenario. A search keeps them unless it varies them.
 
-// Returns the value of a key as written in the scenario; empty if the key is not given.
+// Returns the value of a key as written in the scenario. None if the key is not given.
 using WrittenValueOf = std::function<std::optional<std::string>(const std::string& key)>;
 
 // Returns the given keys that define how the job runs, in table order. Keys that define the job
-// itself (plan::Setting::of_task) are excluded. Keys without effect on the model are also excluded,
-// unless `idle` is set.
+// itself (plan::Setting::of_task) are excluded. Unless `idle`, keys without effect on the model are
+// also excluded.
 std::vector<std::string> GivenSettings(const scenario::Scenario& scenario,
                                        const WrittenValueOf& value_of, bool idle = false);
 
@@ -36,15 +36,15 @@ struct Belonging {
   std::vector<std::string> without;  // values of `of` at which the setting is removed: "none", ...
 };
 
-// Returns the given settings of training that are not axes, apply to some values of an axis, and
-// have no meaning at the axis's other values.
+// Returns the given settings of training that are not axes, and that apply to only some values of
+// an axis.
 std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes,
                                     const scenario::Scenario& scenario,
                                     const WrittenValueOf& value_of);
 
-// The search space as one table: each varying setting, its values, and where they apply. The rows
-// determine the space (plan_space_builder.h), the answer's line about tried values, and the table
-// in docs/planning.md.
+// The search space as one table: each varying setting, its values, and the plans to which they
+// apply. The rows determine the space (plan_space_builder.h), the line of the answer about tried
+// values, and the table in docs/planning.md.
 
 // The plans of one framework at one ZeRO stage for which a row's values are requested.
 struct SearchPoint {
@@ -55,7 +55,7 @@ struct SearchPoint {
   std::int64_t devices = 1;
   const Layout& own;     // the scenario's layout
   const Layout& layout;  // the plans' layout, as far as earlier rows have set it
-  // The members below are not for rows of layouts.
+  // Members that rows of layouts do not use.
   std::int64_t data_per_node = 1;             // data-parallel ranks in one node
   std::vector<std::int64_t> micro_batches{};  // sizes that the layout supports
   bool overlaps = false;                      // LayoutRules::Overlaps
@@ -71,24 +71,25 @@ enum class SearchLevel : std::uint8_t {
 struct SearchRow {
   const char* key;  // "parallelism.tensor"
   SearchLevel level;
-  // Frameworks and stages whose plans vary the setting. A key may have several rows, for different
-  // frameworks.
+  // The frameworks and stages whose plans vary the setting. A key may have several rows, for
+  // different frameworks.
   plan::SettingUses uses;
-  // Returns the values in order of preference in ties; empty if the setting has no effect at the
-  // point.
+  // Returns the values of a setting. If plans tie, the plan with the earlier value is preferred.
+  // The list is empty if the setting has no effect for the framework and stage of `point`.
   std::vector<std::string> (*values)(const SearchPoint& point);
   const char* tried;  // for documents, in Markdown: the values
   const char* where;  // for documents: where the values apply, in addition to `uses`
 };
-// The rows, in the order in which settings are chosen. Within a level, the last row varies fastest.
+// Returns the rows, in the order in which settings are chosen. Within a level, the last row varies
+// fastest.
 std::span<const SearchRow> SearchTable();
 
-// Returns the key's row for the framework and stage; nullptr if the setting is not varied.
+// Returns the key's row for the framework and stage, or nullptr if the setting does not vary.
 const SearchRow* FindSearchRow(std::string_view key, plan::Framework framework, int stage);
 
-// Returns the micro-batch sizes to try: divisors of a rank's part of the global batch. Only the
-// scenario's own size is tried if there is no global batch, or for a layer list, whose times and
-// activations are given for one micro-batch.
+// Returns the micro-batch sizes to try: the divisors of a rank's part of the global batch. If there
+// is no global batch, only the scenario's own size is tried. The same holds for a layer list, whose
+// times and activations are given for one micro-batch.
 std::vector<std::int64_t> MicroBatchesOf(const scenario::Scenario& scenario, std::int64_t data);
 
 // Returns the frameworks and stages of a row as text: "fsdp2, reference (stages 1 to 3)", or "all".

@@ -24,13 +24,14 @@
 // nearest to the goal. No other file includes this header.
 namespace stepcast::planner {
 
-// Number of plans per round. It is fixed, so that pruning does not depend on the threads.
+// The number of plans per round. It is fixed, so that pruning does not depend on the number of
+// threads.
 inline constexpr std::size_t kRound = 16;
 
 using Finding = tl::expected<void, std::string>;
 
-// The aim of a search: plans that meet the goal (kGoal) or, if nothing fits, the plans nearest to
-// the goal (kNearest).
+// The aim of a search. kGoal: plans that meet the goal. kNearest: if nothing fits, the plans
+// nearest to the goal.
 enum class Want : std::uint8_t { kGoal, kNearest };
 
 class Searcher {
@@ -58,13 +59,14 @@ class Searcher {
 
   Finding Screen();
 
-  // Records the first evaluation of one plan, or of `plans` plans at once.
+  // Records the first evaluation of one plan, or of a family of `plans` plans.
   void Take(const Screened& screened, std::int64_t plans, PlanState& state);
 
-  // Gives each plan of these families a state of its own. A family is given by its first plan.
+  // Gives each plan of these families a separate state. Each family is given by the number of its
+  // first plan.
   Finding Expand(const std::vector<std::int64_t>& firsts);
 
-  // Sets the plan's verdict as far as its bound determines it.
+  // Sets the plan's verdict if its bound determines it.
   void Judge(PlanState& state, const PlanFacts& facts) {
     const Bound& bound = state.bound;
     if (!FitsWith(goal_, facts, bound.fits, bound.fits_host, bound.over)) {
@@ -104,7 +106,7 @@ class Searcher {
     return Eligible(goal_, FactsOf(plan), outcome);
   }
 
-  // Makes a plan's outcome available to the plans that have the same program.
+  // Passes a plan's outcome to the plans that have the same program.
   void Share(std::int64_t plan, const Outcome& outcome) {
     const auto program = result_.programs.find(plan);
     if (program != result_.programs.end()) by_program_.emplace(program->second, outcome);
@@ -116,7 +118,8 @@ class Searcher {
     return outcome == by_program_.end() ? nullptr : &outcome->second;
   }
 
-  // Results of the next stage for the plans of a round: sharper bounds, then forecasts.
+  // The results of the next stage of evaluation for the plans of a round: sharper bounds, then
+  // forecasts.
   struct Stage {
     std::vector<Screened> sharper;
     std::vector<Outcome> outcomes;
@@ -131,29 +134,29 @@ class Searcher {
     if (!screened.program.empty()) result_.programs[plan] = std::move(screened.program);
   }
 
-  // Takes each plan of a round one stage further: bound, sharper bound, forecast.
+  // Takes each plan of a round one stage further. The stages are bound, sharper bound and forecast.
   Finding Advance(const std::vector<std::int64_t>& round);
 
   void TakeOverBound(std::int64_t plan, const Outcome& outcome);
 
-  // The best plans among those simulated so far.
+  // The best plans among those that are simulated so far.
   struct Ranking {
     std::vector<std::int64_t> best;
-    // The score that another plan must beat to change the ranking. Null: fewer plans are ranked
-    // than are wanted, so any plan may change the ranking.
+    // The score that another plan must beat to change the ranking. Null: any plan may change the
+    // ranking, because fewer plans are ranked than are wanted.
     const Score* last = nullptr;
   };
   Ranking Rank() const;
 
-  // Returns the first of the plans `best` that is of the same kind as `plan` and has a tied
-  // outcome; -1 if there is none. `plan` is ranked after them.
+  // Returns the first plan in `best` that has the same kind as `plan` and a tied outcome, or -1 if
+  // there is none. `plan` is ranked after all plans in `best`.
   std::int64_t Leader(const std::vector<std::int64_t>& best, std::int64_t plan) const;
 
   std::map<std::int64_t, std::vector<std::int64_t>> TiesOf(
       const std::vector<std::int64_t>& best) const;
 
-  // Takes the plans of a round one stage further; families in the round are split into single
-  // plans. `again` receives the plans that are then pending.
+  // Takes the plans of a round one stage further. Families in the round are split into single
+  // plans. `again` receives the plans that are still pending afterwards.
   template <typename Again>
   Finding WorkOn(const std::vector<std::int64_t>& round, const Again& again) {
     std::vector<std::int64_t> families, plans;
@@ -178,19 +181,19 @@ class Searcher {
 
   using Queue = std::priority_queue<Score, std::vector<Score>, std::greater<>>;
 
-  // The pending plans and families.
+  // Returns the pending plans and families.
   Queue Pending() const;
 
-  // Searches best-first: evaluates the plans with the best bounds, until no bound is better than
+  // Searches best-first: evaluates the plans with the best bounds until no bound is better than
   // Ranking::last, or for `rounds` rounds.
   Finding FindBest(int rounds = std::numeric_limits<int>::max()) {
     return Enough() ? Finding() : FindBestIn(Pending(), rounds);
   }
   Finding FindBestIn(Queue queue, int rounds);
 
-  // Finds a first answer and the plans nearest to the best. A search that may end at any time looks
-  // for good answers first. A search that goes on to a proof does not, because that would take more
-  // forecasts.
+  // Finds a first answer and the plans nearest to the best. Only a search that may end at any time
+  // looks for good answers first. A search that goes on to a proof does not, because that would
+  // take more forecasts.
   Finding FindGoodOnes();
 
   // Finds some plan that fits, using forecasts only. It first tries plans whose forecasts take
@@ -198,85 +201,87 @@ class Searcher {
   Finding FindFirst();
 
   // Tries the most promising plans with at most `most_passes` passes. Their bounds must leave a
-  // part of the device free, more in each round, because plans need more memory than their bounds.
+  // part of the device free, because plans need more memory than their bounds. The part grows in
+  // each round.
   Finding FindFirstAmong(std::int64_t most_passes);
 
-  // Does the same for each group, with a few plans whose forecasts take little time. A search that
-  // ends early can then compare most kinds of plans.
+  // Does the same as FindFirst for each group, with a few plans whose forecasts take little time. A
+  // search that ends early can then compare most kinds of plans.
   Finding FindFirstOfGroups();
 
   // Forecasts the first `most` plans of the queue that may fit and have at most `most_passes`
   // passes. Returns false if the queue has no such plan, or if the search was stopped.
   tl::expected<bool, std::string> Forecast(Queue& queue, int most, std::int64_t most_passes);
 
-  // Looks at one plan of each kind until the plan has its forecast, and only then at another plan
-  // of that kind, since plans of one kind take about as long. The bounds of some groups are further
-  // below their forecasts than those of others. The search therefore continues with the plan that
-  // would be the best if its bound were as far below its forecast as the closest bound of its group
-  // has been. The search ends after `rounds` rounds, or when no bound is better than the best.
+  // Searches kind by kind. Plans of one kind take about as long, so another plan of a kind is
+  // examined only after the first one has its forecast. The distance of bounds below forecasts
+  // differs between groups. The search therefore assumes that the bound of every plan is as far
+  // below its forecast as the closest bound of its group has been. It continues with the plan that
+  // would then be the best. The search ends after `rounds` rounds, or when no bound is better than
+  // the best.
   Finding FindBestOfKinds(int rounds);
 
-  // Returns the group outside `but` whose next plan may be the best. A forecast is expected to
-  // exceed its bound by as much as the closest forecast of the group did. Returns the number of
-  // groups if no group has such a plan.
+  // Returns the group outside `but` whose next plan is most likely to be the best. Each forecast is
+  // expected to exceed its bound by as much as the closest forecast of its group did. Returns the
+  // number of groups if no group has such a plan.
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
 
-  // Looks at the other plans of the plan's family, which differ little from `of`. The best bound
-  // comes first; the search ends after `rounds` rounds.
+  // Examines the other plans of the family of plan `of`, which differ little from it. The best
+  // bound comes first. The search ends after `rounds` rounds.
   Finding FindBestOfFamily(std::int64_t of, int rounds);
 
-  // Returns the score that orders plans within a group. Plans whose bounds leave less than `room`
-  // of the device free come last, because they often turn out not to fit. With `room` zero, plans
-  // are in the order of their bounds.
+  // Returns the score by which plans are ordered within a group. Plans whose bounds leave less than
+  // the fraction `room` of the device free come last, because they often turn out not to fit. If
+  // `room` is zero, plans are in the order of their bounds.
   Score InGroup(std::int64_t plan, double room) const;
 
-  // Returns the pending plans of each group, by group.
+  // Returns the pending plans of each group, indexed by group.
   std::vector<Queue> PendingOfGroups(double room);
 
   // The number of plans of a group that are evaluated at once.
   static constexpr std::size_t kFew = 4;
 
-  // Takes the plans with the best bounds of a group one stage further. Returns false if none is
-  // left.
+  // Takes some plans of a group, those with the best bounds, to their next stage of evaluation.
+  // Returns false if no plan is left.
   tl::expected<bool, std::string> WorkOnGroup(Queue& queue, double room);
 
   // Finds an acceptable plan for each of the `groups` most promising groups, if a few evaluations
-  // suffice. It tries plans whose bounds leave a tenth of the device free, then plans with more
-  // room, because bounds of memory may be far below what a plan needs.
+  // suffice. First, it tries plans whose bounds leave a tenth of the device free. Then it tries
+  // plans that leave more, because a plan may need far more memory than its bound.
   Finding FindSomeOfGroups(std::size_t groups);
 
-  // Finds the best plan of each group, to within the reported precision: groups that are clearly
+  // Finds the best plan of each group, to within the reported precision. Groups that are clearly
   // worse are not examined further.
   Finding FindBestOfGroups();
 
-  // Sets the nearest plan for groups without an acceptable one.
+  // Sets the nearest plan of each group that has no acceptable plan.
   void SayWhatComesNearest();
 
-  // Examines further each plan whose bound is not dominated by a simulated plan, starting with
-  // those that promise to dominate most. The front contains plans of the same safety as the best:
-  // unsafe plans come after all others, and if the best is unsafe, no safe plan is left.
+  // Finds the front: examines each plan whose bound no simulated plan dominates, starting with
+  // those that promise to dominate most. The front contains plans of the same safety as the best.
+  // Unsafe plans come after all others, and if the best plan is unsafe, no safe plan is left.
   Finding FindFront();
 
   // Finds the plan with the best bound among those that may be faster than the best but, by their
   // bounds, may not fit. The answer names this plan.
   Finding FindRisky();
 
-  // Sets, for a search that was stopped early, the number of open plans and by how much the best of
-  // them may beat the best plan found.
+  // For a search that was stopped early: sets the number of open plans, and by how much they may
+  // beat the best plan found.
   void SayWhatIsOpen();
 
-  // Sets the verdict of plans whose bounds are not good enough: whether the winner or another plan
-  // excludes them.
+  // Sets the verdict of plans whose bounds are not good enough. The verdict states whether the
+  // winner or another plan excludes them.
   void NameTheRest();
 
-  // Finds the plans nearest to the goal if nothing fits, or if nothing that fits is fast enough.
-  // Plans that fit count as nearer.
+  // Finds the plans nearest to the goal. Used if nothing fits, or if nothing that fits is fast
+  // enough. Plans that fit count as nearer.
   Finding FindNearest();
 
   Finding NearestToFit();
 
-  // Replaces the families in a round by their plans, which go to the queue.
+  // Replaces the families in a round by their plans, which are added to the queue.
   Finding ExpandNearest(std::vector<std::int64_t>& round, Queue& queue);
 
   Score Lack(std::int64_t plan, const Outcome& outcome) const;
@@ -296,7 +301,7 @@ class Searcher {
     double over_bound = 0;  // the least ratio of a forecast to its bound; 0: none yet
   };
   std::vector<Group> groups_;
-  // The fronts of safe and of unsafe plans.
+  // The front of safe plans and the front of unsafe plans.
   std::array<std::vector<Point>, 2> fronts_;
 };
 

@@ -15,11 +15,11 @@
 #include "src/scenario/scenario.h"
 #include "tl/expected.hpp"
 
-// Computes the sensitivity of the best plan: the effect of more of each resource, and of the
+// Computes how sensitive the best plan is: the effect of more of each resource, and of the
 // neighboring values of each setting.
 namespace stepcast::planner {
 
-// The best plan with one setting changed to the next value of its axis.
+// The best plan with one setting changed to a neighboring value on the setting's axis.
 struct NeighbouringSetting {
   std::string key, from, to;
   std::string illegal_message;  // empty: the plan is legal
@@ -27,10 +27,10 @@ struct NeighbouringSetting {
 };
 
 struct Sensitivity {
-  // Forecasts of the best plan's step with 10 % more of one resource, most effective first;
-  // resources without effect are omitted. The first one is the bottleneck.
+  // Forecasts of the best plan's step with 10 % more of one resource. The most effective resource,
+  // which is the bottleneck, comes first. Resources without effect are omitted.
   std::vector<forecast::WhatIf> faster;
-  // The plan that would be best if devices had 10 % more memory; none if it is the same plan.
+  // The plan that would be best if devices had 10 % more memory. None if it is the same plan.
   std::optional<std::int64_t> with_more_memory;
   Outcome more_memory_outcome;
   std::vector<NeighbouringSetting> neighbours;  // in the order of the settings
@@ -40,7 +40,7 @@ inline constexpr double kResourceIncrease = 0.1;
 
 // Why the sensitivity cannot be computed. `wrong_input`: errors of forecast::Simulate. `failure`:
 // an error of Answers. The functions `screen` and `load` of SensitivityOf return a plan's first
-// bound and its scenario.
+// bound and a plan's scenario.
 struct SensitivityFault {
   Diagnostics wrong_input;  // empty: a failure
   std::string failure;

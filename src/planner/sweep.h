@@ -18,7 +18,7 @@
 #include "src/planner/worker_pool.h"
 #include "tl/expected.hpp"
 
-// Forecasts every combination of a grid, on all cores of one or several machines.
+// Forecasts every combination of a grid, on all cores of one machine or of several machines.
 namespace stepcast::planner {
 
 enum class RowStatus : std::uint8_t { kOk, kIllegal, kDoesNotFit };
@@ -27,15 +27,15 @@ const char* Name(RowStatus status);  // "ok", "illegal", "does_not_fit"
 struct SweepRow {
   RowStatus status = RowStatus::kIllegal;
   Diagnostics faults;  // why the combination is illegal; empty if it is legal
-  // The figures below are the forecast of a legal combination, as returned by `simulate`.
+  // The figures from here on are the forecast of a legal combination, as `simulate` returns it.
   Time step_time;
   std::int64_t tokens = 0;  // tokens trained in a step
   std::int64_t gpus = 0;    // number used for training
   double tokens_per_second_per_gpu = 0;
   std::int64_t global_batch_size = 0, gradient_accumulation = 0;
   double wire_bytes_per_rank = 0;
-  // These values are none for a layer list, and for a sweep with more than SweepRun::kMostWithTimes
-  // rows.
+  // The two figures are none for a layer list, and for a sweep with more than
+  // SweepRun::kMostWithTimes rows.
   std::optional<double> mfu{};
   std::optional<Time> exposed_communication{};
   Bytes peak;      // bytes allocated by the allocator
@@ -43,10 +43,10 @@ struct SweepRow {
                    // fits
   Bytes outside;
   Bytes capacity;  // per device
-  // Settings that the combination needs in addition to its values: cluster.devices.
+  // Settings that the combination needs in addition to its values, such as cluster.devices.
   Settings added{};
-  // The amount by which reserved and outside memory exceed the device, or offloaded states exceed
-  // the node.
+  // The bytes by which reserved and outside memory exceed the device, or by which offloaded states
+  // exceed the node.
   Bytes over;
 
   forecast::MemoryVerdict verdict = forecast::MemoryVerdict::kDoesNotFit;
@@ -55,34 +55,35 @@ struct SweepRow {
   Bytes needed() const { return reserved + outside; }
 };
 
-// Whether legal rows have different numbers of tokens per step. Step times are then not comparable,
-// and rows are compared by the time per token.
+// Returns whether legal rows have different numbers of tokens per step. Step times are then not
+// comparable, and rows are compared by the time per token.
 bool UnequalTokens(const std::vector<SweepRow>& rows);
 
-// Converts a forecast to a row. `has_times`: include the time breakdown.
+// Converts a forecast to a row. If `has_times`, the row includes the time breakdown.
 SweepRow RowOf(const forecast::Forecast& forecast, const plan::Training& training, bool has_times);
 // Returns the row for an illegal combination.
 SweepRow RowOf(Diagnostics faults);
 
-// Converts rows to bytes, for other ranks and stores. Reading returns nothing if the bytes are
-// invalid.
+// ToBytes converts a row to bytes, for other ranks and stores. ToSweepRow reads a row and returns
+// none if the bytes are invalid.
 std::string ToBytes(const SweepRow& row);
 std::optional<SweepRow> ToSweepRow(std::string_view bytes);
 
 // Returns all settings of a row: its values and `added`.
 Settings SettingsOf(const SweepGrid& grid, std::int64_t index, const SweepRow& row);
 
-// Computes the row of one combination. Must be thread-safe.
+// A function that computes the row of one combination. It must be thread-safe.
 using RowMaker = std::function<SweepRow(const Settings&)>;
-// Wraps `make_row` as work for a pool. Items are settings (ToText), results are rows (ToBytes).
+// Returns a worker function for a pool, which calls `make_row`. Items are settings (ToText), and
+// results are rows (ToBytes).
 Work WorkOf(RowMaker make_row);
 
-// Called with the number of finished rows, and the number of these rows that came from the store.
-// Called from different threads, but never from two at once.
+// A function that receives the number of finished rows, and how many of these came from the store.
+// It is called from different threads, but never from two at once.
 using Progress = std::function<void(std::int64_t done, std::int64_t known)>;
 
 struct SweepResult {
-  // One entry per row of the grid, in order, for any number of threads.
+  // One entry per row of the grid, in the grid's order, whatever the number of threads.
   std::vector<SweepRow> rows;
   std::int64_t known = 0;  // number of rows that came from the store
 };

@@ -164,7 +164,7 @@ class Range {
   }
 
   std::optional<RangeFault> CheckWords() {
-    if (last_.empty()) return Bad("a range has two ends", EndHint(first_, kForms));
+    if (last_.empty()) return Bad("a range must have a start and an end", EndHint(first_, kForms));
     if (step_.empty() && ReadAmount(last_)) {
       return Bad("the range has no step", StepHint(first_, last_));
     }
@@ -247,9 +247,9 @@ std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std:
   const std::string_view first = Trimmed(text.substr(0, dots));
   const std::string_view rest = text.substr(dots + 2);
   if (first.empty() && !rest.empty() && kDigits.find(rest[0]) != std::string_view::npos) {
-    return tl::unexpected(
-        RangeFault{"sweep.bad-range", fmt::format("a range has two ends: {}", Quoted(text)),
-                   fmt::format("write the start of the range, for example '1{}'", text)});
+    return tl::unexpected(RangeFault{
+        "sweep.bad-range", fmt::format("a range must have a start and an end: {}", Quoted(text)),
+        fmt::format("write the start of the range, for example '1{}'", text)});
   }
   if (!LooksLikeAQuantity(first)) return std::nullopt;
   return Range(text, first, rest).Values();
@@ -362,7 +362,7 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
   for (const std::string& value : axis.values) {
     if (!seen.insert(value).second) {
       return Fault(text, fmt::format("'{}' has a value twice: {}", key, Quoted(value)),
-                   "remove one of the two");
+                   "remove one of the two columns");
     }
   }
   return axis;
@@ -384,7 +384,7 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
                                     [&](const SweepAxis& other) { return other.key == axis.key; });
     if (same > 1) {
       return Fault(axis.key, fmt::format("a key is given to --vary twice: '{}'", axis.key),
-                   "put all its values in one --vary");
+                   "put all values of the key in one --vary");
     }
     const auto values = static_cast<std::int64_t>(axis.values.size());
     if (values > kMostRows / grid.rows_) {
@@ -399,8 +399,8 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
           "sweep.too-many", axis.key,
           fmt::format("the sweep has {} combinations, but one sweep can have at most {}: {}",
                       Combinations(axes), kMostRows, product),
-          fmt::format("'{}' has the most values, {}: give it fewer values (x2 instead of +1), or "
-                      "vary fewer keys and set the others with --set",
+          fmt::format("the key '{}' has the most values, {}: give this key fewer values (x2 "
+                      "instead of +1), or vary fewer keys and set the others with --set",
                       longest.key, longest.values.size()));
     }
     grid.rows_ *= values;
@@ -420,13 +420,13 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
 }
 
 const std::string& SweepGrid::Value(std::int64_t row, std::size_t axis) const {
-  STEPCAST_CHECK(row >= 0 && row < rows_, "the row is in the grid");
+  STEPCAST_CHECK(row >= 0 && row < rows_, "the row must be in the grid");
   const std::vector<std::string>& values = axes_[axis].values;
   return values[static_cast<std::size_t>(row / strides_[axis]) % values.size()];
 }
 
 std::int64_t SweepGrid::RowAt(std::int64_t place) const {
-  STEPCAST_CHECK(place >= 0 && place < rows_, "a position is below the number of rows");
+  STEPCAST_CHECK(place >= 0 && place < rows_, "a position must be below the number of rows");
   std::int64_t row = 0;
   for (auto axis = places_.rbegin(); axis != places_.rend(); ++axis) {
     const auto values = static_cast<std::int64_t>(axes_[*axis].values.size());

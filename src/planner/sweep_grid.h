@@ -19,23 +19,23 @@ struct RangeFault {
   std::string hint;
 };
 
-// The values of a range, or the error in it. Empty if the text is a plain value.
-//  1..64 x2            1, 2, 4, ..., 64: each is 2 times the previous one
-//  1..9 +2             1, 3, 5, 7, 9: each is 2 more than the previous one
-//  5 MiB..100 MiB x2   5 MiB, 10 MiB, ..., 80 MiB
+// Returns the values of a range, or the error in it. None if the text is a plain value.
+//   1..64 x2             1, 2, 4, ..., 64: each is 2 times the previous one
+//   1..9 +2              1, 3, 5, 7, 9: each is 2 more than the previous one
+//   5 MiB..100 MiB x2    5 MiB, 10 MiB, ..., 80 MiB
 // Ends and steps are plain decimals, or bytes, times or bandwidths with units; factors are whole
-// numbers. The first end is always a value, the second end only if a step reaches it. A text is a
-// range if a number precedes the first ".." in it, so a path such as "../models/gpt2.yaml" is not a
-// range.
+// numbers. The first end is always a value; the second end is a value only if a step reaches it. A
+// text is a range if a number precedes the first ".." in it, so a path such as
+// "../models/gpt2.yaml" is not a range.
 std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std::string_view text);
 
-// The text without blanks and tabs at its start and end.
+// Returns the text without blanks and tabs at its start and end.
 std::string_view Trimmed(std::string_view text);
 
-// The value that removes a key from the scenario, so that its default applies.
+// The text of a value that removes a key from the scenario, so that the key's default applies.
 inline constexpr const char* kDefaultValue = "null";
 
-// One key of the scenario (dotted path) and its values, as written by the user.
+// One key of the scenario as a dotted path, with its values as the user wrote them.
 struct SweepAxis {
   std::string key;
   std::vector<std::string> values;
@@ -48,21 +48,23 @@ struct SweepAxis {
 // values, an empty or invalid range.
 Result<SweepAxis> ParseSweepAxis(std::string_view text);
 
-// Rows are numbered so that the first axis varies slowest.
+// The rows of a sweep, one for each combination. They are numbered so that the first axis varies
+// slowest.
 class SweepGrid {
  public:
   static constexpr std::int64_t kMostRows = 1'000'000;
 
-  // Errors: no axis, the same key twice, more than kMostRows combinations.
+  // Returns the grid of these axes. Errors: no axis, the same key twice, or more than kMostRows
+  // combinations.
   static Result<SweepGrid> Of(std::vector<SweepAxis> axes);
 
   const std::vector<SweepAxis>& axes() const { return axes_; }
   std::int64_t rows() const { return rows_; }
   // Returns the value of an axis in a row.
   const std::string& Value(std::int64_t row, std::size_t axis) const;
-  // Returns the row at a position in an order that keeps similar rows together. Micro-batch sizes
-  // and numbers of nodes do not change a program's instructions, so they vary fastest, whatever the
-  // order of axes.
+  // Returns the row at position `place` in an order that keeps similar rows together. Micro-batch
+  // sizes and numbers of nodes do not change a program's instructions. They therefore vary fastest,
+  // whatever the order of the axes.
   std::int64_t RowAt(std::int64_t place) const;
   // Returns the key and the value of every axis in a row.
   std::vector<std::pair<std::string, std::string>> Row(std::int64_t row) const;

@@ -11,9 +11,9 @@
 // Runs many independent work items on all cores of one or several machines.
 namespace stepcast::planner {
 
-// Computes an item's result. Items and results are bytes, so that they can be sent to other ranks
-// and kept in a store (result_store.h). Must be thread-safe; equal items must give equal results on
-// every rank.
+// A function that computes an item's result. Items and results are bytes, so that they can be sent
+// to other ranks and kept in a store (result_store.h). It must be thread-safe, and equal items must
+// give equal results on every rank.
 using Work = std::function<std::string(const std::string& item)>;
 
 // The items of one run. Each item is created when its work starts.
@@ -30,18 +30,18 @@ class WorkerPool {
  public:
   virtual ~WorkerPool() = default;
   // Runs the items. Returns when all items are done, or when `done` has returned false. May be
-  // called repeatedly, by one thread. Errors: failed messages between ranks.
+  // called repeatedly, but only by one thread. Errors: failed messages between ranks.
   virtual messaging::Attempt<void> Run(const WorkList& list) = 0;
 };
 
-// Makes a pool on `threads` threads of this process; 0: one per available core.
+// Returns a pool of `threads` threads of this process. 0: one thread per available core.
 std::unique_ptr<WorkerPool> MakeThreadPool(Work work, int threads);
 
-// Makes a pool on the threads of all ranks. Create it at rank 0, which also works, sends items in
-// small batches to the ranks that ask for them, and receives their results. The destructor makes
+// Returns a pool on the threads of all ranks. Call this on rank 0, which also works: it sends items
+// in small batches to the ranks that ask for them, and receives their results. The destructor makes
 // RunWorker return on the other ranks. `mailbox` must outlive the pool and have no other user.
 std::unique_ptr<WorkerPool> MakeMpiPool(messaging::Mailbox& mailbox, Work work, int threads);
-// Runs the part of a rank other than 0: receives items and returns results until rank 0's pool is
+// Does the work of a rank other than 0: receives items and returns results until rank 0's pool is
 // destroyed.
 messaging::Attempt<void> RunWorker(messaging::Mailbox& mailbox, const Work& work, int threads);
 

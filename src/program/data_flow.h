@@ -19,8 +19,8 @@ struct CollectiveParts {
   friend bool operator==(const CollectiveParts&, const CollectiveParts&) = default;
 };
 
-// Returns the numbers of elements for one rank. `elements`: the number in the whole collective.
-// `kind`: one of kProgramCollectiveKinds.
+// Returns the numbers of elements that one rank reads and writes. `elements` is the number of
+// elements of the whole collective. `kind` is one of kProgramCollectiveKinds.
 inline CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t ranks) {
   switch (kind) {
     case CollectiveKind::kAllReduce:
@@ -38,17 +38,17 @@ inline CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::
   return {};
 }
 
-// Whether the whole consists of one equal part per rank. The number of ranks must then divide the
-// number of elements.
+// Returns whether the whole data of a collective consists of one equal part per rank. The number of
+// ranks must then divide the number of elements.
 constexpr bool HasPartForEachRank(CollectiveKind kind) {
   return kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllGather ||
          kind == CollectiveKind::kAllToAll;
 }
 
-// In an all-to-all, the n parts of a rank's source and the n - 1 received parts are ordered by
-// distance: part i is sent to, and received from, the rank at these positions of the group. All
-// ranks of a class therefore have the same program. The last part of a source is for the rank
-// itself and is not sent.
+// These functions return the rank to which part i of an all-to-all is sent, and from which it is
+// received, as positions in the group. The n parts of a rank's source and the n - 1 received parts
+// are ordered by distance. All ranks of a class therefore have the same program. The last part of a
+// source is for the rank itself and is not sent.
 constexpr int AllToAllReceiver(int position, int part, int ranks) {
   return (position + part + 1) % ranks;
 }
@@ -57,18 +57,18 @@ constexpr int AllToAllSender(int position, int part, int ranks) {
 }
 
 // The effects of a program's operations on the values of training: parameters, gradients and
-// optimizer states, element by element. The simulator does not use them. The runtime applies them,
-// so that an executed program really trains. Values in no effect are activations; the runtime
-// chooses them.
+// optimizer states, element by element. The simulator does not use the effects. The runtime applies
+// them, so that an executed program really trains. Values that are in no effect are activations;
+// the runtime chooses them.
 //
-// Model elements are numbered consecutively: all elements of the first tensor (registration order),
-// then those of the second tensor, and so on. A data flow belongs to one rank, and its offsets are
-// that rank's.
+// Model elements are numbered consecutively: all elements of the first tensor (in registration
+// order), then those of the second tensor, and so on. A data flow belongs to one rank, and its
+// offsets are that rank's.
 
 using Index = std::uint32_t;
 inline constexpr Index kNone = std::numeric_limits<Index>::max();
 
-// A position in a buffer from which consecutive elements of one type are stored.
+// A position in a buffer. Consecutive elements of one type are stored from there on.
 struct Elements {
   Index buffer = kNone;
   Bytes offset{};
@@ -76,45 +76,49 @@ struct Elements {
 };
 
 enum class EffectKind : std::uint8_t {
-  // target = (or +=, if `add`) scale x this rank's contribution to the gradient of the model
-  // elements [first_element, first_element + elements). The kernel computes it from the parameters
-  // that it reads in `source`. The micro-batch's data is determined by rank, step and micro-batch,
-  // or, if `states` is a place, by the 32 bits there (kMix). The scale divides a micro-batch's loss
-  // by the number of micro-batches.
+  // Computes target = contribution x scale or, if `add`, target += contribution x scale. The
+  // contribution is this rank's part of the gradient of the model elements [first_element,
+  // first_element + elements). The kernel computes it from the parameters that it reads in
+  // `source`. Rank, step and micro-batch determine the micro-batch's data. If `states` is a place,
+  // the 32 bits there (kMix) determine it instead. The scale divides a micro-batch's loss by the
+  // number of micro-batches.
   kGradient,
-  // target = (or +=, if `add`) scale x source, converted to the target's type. In blocks: block b
-  // covers elements [b block, min((b + 1) block, elements)) of the effect and starts at element b
-  // target_stride of the target and b source_stride of the source. One block: contiguous.
+  // Computes target = source x scale or, if `add`, target += source x scale, converted to the
+  // target's type. The move consists of blocks. Block b covers elements [b block, min((b + 1)
+  // block, elements)) of the effect. It starts at element b target_stride of the target and at
+  // element b source_stride of the source. If there is one block, the move is contiguous.
   kMove,
-  // The optimizer update. `target` are the parameters, `source` their gradients. `states` are
-  // arrays that start `state_stride` elements apart: the first and, for AdamW, the second moment,
-  // in the parameters' type. If parameters have 16 bits, the arrays may instead be FP32, and then
-  // the first one is the master copy.
+  // Updates parameters. `target` are the parameters, `source` their gradients. `states` are arrays
+  // that start `state_stride` elements apart: the first moment and, for AdamW, the second moment,
+  // in the parameters' type. If parameters have 16 bits, the arrays may instead be FP32, and the
+  // first array is then the master copy.
   kUpdate,
-  // target, one FP32 number, = (or +=, if `add`) scale x the sum of the squares of `elements`
-  // elements of the source; zero if there are no elements.
+  // Computes the scaled sum of the squares of `elements` elements of the source; zero if there are
+  // no elements. The target is one FP32 number. It is set to the sum or, if `add`, increased by it.
   kSquares,
-  // target is multiplied by the factor that reduces a norm to `scale`; source is one FP32 number,
-  // the square of the norm.
+  // Multiplies the target by the factor that reduces a norm to `scale`. The source is one FP32
+  // number, the square of the norm.
   kClip,
-  // target, 32 bits stored as one FP32 number, = a mixture of the 32 bits in source, the 32 bits in
-  // `states`, and first_element. Without a source: a mixture of step, micro-batch and batch_part
-  // (the part of the batch that the rank trains on). A micro-batch's passes carry this check word
-  // from stage to stage and through collectives.
+  // The target is 32 bits, stored as one FP32 number. Sets it to a mixture of the 32 bits in
+  // `source`, the 32 bits in `states`, and first_element. Without a source, it is a mixture of
+  // step, micro-batch and batch_part (the part of the batch on which the rank trains). The passes
+  // of a micro-batch carry this check word from stage to stage and through collectives.
   kMix,
   // A collective over the instruction's communicator. Sizes are counted as in NCCL; `elements` is
   // the size of the whole collective:
-  //  all-reduce       elements in source -> elements in target
-  //  reduce-scatter   elements in source -> elements / ranks in target
-  //  all-gather       elements / ranks in source -> elements in target
-  //  broadcast        elements in source of the collective's root -> elements in target
-  //  all-to-all       elements / ranks x (ranks - 1) in source -> as many in target, part by part
-  //                   (AllToAllReceiver); the rank's own part, the last of the source, stays
-  // In place as in NCCL: all-reduce and broadcast if source = target; reduce-scatter if target, and
-  // all-gather if source, is the rank's own part of the whole. Data is sent and summed in the
-  // collective's own data type. If source or target have another type, their values are converted
-  // in memory that the backend allocates (only `framework: reference`, which omits copies, has such
-  // collectives).
+  //   all-reduce: reads elements, writes elements
+  //   reduce-scatter: reads elements, writes elements / ranks
+  //   all-gather: reads elements / ranks, writes elements
+  //   broadcast: reads elements in the source of the collective's root, writes elements
+  //   all-to-all: reads elements / ranks x (ranks - 1) and writes as many, part by part
+  //     (AllToAllReceiver); the rank's own part, the last of the source, stays
+  // A collective is in place as in NCCL: all-reduce and broadcast if source and target are equal;
+  // reduce-scatter if the target, and all-gather if the source, is the rank's own part of the
+  // whole.
+  //
+  // Data is sent and summed in the collective's own data type. If source or target have another
+  // type, their values are converted in memory that the backend allocates. Only `framework:
+  // reference`, which omits copies, has such collectives.
   kCollective,
 };
 
@@ -132,12 +136,12 @@ struct Effect {
   std::int64_t target_stride = 0, source_stride = 0;  // kMove, elements, between blocks
 };
 
-// Whether the first array of an update's states is a master copy: the arrays' type is longer than
-// the parameters' type.
+// Returns whether the first array of an update's states is a master copy. It is if the arrays' type
+// is longer than the parameters' type.
 constexpr bool HasMasterCopy(const Effect& update) {
   return SizeOf(update.target.type) < SizeOf(update.states.type);
 }
-// Number of consecutive arrays in an update's states.
+// Returns the number of consecutive arrays in an update's states.
 constexpr std::int64_t StateArrays(bool adamw, const Effect& update) {
   return (adamw ? 2 : 1) + (HasMasterCopy(update) ? 1 : 0);
 }
@@ -157,8 +161,8 @@ struct DataFlow {
   bool adamw = true;  // kUpdate; false: SGD with momentum
   std::vector<StatePart> state{};
   std::vector<Effect> effects{};
-  // The effects of step[i] are effects[first[i], first[i + 1]). Empty: the program has no data
-  // flow.
+  // Indices into the list of effects: the effects of step[i] are effects[first[i], first[i + 1]).
+  // Empty: the program has no data flow.
   std::vector<Index> first{};
 
   bool empty() const { return first.empty(); }

@@ -98,9 +98,10 @@ class Check {
   void Report(const Effect& effect, std::string_view what) {
     constexpr std::string_view kNames[] = {"gradient", "move",    "update",    "squares",
                                            "clipping", "mixture", "collective"};
-    sentences_.push_back(fmt::format(
-        "step[{}] {}: its {} of {} elements {}", position_, Describe(program_, *instruction_),
-        kNames[static_cast<std::size_t>(effect.kind)], effect.elements, what));
+    sentences_.push_back(fmt::format("step[{}] {}: the instruction's {} of {} elements {}",
+                                     position_, Describe(program_, *instruction_),
+                                     kNames[static_cast<std::size_t>(effect.kind)], effect.elements,
+                                     what));
   }
 
   // Only device operations have effects, and a collective has exactly one.

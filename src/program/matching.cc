@@ -286,7 +286,7 @@ class Together {
     if (rank.awaited >= 0 && !rank.reached[static_cast<std::size_t>(rank.awaited)]) {
       const Place place = {rank.host.pass, rank.host.instruction - 1};
       Report(ViolationKind::kDeadlock, place,
-             fmt::format("{} waits forever: {} is not reached", Who(r, place),
+             fmt::format("{} waits forever, because {} is not reached", Who(r, place),
                          Who(r, rank.records[static_cast<std::size_t>(rank.awaited)])));
     }
     for (const std::deque<Queued>& stream : rank.streams) {

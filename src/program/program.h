@@ -43,8 +43,8 @@
 //    other stream before the release (the allocator then delays the reuse).
 namespace stepcast::program {
 
-// The categories of memory, with the names of the JSON output. A gradient waiting in a bucket is a
-// gradient; a gathered unit's full parameters are communication.
+// The categories of memory, with their names in the JSON output. A gradient that waits in a bucket
+// is a gradient. A gathered unit's full parameters are communication.
 enum class Category : std::uint8_t {
   kParameter,
   kGradient,
@@ -57,7 +57,7 @@ inline constexpr int kCategories = 6;
 
 // The part of the step to which an operation belongs. Recomputation counts as backward.
 // kBackwardWeight: weight gradients, if a pipeline's schedule separates them from input gradients.
-// kCheckpoint: checkpoint saving for which the device waits.
+// kCheckpoint: the part of checkpoint saving for which the device waits.
 enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kCheckpoint, kBackwardWeight };
 inline constexpr int kPhases = 5;
 
@@ -77,8 +77,8 @@ enum class Opcode : std::uint8_t {
 
 enum class CopyDirection : std::uint8_t { kDeviceToDevice, kHostToDevice, kDeviceToHost };
 
-// The texts of names, by index, in one contiguous string, because a program has thousands of names
-// and few are ever read.
+// The texts of names, by index. They are stored in one contiguous string, because a program has
+// thousands of names and few are ever read.
 class Texts {
  public:
   Index Add(std::string_view text);
@@ -94,8 +94,8 @@ class Texts {
   std::vector<std::uint32_t> ends_;
 };
 
-// A name: one text of Program::texts, or two concatenated texts, such as the shared
-// "model.layers.3" and "/parameters". kNone: empty.
+// A name, which is one text of Program::texts or two concatenated texts, such as the shared
+// "model.layers.3" and "/parameters". kNone: the name is empty.
 struct NameParts {
   Index first = kNone;
   Index second = kNone;
@@ -105,15 +105,16 @@ struct Stream {
   std::string name{};  // "compute", "all-gather": a track of the trace
 };
 
-// A group of ranks that communicate with each other, as global rank numbers in group order.
+// A group of ranks that communicate with each other. `ranks` are global rank numbers in group
+// order.
 struct ProcessGroup {
   std::string name{};  // "data", "shard", "replica"
   std::vector<int> ranks{};
-  // The layout of the groups of all ranks, of which `ranks` is one. Empty: other groups are
-  // unknown.
+  // The layout of the groups of all ranks; `ranks` is one of these groups. Empty: the other groups
+  // are unknown.
   parallel::GroupLayout layout{};
 
-  // Returns the position of a rank in the group; -1 if the rank is not a member.
+  // Returns the position of a rank in the group, or -1 if the rank is not a member.
   int PositionOf(int rank) const;
 };
 
@@ -132,11 +133,11 @@ struct Buffer {
 struct Collective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Index communicator = kNone;
-  // The size in bytes, as in nccl-tests. All-reduce and broadcast: the buffer of each rank.
-  // All-gather and reduce-scatter: the whole (group size x the part of each rank). All-to-all: a
-  // rank's data for all ranks, including itself (group size x the part for each rank; with uneven
-  // loads, the data of the rank that sends or receives the most, because that rank determines the
-  // cost).
+  // The size in bytes, as nccl-tests counts it. All-reduce and broadcast: the buffer of each rank.
+  // All-gather and reduce-scatter: the whole, which is the group size times the part of each rank.
+  // All-to-all: a rank's data for all ranks, including itself, which is the group size times the
+  // part for each rank. With uneven loads, it is the data of the rank that sends or receives the
+  // most, because that rank determines the cost.
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
   bool average = false;  // the sum is divided by the number of ranks
@@ -150,7 +151,7 @@ struct Collective {
 
 enum class MessageDirection : std::uint8_t { kSend, kReceive };
 
-// One end of a message.
+// One end of a message that an exchange sends or receives.
 struct Message {
   MessageDirection direction = MessageDirection::kSend;
   int peer = 0;  // see Exchange::peers
@@ -158,14 +159,15 @@ struct Message {
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-// The way in which an exchange names its peers. kPosition: by position in the communicator's group
-// (stage 3 of a pipeline). kDistance: by distance from the rank's own position, modulo the group's
-// size (1: the next in a ring), so that all ranks of a ring have the same program. All exchanges of
-// a communicator use the same naming.
+// How an exchange names its peers. kPosition: by position in the communicator's group (stage 3 of a
+// pipeline). kDistance: by distance from the rank's own position, modulo the group's size (1: the
+// next in a ring). With distances, all ranks of a ring have the same program. All exchanges of a
+// communicator use the same naming.
 enum class PeerNaming : std::uint8_t { kPosition, kDistance };
 
 // A set of sends and receives that run as one operation. The instruction has one use per message,
-// in order: a read of the bytes sent, or a write of the bytes received.
+// in the order of the messages. The use is a read of the sent bytes, or a write of the received
+// bytes.
 struct Exchange {
   Index communicator = kNone;
   DataType data_type = DataType::kBf16;
@@ -173,7 +175,8 @@ struct Exchange {
   std::vector<Message> messages{};
   std::optional<int> multiprocessors{};  // as in Collective
 
-  // Returns the peer's position in a group of `group_size`, as seen from position `own_position`.
+  // Returns the peer's position in a group of `group_size` ranks, as seen from position
+  // `own_position`.
   int PeerPosition(const Message& message, int own_position, int group_size) const {
     if (peers == PeerNaming::kPosition) return message.peer;
     const int position = (own_position + message.peer) % group_size;
@@ -196,7 +199,7 @@ struct Event {
   NameParts name{};  // Program::NameOf
 };
 
-// Bytes [offset, offset + size) of a buffer that an operation reads or writes.
+// The bytes [offset, offset + size) of a buffer that an operation reads or writes.
 struct BufferUse {
   Index buffer = kNone;
   bool write = false;  // a write may also read (accumulation)
@@ -234,10 +237,11 @@ struct Program {
   std::vector<Instruction> prologue{};
   std::vector<Instruction> step{};
 
-  // The effects of the operations on the training's values. Empty unless requested from lowering.
+  // The effects of the operations on the training's values. Empty unless lowering was asked for
+  // them.
   DataFlow data_flow{};
 
-  // The stream of the training computation, which determines phases. Always 0.
+  // The stream of the training computation, which determines phases. It is always 0.
   static constexpr std::uint16_t kComputeStream = 0;
 
   std::string NameOf(const Buffer& buffer) const { return Text(buffer.name); }
@@ -247,7 +251,7 @@ struct Program {
   std::string Text(const NameParts& name) const;
 };
 
-// Return names in the dump, the trace and the JSON output.
+// These functions return names for the dump, the trace and the JSON output.
 const char* Name(Category category);           // "parameters", "gradients", "optimizer", ...
 const char* Name(Phase phase);                 // "forward", "backward", "optimizer"
 const char* Name(Opcode opcode);               // "kernel", "wait-event", ...

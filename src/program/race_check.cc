@@ -173,7 +173,8 @@ class RaceCheck {
         if (a.offset + a.size <= b.offset || b.offset + b.size <= a.offset) continue;
         if (!First(ViolationKind::kRace, position, b.buffer, {position.pass, kNone})) continue;
         Add(ViolationKind::kRace, position,
-            fmt::format("{} receives into bytes of buffer '{}' that another of its messages uses",
+            fmt::format("{} receives into bytes of buffer '{}' that another message of the same "
+                        "exchange uses",
                         Who(position), program_.NameOf(program_.buffers[b.buffer])));
       }
     }
@@ -472,7 +473,8 @@ class RaceCheck {
     const Position earlier = PositionOf(access);
     if (!First(ViolationKind::kRace, later, buffer, earlier)) return;
     Add(ViolationKind::kRace, later,
-        fmt::format("{} {} bytes [{}, {}) of buffer '{}' but is not ordered after {} which {} them",
+        fmt::format("{} {} bytes [{}, {}) of buffer '{}' but is not ordered after {} which {} "
+                    "these bytes",
                     Who(later), what, segment.begin, segment.end,
                     program_.NameOf(program_.buffers[buffer]), Who(earlier, later), what_earlier));
   }

@@ -6,26 +6,26 @@
 #include "src/program/program.h"
 
 // A record of a program's run, in virtual time or on hardware. Simulator and runtime write the same
-// form, so forecast and measurement can be compared operation by operation. A record stores its
-// instruction (an index in Program::step) and the step in which it was issued; names, sizes and
-// streams are in the program.
+// form, so forecast and measurement can be compared operation by operation. A record stores the
+// index of its instruction in Program::step, and the step in which the instruction was issued.
+// Names, sizes and streams are in the program.
 namespace stepcast::program {
 
-// The run of a kernel, copy, collective, exchange or host task.
+// The record of a kernel, copy, collective, exchange or host task.
 struct OperationRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
   Time issued{};  // when the host submitted it
   // The time at which the operation's stream and its waits allowed it to start. From then until
-  // `start`, a collective waits for its communicator and its partners. An exchange also waits: at
-  // `start`, the last of its peers has reached it; messages with other peers may have moved
-  // earlier.
+  // `start`, a collective waits for its communicator and its partners. An exchange also waits:
+  // `start` is the time at which the last of its peers has reached it. Messages with other peers
+  // may have moved earlier.
   Time ready{};
   Time start{};
   Time end{};
 };
 
-// A stream (or the host) was blocked from `start` to `end` by an unsatisfied wait.
+// The record of a wait: a stream, or the host, was blocked from `start` to `end`.
 struct WaitRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
@@ -33,7 +33,7 @@ struct WaitRecord {
   Time end{};
 };
 
-// A memory change at the time when the host issued an allocation or release.
+// A memory change, at the time when the host issued an allocation or release.
 struct MemoryRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
@@ -46,7 +46,7 @@ struct Timeline {
   std::vector<OperationRecord> operations{};  // in order of (end, issue)
   std::vector<WaitRecord> waits{};            // in order of (end, issue)
   std::vector<MemoryRecord> memory{};
-  // The time at which all work issued in a step has finished, by step. Not decreasing.
+  // For each step: the time at which all work issued in the step has finished. Not decreasing.
   std::vector<Time> step_ends{};
 };
 

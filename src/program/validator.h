@@ -21,10 +21,11 @@ enum class ViolationKind : std::uint8_t {
   kAllocatedTwice,
   kLeak,           // allocated in the step and not released when the step is issued again
   kReleasedInUse,  // another stream may still use the memory when the owner's stream reuses it
-  // Another stream's use is not ordered after the allocation, so earlier uses may overlap it.
+  // The use on another stream is not ordered after the allocation, so it may overlap earlier uses
+  // of the memory.
   kUsedBeforeAllocation,
   kReadUnwritten,  // read of bytes not written since the allocation
-  // For the programs of several ranks (matching.h):
+  // The kinds from here on are for the programs of several ranks (matching.h).
   kMismatch,  // message without a matching end, or with different bytes or type
   kDeadlock,  // ranks that wait for one another
 };
@@ -40,7 +41,7 @@ struct Violation {
 };
 std::ostream& operator<<(std::ostream& out, const Violation& violation);
 
-// Returns an instruction's name in messages: "step[17]".
+// Returns an instruction's name in messages, such as "step[17]".
 std::string PlaceOf(bool in_prologue, Index instruction);
 
 // Checks that a step program is free of races and memory errors, for all possible durations of its
@@ -73,16 +74,17 @@ std::string PlaceOf(bool in_prologue, Index instruction);
 // valid (CheckIndices).
 std::vector<Violation> CheckRaces(const Program& program);
 
-// Checks that a step program is valid before it runs: CheckIndices, then CheckRaces.
+// Checks that a step program is valid before it runs: first CheckIndices, then CheckRaces.
 
 // Checks that everything to which a step program refers exists: operands, streams, uses, labels,
 // names, byte ranges, groups and peers.
 
-// Returns one violation (kIndex) per invalid reference: tables first, then instructions in order.
+// Returns one violation (kIndex) per invalid reference. Tables come first, then instructions in
+// order.
 std::vector<Violation> CheckIndices(const Program& program);
 
 // Returns all violations, without repetition, in the order of instructions. Empty: the program is
-// valid. If there are invalid indices, only those are reported.
+// valid. If there are invalid indices, only these are reported.
 std::vector<Violation> Validate(const Program& program);
 
 }  // namespace stepcast::program

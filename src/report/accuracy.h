@@ -15,32 +15,33 @@ namespace stepcast::report {
 
 // Compares forecasts of collectives with published measurements (docs/formats.md).
 
-// Returns tables by source and size band, totals, and the choices that differ from documented ones.
+// Returns tables by source and by size band, and totals. Also lists the forecast choices of NCCL
+// that differ from documented choices.
 std::string CollectiveAccuracyText(const validate::CollectiveAccuracy& accuracy);
 std::string CollectiveAccuracyJson(const validate::CollectiveAccuracy& accuracy);
-// One record per point.
+// Returns one CSV record per measured point.
 std::string CollectiveAccuracyCsv(const validate::CollectiveAccuracy& accuracy);
 // Returns the text between the markers in docs/accuracy/collectives.md, without the markers.
 std::string CollectiveAccuracyMarkdown(const validate::CollectiveAccuracy& accuracy);
 
-// Reports on the accuracy of forecasts of published training steps, for people and for programs.
+// Reports on how accurately published training steps are forecast, for people and for programs.
 
-// Returns tables by source, separate for fit and check rows and for quality A and B. It also lists
-// the cases that were not simulated, with reasons, and the accuracy targets.
+// Returns tables by source, separate for fit and check rows and for quality A and B. The text also
+// lists the accuracy targets, and the cases that were not simulated with the reasons.
 std::string PublishedAccuracyText(const validate::PublishedAccuracy& accuracy);
 
 // Returns the content of PublishedAccuracyText as a Markdown section.
 std::string PublishedAccuracyMarkdown(const validate::PublishedAccuracy& accuracy);
 
-// Both functions write all cases; the JSON document also has all tables.
+// The CSV and JSON functions return all cases. The JSON document also has all tables.
 std::string PublishedAccuracyJson(const validate::PublishedAccuracy& accuracy);
 std::string PublishedAccuracyCsv(const validate::PublishedAccuracy& accuracy);
 
-// Returns a self-contained page with tables and plots of forecast against measured values.
+// Returns a self-contained page with tables, and with plots of forecast against measured values.
 std::string PublishedAccuracyHtml(const validate::PublishedAccuracy& accuracy);
 
-// A table of published steps, used by the text, the document and the page. Internal to this
-// package.
+// A table of published steps. The text, the document and the page all use this table. Internal to
+// this package.
 
 struct PublishedTable {
   std::string title;
@@ -60,20 +61,20 @@ std::string PublishedPreface();
 // Returns a sentence such as "1087 cases of 2 sources: 185 simulated, 902 not."
 std::string PublishedCounts(const validate::PublishedAccuracy& accuracy);
 
-// The output of `calibrate runs`: what was learned from runs, and its precision.
+// The output of `calibrate runs`: what was learned from measured runs, and its precision.
 
 struct RunsReport {
   std::string path;                          // of the runs
   std::vector<validate::SimulatedRun> runs;  // all runs of the file
-  std::vector<std::size_t> learned;          // indices of runs learned from, in the fit's order
+  std::vector<std::size_t> learned;          // indices of the runs learned from, in the fit's order
   std::vector<std::size_t> held_back;        // indices of runs marked as check
   calibrate::RunFit fit;
   std::string written;    // "mine.yaml: h100-sxm"; empty: no profile
   std::string unwritten;  // why no profile was written, or how to write one
 };
 
-// Errors of the step time by three methods: the forecast, the nearest run alone, and the fit to
-// other runs. For a run that was learned from, the other runs are the runs of other configurations.
+// The errors of the step time by three methods: the forecast, the nearest run alone, and the fit to
+// other runs. For a run that was learned from, the other runs are those with other configurations.
 // For a held-back run, they are all runs.
 struct RunErrors {
   validate::AccuracyFigures forecast, nearest, learned;
@@ -81,9 +82,9 @@ struct RunErrors {
 RunErrors ErrorsOfLearned(const RunsReport& report);
 RunErrors ErrorsOfHeldBack(const RunsReport& report);
 
-// If the runs have only one configuration, the factor is measured time over forecast time. `low`
-// and `high` enclose 90 % of its measurements. Returns none if there are several configurations or
-// if nothing was learned.
+// The factor from forecast time to measured time, for runs that all have one configuration. `low`
+// and `high` enclose 90 % of its measurements. The function returns none if there are several
+// configurations, or if nothing was learned.
 struct OneFactor {
   double factor = 1, low = 1, high = 1;
 };
@@ -93,7 +94,7 @@ std::string RunsText(const RunsReport& report);
 // Returns the document of `calibrate runs --json`, version 1.
 std::string RunsJson(const RunsReport& report);
 
-// Returns the section `runs` of a calibration profile, as YAML.
+// Returns the section `runs` of a calibration profile as YAML.
 std::string LearnedRunsYaml(const RunsReport& report);
 
 }  // namespace stepcast::report

@@ -12,7 +12,7 @@
 #include "src/report/json.h"
 #include "src/report/table.h"
 
-// Parts of an answer as values. Text, JSON, CSV and pages are all printed from the same value.
+// The parts of an answer as values. Text, JSON, CSV and pages are all printed from the same values.
 namespace stepcast::report {
 
 // A cell holds one value twice: as text for people and as JSON for programs.
@@ -21,37 +21,41 @@ struct Cell {
   Json value;
 
   Cell(std::string text, Json value) : text(std::move(text)), value(std::move(value)) {}
-  // The word is both the text and the JSON value.
+  // Creates a cell from a word, which is both the text and the JSON value.
   Cell(std::string word) : Cell(word, Json(word)) {}
   Cell(std::string_view word) : Cell(std::string(word)) {}
   Cell(const char* word) : Cell(std::string(word)) {}
-  // The text is "1,234"; the JSON value is 1234.
+  // Creates a cell from a count. For example, the text is "1,234" and the JSON value is 1234.
   template <std::integral T>
   Cell(T count) : Cell(Grouped(static_cast<std::int64_t>(count)), Json(count)) {}
-  // The text is in milliseconds; the JSON value is in seconds.
+  // Creates a cell from a time. The text is in milliseconds; the JSON value is in seconds.
   Cell(Time time) : Cell(Milliseconds(time), Json(JsonSeconds(time))) {}
-  // The value is only for programs; the text is empty.
+  // Creates a cell that is only for programs. The text is empty.
   Cell(Json value) : Cell("", std::move(value)) {}
   Cell(double value) : Cell("", Json(value)) {}
-  // Without a value, the text is "-" and the JSON value is null.
+  // Creates a cell from an optional value. If it is absent, the text is "-" and the JSON value is
+  // null.
   template <typename T>
   Cell(const std::optional<T>& value) : Cell(value ? Cell(*value) : Cell("-", Json())) {}
 };
 
-// The text is "1234", without separators; the JSON value is 1234.
+// Returns a cell whose text has no separators. For example, the text is "1234" and the JSON value
+// is 1234.
 template <std::integral T>
 Cell Plain(T count) {
   return {std::to_string(count), Json(count)};
 }
-// The text is in `unit`; the JSON value is in bytes.
+// Returns a cell for a size. The text is in `unit`; the JSON value is in bytes.
 inline Cell Amount(ByteUnit unit, Bytes bytes) { return {In(unit, bytes), Json(bytes.count())}; }
-// The text has `digits` digits after the decimal point; the JSON value is exact.
+// Returns a cell for a number. The text has `digits` digits after the decimal point; the JSON value
+// is exact.
 inline Cell Fixed(double number, int digits) { return {Decimal(number, digits), Json(number)}; }
-// The text is the fraction in per cent; the JSON value is the fraction itself.
+// Returns a cell for a fraction. The text is in per cent; the JSON value is the fraction itself.
 inline Cell InPerCent(double part, int digits = 1) {
   return {Decimal(kHundred * part, digits), Json(part)};
 }
-// If `word` is empty, the text is `none` and the JSON value is null.
+// Returns a cell for a word that may be empty. If it is, the text is `none` and the JSON value is
+// null.
 inline Cell WordOr(const std::string& word, const char* none = "-") {
   return word.empty() ? Cell(none, Json()) : Cell(word);
 }
@@ -62,7 +66,8 @@ struct AnswerColumn {
   Align align = Align::kRight;
   bool spare = false;  // Column::spare
 
-  // A column that has a key but no heading is only for programs.
+  // Returns whether the column is shown to people. A column that has a key but no heading is only
+  // for programs.
   bool for_people() const { return !heading.empty() || key.empty(); }
 };
 
@@ -88,7 +93,7 @@ struct AnswerTable {
   std::string Text() const { return ToTable().ToString(); }
   // Returns an array with one object per row: [{KEY: VALUE, ...}, ...].
   Json ToJson() const;
-  // Returns a heading line with the keys, followed by the rows.
+  // Returns CSV: a heading line with the keys, followed by the rows.
   std::string Csv() const;
 };
 

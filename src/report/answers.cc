@@ -95,8 +95,8 @@ std::string PartOfMemory(const forecast::MemoryForecast& memory) {
 std::string MemorySentence(const forecast::MemoryForecast& memory) {
   if (!memory.fits_host()) {
     return fmt::format(
-        "does not fit: the ranks of a node need {} of its memory and {} of its "
-        "drives, which have {} and {}",
+        "does not fit: the ranks of a node need {} of host memory and {} on drives, but the node "
+        "has {} and {}",
         FormatBytes(memory.host), FormatBytes(memory.drives), FormatBytes(memory.host_capacity),
         FormatBytes(memory.drives_capacity));
   }
@@ -109,7 +109,9 @@ std::string MemorySentence(const forecast::MemoryForecast& memory) {
       return fmt::format(
           "may not fit: {} of {} are left{}{}; it fits with a probability of {}",
           FormatBytes(memory.left()), FormatBytes(memory.capacity),
-          memory.allocator_flushes > 0 ? " after the allocator has returned cached memory" : "",
+          memory.allocator_flushes > 0 ? " after the allocator has returned cached memory to the "
+                                         "device"
+                                       : "",
           memory.allocator_may_hang ? "; the allocator then waits for the device while stages "
                                       "wait for each other, so the step may hang"
                                     : "",

@@ -27,7 +27,7 @@
 
 namespace stepcast::report {
 
-// A set of settings that makes a step fit which does not fit without them.
+// Settings with which a step fits that does not fit without them.
 struct FittingSettings {
   std::vector<std::string> set;  // "KEY=VALUE", in addition to the scenario's settings
   Time step_time;
@@ -35,50 +35,50 @@ struct FittingSettings {
   double fit_probability = 0;
 };
 
-// The memory-saving settings that were tried, each alone and several together.
+// The memory-saving settings that were tried: each one alone, and several together.
 struct Fitting {
-  std::vector<FittingSettings> settings;   // those that make it fit, fastest first
+  std::vector<FittingSettings> settings;   // the settings that make it fit, fastest first
   std::optional<FittingSettings> nearest;  // without any: what lacks the least memory
-  Time step_time;                          // without them
-  int forecasts = 0;                       // how many were forecast
-  bool stopped = false;                    // the time was over before all were tried
-  CommandWords command;                    // forecasts the step; without words: no command does
+  Time step_time;                          // step time without these settings
+  int forecasts = 0;                       // number of settings that were forecast
+  bool stopped = false;                    // the time ran out before all were tried
+  CommandWords command;                    // forecasts the step; no words: there is no command
 };
 
-// Returns a table of these settings for people, with the commands that forecast them. The text is
-// empty if nothing was tried.
+// Returns a table of these settings for people, with the commands that forecast them. Empty if no
+// setting was tried.
 std::string FittingText(const Fitting& fitting);
 // Returns the value of `would_fit` in answers.
 Json FittingJson(const Fitting& fitting);
 
-// Explains why a measured step takes longer or shorter than its forecast, for `explain --measured`.
-// If the step was traced, the explanation locates the difference. It also lists the causes that
-// could each explain the difference alone.
+// Explains, for `explain --measured`, why a measured step takes longer or shorter than its
+// forecast. If the step was traced, the explanation locates the difference. It also lists every
+// cause that could explain the whole difference alone.
 
-// A change of settings that was tried as an explanation of a measured step time.
+// A setting change that was tried as an explanation of a measured step time.
 struct TriedSetting {
   std::vector<std::string> set;  // "KEY=VALUE"
   Time step_time;
-  double explains = 0;    // the part of the difference; 1: all of it
-  const char* next = "";  // what to look at
+  double explains = 0;    // the fraction of the difference that it explains; 1: all of it
+  const char* next = "";  // what the user should look at next
 };
 
 struct MeasuredStep {
   Time measured;
   std::int64_t number = 0;                           // of a traced step: ProfilerStep#
   std::optional<validate::StepCauses> causes;        // none if only the time is known
-  std::optional<bool> in_range;                      // none where the forecast has no range
+  std::optional<bool> in_range;                      // none if the forecast has no range
   std::vector<TriedSetting> settings;                // the best explanation first
-  std::vector<forecast::ExplainingSpeed> resources;  // likewise
+  std::vector<forecast::ExplainingSpeed> resources;  // the best explanation first
 };
 
 // The rates that `calibrate trace` learned from a traced step.
 
-// The calls of one kind of kernel, or the host's launches, in the steps of the traced ranks.
+// One kind of kernel, or the host's launches: their calls in the steps of the traced ranks.
 struct LearnedRate {
   const char* part = "";  // "products"
   std::int64_t forecast_calls = 0, traced_calls = 0;
-  Time forecast{}, traced{};  // sums; of launches, the mean time between two
+  Time forecast{}, traced{};  // sums of times; for launches, the mean time between two
   double factor() const { return traced / forecast; }
 };
 
@@ -89,31 +89,31 @@ struct LearnedTable {
 };
 
 struct LearnedRates {
-  std::string source;       // the trace or folder
-  std::int64_t number = 0;  // the step
-  std::size_t ranks = 1;    // that were traced
+  std::string source;       // the trace file or folder
+  std::int64_t number = 0;  // number of the step
+  std::size_t ranks = 1;    // number of traced ranks
   std::vector<LearnedRate> rates;
   std::vector<LearnedTable> tables;
   std::vector<std::string> notes;  // what could not be learned
-  Time traced{}, forecast{};       // the step
-  std::optional<Time> learned{};   // the forecast with the written profile
-  std::string written;             // its path; empty: none was written
+  Time traced{}, forecast{};       // time of the step
+  std::optional<Time> learned{};   // the step's forecast with the written profile
+  std::string written;             // path of the written profile; empty: none was written
 };
 
 std::string LearnedRatesText(const LearnedRates& learned);
 // Returns the document of `calibrate trace --json`, version 1.
 std::string LearnedRatesJson(const LearnedRates& learned);
 
-// Returns a profile as a YAML file with one row per point. scenario::LoadCalibration reads the file
-// back to the same values, apart from locations. Empty sections are omitted. Control characters in
-// text become spaces.
+// Returns a profile as a YAML file with one row per point. scenario::LoadCalibration reads the same
+// values back, except for source locations. Empty sections are omitted. Control characters in text
+// become spaces.
 std::string CalibrationYaml(const calibration::Calibration& profile);
 
-// Returns the text of `profile` with `sections` added. Each section replaces the section of the
-// same name, or is appended at the end. Comments directly before a section belong to that section.
+// Returns the text of `profile` with `sections` added. Each section replaces the section with the
+// same name, or is appended at the end. Comments directly before a section belong to it.
 std::string WithSections(const std::string& profile, const std::string& sections);
 
-// The content of a file that `kernels.rates` of a profile names. `costs` has only products,
+// The content of a rate file, which `kernels.rates` of a profile names. `costs` has only products,
 // attention and power.
 struct Rates {
   std::string name;    // of the GPU type
@@ -127,23 +127,24 @@ std::string RatesYaml(const Rates& rates);
 // reads.
 std::string CurvesYaml(const calibration::CurveFile& file);
 
-// The output of `stepcast collective`: a table like that of nccl-tests, with each size's algorithm
-// and the source of its time.
+// The output of `stepcast collective`: a table like that of nccl-tests, with the algorithm for each
+// size and the source of each time.
 
-// `name` is the name of the scenario.
+// Returns the output as text. `name` is the name of the scenario.
 std::string CollectiveText(const std::string& name, const forecast::CollectiveForecast& forecast);
-// Returns a heading line with the keys of the JSON rows, followed by the rows. Protocol and
+// Returns CSV: a heading line with the keys of the JSON rows, followed by the rows. Protocol and
 // channels are empty if a row has none.
 std::string CollectiveCsv(const forecast::CollectiveForecast& forecast);
 // Returns the document of `collective --json`, version 1.
 std::string CollectiveJson(const std::string& name, const forecast::CollectiveForecast& forecast);
-// The same as one HTML page, with the messages of its algorithms. `steps`: of StepsOf.
+// Returns the output as one HTML page, with the messages of the algorithms. `steps` is the result
+// of StepsOf.
 std::string CollectivePage(const scenario::Scenario& scenario,
                            const forecast::CollectiveForecast& forecast,
                            const std::vector<forecast::CollectiveSteps>& steps);
 
-// A plan to be compared with another: settings, time and memory. Does not own the scenario and the
-// forecast.
+// A plan to be compared with another plan: settings, time and memory. Does not own the scenario and
+// the forecast.
 
 struct ComparedPlan {
   std::string file;  // as the user named it
@@ -151,16 +152,17 @@ struct ComparedPlan {
   const forecast::Forecast* forecast = nullptr;
 };
 
-// The result of checking one limit of --fail-if for two plans.
+// The result of checking one limit of --fail-if on two plans.
 struct GuardVerdict {
   std::string guard;    // as the user wrote it
-  double a = 0, b = 0;  // the guarded figure, in seconds, bytes or tokens per second
+  double a = 0, b = 0;  // guarded figure of each plan: seconds, bytes or tokens per second
   bool failed = false;
-  // An example is "fails: step_time is 79.2 ms in B and 44.8 ms in A, +34.5 ms (+77.0 %)".
+  // The result in words, such as "fails: step_time is 79.2 ms in B and 44.8 ms in A, +34.5 ms
+  // (+77.0 %)".
   std::string sentence{};
 };
 
-// Differences are b minus a.
+// Returns the comparison as text. All differences are `b` minus `a`.
 std::string CompareText(const ComparedPlan& a, const ComparedPlan& b,
                         const std::vector<GuardVerdict>& guards = {});
 
@@ -169,14 +171,15 @@ std::string CompareText(const ComparedPlan& a, const ComparedPlan& b,
 std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double seconds,
                         const std::vector<GuardVerdict>& guards = {});
 
-// The same as one HTML page.
+// Returns the report as one HTML page.
 std::string ComparePage(const ComparedPlan& a, const ComparedPlan& b,
                         const std::vector<GuardVerdict>& guards = {});
 
 // The output of `explain`: the critical path, exposed communication, the effect of faster
 // resources, and the memory at the peak.
 
-// `measured` lists what could explain a measured step time; null means that nothing was measured.
+// Returns the explanation as text. `measured` lists what could explain a measured step time; null:
+// nothing was measured.
 std::string ExplainText(const scenario::Scenario& scenario,
                         const forecast::Explanation& explanation,
                         const MeasuredStep* measured = nullptr);
@@ -186,7 +189,7 @@ std::string ExplainJson(const scenario::Scenario& scenario,
                         const forecast::Explanation& explanation, double seconds,
                         const MeasuredStep* measured = nullptr);
 
-// The same as one HTML page.
+// Returns the report as one HTML page.
 std::string ExplainPage(const scenario::Scenario& scenario,
                         const forecast::Explanation& explanation,
                         const MeasuredStep* measured = nullptr);
@@ -197,32 +200,33 @@ std::string ExplainPage(const scenario::Scenario& scenario,
 struct StageMemory {
   int stage = 0;
   forecast::BytesByCategory formula{};
-  // None if the framework does not support this stage, or if the combination is illegal.
+  // The memory of the simulated step. None if the framework does not support this stage, or if the
+  // combination is illegal.
   std::optional<forecast::MemoryForecast> simulated;
   std::string reason;  // why `simulated` is none
-  // The largest micro-batch that fits. None if it was not requested or the stage cannot be
-  // simulated.
+  // The largest micro-batch that fits. None if the limit was not requested, or if the stage cannot
+  // be simulated.
   std::optional<forecast::MicroBatchLimit> limit{};
 };
 
 struct MemoryReport {
-  int own_stage = 0;  // the scenario's own; must be in `stages` and simulated
+  int own_stage = 0;  // the scenario's stage; must be in `stages` and simulated
   std::vector<StageMemory> stages;
 };
 
 std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report);
 
-// Returns the document of `memory --json`, version 1. `fitting` lists settings that make the
-// scenario's stage fit. The document includes them only if the stage does not fit.
+// Returns the document of `memory --json`, version 1. If the scenario's stage does not fit, the
+// document includes `fitting`, the settings that make it fit.
 std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& report,
                        double seconds, const Fitting* fitting = nullptr);
 
-// The same as one HTML page.
+// Returns the report as one HTML page.
 std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& report,
                        const Fitting* fitting = nullptr);
 
 // Compares a job's measured memory with its forecast. A measurement has fewer categories than a
-// forecast; categories that the measurement does not separate share a row.
+// forecast. Forecast categories that the measurement does not separate share a row.
 
 struct MeasuredComparison {
   std::string scenario;  // its name
@@ -231,7 +235,8 @@ struct MeasuredComparison {
   const forecast::MemoryForecast* forecast = nullptr;
 };
 
-// Differences are forecast minus measured, in per cent of the measured value.
+// Returns the comparison as text. Differences are forecast minus measured, in per cent of the
+// measured value.
 std::string MeasuredMemoryText(const MeasuredComparison& comparison);
 
 // Returns the document of `compare --memory --json`, version 1. All keys depend only on the input,
@@ -245,13 +250,13 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
                          double seconds, const forecast::TrainingTarget& target = {},
                          const Fitting& fitting = {});
 
-// Returns the text output of `simulate`: the question, the step time and its breakdown,
+// Returns the text output of `simulate`: the question, the step time with its breakdown,
 // collectives, and memory. The text depends only on the input. `target` describes the training.
 std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          const forecast::TrainingTarget& target = {});
 
-// Returns the verdict on memory: "fits: 12.3 GiB of 80.0 GiB are left", "may not fit: ..." or "does
-// not fit: 12.3 GiB more than the device's 80.0 GiB".
+// Returns the verdict on memory, such as "fits: 12.3 GiB of 80.0 GiB are left", "may not fit: ..."
+// or "does not fit: 12.3 GiB more than the device's 80.0 GiB".
 std::string MemorySentence(const forecast::MemoryForecast& memory);
 
 // The output of `run-time`: the duration of a training run including failures, its cost, and the
@@ -266,12 +271,12 @@ std::string RunTimeJson(const scenario::Scenario& scenario, const forecast::Whol
 // Returns the content of RunTimeText as one HTML page.
 std::string RunTimePage(const scenario::Scenario& scenario, const forecast::WholeRun& run);
 
-// The output of `stepcast serve`: for each question, one line with a JSON object (docs/library.md).
+// The output of `stepcast serve`: one line with a JSON object for each question (docs/library.md).
 
-// Returns the line with an answer. `id` is the question's id, as JSON. `document` is the answer as
-// a command with --json prints it.
+// Returns the line that answers a question. `id` is the question's id, as JSON. `document` is the
+// answer as a command with --json prints it.
 std::string AnswerLine(std::string_view id, std::string_view document);
-// Returns the line that reports mistakes in the question or in its files.
+// Returns the line that reports mistakes in a question or in the files that it names.
 std::string MistakesLine(std::string_view id, const Diagnostics& mistakes);
 // Returns the line that states why a valid question has no answer.
 std::string FailureLine(std::string_view id, const std::string& reason);

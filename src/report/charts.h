@@ -11,17 +11,17 @@
 // so that one specification works for light, dark and print. Internal to this package.
 namespace stepcast::report {
 
-// Maps each word of the data to a CSS color variable ("--forward").
+// A map from each word of the data to a CSS color variable ("--forward").
 using Palette = std::vector<std::pair<std::string, std::string>>;
 
-// Returns the color channel for the words of `field`, with a legend above the chart.
+// Returns the channel that colors the words of `field`, with a legend above the chart.
 Json ColourBy(const std::string& field, const Palette& palette, const std::string& title = "");
 
-// Returns a palette for words without fixed colors.
+// Returns a palette for words that have no fixed colors.
 Palette PaletteOf(const std::vector<std::string>& words);
 
 // The range of an axis for nonnegative values from `least` to `most`. The range is slightly wider
-// than the values but does not extend below zero. (Vega's own padding may extend below zero.)
+// than the values, but does not extend below zero, as Vega's own padding may.
 struct AxisRange {
   double from = 0, to = 0;
 };
@@ -31,15 +31,16 @@ AxisRange AxisAround(double least, double most);
 Json Quantity(const std::string& field, const std::string& title, Json scale = nullptr);
 
 // Returns a specification with the shared width and a height of `height` pixels. The last of
-// `layers` draws the rows; the row with keyboard focus gets an outline of width `emphasis`.
+// `layers` draws the rows. The row with keyboard focus gets an outline of width `emphasis`.
 Json Layered(Json layers, Json encoding, double emphasis, int height);
 
 // Returns a mark that shows the rows' tooltips.
 Json Mark(const std::string& type, Json more = Json::object());
 
-// Plots forecast against measured values on logarithmic axes. Lines mark equality and ten per cent
-// on both sides. The columns of `data` are measured, forecast, group (color), name, and those of
-// `tips`; with `shapes`, also `shape`. `unit` is also the unit of the ticks: "s".
+// Returns a plot of forecast against measured values on logarithmic axes. Lines mark equality and
+// ten per cent on both sides. The columns of `data` are measured, forecast, group (color), name,
+// and those of `tips`; with `shapes`, there is also a column `shape`. `unit` is the unit of the
+// values and of the ticks, such as "s".
 Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit, ChartData data,
                                const std::vector<std::string>& groups,
                                const std::vector<std::string>& shapes, double least, double most,
@@ -50,7 +51,8 @@ struct ChartLimit {
   double value = 0;
   std::string text;  // "capacity 80 GiB"
 };
-// Returns the layers that draw a limit. `channel` is the channel of the values, "x" or "y".
+// Returns the layers of a chart that draw a limit as a line. `channel` is the channel of the
+// values, "x" or "y".
 std::vector<Json> LimitLayers(const ChartLimit& limit, const std::string& channel);
 
 // Returns a chart of stacked bars. The columns of `data` are bar, part, value, and share (in per
@@ -59,8 +61,8 @@ Chart StackedBars(const std::string& label, const std::string& unit, ChartData d
                   const Palette& parts, int bars,
                   const std::optional<ChartLimit>& limit = std::nullopt);
 
-// Lines over words, from the first word to the last. Columns: x, line, value and those of `tips`.
-// `x` and `y` are the axes' titles.
+// Returns a line chart over words, from the first word to the last. The columns of `data` are x,
+// line, value and those of `tips`. `x` and `y` are the titles of the axes.
 Chart LinesOver(const std::string& label, const std::string& x, const std::string& y,
                 ChartData data, const std::vector<std::string>& lines, std::vector<ChartTip> tips);
 

@@ -61,16 +61,16 @@ std::string TotalSentence(const CollectiveAccuracy& accuracy, Role role) {
   const ErrorSummary total = accuracy.Total(role);
   const ErrorSummary law = accuracy.TotalByLaw(role);
   return fmt::format(
-      "{}, 32 KiB to 16 GiB: {} points, median error {} %, nine of ten within {} %, mean {} %; "
-      "without curves {} %, {} %, {} %.\n",
+      "{}, 32 KiB to 16 GiB: {} points have a median error of {} %, nine of ten are within {} %, "
+      "and the mean error is {} %. Without curves, the same figures are {} %, {} % and {} %.\n",
       role == Role::kHeldBack ? "Held back" : "Fit", total.points, PerCent(total.median),
       PerCent(total.p90), SignedPerCent(total.bias), PerCent(law.median), PerCent(law.p90),
       SignedPerCent(law.bias));
 }
 
 std::string Choices(const CollectiveAccuracy& accuracy) {
-  std::string out = fmt::format("Algorithms: {} of {} as documented.\n", accuracy.as_documented(),
-                                accuracy.documented());
+  std::string out = fmt::format("Algorithms: {} of {} are the documented algorithms.\n",
+                                accuracy.as_documented(), accuracy.documented());
   for (const CollectivePoint& point : accuracy.points) {
     if (!point.documented() || point.as_documented()) continue;
     out +=
@@ -84,8 +84,8 @@ std::string Choices(const CollectiveAccuracy& accuracy) {
 
 std::string Targets(const CollectiveAccuracy& accuracy) {
   return fmt::format(
-      "Targets for held-back points: median at most {:.0f} %, nine of ten within {:.0f} %, every "
-      "documented choice: {}.\n",
+      "The targets for held-back points are a median error of at most {:.0f} %, nine of ten "
+      "points within {:.0f} %, and every documented choice. They are {}.\n",
       100 * CollectiveAccuracy::kMedianTarget, 100 * CollectiveAccuracy::kP90Target,
       accuracy.MeetsTargets() ? "met" : "not met");
 }
@@ -124,9 +124,13 @@ Table ErrorTable(const CollectiveAccuracy& accuracy, bool fit) {
 
 std::string CollectiveAccuracyText(const CollectiveAccuracy& accuracy) {
   return fmt::format(
-      "Errors are forecast minus measured, in percent of measured. median and p90: of "
-      "absolute\nerrors; mean: of signed errors. law: the forecast without measured "
-      "curves.\n\n{}\n{}{}{}{}",
+      "Errors are forecast minus measured, in percent of measured. Median and p90 are figures of\n"
+      "absolute errors, and mean is the mean of signed errors. The columns 'law' are errors of "
+      "forecasts\n"
+      "without measured curves.\n"
+      "\n"
+      "{}\n"
+      "{}{}{}{}",
       ErrorTable(accuracy, true).ToString(), TotalSentence(accuracy, Role::kFit),
       TotalSentence(accuracy, Role::kHeldBack), Choices(accuracy), Targets(accuracy));
 }

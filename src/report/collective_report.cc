@@ -46,9 +46,10 @@ Table FasterChoices(const CollectiveForecast& forecast) {
 std::string FasterChoicesText(const CollectiveForecast& forecast) {
   const Table table = FasterChoices(forecast);
   if (table.rows().empty()) return "";
-  return "\nNCCL chooses an algorithm and a protocol from its own constants. By the cost formula, "
-         "without\nmeasured curves, another choice is faster (communication.nccl_algo, "
-         "nccl_proto):\n" +
+  return "\n"
+         "NCCL chooses an algorithm and a protocol from its own constants. By the cost formula "
+         "without\n"
+         "measured curves, another choice is faster (communication.nccl_algo, nccl_proto):\n" +
          table.ToString();
 }
 
@@ -168,7 +169,7 @@ PageSection BandwidthSection(const CollectiveForecast& forecast) {
       data.Word("algorithm", row.algorithm);
     }
   }
-  section.chart = LinesOver("Bus bandwidth and algorithm bandwidth of the collective over its size",
+  section.chart = LinesOver("Bus bandwidth and algorithm bandwidth of the collective, by size",
                             "size", "GB/s", std::move(data), {"busbw", "algbw"},
                             {{"x", "Size"},
                              {"line", "Bandwidth"},
@@ -271,13 +272,13 @@ Chart MessagesChart(const CollectiveSteps& steps) {
 PageSection StepsSection(const CollectiveSteps& steps) {
   PageSection section{.heading = fmt::format("Messages of the {} algorithm", steps.algorithm)};
   section.paragraphs = {fmt::format(
-      "The chart shows who sends which chunk of the data to whom{}. Each message is drawn "
-      "with one step, whatever its size and link. The forecast takes this algorithm from "
-      "{} on.",
+      "The chart shows which rank sends which chunk of the data to which rank{}. Each message is "
+      "drawn one step long, whatever its size and link. The forecast uses this algorithm from {} "
+      "on.",
       steps.channels == 1
           ? ""
-          : fmt::format(", in one of {} channels. The other channels send other parts of "
-                        "each chunk, in orders of their own",
+          : fmt::format(", in one of {} channels. The other channels send other parts of each "
+                        "chunk, in different orders",
                         steps.channels),
       FormatBytes(steps.size))};
   AnswerTable table{{{"step", ""},
@@ -307,9 +308,11 @@ std::string CollectivePage(const scenario::Scenario& scenario, const CollectiveF
                                        return forecast.BusBandwidth(a) < forecast.BusBandwidth(b);
                                      });
   const CollectiveRow& first = forecast.rows.front();
-  page.verdict = fmt::format("{} takes {} for {}, and has a bus bandwidth of up to {:.2f} GB/s.",
-                             Name(forecast.op), FormatTime(first.time), FormatBytes(first.size),
-                             forecast.BusBandwidth(*best));
+  page.verdict = fmt::format(
+      "{} takes {} for {}, and reaches a bus bandwidth of up to {:.2f} "
+      "GB/s.",
+      Name(forecast.op), FormatTime(first.time), FormatBytes(first.size),
+      forecast.BusBandwidth(*best));
   page.answer = {
       {.label = "Largest bus bandwidth",
        .value = fmt::format("{:.2f} GB/s", forecast.BusBandwidth(*best)),
@@ -321,20 +324,20 @@ std::string CollectivePage(const scenario::Scenario& scenario, const CollectiveF
   if (const Table faster = FasterChoices(forecast); !faster.rows().empty()) {
     page.sections.push_back(
         {.heading = "Faster than NCCL's choice",
-         .paragraphs = {"NCCL chooses by its own constants. By the cost formulas, without measured "
-                        "times, another algorithm or protocol is faster (communication.nccl_algo, "
-                        "nccl_proto)."},
+         .paragraphs = {"NCCL chooses from its own constants. By the cost formulas without "
+                        "measured times, another algorithm or protocol is faster "
+                        "(communication.nccl_algo, nccl_proto)."},
          .tables = {{.caption = "Sizes with a faster choice", .table = faster}}});
   }
   for (const CollectiveSteps& of_algorithm : steps) {
     page.sections.push_back(StepsSection(of_algorithm));
   }
   if (steps.empty()) {
-    page.sections.push_back({.heading = "Messages",
-                             .paragraphs = {fmt::format(
-                                 "Messages are drawn for at most {} ranks; this collective has {}. "
-                                 "--ranks 8 --nodes 1 draws those of 8 ranks.",
-                                 forecast::kMostDrawnRanks, Grouped(forecast.ranks))}});
+    page.sections.push_back(
+        {.heading = "Messages",
+         .paragraphs = {fmt::format("Messages are drawn for at most {} ranks, but this collective "
+                                    "has {}. --ranks 8 --nodes 1 draws the messages of 8 ranks.",
+                                    forecast::kMostDrawnRanks, Grouped(forecast.ranks))}});
   }
   return PageHtml(page);
 }

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-// A command to paste into a shell, such as "stepcast simulate my.yaml --set KEY=VALUE ...". Words
-// that need quotes are quoted.
+// A command that can be pasted into a shell, such as "stepcast simulate my.yaml --set KEY=VALUE
+// ...". Words are quoted if needed.
 namespace stepcast::report {
 
 struct CommandWords {
@@ -18,7 +18,7 @@ struct CommandWords {
 
 // Returns the command on one line, without a newline.
 std::string CommandLine(const CommandWords& command);
-// Returns the command indented, with long lines continued by backslashes (table.h).
+// Returns the command as an indented text. Backslashes continue long lines (table.h).
 std::string CommandText(const CommandWords& command);
 
 }  // namespace stepcast::report

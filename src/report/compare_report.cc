@@ -191,7 +191,7 @@ std::string CompareText(const ComparedPlan& a, const ComparedPlan& b,
   const AnswerTable collectives = Collectives(*a.forecast, *b.forecast);
   return fmt::format("A  {} ({})\nB  {} ({})\n\n{}\n{}{}\n{}\n{}\n{}\nA {}\nB {}\n{}",
                      a.scenario->name, a.file, b.scenario->name, b.file,
-                     settings.rows.empty() ? "all settings are the same\n" : settings.Text(),
+                     settings.rows.empty() ? "all settings are equal\n" : settings.Text(),
                      Figures(*a.forecast, *b.forecast).ToString(), hosts,
                      TimeTable(*a.forecast, *b.forecast).ToString(),
                      collectives.rows.empty() ? "no collectives\n" : collectives.Text(),

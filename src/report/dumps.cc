@@ -326,8 +326,11 @@ std::string LinkLoadText(const std::string& name, const topology::Cluster& clust
   });
   const ByteUnit unit = UnitFor(most);
   std::string out = fmt::format(
-      "{}\n\n{} of {} by rings over {} ranks on {}: what crosses each link in one direction\n"
-      "(links of one node, since all are alike, and of the fabric)\n\n",
+      "{}\n"
+      "\n"
+      "{} of {} by rings over {} ranks on {}: the bytes that cross each link in one direction\n"
+      "(links of one node, because all nodes are alike, and links of the fabric)\n"
+      "\n",
       name, Name(kind), FormatBytes(size), Grouped(cluster.devices()),
       cluster.nodes() == 1 ? "1 node" : fmt::format("{} nodes", Grouped(cluster.nodes())));
   Table table({{"kind", kLeft},

@@ -22,16 +22,16 @@ namespace stepcast::report {
 // time breakdown, its collectives, and what the trace does not contain.
 std::string LayerListYaml(const std::string& name, const formats::TracedStep& step);
 
-// `topology show --json`: {"stepcast": 1, "topology", "nodes", "gpus_per_node", "ranks", "gpu",
-// "memory_bytes", "devices": [{"name", "kind"}], "links": [{"from", "to", "kind", "count",
-// "latency_s", "bandwidth_bytes_per_s"}], "ring": {...}}. Each direction of a link is listed
-// separately. Bandwidths are totals of a pair's parallel links; `ring` is between all ranks. A flat
-// cluster has "link" instead of devices and links.
+// Returns the document of `topology show --json`: {"stepcast": 1, "topology", "nodes",
+// "gpus_per_node", "ranks", "gpu", "memory_bytes", "devices": [{"name", "kind"}], "links":
+// [{"from", "to", "kind", "count", "latency_s", "bandwidth_bytes_per_s"}], "ring": {...}}. Each
+// direction of a link is listed separately. Bandwidths are totals of a pair's parallel links;
+// `ring` is between all ranks. A flat cluster has "link" instead of devices and links.
 std::string TopologyJson(const std::string& name, const topology::Cluster& cluster);
 
-// Returns a topology as a file that scenario::LoadTopology reads back to the same values. `comment`
+// Returns a topology as a file from which scenario::LoadTopology reads the same values. `comment`
 // becomes the first lines; `sources` are the sources of the topology's figures. The GPU memory of
-// the node type is not written because the data sheet of the GPU states it.
+// the node type is not written, because the data sheet of the GPU states it.
 std::string TopologyYaml(const std::string& comment, const std::string& name,
                          const std::vector<std::string>& sources,
                          const topology::NodeType& node_type,
@@ -44,28 +44,30 @@ std::string SchemaJson(const scenario::Schema& schema, const std::string& name, 
 // The output of `topology show --links`: the fraction of a collective's traffic that crosses each
 // link.
 
-// Equal links with the same load share a line; the busiest links come first.
+// Returns the load of each link as text. Equal links with the same load share a line; the busiest
+// links come first.
 std::string LinkLoadText(const std::string& name, const topology::Cluster& cluster,
                          CollectiveKind kind, Bytes size,
                          const std::vector<topology::LinkLoad>& loads);
 
-// {"stepcast": 1, "topology", "op", "algorithm": "ring", "size_bytes", "ranks", "nodes", "links":
-// [{"from", "to", "kind", "count", "bandwidth_bytes_per_s", "bytes", "time_s",
-// "share_of_slowest"}]}, one entry for each link and direction of the first node and the fabric.
+// Returns the load of each link as JSON: {"stepcast": 1, "topology", "op", "algorithm": "ring",
+// "size_bytes", "ranks", "nodes", "links": [{"from", "to", "kind", "count",
+// "bandwidth_bytes_per_s", "bytes", "time_s", "share_of_slowest"}]}. There is one entry for each
+// link and direction of the first node and of the fabric.
 std::string LinkLoadJson(const std::string& name, const topology::Cluster& cluster,
                          CollectiveKind kind, Bytes size,
                          const std::vector<topology::LinkLoad>& loads);
 
 // The output of `stepcast schedule`.
 
-// Draws a row for each stage, a scale of slots, and a legend of the letters. If the width is too
-// small for micro-batch numbers, each slot is one column wide. If the drawing is still too wide,
-// slots are omitted in the middle, where the pattern repeats. Lines below state which slots are
-// omitted and the width that would suffice. The text ends in a newline.
+// Returns a drawing with a row for each stage, a scale of slots, and a legend of the letters. If
+// the width is too small for micro-batch numbers, each slot is one column wide. If the drawing is
+// still too wide, slots in the middle, where the pattern repeats, are omitted. Lines below state
+// which slots are omitted, and a sufficient width. The text ends in a newline.
 std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
                             const parallel::ScheduleTiming& timing, const TerminalStyle& style);
 
-// A schedule with the times of its passes, assuming equal stages and free communication.
+// A schedule with the times of its passes, for equal stages and free communication.
 struct TimedSchedule {
   std::string name;  // "1f1b", or the schedule's file
   parallel::PipelineSchedule schedule;
@@ -76,10 +78,10 @@ struct TimedSchedule {
   double bubble() const;  // the fraction of all stages' time in which they are idle
 };
 
-// A row for each stage.
+// Returns a table with one row for each stage.
 AnswerTable ScheduleStages(const TimedSchedule& timed);
 
-// Draws a row for each stage with slots from left to right, as papers draw schedules. A table by
+// Returns a drawing with one row per stage and slots from left to right, as in papers. A table by
 // stage and the bubble follow.
 std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& style);
 

@@ -72,7 +72,7 @@ std::string HidingText(const forecast::Explanation& explanation) {
   if (!speed) {
     return fmt::format(
         "faster links cannot reduce exposed communication to {} of the step: the rest is latency, "
-        "or collectives without computation that could hide them\n",
+        "or collectives that no computation can hide\n",
         hidden);
   }
   if (*speed <= 1) return "";
@@ -261,8 +261,10 @@ std::string CausesText(const MeasuredStep& step) {
     }
   }
   if (causes.slowest_rank) {
-    out += fmt::format("rank {} waits least in collectives, so the other ranks wait for it\n",
-                       *causes.slowest_rank);
+    out += fmt::format(
+        "rank {} waits least in collectives, so the other ranks wait for this "
+        "rank\n",
+        *causes.slowest_rank);
   }
   for (const validate::KernelSum& kernel : causes.kernels) {
     out +=
@@ -304,7 +306,7 @@ AnswerTable Settings(const MeasuredStep& step) {
 
 AnswerTable Resources(const MeasuredStep& step) {
   AnswerTable table{{{"resource alone", "resource", kLeft},
-                     {"at % of its speed", "speed"},
+                     {"at % of full speed", "speed"},
                      {"measure", "measure", kLeft}}};
   for (const forecast::ExplainingSpeed& one : step.resources) {
     table.Add({Name(one.resource),
@@ -317,8 +319,8 @@ AnswerTable Resources(const MeasuredStep& step) {
 std::string MeasuredStepText(const forecast::Forecast& forecast, const MeasuredStep& step) {
   std::string out = MeasuredLine(forecast, step);
   out += step.causes ? CausesText(step) : "\n";
-  out += step.settings.empty() ? "no setting that was tried explains between a tenth and twice "
-                                 "the difference\n"
+  out += step.settings.empty() ? "of the settings that were tried, none explains between a tenth "
+                                 "and twice the difference\n"
                                : Settings(step).Text();
   return step.resources.empty() ? out : out + "\n" + Resources(step).Text();
 }
@@ -385,9 +387,9 @@ PageSection GainSection(const forecast::Explanation& explanation) {
     data.Word("part", "shorter step");
     data.Number("value", Rounded(std::max(0.0, kHundred * GainOf(change, explanation))));
   }
-  section.chart = StackedBars("By how much a faster resource shortens the step, a bar for each",
-                              "% of the step", std::move(data), {{"shorter step", "--c0"}},
-                              static_cast<int>(table.rows.size()));
+  section.chart =
+      StackedBars("The part of the step that each faster resource saves, as bars", "% of the step",
+                  std::move(data), {{"shorter step", "--c0"}}, static_cast<int>(table.rows.size()));
   section.tables.push_back({.caption = table.columns.front().heading, .table = table.ToTable()});
   return section;
 }

@@ -34,15 +34,15 @@ std::string SettingsOf(const FittingSettings& one) {
 
 std::string NothingFits(const Fitting& fitting) {
   std::string text = fmt::format(
-      "The step does not fit with any setting that saves memory, or with two or three of them "
-      "together ({} forecasts{}).\n",
+      "The step does not fit with any setting that saves memory, nor with two or three such "
+      "settings together ({} forecasts{}).\n",
       fitting.forecasts, fitting.stopped ? "; the time limit was reached" : "");
   if (fitting.nearest) {
     const FittingSettings& nearest = *fitting.nearest;
     text += nearest.left < Bytes()
-                ? fmt::format("The closest, {}, lacks {}.\n", SettingsOf(nearest),
+                ? fmt::format("The closest setting, {}, lacks {}.\n", SettingsOf(nearest),
                               FormatBytes(Bytes(-nearest.left.count())))
-                : fmt::format("The closest, {}, fits with a probability of {} %.\n",
+                : fmt::format("The closest setting, {}, fits with a probability of {} %.\n",
                               SettingsOf(nearest), Decimal(kHundred * nearest.fit_probability, 0));
     text += CommandOrNothing(fitting, nearest);
   }

@@ -14,14 +14,14 @@ struct GalleryStep {
   std::string title;          // "Llama 3 405B"
   std::string page;           // file name of the forecast's page; empty: there is none
   std::string machine, plan;  // "2,048 nodes of 8 x h100-96gb", "megatron, ZeRO stage 1, ..."
-  std::string source;         // of the published step
+  std::string source;         // source of the published step
   std::string row;            // "megatron-sc21 sc21_t1_530B": its file and name in
                               // calibration/published
   std::vector<std::string> stand_ins;  // differences between the simulation and the run
   Time published;
   forecast::Forecast forecast;
 
-  // Relative to the published step.
+  // Returns the error of the forecast, relative to the published step.
   double error() const { return forecast.step_time / published - 1; }
 };
 
@@ -30,7 +30,7 @@ void DescribeRun(const scenario::Scenario& scenario, GalleryStep& step);
 
 std::string GalleryText(const std::vector<GalleryStep>& steps);
 
-// One HTML page without scripts. Each step links to its own page, if it has one.
+// Returns one HTML page without scripts. Each step that has a separate page links to it.
 std::string GalleryPage(const std::vector<GalleryStep>& steps);
 
 }  // namespace stepcast::report

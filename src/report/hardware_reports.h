@@ -19,9 +19,10 @@ namespace stepcast::report {
 // each curve.
 std::string CalibrationText(const std::string& path, const calibrate::Outcome& measured);
 
-// {"stepcast": 1, "profile": path, "name", "provenance": {}, "fits": [{"of", "points", "start_s",
-// "bytes_per_s", "residual"}], "collectives": [{"collective", "ranks", "nodes", "points",
-// "largest_bytes"}], "interference": [...], "residuals": {...}, "warnings": [], "run": {"seconds"}}
+// Returns the measured curves as JSON: {"stepcast": 1, "profile": path, "name", "provenance": {},
+// "fits": [{"of", "points", "start_s", "bytes_per_s", "residual"}], "collectives": [{"collective",
+// "ranks", "nodes", "points", "largest_bytes"}], "interference": [...], "residuals": {...},
+// "warnings": [], "run": {"seconds"}}
 std::string CalibrationJson(const std::string& path, const calibrate::Outcome& measured,
                             double seconds);
 
@@ -29,20 +30,20 @@ std::string CalibrationJson(const std::string& path, const calibrate::Outcome& m
 
 std::string ExecutionText(const scenario::Scenario& scenario, const validate::Execution& execution);
 
-// `seconds` is the wall-clock time of the command, the only value that differs between runs in any
-// case.
+// Returns the figures as a JSON document. `seconds` is the wall-clock time of the command, the only
+// value that always differs between runs.
 std::string ExecutionJson(const scenario::Scenario& scenario, const validate::Execution& execution,
                           double seconds);
 
-// Returns how the execution was measured, such as "run on host, 4 ranks on 2 hosts, 5 steps
-// measured". The line ends in a newline.
+// Returns one line that states how the execution was measured, such as "run on host, 4 ranks on 2
+// hosts, 5 steps measured". The line ends in a newline.
 std::string RunLine(const validate::Execution& execution);
 
-// Returns one process for each measured rank, ordered by rank. Times are on rank 0's clock, from
-// the common start of the measurement.
+// Returns one process for each measured rank, ordered by rank. Times are on rank 0's clock and
+// count from the common start of the measurement.
 std::vector<TraceProcess> MeasuredProcesses(const validate::Execution& execution);
 
-// Returns the forecast first, then the measured ranks. The measured times are shifted so that the
+// Returns the forecast first, then the measured ranks. Measured times are shifted so that the
 // forecast step and the typical measured step start together.
 std::vector<TraceProcess> BothProcesses(const forecast::Run& forecast,
                                         const validate::Execution& execution);
@@ -50,7 +51,8 @@ std::vector<TraceProcess> BothProcesses(const forecast::Run& forecast,
 // Compares a forecast with an execution, as text and as a JSON document (docs/formats.md).
 // Differences are forecast minus measured; errors are relative to the measurement.
 
-// `within` is the allowed error of the step time, such as 0.1 for ten per cent.
+// Returns the comparison as text. `within` is the allowed error of the step time, such as 0.1 for
+// ten per cent.
 std::string ValidationText(const scenario::Scenario& scenario, const validate::Execution& execution,
                            const validate::Comparison& comparison, double within);
 
@@ -62,8 +64,8 @@ std::string ValidationPage(const scenario::Scenario& scenario, const forecast::R
                            const validate::Execution& execution,
                            const validate::Comparison& comparison, double within);
 
-// Returns the first keys of the documents of an execution: versions, backend and machine. Internal
-// to this package.
+// Returns the first keys of an execution's document: versions, backend and machine. Internal to
+// this package.
 Json ExecutedJson(const scenario::Scenario& scenario, const validate::Execution& execution);
 // Returns the times of the measured steps. Internal to this package.
 Json StepsJson(const validate::Execution& execution);

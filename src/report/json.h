@@ -15,10 +15,10 @@
 
 namespace stepcast::report {
 
-// A JSON document for writing. Keys keep the order in which they were added. The class has part of
-// the interface of nlohmann-json, which reads JSON and formats numbers and strings. Only json.cc
-// includes that library because including it takes a second of compile time. Internal to this
-// package.
+// A JSON document that can be written. Keys keep the order in which they were added. The interface
+// is a part of the interface of nlohmann-json, which reads JSON and formats numbers and strings.
+// Only json.cc includes that library, because including it takes a second of compile time. Internal
+// to this package.
 
 class Json {
  public:
@@ -49,17 +49,17 @@ class Json {
 
   bool is_null() const;
   bool operator==(const Json& other) const;
-  // Returns the value, which must have been created from a signed integer.
+  // Returns the value as an integer. The value must have been created from a signed integer.
   std::int64_t Integer() const;
 
-  // Returns the value of a key, which is added if it is missing. Requires an object or null; null
+  // Returns the value of a key and adds the key if it is missing. Requires an object or null; null
   // becomes an object.
   Json& operator[](std::string_view key);
   // Returns the value of a key, or `otherwise` if the key is missing. Requires an object.
   Json value(std::string_view key, Json otherwise) const;
   // Sets all keys of `other` in this object.
   void update(const Json& other);
-  // Appends to an array; null becomes an array.
+  // Appends a value to an array. A null becomes an array.
   void push_back(Json value);
   // Returns an existing element of an array.
   Json& operator[](std::size_t index);
@@ -69,8 +69,8 @@ class Json {
 
   // Returns the document on one line. Invalid UTF-8 is replaced.
   std::string dump() const;
-  // Returns the value as a CSV field: a string without quotes, nothing for null, otherwise like
-  // dump().
+  // Returns the value as a CSV field: a string without quotes, an empty field for null, otherwise
+  // the text of dump().
   std::string Field() const;
   // Returns the document on several lines, indented by two spaces per level.
   std::string Indented() const;
@@ -115,12 +115,12 @@ class Json::Part {
   mutable Json value_;  // elements of braced lists are const, but are moved from
 };
 
-// Values in the form of the JSON documents. Internal to this package.
+// Converts values to the form that the JSON documents have. Internal to this package.
 
-// Returns seconds, correctly rounded: 12.5 ms is 0.0125, not 0.012500000000000001.
+// Returns a time in seconds, correctly rounded: 12.5 ms is 0.0125, not 0.012500000000000001.
 double JsonSeconds(Time time);
 
-// Returns a number that may be a mean over ranks, as an integer if it has no fraction.
+// Returns a number that may be a mean over ranks. It is an integer if it has no fraction.
 Json JsonNumber(double number);
 
 Json ToJson(const scenario::Resolved& resolved);

@@ -50,7 +50,7 @@ std::string StageNotes(const StageMemory& stage) {
   if (!stage.simulated.has_value()) return "not simulated: " + stage.reason + "\n";
   std::string out;
   if (stage.simulated->padding > Bytes(0)) {
-    out += fmt::format("{} of the peak is padding of shards to equal length\n",
+    out += fmt::format("{} of the peak is padding that gives shards equal length\n",
                        FormatBytes(stage.simulated->padding));
   }
   return out + MemorySentence(*stage.simulated) + "\n";
@@ -82,7 +82,7 @@ Table LimitTable(const MemoryReport& report) {
     };
     table.AddRow({std::move(name), limit.largest == 0 ? "none" : Grouped(limit.largest),
                   limit.largest == 0 ? "-" : In(kUnit, limit.memory.left()),
-                  limit.of_the_plan    ? "most a plan may have"
+                  limit.of_the_plan    ? "the most that a plan may use"
                   : limit.largest == 0 ? lacks(limit.memory)
                                        : lacks(limit.beyond)});
   }
@@ -170,11 +170,14 @@ std::array<Bytes, kMeasuredCategories> AsMeasured(const BytesByCategory& bytes) 
 std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report) {
   const model::Model& model = *scenario.model;
   std::string out = fmt::format(
-      "{}\n\nmodel      {}, {}\n"
+      "{}\n"
+      "\n"
+      "model      {}, {}\n"
       "framework  {}, {} data-parallel ranks\n"
-      "capacity   {}\n\n"
-      "The formula knows the model's states and activations and nothing of the framework's\n"
-      "buffers; the simulated categories are those alive at the simulated peak.\n",
+      "capacity   {}\n"
+      "\n"
+      "The formula counts the model's states and activations, but not the framework's buffers.\n"
+      "The simulated categories show the memory in use at the simulated peak.\n",
       scenario.name, model.name, ParametersText(model),
       plan::Name(scenario.plan.data_parallel.framework), Grouped(scenario.plan.parallelism.data),
       Capacity(scenario));
@@ -190,8 +193,8 @@ std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& r
   std::vector<MemoryBar> bars;
   PageSection section{.heading = "Memory by category"};
   section.paragraphs = {
-      "The formula knows the model's states and activations, and no buffers of the framework. The "
-      "simulated categories are those alive at the simulated peak."};
+      "The formula counts the model's states and activations, but not the framework's buffers. "
+      "The simulated categories show the memory in use at the simulated peak."};
   for (const StageMemory& stage : report.stages) {
     bars.push_back({.name = fmt::format("stage {}, formula", stage.stage), .bytes = stage.formula});
     PageFigure figure{

@@ -8,7 +8,7 @@
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
-// Pairs the sends of one rank's timeline with the receives of another's.
+// Pairs the sends in one rank's timeline with the receives in another rank's timeline.
 namespace stepcast::report {
 
 struct RankTimeline {
@@ -23,10 +23,10 @@ struct MessageArrow {
   friend bool operator==(const MessageArrow&, const MessageArrow&) = default;
 };
 
-// The k-th send of a step from one rank to another over a group matches the k-th receive of that
-// step (program/matching.h proves this for matching programs). A message has no arrow if the other
-// rank's timeline is not in `ranks`. Arrows are ordered by receiving rank, then by the order of its
-// operations.
+// Returns the arrows between ranks. The k-th send of a step from one rank to another over a group
+// matches the k-th receive of that step. program/matching.h proves this for matching programs. A
+// message has no arrow if the other rank's timeline is not in `ranks`. Arrows are ordered by
+// receiving rank, then by the order of its operations.
 std::vector<MessageArrow> MessageArrows(std::span<const RankTimeline> ranks);
 
 }  // namespace stepcast::report

@@ -10,17 +10,18 @@ namespace stepcast::report {
 
 // A file that appears under its name only when it is complete. Until Commit(), its bytes are in a
 // temporary file in the same folder. The destructor removes the temporary file, and so does
-// RemoveUnfinishedFiles(), which a signal handler may call. If the name is a symbolic link, its
-// target is replaced and the link stays. Output that is not a regular file (a pipe, /dev/stdout)
-// cannot be replaced and is written directly. If the name ends in .gz the output is compressed;
-// equal bytes give equal files.
+// RemoveUnfinishedFiles(), which a signal handler may call.
+//
+// If the name is a symbolic link, its target is replaced and the link stays. Output that is not a
+// regular file (a pipe, /dev/stdout) cannot be replaced and is written directly. If the name ends
+// in .gz, the output is compressed; equal bytes give equal files.
 //
 // A file that replaces the caller's own file keeps its permissions and group, without set-user-id,
 // set-group-id and the sticky bit. Any other file gets the permissions of a new file. Links, pipes
 // and devices of users other than the caller or root are refused, and so are disks.
 //
-// Errors are a sentence that names the file and the system's reason. After an error the object can
-// only be destroyed.
+// An error is a sentence that names the file and the system's reason. After an error, the object
+// can only be destroyed.
 class OutputFile {
  public:
   static tl::expected<OutputFile, std::string> Create(const std::string& path);

@@ -18,7 +18,7 @@
 // code writes. Every chart has tables with the same content. Internal to this package.
 namespace stepcast::report {
 
-// Returns the text with the characters `&`, `<`, `>` and `"` replaced by HTML entities.
+// Returns the text in which the characters `&`, `<`, `>` and `"` are replaced by HTML entities.
 std::string HtmlEscaped(std::string_view text);
 
 enum class Tone : std::uint8_t { kPlain, kGood, kBad };
@@ -31,7 +31,7 @@ struct PageFigure {
   Tone tone = Tone::kPlain;
 };
 
-// The rows of a chart, stored by column; repeated words are stored once.
+// The rows of a chart, stored by column. Repeated words are stored once.
 class ChartData {
  public:
   void Number(std::string_view column, double value);
@@ -52,7 +52,7 @@ class ChartData {
   std::vector<Column> columns_;
 };
 
-// A line of a row's tooltip, also shown on keyboard focus.
+// One line of a row's tooltip, which is also shown on keyboard focus.
 struct ChartTip {
   std::string field;
   std::string title;
@@ -65,8 +65,9 @@ struct Chart {
   Json spec;          // Vega-Lite; its data are "rows", and "focus" is the focused row
   ChartData data;
   std::vector<ChartTip> tips;
-  // Set only for a timeline, whose columns are lane, start, end, kind, name, of, operations and
-  // busy. `window` is the start and end in ms; `lanes` are its lanes from top to bottom.
+  // `window` is the start and end of the window in ms; `lanes` are the lanes from top to bottom.
+  // Set only for a timeline, whose data has the columns lane, start, end, kind, name, of,
+  // operations and busy.
   std::optional<std::pair<double, double>> window{};
   std::vector<std::string> lanes{};
 };
@@ -75,7 +76,7 @@ struct PageTable {
   std::string caption;
   Table table;
   bool folded = false;  // collapsed behind a summary line
-  // The highlighted cells, each as (row, column). Rules are not counted as rows.
+  // The highlighted cells as (row, column). Horizontal lines do not count as rows.
   std::set<std::pair<std::size_t, std::size_t>> stressed{};
 };
 
@@ -84,10 +85,10 @@ struct PageSection {
   std::vector<std::string> paragraphs{};
   std::optional<Chart> chart{};
   std::vector<std::string> notes{};  // below the chart, in small print
-  // Below the notes: a text and the address that it leads to.
+  // Links below the notes: a text and the address to which it leads.
   std::vector<std::pair<std::string, std::string>> links{};
   std::vector<PageTable> tables{};
-  // Collapsed texts below the tables. Each is a heading and preformatted text.
+  // Collapsed texts below the tables. Each has a heading and preformatted text.
   std::vector<std::pair<std::string, std::string>> texts{};
 };
 
@@ -100,14 +101,14 @@ struct Page {
   std::vector<PageFigure> answer{};
   std::vector<std::string> warnings{};
   std::vector<PageSection> sections{};
-  // Further collapsed figures at the end of the page. Each is a heading and preformatted text.
+  // Further collapsed texts at the end of the page. Each has a heading and preformatted text.
   std::vector<std::pair<std::string, std::string>> appendices{};
 };
 
 std::string PageHtml(const Page& page);
 
-// Returns a number for charts, rounded to a millionth; a number of milliseconds is rounded to a
-// nanosecond.
+// Returns a number for charts, rounded to a millionth. For a number of milliseconds, the precision
+// is a nanosecond.
 double Rounded(double value);
 double InMilliseconds(Time time);
 

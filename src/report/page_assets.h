@@ -3,7 +3,7 @@
 #include <string_view>
 
 // Files that are embedded into every report page at build time: the charting libraries, and the
-// page's own style and script.
+// page's style and script.
 namespace stepcast::report {
 
 std::string_view VegaScript();
@@ -15,7 +15,7 @@ std::string_view ChartLicences();
 std::string_view PageStyle();   // page.css
 std::string_view PageScript();  // page.js
 
-// Each function returns "sha256-..." of a script, for a page's Content-Security-Policy.
+// Each function returns the hash of a script ("sha256-..."), for a page's Content-Security-Policy.
 std::string_view VegaScriptHash();
 std::string_view VegaLiteScriptHash();
 std::string_view VegaEmbedScriptHash();

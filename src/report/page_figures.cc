@@ -108,10 +108,10 @@ std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {
 PageSection BreakdownSection(const forecast::Forecast& forecast) {
   PageSection section{.heading = "Time breakdown"};
   section.paragraphs = {
-      "While a kernel is running, the time counts toward its phase. Otherwise, if a stream waits "
-      "for a collective or a message, it counts as exposed communication. If the wait is for "
-      "another rank to arrive, it counts as imbalance, or as pipeline bubble for another stage. "
-      "The device is idle for the rest. The parts add up to the step."};
+      "While a kernel runs, time counts toward the kernel's phase. Otherwise, if a stream waits "
+      "for a collective or a message, time counts as exposed communication. A wait for a late "
+      "rank counts as imbalance, and a wait for another stage as pipeline bubble. The rest is "
+      "idle time. The parts add up to the step."};
   ChartData data;
   AddBreakdown(data, "step", forecast.time, forecast.step_time);
   section.chart =
@@ -120,7 +120,7 @@ PageSection BreakdownSection(const forecast::Forecast& forecast) {
   section.tables.push_back(
       {.caption = "Parts of the step", .table = TimeRows(forecast), .folded = false});
   if (!forecast.classes.empty()) {
-    section.tables.push_back({.caption = "Classes of ranks: the parts of the step for each",
+    section.tables.push_back({.caption = "The parts of the step, for each class of ranks",
                               .table = ClassRows(forecast),
                               .folded = false});
   }
@@ -217,9 +217,8 @@ PageSection StagesSection(const std::vector<StageRows>& plans) {
       TimelineChart(std::move(lanes), longest, "The computation of each plan's stages in one step");
   PageSection section{.heading = "Stages"};
   section.paragraphs = {
-      "One row for each stage of each plan that fits, on one time axis, with the operations of "
-      "its compute stream. In gaps, the stream waits for other stages, for communication or for "
-      "the host."};
+      "Each row shows the compute stream of one stage of a plan that fits, on a common time axis. "
+      "In gaps, the stream waits for other stages, for communication or for the host."};
   Draw(figure, section);
   return section;
 }

@@ -15,56 +15,56 @@
 // Parts of pages that describe a scenario or its step.
 namespace stepcast::report {
 
-// The page of an answer about a scenario: its name, its facts, its warnings, and at the end the
-// settings with every default. The answer and the sections are still empty.
+// Returns the page of an answer about a scenario: the scenario's name, facts and warnings and, at
+// the end, its settings with every default. The answer and the sections are still empty.
 Page PageOf(const scenario::Scenario& scenario, std::string kind);
 
-// Returns the colors of the parts of a step's time. Allocator flushes and learned time are included
-// only if they are not zero.
+// Returns the colors for the parts of a step's time. Allocator flushes and learned time are
+// included only if they are not zero.
 Palette BreakdownPalette(const forecast::TimeBreakdown& time);
 
-// Adds the parts of a step as rows of the data for StackedBars. `bar` is the name of the bar.
+// Adds the parts of a step to `data` as rows for StackedBars. `bar` is the name of the bar.
 void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeBreakdown& time,
                   Time step);
 
-// Returns a forecast's step time, throughput, utilization and memory as the large figures of the
+// Returns a forecast's step time, throughput, utilization and memory as the large figures of a
 // page.
 std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast);
 
 Tone ToneOf(forecast::MemoryVerdict verdict);
 
-// The parts of a step's time, as a bar and as a table.
+// Returns a section that shows the parts of a step's time, as a bar and as a table.
 PageSection BreakdownSection(const forecast::Forecast& forecast);
 
 // A bar of MemoryBars.
 struct MemoryBar {
   std::string name;
   forecast::BytesByCategory bytes{};
-  Bytes unused{};   // reserved by the allocator, beside these bytes
-  Bytes outside{};  // of the allocator
+  Bytes unused{};   // reserved by the allocator but not used
+  Bytes outside{};  // memory outside the allocator
 };
 MemoryBar MemoryBarOf(std::string name, const forecast::MemoryForecast& memory);
-// Stacked bars of memory by category, with the capacity as a line.
+// Returns a chart of stacked bars: memory by category, with the capacity as a line.
 Chart MemoryBars(const std::string& label, const std::vector<MemoryBar>& bars, Bytes capacity);
 
-// The color variables of memory categories, by program::Category.
+// Returns the color variable of a memory category.
 const char* ColourOf(program::Category category);
 
-// Returns the compute streams in the forecast's step, one lane per class of ranks.
+// Returns the compute streams in the forecast's step, with one lane per class of ranks.
 std::vector<Lane> LanesOfClasses(const forecast::Run& run);
 
-// Returns the forecast's step in the timeline of one class of ranks.
+// Returns the window of the forecast's step in the timeline of one class of ranks.
 StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own);
 
-// The compute streams of a pipeline's stages in one step, one lane per stage.
+// The compute streams of a pipeline's stages in one step, with one lane per stage.
 struct StageRows {
-  std::string name;  // of the plan: "zb_h1"
+  std::string name;  // name of the plan, such as "zb_h1"
   std::vector<Lane> lanes;
   Time length;  // of the step
 };
 StageRows StageRowsOf(std::string name, const forecast::Run& run);
 
-// Draws the stages of several plans, one plan below another, on a common time axis.
+// Returns a drawing of the stages of several plans, one plan below another, on a common time axis.
 PageSection StagesSection(const std::vector<StageRows>& plans);
 
 }  // namespace stepcast::report

@@ -25,40 +25,42 @@ namespace stepcast::report {
 
 // A rank's allocated memory over one step, by category. Internal to this package.
 
-// The memory between `start` and the start of the next MemoryInstant.
+// The memory from `start` until the start of the next MemoryInstant.
 struct MemoryInstant {
   Time start;  // since the window's start
   forecast::BytesByCategory bytes{};
 };
 
-// Returns a rank's memory over step `step` of the timeline, from `start` to `end`. The account
-// lists memory changes in host order, and the host may be far ahead of the device. Each change is
-// therefore placed where the compute stream reaches that point of the program; changes of the
-// prologue are at the start of step 0. At equal times, the state with the most memory is kept.
-// There are at most about 2 x `most` instants; merged neighbors keep the state with the most
-// memory.
+// Returns a rank's memory over step `step` of the timeline, from `start` to `end`.
+//
+// The account lists memory changes in host order, and the host may be far ahead of the device. Each
+// change is therefore placed at the time when the compute stream reaches that point of the program.
+// Changes of the prologue are placed at the start of step 0. At equal times, the state with the
+// most memory is kept. The result has at most about 2 x `most` instants; neighbors are merged, and
+// the state with the most memory is kept.
 std::vector<MemoryInstant> MemoryOver(const program::Program& program,
                                       const program::Timeline& timeline,
                                       const memory::Account& account, std::uint32_t step,
                                       Time start, Time end, std::size_t most);
 
-// Draws stacked areas, and the device's capacity if it is close to the peak.
+// Returns a chart of stacked areas, with the device's capacity if it is close to the peak.
 Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
                   const forecast::MemoryForecast& memory);
 
 // Returns a forecast as one HTML page: time breakdown, timeline of the step's streams, memory over
-// the step, collectives, and the scenario with its defaults. `trace` is the name of the trace that
-// is written next to the page; empty if no trace is written.
+// the step, collectives, and the scenario with its defaults. `trace` is the name of the trace file
+// that is written next to the page; empty if no trace is written.
 std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run& run,
                          const std::string& trace = "");
 
-// A pipeline schedule as one HTML page: what each stage does when, and a table by stage.
+// Returns a pipeline schedule as one HTML page: a drawing of the passes of each stage, and a table
+// by stage.
 std::string SchedulePage(const TimedSchedule& timed);
 
-// Returns a sweep as one HTML page: the best row, line charts along one axis, heat maps over two
-// axes, step time against memory, and the rows. `about` has a label and a text for each varied part
-// of the scenario ("model", ...) and may be empty. The rows of `stages` are drawn one below
-// another; `stages` may be empty. `target` describes the training.
+// Returns a sweep as one HTML page. It shows the best row, line charts along one axis, heat maps
+// over two axes, step time against memory, and the rows. `about` has a label and a text for each
+// varied part of the scenario ("model", ...) and may be empty. The page draws the rows of `stages`
+// one below another; `stages` may be empty. `target` describes the training.
 std::string SweepPage(const std::string& title,
                       const std::vector<std::pair<std::string, std::string>>& about,
                       const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,

@@ -182,10 +182,8 @@ std::string KindsText(const PlanReport& report) {
     const char* const at_least = kind.row.simulated ? "" : "at least ";
     without +=
         lacks <= Bytes(0)
-            ? fmt::format(
-                  "{}, {}: no plan that fits was found among the most promising (of "
-                  "{})\n",
-                  framework, divides, Grouped(kind.plans))
+            ? fmt::format("{}, {}: among its most promising plans (of {}), none fits\n", framework,
+                          divides, Grouped(kind.plans))
             : fmt::format("{}, {}: no plan fits; {}, {} needs {}{}, and lacks {}{}\n", framework,
                           divides, LayoutText(kind.row.values), SettingsInShort(kind.row), at_least,
                           FormatBytes(NeededBy(kind.row)), at_least, FormatBytes(lacks));
@@ -209,8 +207,8 @@ PageSection KindsSection(const PlanReport& report) {
   const std::vector<ShownKind> shown = ShownKinds(report);
   PageSection section{.heading = "The best plan of each kind"};
   section.paragraphs = {
-      "A kind is a framework with the axes that divide the model. A thin line is the range that "
-      "covers 90 % of measurements."};
+      "A kind is a framework with the axes that divide the model. A thin line shows the range "
+      "that covers 90 % of measurements."};
   const Palette palette = {{"best of its kind", "--c0"}, {"your plan", "--c1"}};
   ChartData data;
   for (const ShownKind& kind : shown) {

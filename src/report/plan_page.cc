@@ -189,7 +189,9 @@ PageSection FrontSection(const PlanReport& report, const PlanNames& name) {
          .on_front = searched ? std::optional(on_front) : std::nullopt});
   }
   ParetoFigure figure =
-      ParetoChart(std::move(points), "Step time against the memory that every simulated plan needs",
+      ParetoChart(std::move(points),
+                  "Step time of every simulated plan against the memory that "
+                  "the plan needs",
                   "does not fit (including memory that must stay free), or too slow",
                   "memory needed", capacity);
   PageSection section{.heading = "Step time against memory"};
@@ -220,7 +222,7 @@ PageSection SensitivitySection(const PlanReport& report) {
   for (const planner::NeighbouringSetting& neighbour : report.sensitivity->neighbours) {
     if (!neighbour.illegal_message.empty()) continue;
     add(fmt::format("{} = {} instead of {}{}", neighbour.key, neighbour.to, neighbour.from,
-                    neighbour.outcome.fits ? "" : ", which does not fit"),
+                    neighbour.outcome.fits ? "" : ", but this plan does not fit"),
         neighbour.outcome.step_time);
   }
   section.tables.push_back(
@@ -275,10 +277,10 @@ std::string PlanPage(const PlanReport& report,
   page.answer.push_back(
       {.label = "Plans",
        .value = Grouped(report.space),
-       .more = fmt::format("{} simulated; {}", Grouped(simulated),
-                           result.open == 0
-                               ? "no other plan is better"
-                               : fmt::format("{} more may be better", Grouped(result.open)))});
+       .more = fmt::format(
+           "{} simulated; {}", Grouped(simulated),
+           result.open == 0 ? "no other plan is better"
+                            : fmt::format("{} more plans may be better", Grouped(result.open)))});
   if (!report.kinds.empty() && report.kinds.front().fits && !result.UnequalTokens()) {
     page.sections.push_back(KindsSection(report));
   }

@@ -60,8 +60,8 @@ ByteUnit UnitOf(const std::vector<PlanRow>& rows) {
 }
 
 constexpr const char* kNeedsText =
-    "peak: allocated memory; needs: reserved memory plus memory outside of the allocator (context, "
-    "NCCL); a plan fits if the device has what it needs\n";
+    "peak: allocated memory; needs: reserved memory plus memory outside of the allocator "
+    "(context, NCCL); a plan fits if the device has at least this much memory\n";
 
 // The settings that both tables of plans show.
 std::vector<Figure> SettingFigures(const PlanRow& row) {
@@ -189,8 +189,8 @@ std::string HeadroomText(const PlanRow& row) {
   const Bytes free = Bytes(0) - row.outcome.over;
   const double part =
       static_cast<double>(free.count()) / static_cast<double>(row.facts.capacity.count());
-  std::string out = fmt::format("plan 1 leaves {} of each device free, {} %", FormatBytes(free),
-                                Decimal(kHundred * part, 1));
+  std::string out = fmt::format("plan 1 leaves {} of each device's memory free, {} %",
+                                FormatBytes(free), Decimal(kHundred * part, 1));
   if (part < kLittle) {
     out += ": less than the forecast error; --headroom 5% reserves more";
   }
@@ -332,8 +332,8 @@ std::string SizesText(const PlanReport& report) {
 constexpr const char* kVerdictTexts[planner::kVerdicts] = {
     "cannot exist",
     "same as another plan: they differ in a setting without effect",
-    "cannot fit, by its bound",
-    "cannot meet the deadline, by its bound",
+    "cannot fit, according to a lower bound of its memory",
+    "cannot meet the deadline, according to a lower bound of its time",
     "pruned: provably slower than the best plan, at equal or higher cost",
     "dominated: another plan is at least as fast, at equal or lower cost",
     "open: the search ended before it was examined",
@@ -366,7 +366,7 @@ std::string ProofText(const PlanReport& report) {
   const planner::SearchResult& result = *report.result;
   const auto simulated = static_cast<std::int64_t>(result.outcomes.size()) - result.shared;
   std::string out = fmt::format(
-      "of {} {}, {} were examined closely and {} simulated: ", Grouped(report.space),
+      "{} {}: {} were examined closely and {} simulated: ", Grouped(report.space),
       report.space == 1 ? "plan" : "plans", Grouped(result.sharpened), Grouped(simulated));
   if (!result.proved) {
     return out + fmt::format(
@@ -398,8 +398,7 @@ std::string CountsText(const PlanReport& report) {
   }
   if (result.shared > 0) {
     out += fmt::format(
-        "{} of the simulated {} the same program as another plan, and therefore "
-        "the same forecast\n",
+        "{} of the simulated {} the same program as another plan, so their forecasts are equal\n",
         Grouped(result.shared), result.shared == 1 ? "has" : "have");
   }
   if (result.illegal.empty()) return out;
@@ -451,14 +450,13 @@ CommandWords ExecutionCommand(const PlanReport& report) {
 }
 
 std::string TargetText(const Goal& goal, bool unequal_tokens) {
-  constexpr const char* kTexts[] = {
-      "the shortest step",
-      "the most tokens per second and GPU",
-      "the fewest GPUs",
-      "the lowest cost per token",
-      "the lowest peak memory",
-      "the shortest training, with its failures",
-      "the least energy, with failures"};
+  constexpr const char* kTexts[] = {"the shortest step",
+                                    "the most tokens per second and GPU",
+                                    "the fewest GPUs",
+                                    "the lowest cost per token",
+                                    "the lowest peak memory",
+                                    "the shortest training, failures included",
+                                    "the least energy, with failures"};
   static_assert(std::size(kTexts) == std::size(planner::kTargets));
   if (goal.target == Target::kStepTime && unequal_tokens) return "the least time per token";
   return kTexts[static_cast<std::size_t>(goal.target)];
@@ -490,7 +488,7 @@ std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport
   const auto add = [&](std::int64_t count, const char* text) {
     if (count > 0) became.emplace_back(text, count);
   };
-  add(illegal, "simulated: illegal, found when its costs were computed");
+  add(illegal, "simulated: illegal, as was found when its costs were computed");
   add(too_large, goal.headroom > Bytes(0) || goal.headroom_part > 0
                      ? "simulated: do not fit, or leave too little free"
                      : "simulated: do not fit");
@@ -529,8 +527,7 @@ std::string PlanText(const PlanReport& report) {
                                 TargetText(goal, report.result->UnequalTokens()));
   if (report.result->UnequalTokens()) {
     out +=
-        "       (the plans have different numbers of tokens per step, and so train "
-        "differently)\n";
+        "       (the plans have different numbers of tokens per step, so they train differently)\n";
   }
   if (goal.training.said()) out += fmt::format("       {}\n", TargetText(goal.training));
   if (goal.headroom_part > 0) {
@@ -545,8 +542,8 @@ std::string PlanText(const PlanReport& report) {
   }
   if (!report.held.empty()) {
     out += fmt::format(
-        "held   by the scenario: {}\n       other values were not tried; to try them: --vary "
-        "KEY=V1,V2\n",
+        "fixed  by the scenario: {}\n"
+        "       other values were not tried; to try them: --vary KEY=V1,V2\n",
         HeldText(report));
   }
   for (const std::string& note : report.notes) out += fmt::format("note   {}\n", note);
@@ -574,8 +571,10 @@ std::string PlanText(const PlanReport& report) {
          NotesOn(report.best) + NearText(report) + HeadroomText(report.best.front()) + "\n" +
          ExecutionText(report);
   if (!report.pareto.empty()) {
-    out += fmt::format("no plan beats one of these in all three: {}, less memory, fewer GPUs\n",
-                       report.result->UnequalTokens() ? "less time per token" : "a shorter step") +
+    out += fmt::format(
+               "no other plan beats any of these in all three: {}, less memory, fewer "
+               "GPUs\n",
+               report.result->UnequalTokens() ? "less time per token" : "a shorter step") +
            PlansTable(report, report.pareto, false) + NotesOn(report.pareto) + "\n";
   }
   out += SizesText(report);

@@ -19,12 +19,12 @@
 namespace stepcast::report {
 
 // The parts of a step's time, from forecast::TimeBreakdown: training phases, exposed communication,
-// and pipeline bubble. The remainder of `step` is host time and the correction by measured runs.
+// and pipeline bubble. The rest of `step` is host time, and the correction by measured runs.
 struct TimeSpent {
   Time step, computing, communicating, bubble;
 };
 
-// One plan of a table, with its settings.
+// One plan in a table, with its settings.
 struct PlanRow {
   std::int64_t plan = 0;
   std::vector<std::pair<std::string, std::string>> settings;  // overrides of the scenario
@@ -36,18 +36,18 @@ struct PlanRow {
   planner::Bound bound;
   std::optional<TimeSpent> spent;            // if requested
   std::optional<forecast::TimeRange> range;  // range of 90 % of measurements
-  // Only for a ranked plan: the number of other plans that tie with this plan (planner::Tied).
-  // `no_difference` lists the settings that differ among the tied plans, with all their values;
-  // this plan's value is first.
+  // The number of other plans that tie with this plan (planner::Tied). `no_difference` lists the
+  // settings that differ among the tied plans, with all their values; this plan's value comes
+  // first. Only for a ranked plan.
   std::int64_t ties = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> no_difference;
 };
 
-// The best plan of one framework with one combination of parallel axes.
+// The best plan for one framework and one combination of parallel axes.
 struct KindRow {
   planner::PlanGroup kind;
-  std::int64_t plans = 0;  // plans that may exist
-  bool fits = false;       // `row` is its best plan, simulated; otherwise the nearest to fitting
+  std::int64_t plans = 0;  // number of plans that may exist
+  bool fits = false;       // `row` is the best simulated plan; otherwise the nearest to fitting
   PlanRow row;
   double least = 1;  // GroupBest::least
 };
@@ -55,10 +55,10 @@ struct KindRow {
 // The answer to `--why LAYOUT`: the rank of a named layout among all layouts.
 struct LayoutAnswer {
   std::string layout;              // as requested
-  std::optional<PlanRow> best;     // of its acceptable plans
-  std::optional<PlanRow> nearest;  // if none is acceptable
-  // The numbers of other layouts that have a better plan, that have none, and for which neither is
-  // proved.
+  std::optional<PlanRow> best;     // best of the layout's acceptable plans
+  std::optional<PlanRow> nearest;  // if none is acceptable: the one nearest to it
+  // The numbers of other layouts by comparison: those that have a better plan, those that have no
+  // better plan, and those for which neither is proved.
   std::int64_t better = 0, worse = 0, unknown = 0;
 };
 
@@ -73,7 +73,7 @@ struct SizeAnswer {
   std::optional<PlanRow> best;
 };
 
-// A plan that is ported to another cluster (`--port`), on one of the two clusters.
+// One side of `plan --port`: the plan on one of the two clusters between which it is ported.
 struct PortSide {
   std::string cluster;  // in words
   forecast::Forecast forecast;
@@ -123,36 +123,38 @@ struct PlanReport {
   double seconds = 0;
 };
 
-// "the shortest step"; "the least time per token" if the tokens of steps differ
+// Returns the goal in words: "the shortest step" or, if the tokens of steps differ, "the least time
+// per token".
 std::string TargetText(const planner::Goal& goal, bool unequal_tokens);
-// Returns the number of plans for each verdict ("cannot exist", ...). The sum is the size of the
-// space.
+// Returns the number of plans for each verdict ("cannot exist", ...). These numbers add up to the
+// size of the space.
 std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport& report);
 
-// Returns the settings that the scenario fixes, so that they are not searched: "parallelism.tensor,
-// training.blocks_per_checkpoint (where activation_checkpointing is full)". May be empty.
+// Returns the settings that the scenario fixes, so that they are not searched. An example is
+// "parallelism.tensor, training.blocks_per_checkpoint (where activation_checkpointing is full)".
+// May be empty.
 std::string HeldText(const PlanReport& report);
 
 // Returns the command that executes the best plan and compares the execution with its forecast.
 // Requires `execution`.
 CommandWords ExecutionCommand(const PlanReport& report);
 
-// Compares the best plan with the scenario's own plan: "the best is 12.3 % faster than yours", or
-// "it is the best". Requires `own`.
+// Returns a sentence that compares the best plan with the scenario's own plan: "the best is 12.3 %
+// faster than yours" or "it is the best". Requires `own`.
 std::string GainText(const PlanReport& report);
 
-// Returns why a simulated plan is rejected. The text is empty if the plan is acceptable.
+// Returns why a simulated plan is rejected. Empty if the plan is acceptable.
 std::string Reason(const planner::Goal& goal, const PlanRow& row);
 
 std::string PlanText(const PlanReport& report);
-// Returns one record for each of the best plans, of the front, and of the plans nearest to fitting.
-// The first field names the list.
+// Returns one CSV record for each of the best plans, for each plan of the front, and for each of
+// the plans nearest to fitting. The first field names the list.
 std::string PlanCsv(const PlanReport& report);
-// Returns the name of a plan: the settings that distinguish it from other plans.
+// A function that returns the name of a plan: the settings that distinguish it from other plans.
 using PlanNames = std::function<std::string(std::int64_t plan)>;
-// Returns one HTML page: the best plans, step time against memory of all simulated plans, the
-// verdicts on the others, and the best plan's sensitivity. `about` has a label and a text for each
-// part of the scenario ("model", ...).
+// Returns one HTML page. It shows the best plans, step time against memory of all simulated plans,
+// the verdicts on all other plans, and the best plan's sensitivity. `about` has a label and a text
+// for each part of the scenario ("model", ...).
 std::string PlanPage(const PlanReport& report,
                      std::vector<std::pair<std::string, std::string>> about, const PlanNames& name);
 

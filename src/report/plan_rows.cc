@@ -124,7 +124,8 @@ std::string LackText(const Goal& goal, const planner::PlanFacts& facts, Bytes ne
   const Bytes lacks = Lacks(goal, facts, over);
   if (lacks <= Bytes(0)) return "";
   if (over > needed - facts.capacity) {  // then host memory or drives lack more than the devices
-    return fmt::format("lacks{} {} of a node's host memory or drives", at_least, FormatBytes(over));
+    return fmt::format("lacks{} {} of host memory or drives on a node", at_least,
+                       FormatBytes(over));
   }
   return fmt::format("lacks{} {}{}", at_least, FormatBytes(lacks),
                      HeadroomOf(goal, facts) > Bytes(0) ? ", headroom included" : "");
@@ -205,7 +206,9 @@ std::string WhyText(const Goal& goal, const PlanRow& row) {
   if (row.verdict == Verdict::kDoesNotFit) {
     return LackText(goal, row.facts, row.bound.needed, row.bound.over, " at least");
   }
-  if (row.verdict == Verdict::kTooSlow) return "too slow for the deadline, by its bound";
+  if (row.verdict == Verdict::kTooSlow)
+    return "too slow for the deadline, according to a lower "
+           "bound of its time";
   return row.verdict == Verdict::kDominated ? "dominated, by its bound" : "bound";
 }
 

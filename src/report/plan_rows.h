@@ -15,41 +15,42 @@
 
 namespace stepcast::report {
 
-// A setting in which two plans differ.
+// A setting that differs between two plans.
 
 struct SettingPair {
   std::string key;   // dotted: "data_parallel.zero_stage"
   std::string a, b;  // as in a scenario file; "" if the plan has no such key
 };
 
-// Returns the keys whose values differ between the resolved scenarios, in the order of `a`,
-// followed by keys that only `b` has.
+// Returns the keys whose values differ between the resolved scenarios, in the order of `a`. Keys
+// that only `b` has come last.
 std::vector<SettingPair> DifferentSettings(const scenario::Resolved& a,
                                            const scenario::Resolved& b);
 
-// Does the same, but ignores files that have the same content under another path.
+// Like the function above, but for two scenarios. Ignores files that have the same content under
+// another path.
 std::vector<SettingPair> DifferentSettings(const scenario::Scenario& a,
                                            const scenario::Scenario& b);
 
-// The collectives of one kind and group in two plans. A pointer is null if that plan has none.
+// The collectives of one kind and group in two plans. A pointer is null if its plan has none.
 struct CollectivePair {
   const forecast::CollectiveSummary* a = nullptr;
   const forecast::CollectiveSummary* b = nullptr;
   const forecast::CollectiveSummary& any() const { return a != nullptr ? *a : *b; }
 };
 
-// Returns the collectives of `a` in order, followed by those that only `b` has.
+// Returns pairs for the collectives of `a`, in order. Collectives that only `b` has come last.
 std::vector<CollectivePair> PairCollectives(const forecast::Forecast& a,
                                             const forecast::Forecast& b);
 
-// The parts of `plan`'s output that list plans by kind and describe a named layout. Internal to
-// this package.
+// The parts of `plan`'s output that list the best plan of each kind and describe a named layout.
+// Internal to this package.
 
 // Returns how the plan's ranks divide the model and the sequences: "tensor 8, pipeline 7 x 15". If
-// they divide only the batch, the text is "data 16".
+// ranks divide only the batch, the text is "data 16".
 std::string LayoutText(const plan::Plan& plan);
-// Returns why `plan` is slower than `than`: "2,100.000 ms more waiting in the pipeline". The text
-// is empty if the reason is unknown.
+// Returns why `plan` is slower than `than`, such as "2,100.000 ms more waiting in the pipeline".
+// Empty if the reason is unknown.
 std::string WhyLonger(const PlanRow& plan, const PlanRow& than);
 
 // Returns the most important settings of a plan: "megatron, tensor 2, data 4, ZeRO 1, mbs 2,
@@ -58,15 +59,17 @@ std::string PlanInShort(const PlanRow& row);
 
 std::string KindsText(const PlanReport& report);
 Json KindsJson(const PlanReport& report);
-// Bars of the step time of each kind's best plan, with the scenario's own plan marked.
+// Returns a section with one bar for each kind: the step time of its best plan. The scenario's own
+// plan is marked.
 PageSection KindsSection(const PlanReport& report);
 std::string LayoutAnswerText(const PlanReport& report);
 Json LayoutAnswerJson(const PlanReport& report);
 
-// The parts of a row that the text and the document of `plan` share. Internal to this package.
+// The parts of a table row that the text and the document of `plan` share. Internal to this
+// package.
 
-// Returns the missing memory: the plan's need plus the headroom, minus the device's memory.
-// Wherever the report states missing memory, it uses this value.
+// Returns the memory that a plan lacks: its need plus the headroom, minus the device's memory.
+// Every statement of missing memory in the report uses this value.
 Bytes Lacks(const planner::Goal& goal, const planner::PlanFacts& facts, Bytes over);
 
 Bytes Needed(const planner::Outcome& outcome);
@@ -78,42 +81,43 @@ struct Shown {
 };
 Shown ShownOf(const PlanRow& row);
 
-// Returns the range that covers 90 % of measurements: "3.51 s to 4.05 s", or "-" if the range is
-// unknown.
+// Returns the range that covers 90 % of measurements, such as "3.51 s to 4.05 s". "-" if the range
+// is unknown.
 std::string RangeText(const PlanRow& row);
-// Returns the probability in per cent that a simulated plan fits.
+// Returns the probability, in per cent, that a simulated plan fits.
 std::string FitText(const planner::Outcome& outcome);
-// Returns the extra time per token compared with `than`, as a fraction of that plan's time.
+// Returns how much more time per token the plan needs than `than`, as a fraction of the time of
+// `than`.
 double Longer(const PlanRow& row, const PlanRow& than);
-// Plans whose times differ by a smaller fraction count as tied: forecast errors of plans on one
-// machine differ this much (docs/accuracy.md, "Executions").
+// The largest relative difference of the times of two plans that tie. It is the forecast error
+// between plans on one machine (docs/accuracy.md, "Executions").
 inline constexpr double kTie = 0.02;
 inline constexpr const char* kTieText =
     "~: within 2 %, the forecast error between plans on one machine\n";
-// Returns [low, high] in seconds; empty if the range is unknown.
+// Returns the range as [low, high] in seconds. Empty if the range is unknown.
 Json RangeJson(const PlanRow& row);
-// Returns the extra time in per cent: "-" for the same plan, "+4.3", or "+1.2 ~" for a tie.
+// Returns the extra time of `row` compared with `than`, in per cent: "-" for the same plan, "+4.3",
+// or "+1.2 ~" for a tie.
 std::string LongerText(const PlanRow& row, const PlanRow& than);
-// Returns the recipe settings in which two plans differ: "compile, loss, master_weights". May be
-// empty.
+// Returns the recipe settings in which two plans differ, such as "compile, loss, master_weights".
+// May be empty.
 std::string RecipeDifference(const plan::Plan& a, const plan::Plan& b);
 
-// Returns why a simulated plan is rejected for its memory. The text is empty if its memory is
-// acceptable.
+// Returns why a simulated plan is rejected for its memory. Empty if its memory is acceptable.
 std::string LackText(const planner::Goal& goal, const planner::PlanFacts& facts,
                      const planner::Outcome& outcome);
 // Returns why a plan is not the best.
 std::string WhyText(const planner::Goal& goal, const PlanRow& row);
 
-// Returns the reasons why plans cannot exist, the most frequent first, each with its number of
-// plans.
+// Returns the reasons why plans cannot exist, each with its number of plans. The most frequent
+// reason comes first.
 std::vector<std::pair<std::string, std::int64_t>> Sorted(
     const std::map<std::string, std::int64_t>& reasons);
 
 // The part of the output of `plan --port` that compares the plan on the two clusters. Internal to
 // this package.
 
-// The text is empty, and the document is null, if PlanReport::port is not set.
+// If PlanReport::port is not set, the text is empty and the document is null.
 std::string PortText(const PlanReport& report);
 Json PortJson(const PlanReport& report);
 

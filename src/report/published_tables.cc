@@ -95,9 +95,10 @@ PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
     table.rows.push_back(std::move(cells));
   }
   table.note =
-      "rival: mean error of the MFU of the nearest fit row. same cases: mean error of the "
-      "forecast, over the cases that have such a row. in range: measurements within the range of "
-      "the forecast; 90 % are expected.";
+      "The column 'rival' is the mean error of an estimate without simulation: the MFU of the "
+      "most similar fit row. The column 'same cases' is the mean error of the forecast over the "
+      "cases that have a similar fit row. The column 'in range' counts measurements within the "
+      "range of the forecast; 90 % are expected.";
   return table;
 }
 
@@ -105,8 +106,9 @@ PublishedTable Memories(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "Peak memory",
                        .columns = kFigureColumns,
                        .note =
-                           "Peaks are compared as they were measured: allocated memory, "
-                           "reserved memory, or all memory that the driver reports."};
+                           "Each source measured one kind of peak: allocated memory, reserved "
+                           "memory, or all memory that the driver reports. The forecast of the "
+                           "same kind is compared with it."};
   table.columns.push_back({"in range"});
   for (const Group& group : GroupsOf(accuracy)) {
     const AccuracyFigures figures = accuracy.Memory(group.selection);
@@ -128,9 +130,9 @@ PublishedTable Choices(const PublishedAccuracy& accuracy) {
                   {"mean regret %"},
                   {"worst %"}},
       .note =
-          "A group: plans for one model at one sequence length on the same number of GPUs of one "
-          "type. Regret: how much longer a token takes with the plan that is forecast to be the "
-          "fastest, compared with the best measured plan."};
+          "A group contains plans for one model at one sequence length on the same number of GPUs "
+          "of one type. Regret is a ratio of measured times: how much longer a token takes with "
+          "the plan whose forecast is the fastest than with the fastest plan."};
   struct Sum {
     std::size_t groups = 0, cases = 0, good = 0;
     double regret = 0, worst = 0;
@@ -165,8 +167,8 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                   {"bias %"},
                   {"in range"}},
       .note =
-          "Errors of step time. For your own runs, the row of sources that were never fitted "
-          "applies."};
+          "Errors of step time. No profile was fitted to your own runs, so the row of sources "
+          "that were never fitted applies to them."};
   const auto add = [&](std::string name, Selection selection) {
     selection.split = Split::kCheck;
     const AccuracyFigures figures = accuracy.StepTime(selection);
@@ -181,15 +183,15 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                           PerCent(figures.median), SignedPerCent(figures.bias),
                           InRange(accuracy.StepTimeCoverage(selection))});
   };
-  add("of sources that profiles were fitted to", {.fitted_source = true});
-  add("of sources that were never fitted", {.fitted_source = false});
+  add("from sources that profiles were fitted to", {.fitted_source = true});
+  add("from sources that were never fitted", {.fitted_source = false});
   constexpr int kNode = 8, kLarge = 512;
   constexpr double kNearlyFull = 0.9;
   add("up to 8 GPUs", {.most_devices = kNode});
   add("9 to 64 GPUs", {.least_devices = kNode + 1, .most_devices = validate::kSmall});
   add("65 to 511 GPUs", {.least_devices = validate::kSmall + 1, .most_devices = kLarge - 1});
   add("512 GPUs and more", {.least_devices = kLarge});
-  add("devices that are more than 90 % full", {.least_filled = kNearlyFull});
+  add("devices whose memory is more than 90 % full", {.least_filled = kNearlyFull});
   std::string predicted;
   for (std::size_t i = 0; i < accuracy.sources.size(); ++i) {
     if (!accuracy.sources[i].predicted) continue;
@@ -200,8 +202,8 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                              accuracy.sources[i].name, cases);
   }
   if (!predicted.empty()) {
-    table.note +=
-        fmt::format(" Not counted, because its times come from another simulator: {}.", predicted);
+    table.note += fmt::format(
+        " The table does not count {}, because its times come from another simulator.", predicted);
   }
   // With one source the rows would repeat the total.
   if (accuracy.sources.size() == 1 || table.rows.size() < 2) table.rows.clear();
@@ -223,7 +225,7 @@ PublishedTable Counted(std::string title, std::string heading, const PublishedAc
 
 PublishedTable Transfer(const PublishedAccuracy& accuracy) {
   PublishedTable table{
-      .title = "Ranges for a source without own measurements",
+      .title = "Ranges for a source without measurements of its own",
       .columns = {{"check rows", kLeft},
                   {"sources"},
                   {"half-width %"},
@@ -232,12 +234,13 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
                   {"inside"},
                   {"inside %"}},
       .note =
-          "inside: rows of a source that lie within the 90 % range of the other sources, each "
-          "weighted by the square root of its rows. half-width: of the 90 % range of all sources; "
-          "residual: the same as a profile's `source` or `memory`. For runs that are specified "
-          "completely, only allocator peaks count; their half-width is the error that decides "
-          "whether a plan fits. A run without a known peak that is forecast not to fit counts with "
-          "the memory that it lacks."};
+          "The column 'inside' counts rows of a source that lie within the 90 % range of the "
+          "other sources. In this range, each source is weighted by the square root of its "
+          "number of rows. The column 'half-width' is half of the 90 % range of all sources. The "
+          "column 'residual' is the same as a profile's `source` or `memory`. For runs that are "
+          "specified completely, only allocator peaks count, and the half-width is the error "
+          "that decides whether a plan fits. If a run without a known peak is forecast not to "
+          "fit, its error is the memory that the forecast lacks."};
   const auto add = [&](std::string what, const validate::TransferError& transfer) {
     // A single source has no other sources to predict it from.
     if (transfer.cases == 0 || transfer.sources < 2) return;
@@ -270,9 +273,10 @@ PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
                   {"fitted %"},
                   {"off %"}},
       .note = fmt::format(
-          "peaks: all measured peaks of check rows. Each peak is tested on devices of many "
-          "capacities, one for each per cent of the forecast's probability to fit. fitted: the "
-          "measured peak is at most the capacity. off: the goal is at most {:.0f} %",
+          "The column 'peaks' counts the measured peaks of check rows. Each peak is compared with "
+          "imaginary devices, one for each percent of the forecast's probability of fitting. The "
+          "column 'fitted' counts the cases in which the measured peak is at most the capacity. "
+          "The goal for the column 'off' is at most {:.0f} %",
           100 * validate::kFitCalibrationLimit)};
   // Errors of rows of one source are correlated, so at least two sources are needed.
   if (accuracy.MemoryTransfer({}).sources < 2) return table;
@@ -349,7 +353,9 @@ PublishedTable Worst(const PublishedAccuracy& accuracy) {
 PublishedTable Residuals(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "Remaining errors of fit rows",
                        .columns = {{"GPU", kLeft}, {"residual", kLeft}, {"cases"}, {"median %"}},
-                       .note = "The residuals of profiles are taken from these errors."};
+                       .note =
+                           "The residuals of profiles are computed from the errors in this "
+                           "table."};
   for (const validate::FitResidual& residual : accuracy.FitResiduals()) {
     table.rows.push_back(
         {residual.gpu, residual.of, fmt::format("{}", residual.cases), PerCent(residual.median)});
@@ -358,7 +364,7 @@ PublishedTable Residuals(const PublishedAccuracy& accuracy) {
 }
 
 PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
-  PublishedTable table{.title = "Missed targets on check rows",
+  PublishedTable table{.title = "Targets that check rows miss",
                        .columns = {{"source", kLeft}, {"figure", kLeft}, {"is"}, {"target"}}};
   const std::vector<validate::PublishedAim> aims = accuracy.Aims();
   for (const validate::PublishedAim& aim : aims) {
@@ -397,10 +403,11 @@ std::vector<PublishedTable> PublishedTables(const PublishedAccuracy& accuracy) {
 }
 
 std::string PublishedPreface() {
-  return "Errors are forecast minus measured, per cent of measured: mean, median and p90 of their "
-         "sizes, bias with its sign. rank: Spearman's correlation. Profiles may be fitted to rows "
-         "marked fit, never to those marked check. A: the source specifies the run completely; B: "
-         "something was assumed.";
+  return "Errors are forecast minus measured, in percent of the measured value. Mean, median and "
+         "p90 are figures of absolute errors, and the bias is the mean of signed errors. The "
+         "column 'rank' is Spearman's correlation. Profiles may be fitted to rows marked fit, "
+         "but never to rows marked check. In rows marked A, the source specifies the run "
+         "completely. In rows marked B, something was assumed.";
 }
 
 std::string PublishedCounts(const PublishedAccuracy& accuracy) {

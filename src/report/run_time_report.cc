@@ -56,7 +56,7 @@ struct InputRow {
 std::vector<InputRow> RowsOf(const forecast::RunInputs& inputs) {
   std::vector<InputRow> rows = {
       {"time between failures of a node", "node_mtbf_s", inputs.node_mtbf, "Llama 3; RSC"},
-      {"time between other failures of the job", "job_mtbf_s", inputs.job_mtbf,
+      {"time between failures of the job without a failed node", "job_mtbf_s", inputs.job_mtbf,
        "Llama 3; BLOOM, OPT"},
       {"restart", "restart_s", inputs.restart, "RSC"},
       {"storage of the job", "storage_bytes_per_s", inputs.storage, "BLOOM; ByteCheckpoint", true}};
@@ -120,9 +120,8 @@ std::string FailuresText(const WholeRun& run) {
 std::string FailuresLine(const WholeRun& run) {
   const forecast::Failures& failures = run.time.failures;
   if (failures.rate == 0) return "failures   none\n";
-  return fmt::format(
-      "failures   one every {} on average, {} in the run; recovery from each takes {}\n",
-      TimeText(1 / failures.rate), FailuresText(run), TimeText(failures.recovery));
+  return fmt::format("failures   one every {} on average, {} in the run; each recovery takes {}\n",
+                     TimeText(1 / failures.rate), FailuresText(run), TimeText(failures.recovery));
 }
 
 std::string CheckpointLines(const WholeRun& run) {
@@ -131,7 +130,7 @@ std::string CheckpointLines(const WholeRun& run) {
                                  FormatBytes(Bytes(std::llround(run.run.state))),
                                  run.run.async ? "async" : "sync", TimeText(time.cost.blocking),
                                  run.run.async ? fmt::format(", and a restart can use the "
-                                                             "checkpoint {} later",
+                                                             "checkpoint {} after that",
                                                              TimeText(time.cost.background))
                                                : "");
   text += fmt::format("interval   {}", TimeText(time.interval));
@@ -240,8 +239,8 @@ PageSection TimeSection(const WholeRun& run) {
 PageSection InputSection(const WholeRun& run) {
   PageSection section{.heading = "What it depends on"};
   section.paragraphs = {
-      "The range of the effective time combines, in quadrature, the effect of the best and worst "
-      "value of each figure and the random number of failures."};
+      "The range of the effective time combines the effects of each figure's best and worst value "
+      "and of the random number of failures, as the root of the sum of squares."};
   section.tables.push_back({.caption = "Inputs", .table = InputTable(run.inputs).ToTable()});
   return section;
 }
@@ -259,7 +258,8 @@ std::string RunTimePage(const scenario::Scenario& scenario, const WholeRun& run)
       {"effective", Decimal(kHundred * run.time.shares.work, 1) + " %",
        fmt::format("{} to {} %", Decimal(kHundred * least, 1), Decimal(kHundred * most, 1))},
       {"failures", FailuresText(run),
-       fmt::format("each costs {} and work", TimeText(run.time.failures.recovery))},
+       fmt::format("each failure costs {} and repeated work",
+                   TimeText(run.time.failures.recovery))},
       {"checkpoint interval", TimeText(run.time.interval),
        run.run.interval ? fmt::format("the best interval is {}", TimeText(run.time.best_interval))
                         : "the best one"}};

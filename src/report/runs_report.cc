@@ -236,11 +236,11 @@ std::string RunsText(const RunsReport& report) {
     constexpr int kDigits = 3;
     out += fmt::format(
         "a step of this configuration takes {} times the forecast ({} to {} in 90 % of "
-        "measurements); no other configuration checks this\n",
+        "measurements); no other configuration confirms this\n",
         Decimal(one->factor, kDigits), Decimal(one->low, kDigits), Decimal(one->high, kDigits));
   }
   if (const std::vector<std::string> far = FarRuns(report); !far.empty()) {
-    out += fmt::format("{} not similar to any other run, and {} nothing: {}\n",
+    out += fmt::format("{} not similar to any other run, so {} nothing: {}\n",
                        far.size() == 1 ? "a run is" : fmt::format("{} runs are", far.size()),
                        far.size() == 1 ? "changes" : "change", Named(far));
   }

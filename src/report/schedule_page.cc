@@ -66,15 +66,14 @@ PageSection DrawingSection(const TimedSchedule& timed) {
   constexpr std::size_t kMostPasses = 20'000;
   if (passes > kMostPasses) {
     section.paragraphs = {
-        fmt::format("A page draws at most {} passes; this schedule has {}. A schedule repeats "
-                    "itself: fewer --micro-batches show the same.",
+        fmt::format("A page draws at most {} passes, but this schedule has {}. Reduce "
+                    "--micro-batches; the pattern repeats.",
                     Grouped(kMostPasses), Grouped(static_cast<std::int64_t>(passes)))};
     return section;
   }
   section.paragraphs = {
-      "A row for each stage. F is a forward pass, B a backward pass, I the backward of inputs, W "
-      "the "
-      "backward of weights; the number is the micro-batch, with the chunk after a dot."};
+      "Each row is a stage. F: forward pass, B: backward pass, I: backward pass for inputs, W: "
+      "backward pass for weights. The number is the micro-batch; the chunk follows after a dot."};
   std::vector<Lane> lanes;
   for (std::size_t number = 0; number < timed.schedule.stages.size(); ++number) {
     lanes.push_back(LaneOf(timed, number));
@@ -103,12 +102,12 @@ std::string SchedulePage(const TimedSchedule& timed) {
       {.label = "Bubble", .value = bubble, .more = "of all stages' time"},
       {.label = "Micro-batches in flight",
        .value = Grouped(*std::max_element(timed.in_flight.begin(), timed.in_flight.end())),
-       .more = "at most, on one stage"}};
+       .more = "maximum on one stage"}};
   page.sections = {
       DrawingSection(timed),
       {.heading = "Stages",
-       .paragraphs = {"In flight: the most micro-batches whose activations a stage "
-                      "holds at once. Stages are equal and communication is free."},
+       .paragraphs = {"In flight: the largest number of micro-batches whose activations a stage "
+                      "holds at once. The drawing assumes equal stages and free communication."},
        .tables = {{.caption = "Slots by stage", .table = ScheduleStages(timed).ToTable()}}}};
   return PageHtml(page);
 }

@@ -207,8 +207,8 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
     section.paragraphs = {"One step in the steady state, stream by stream."};
   } else if (!run.forecast.classes.empty()) {
     section.paragraphs = {fmt::format(
-        "One step in the steady state, stream by stream, on rank {}, which is the last to end the "
-        "step. The table of classes above lists all other classes.",
+        "One step in the steady state, stream by stream, on rank {}, the last rank to end the "
+        "step. The table of classes above lists the other classes.",
         rank)};
   } else if (scenario.network == scenario::Fidelity::kAnalytic) {
     section.paragraphs = {
@@ -236,8 +236,8 @@ PageSection ClassesSection(const forecast::Run& run) {
                                         "The compute stream of each class of ranks in one step");
   PageSection section{.heading = "The same step in each class of ranks"};
   section.paragraphs = {
-      "One row for the first rank of each class, with the operations of its compute stream. In "
-      "gaps, the stream waits for other ranks, for communication or for the host."};
+      "Each row shows the compute stream of the first rank of a class. In gaps, the stream waits "
+      "for other ranks, for communication or for the host."};
   Draw(figure, section);
   return section;
 }
@@ -255,13 +255,13 @@ PageSection MemorySection(const forecast::Run& run) {
       MemoryOver(own.program, own.timeline, own.memory, step, start, end, kMostInstants);
   PageSection section{.heading = "Memory over the step"};
   section.paragraphs = {
-      "Memory that is allocated at each point of the program, at the time when the compute stream "
-      "reaches that point. The host allocates it earlier, because it runs ahead of the device."};
+      "Allocated memory at each point of the program, drawn at the time when the compute stream "
+      "reaches the point. The host runs ahead of the device, so it allocates this memory earlier."};
   section.chart = MemoryChart(instants, end - start, memory);
   if (step != run.first_step) {
     section.notes.push_back(
-        fmt::format("The chart shows step {} of the run, which has the peak; times are those of "
-                    "step {}.",
+        fmt::format("The chart shows the memory of step {} of the run, which has the peak, but "
+                    "the times of step {}.",
                     step, run.first_step));
   }
   if (instants.size() >= kMostInstants / 2) {
@@ -279,9 +279,11 @@ PageSection CollectiveSection(const forecast::Forecast& forecast) {
     section.paragraphs = {"There are none."};
     return section;
   }
-  section.paragraphs = {fmt::format("In flight for {} ms of the step, of which {} ms are exposed.",
-                                    Milliseconds(forecast.communication_total),
-                                    Milliseconds(forecast.time.exposed_communication))};
+  section.paragraphs = {
+      fmt::format("Communication is in flight for {} ms of the step, and "
+                  "exposed for {} ms.",
+                  Milliseconds(forecast.communication_total),
+                  Milliseconds(forecast.time.exposed_communication))};
   section.tables.push_back(
       {.caption = "One rank in one step", .table = CollectiveRows(forecast).ToTable()});
   return section;

@@ -157,8 +157,8 @@ namespace {
 std::string LoadText(const plan::Mixture& mixture) {
   if (mixture.imbalance == 1) return "loads are perfectly balanced (experts.imbalance 1)";
   return fmt::format(
-      "in every layer, ranks wait for a rank with {} times the mean load; the memory is that "
-      "rank's",
+      "in every layer, ranks wait for a rank with {} times the mean load; memory figures are for "
+      "that rank",
       mixture.imbalance);
 }
 
@@ -247,8 +247,8 @@ std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario&
   }
   if (const std::int64_t idle = scenario.idle_devices(); idle > 0) {
     facts.insert(facts.begin() + 2,
-                 {"idle", fmt::format("{} of the topology's {} GPUs; rates refer to the remaining "
-                                      "{}",
+                 {"idle", fmt::format("{} of the topology's {} GPUs are used; rates refer to the "
+                                      "remaining {}",
                                       Grouped(idle), Grouped(idle + scenario.cluster->devices()),
                                       Grouped(scenario.cluster->devices()))});
   }
@@ -269,7 +269,7 @@ std::string LengthsText(const forecast::LengthsForecast& lengths) {
                                  Decimal(lengths.sample_tokens, 0));
   text += lengths.padding() == 0
               ? std::string("no padding")
-              : fmt::format("padded to {}: {} % of the tokens that are computed are padding",
+              : fmt::format("padded to {}: {} % of the computed tokens are padding",
                             Decimal(lengths.padded_tokens, 0), Decimal(100 * lengths.padding(), 1));
   constexpr double kToken = 1;
   if (!lengths.wait_in_micro_batches) {
@@ -465,7 +465,7 @@ AnswerTable CollectiveRows(const forecast::Forecast& forecast) {
 std::string CollectiveTable(const forecast::Forecast& forecast) {
   if (forecast.collectives.empty()) return "no collectives\n";
   std::string out = CollectiveRows(forecast).Text();
-  out += fmt::format("in flight for {} ms of the step, exposed for {} ms\n",
+  out += fmt::format("communication is in flight for {} ms of the step, exposed for {} ms\n",
                      Milliseconds(forecast.communication_total),
                      Milliseconds(forecast.time.exposed_communication));
   return out;
@@ -497,7 +497,7 @@ std::string MemoryTable(const forecast::MemoryForecast& memory) {
     out += "\n";
   }
   if (memory.padding > Bytes(0)) {
-    out += fmt::format("{} of the peak is padding of shards to equal length\n",
+    out += fmt::format("{} of the peak is padding that gives shards equal length\n",
                        FormatBytes(memory.padding));
   }
   return out;

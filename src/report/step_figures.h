@@ -15,17 +15,17 @@
 // a newline.
 namespace stepcast::report {
 
-// Returns the name of a scenario, followed by the facts, one per line.
+// Returns a header: the scenario's name, followed by the facts, one per line.
 std::string Header(const scenario::Scenario& scenario,
                    const std::vector<std::pair<std::string, std::string>>& facts);
-// Returns the number of parameters: "7 000 000 parameters". If some are frozen, the text also
-// states how many are trained.
+// Returns the number of parameters, such as "7 000 000 parameters". If some are frozen, the text
+// also states how many are trained.
 std::string ParametersText(const model::Model& model);
 
 // Returns the descriptions of model, cluster and plan, each with its label.
 std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario& scenario);
-// Returns Facts and the software that the forecast assumes. An execution reports its own software
-// instead.
+// Returns the result of Facts, and the software that the forecast assumes. An execution reports its
+// own software instead.
 std::vector<std::pair<std::string, std::string>> ForecastFacts(const scenario::Scenario& scenario);
 
 // A figure of a whole step. All answers that show the figure print it in this form.
@@ -34,9 +34,9 @@ struct StepFigure {
   const char* key = "";   // in JSON
   std::optional<double> value{};
   int digits = 0;          // after the decimal point, for people
-  double scale = 1;        // for people, such as 100 for per cent
-  const char* line = "";   // the label of its own line, in per cent; empty: "throughput" has it
-  const char* title = "";  // of the page's large figure
+  double scale = 1;        // factor for people, such as 100 for per cent
+  const char* line = "";   // label of a separate line, in per cent; empty: it is in "throughput"
+  const char* title = "";  // title of the page's large figure
 
   std::string text() const { return Decimal(scale * *value, digits); }
 };
@@ -50,29 +50,29 @@ struct MemoryFigure {
 };
 std::vector<MemoryFigure> MemoryFigures(const forecast::MemoryForecast& memory);
 
-// The lines of a text answer.
+// These functions return the lines of a text answer.
 std::string ThroughputLine(const forecast::Forecast& forecast);
 std::string UtilizationLines(const forecast::Forecast& forecast);
 // Returns step time, throughput, utilization, and the limits of the forecast.
 std::string Throughput(const forecast::Forecast& forecast);
 std::string TimeTable(const forecast::Forecast& forecast);
-// Returns one row per class of ranks. The table is empty if all ranks are in one class.
+// Returns one row per class of ranks. Empty if all ranks are in one class.
 Table ClassRows(const forecast::Forecast& forecast);
 std::string ClassTable(const forecast::Forecast& forecast);
 std::string CollectiveTable(const forecast::Forecast& forecast);
 std::string MemoryTable(const forecast::MemoryForecast& memory);
 
-// The tables without the lines below them.
+// These functions return the tables without the lines below them.
 Table TimeRows(const forecast::Forecast& forecast);
 AnswerTable CollectiveRows(const forecast::Forecast& forecast);
 Table MemoryRows(const forecast::MemoryForecast& memory);
 
-// The same figures in JSON.
+// The figures of this file in JSON.
 
-// Returns [low, high] in seconds or in bytes, or null without a range.
+// Returns the range as [low, high] in seconds or in bytes. Null if there is no range.
 Json RangeJson(const std::optional<forecast::TimeRange>& range);
 Json RangeJson(const std::optional<forecast::BytesRange>& range);
-// Adds "parameters_bytes": 0, ... to `object`, in the order of program::Category.
+// Adds keys such as "parameters_bytes" to `object`, in the order of program::Category.
 void AddCategories(Json& object, const forecast::BytesByCategory& bytes);
 // Adds the step time and StepFigures as keys of `object`.
 void AddStep(const forecast::Forecast& forecast, Json& object);

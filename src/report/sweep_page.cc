@@ -138,7 +138,7 @@ class SweepCharts {
     chart.spec =
         Layered(Json::array({std::move(line), std::move(points)}), std::move(encoding), 2, kHeight);
     Reachable(chart.spec, {"datum.value !== null"});
-    chart.label = fmt::format("A value of the step along {}{}", Key(along()),
+    chart.label = fmt::format("A figure of the step, by {}{}", Key(along()),
                               across() ? ", a line for each value of " + Key(*across()) : "");
     return chart;
   }
@@ -193,7 +193,7 @@ class SweepCharts {
              {"value", "var(--ink)"}}}}}});
     Reachable(chart.spec, {});
     chart.label =
-        fmt::format("Heat map of a value of the step over {} and {}", Key(along()), Key(*across()));
+        fmt::format("Heat map of a figure of the step, by {} and {}", Key(along()), Key(*across()));
     return chart;
   }
 
@@ -411,12 +411,12 @@ PageSection ParetoSection(const SweepCharts& charts, bool unequal_tokens) {
   PageSection section{.heading = unequal_tokens ? "Time per token against memory"
                                                 : "Step time against memory"};
   section.paragraphs = {
-      "Each point is a combination. No other combination is both faster and smaller than one on "
-      "the line."};
+      "Each point is a combination. For combinations on the line, no other one is both faster and "
+      "smaller."};
   section.chart = std::move(pareto.chart);
   if (!pareto.note.empty()) section.notes.push_back(std::move(pareto.note));
   section.tables.push_back(
-      {.caption = "Combinations on the front: no other is both faster and smaller",
+      {.caption = "Combinations on the front; no other combination is both faster and smaller",
        .table = std::move(pareto.front)});
   return section;
 }
@@ -425,8 +425,8 @@ void AddChartSections(const SweepCharts& charts, const std::vector<SweepRow>& ro
   std::vector<std::string> left_out;
   if (charts.leaves_out()) {
     left_out.push_back(
-        "The chart cannot show all combinations: keys that are on neither axis have the values of "
-        "the best combination.");
+        "The chart does not show all combinations: keys on neither axis have the values of the "
+        "best combination.");
   }
   PageSection lines{.heading = "Along " + charts.Name(charts.along())};
   if (Count(rows, RowStatus::kDoesNotFit) > 0) {

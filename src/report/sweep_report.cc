@@ -75,8 +75,7 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   if (unequal) {
     out += Named("least time per token", TimeForAToken(row(*best)), grid, *best, row(*best));
     out +=
-        "(the combinations have different numbers of tokens per step, and so train "
-        "differently)\n";
+        "(the combinations have different numbers of tokens per step, so they train differently)\n";
   } else {
     out += Named("shortest step", FormatTime(row(*best).step_time), grid, *best, row(*best));
   }
@@ -239,7 +238,7 @@ std::string Reason(const planner::SweepRow& row) {
   if (row.status == RowStatus::kDoesNotFit) {
     return fmt::format(
         "needs {} more than {}", FormatBytes(row.over),
-        LacksInItsNode(row) ? "a node's host memory or drives have" : "the device has");
+        LacksInItsNode(row) ? "the node has in host memory or on drives" : "the device has");
   }
   std::string reason;
   for (const Diagnostic& fault : row.faults) {
@@ -332,7 +331,7 @@ std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
   if (partly > 0) {
     out += fmt::format(
         "{} {} only a part of the topology's GPUs and {} the others idle: {} {}=plan. "
-        "tokens/s/GPU counts only GPUs that are used.\n",
+        "tokens/s/GPU counts only used GPUs.\n",
         Grouped(partly), partly == 1 ? "combination uses" : "combinations use",
         partly == 1 ? "leaves" : "leave", partly == 1 ? "it has" : "they have", kDevices);
   }

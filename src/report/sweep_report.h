@@ -12,57 +12,58 @@
 #include "src/planner/sweep_grid.h"
 #include "src/report/answer.h"
 
-// The output of `sweep`: one row per combination, in the order of the grid. `rows` must have as
-// many elements as the grid; `target` describes the training.
+// The output of `sweep`: one row per combination, in the order of the grid. `rows` must have one
+// element per combination; `target` describes the training.
 namespace stepcast::report {
 
-// Returns a table for people, followed by the fastest combination that fits. Headings are the last
-// parts of keys.
+// Returns a table for people, followed by the fastest combination that fits. A heading is the last
+// part of a key.
 std::string SweepText(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                       const forecast::TrainingTarget& target = {});
 
-// Returns a heading line with the varied keys and the columns of the JSON rows, followed by the
-// rows. Missing values, such as those of an illegal combination, are empty.
+// Returns CSV: a heading line with the varied keys and the columns of the JSON rows, followed by
+// the rows. Missing values are empty, such as those of an illegal combination.
 std::string SweepCsv(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                      const forecast::TrainingTarget& target = {});
 
-// Returns the document of `sweep --json`, version 1. All keys depend only on the input, except the
-// last one, `run`. `seconds` is the wall-clock time of the run; `known` is the number of rows that
-// were read from a store.
+// Returns the document of `sweep --json`, version 1. All keys except the last one, `run`, depend
+// only on the input. `seconds` is the wall-clock time of the run; `known` is the number of rows
+// that were read from a store.
 std::string SweepJson(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                       double seconds, std::int64_t known = 0,
                       const forecast::TrainingTarget& target = {});
 
-// Returns only the rows of that document, one per line. They depend only on the input.
+// Returns only the rows of the document of `sweep --json`, one per line. They depend only on the
+// input.
 std::string SweepJsonLines(const planner::SweepGrid& grid,
                            const std::vector<planner::SweepRow>& rows,
                            const forecast::TrainingTarget& target = {});
 
-// Returns the number of rows with this status.
+// Returns the number of rows with status `status`.
 std::int64_t Count(const std::vector<planner::SweepRow>& rows, planner::RowStatus status);
 
-// Returns why a row has no figures, or how much memory it lacks. The text is empty if the status is
-// `ok`.
+// Returns why a row has no figures, or how much memory it lacks. Empty if the status is `ok`.
 std::string Reason(const planner::SweepRow& row);
 
 // Returns the last part of an axis's dotted key, or the whole key if another key ends in the same
 // part.
 std::string ShortName(const planner::SweepGrid& grid, std::size_t axis);
 
-// Returns the device memory that the row's plan leaves free; negative if the plan lacks memory.
+// Returns the device memory that the row's plan leaves free. The value is negative if the plan
+// lacks memory.
 std::string Left(ByteUnit unit, const planner::SweepRow& row);
 
-// Returns the unit for a table of the rows' memory.
+// Returns a unit that suits the memory of all rows.
 ByteUnit UnitFor(const std::vector<planner::SweepRow>& rows);
 
 // The figures of rows for people, as text or on a page: values of the axes, status, and the common
 // columns in a fixed order.
 class RowFigures {
  public:
-  // Keeps references to both arguments, which must outlive this object.
+  // The object keeps references to both arguments, which must outlive it.
   RowFigures(const std::vector<planner::SweepRow>& rows, const forecast::TrainingTarget& target);
 
-  // Returns the figures of one row. Those of an illegal row are dashes.
+  // Returns the figures of one row. The figures of an illegal row are dashes.
   std::vector<Figure> Of(const planner::SweepGrid& grid, std::size_t index,
                          std::string status) const;
 
@@ -73,19 +74,20 @@ class RowFigures {
   const forecast::TrainingTarget& target_;
 };
 
-// Returns the figure that compares rows. If all rows have the same tokens per step, this figure
+// Returns the figure by which rows are compared. If all rows have the same tokens per step, it
 // orders them as step time does.
 planner::TimePerToken TimePerTokenOf(const planner::SweepRow& row);
-// Returns the row's step in the form that training time and cost are computed from.
+// Returns the row's step in the form from which training time and cost are computed.
 forecast::TrainedStep StepOf(const planner::SweepRow& row);
 double NanosecondsPerToken(const planner::SweepRow& row);
-// Returns a text such as "12.3 ns (816 ms for 4,194,304 tokens)".
+// Returns the time per token as text, such as "12.3 ns (816 ms for 4,194,304 tokens)".
 std::string TimeForAToken(const planner::SweepRow& row);
 
-// Returns the index of the fitting row with the least time per token, the first one if several are
-// equal; none if no row fits.
+// Returns the index of the fitting row with the least time per token; if several are equal, the
+// first one. None if no row fits.
 std::optional<std::int64_t> Fastest(const std::vector<planner::SweepRow>& rows);
-// Returns the fastest fitting row for each number of GPUs that has one, fewest GPUs first.
+// Returns the fastest fitting row for each number of GPUs. Numbers without a fitting row are
+// omitted, and the smallest number comes first.
 std::vector<std::int64_t> FastestByGpus(const std::vector<planner::SweepRow>& rows);
 
 }  // namespace stepcast::report

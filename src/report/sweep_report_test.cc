@@ -103,7 +103,7 @@ TEST(SweepReportTest, ARowSaysWhatIsTooSmall) {
   std::vector<SweepRow> rows = Rows();
   EXPECT_EQ(Reason(rows[1]), "needs 12.5 GiB more than the device has");
   rows[1].capacity = GiB(100);
-  EXPECT_EQ(Reason(rows[1]), "needs 12.5 GiB more than a node's host memory or drives have");
+  EXPECT_EQ(Reason(rows[1]), "needs 12.5 GiB more than the node has in host memory or on drives");
   EXPECT_NE(SweepText(Grid(), rows).find("  7.50  90.00  92.50      0  [1]\n"), std::string::npos)
       << SweepText(Grid(), rows);
 }

@@ -12,15 +12,15 @@
 namespace stepcast::report {
 
 // Returns one record of a CSV file (RFC 4180), which ends in CR LF. Fields with a comma, a quote or
-// a line break are enclosed in double quotes, with quotes inside doubled. Text that a spreadsheet
-// would read as a formula is prefixed with a single quote (OWASP, CSV injection): text that is no
-// number and begins with = + - @, tab or CR.
+// a line break are enclosed in double quotes, and quotes inside them are doubled. A single quote is
+// put before text that a spreadsheet would read as a formula (OWASP, CSV injection). This is text
+// that is not a number and begins with = + - @, tab or CR.
 std::string CsvRecord(const std::vector<std::string>& fields);
 
 // Wraps text for people to the terminal's width. Widths count characters (Unicode code points).
 
-// The width of text lines: 80, or the terminal's width if SetTextWidth was called. The process has
-// one width, which must be set before commands run.
+// Returns the width of text lines: 80, or the terminal's width if SetTextWidth was called. The
+// process has one width, which must be set before commands run.
 std::size_t TextWidth();
 void SetTextWidth(std::size_t width);
 
@@ -32,24 +32,24 @@ std::size_t LongestWord(std::string_view text);
 // Returns the width of the longest piece that WrapWords does not break.
 std::size_t LongestPiece(std::string_view text);
 
-// How WrapWords treats a path that is wider than the line. A table's cell breaks the path like any
-// long word. A sentence puts the path on its own line, which may be too wide, so that it can be
-// copied.
+// How WrapWords treats a path that is wider than the line. kBroken: a table's cell breaks the path
+// like any long word. kWhole: a sentence puts the path on its own line, which may be too wide, so
+// that the path can be copied.
 enum class LongPaths { kBroken, kWhole };
 
-// Breaks a text into lines of at most `width` characters; there is at least one line. A word longer
-// than a line is broken, if possible after one of "/_.,=".
+// Breaks a text into lines of at most `width` characters. The result has at least one line. A word
+// longer than a line is broken, if possible after one of "/_.,=".
 std::vector<std::string> WrapWords(std::string_view text, std::size_t width,
                                    LongPaths paths = LongPaths::kBroken);
 
 // Breaks long lines of a text between words. Continuation lines are indented to the words after a
-// label ("plan fsdp2, ..."), or like the line itself. Commands (indented lines that begin with a
-// program's name) are continued with a backslash before an option.
+// label ("plan fsdp2, ..."), or like the line itself. A command (an indented line that begins with
+// a program's name) is continued with a backslash before an option.
 std::string Wrapped(std::string_view text, std::size_t width = TextWidth());
 
-// Does the same for text whose source is already broken into lines: the lines of a paragraph are
-// joined first. An indented line begins a new paragraph, unless it is indented to the words after
-// the label above it.
+// Wraps a text whose source is already broken into lines: joins the lines of a paragraph, then does
+// the same as Wrapped. An indented line begins a new paragraph, unless it is indented to the words
+// after the label above it.
 std::string Reflowed(std::string_view text, std::size_t width = TextWidth());
 
 // Tables for people: aligned columns of plain text, a heading line, and units in the headings.
@@ -59,7 +59,7 @@ enum class Align : std::uint8_t { kLeft, kRight };
 struct Column {
   std::string heading;
   Align align = Align::kRight;
-  bool spare = false;  // left out first if the table is too wide
+  bool spare = false;  // omitted first if the table is too wide
 };
 
 class Table {
@@ -71,18 +71,18 @@ class Table {
   // Adds a horizontal line, usually above sums.
   void AddRule();
 
-  // Heading, rule and rows. Columns are two spaces apart; lines have no trailing blanks and end in
-  // a newline. No line is wider than `width` characters (Unicode code points). If a table is too
-  // wide, these steps are taken as needed:
-  // 1. Headings take several lines.
-  // 2. Columns with equal cells in all rows are stated once above the rows.
-  // 3. Text is broken between words.
-  // 4. Columns are left out and named below: spare ones, then other figures, then text, last ones
-  //    first. The first column and one other stay.
+  // Returns heading, rule and rows. Columns are two spaces apart; lines have no trailing blanks and
+  // end in a newline. No line is wider than `width` characters (Unicode code points). If a table is
+  // too wide, these steps are taken as needed:
+  //   1. Headings take several lines.
+  //   2. Columns with equal cells in all rows are stated once above the rows.
+  //   3. Text is broken between words.
+  //   4. Columns are omitted and named below: first spare ones, then other figures, then text, each
+  //     from the last column on. The first column and one other stay.
   std::string ToString(std::size_t width = TextWidth()) const;
 
   const std::vector<Column>& columns() const { return columns_; }
-  // The rows in order. A row without cells is a horizontal line.
+  // Returns the rows in order. A row without cells is a horizontal line.
   const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
  private:
@@ -99,22 +99,22 @@ constexpr double kHundred = 100;
 // Returns a text such as "8,030,261,248".
 std::string Grouped(std::int64_t number);
 
-// Returns a text such as "1,234.57", rounded to the nearest value with `digits` digits after the
-// decimal point; never "-0".
+// Returns a text such as "1,234.57". The number is rounded to `digits` digits after the decimal
+// point. The text is never "-0".
 std::string Decimal(double number, int digits);
 
-// Does the same with a sign, such as "+1.50"; zero has no sign.
+// Returns a number with a sign, such as "+1.50". Zero has no sign.
 std::string Signed(double number, int digits);
 
-// Returns milliseconds with three digits after the decimal point. If a nonzero time would print as
-// zero, more digits are printed, up to the first significant one.
+// Returns a time in milliseconds with three digits after the decimal point. If a nonzero time would
+// print as zero, more digits are printed, up to the first significant one.
 std::string Milliseconds(Time time);
 
-// Returns `change` in per cent of `of`, with one digit after the decimal point: "+12.3". Returns
-// "-" if `of` is zero, and ">1,000" for large changes.
+// Returns `change` in per cent of `of`, with one digit after the decimal point, such as "+12.3".
+// Returns "-" if `of` is zero, and ">1,000" for large changes.
 std::string ChangeText(double change, double of);
 
-// A binary unit of bytes for a column's heading.
+// A binary unit of bytes, for the heading of a column.
 struct ByteUnit {
   const char* name;  // "GiB"
   std::int64_t bytes;
@@ -123,17 +123,17 @@ struct ByteUnit {
 ByteUnit UnitFor(double largest);
 inline ByteUnit UnitFor(Bytes largest) { return UnitFor(static_cast<double>(largest.count())); }
 
-// Returns the size in the given unit with two digits after the decimal point, or none for bytes:
-// "14.96". Returns "<0.01" if a nonzero size would print as zero.
+// Returns the size in the given unit, such as "14.96". The text has two digits after the decimal
+// point, or none for bytes. Returns "<0.01" if a nonzero size would print as zero.
 std::string In(ByteUnit unit, double bytes);
 inline std::string In(ByteUnit unit, Bytes bytes) {
   return In(unit, static_cast<double>(bytes.count()));
 }
 
-// Does the same for a size that may be negative: "-<0.01".
+// Returns a size that may be negative in the given unit, such as "-<0.01".
 std::string SignedIn(ByteUnit unit, Bytes bytes);
 
-// Returns a fraction in per cent with one digit after the decimal point: "12.3", or with its sign
+// Returns a fraction in per cent with one digit after the decimal point: "12.3" or, with a sign,
 // "+12.3". Used in tables of accuracy.
 std::string PerCent(double part);
 std::string SignedPerCent(double part);
@@ -142,7 +142,7 @@ std::string SignedPerCent(double part);
 // `whole` is zero.
 std::string Percent(Time part, Time whole);
 
-// The properties of the terminal to draw on.
+// The properties of the terminal on which a drawing is shown.
 struct TerminalStyle {
   int width = 80;       // columns of the terminal
   bool colour = false;  // with escape sequences, in addition to letters

@@ -370,8 +370,8 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
   const std::size_t before = Count(lanes);
   if (const Time joined = JoinShortBars(lanes, kMostBars); joined > Time()) {
     note = fmt::format(
-        "The step has {} operations. Neighboring operations of at most {} together are drawn as "
-        "one; a trace (--trace) shows every operation.",
+        "The step has {} operations. Neighboring operations are drawn as one if they take at most "
+        "{} together; a trace (--trace) shows every operation.",
         Grouped(static_cast<std::int64_t>(before)), FormatTime(joined));
   }
   Chart chart;

@@ -11,11 +11,11 @@
 #include "src/report/page.h"
 #include "src/report/table.h"
 
-// A chart of one step of a timeline: streams and host are lanes, operations are bars. Internal to
-// this package.
+// A chart of one step of a timeline. Streams and the host are lanes; operations are bars. Internal
+// to this package.
 namespace stepcast::report {
 
-// The purpose of an operation. It determines the color of the bar.
+// The purpose of an operation, which determines the color of its bar.
 enum class BarKind : std::uint8_t {
   kForward,
   kBackward,
@@ -52,12 +52,13 @@ struct Lane {
   std::vector<Bar> bars{};  // in time order
 };
 
-// Returns the host's lane first, if it has bars, then the streams in the program's order. Empty
-// streams are omitted. Consecutive issues of the host are joined into one bar.
+// Returns the lanes of the window. The host's lane comes first, if it has bars; the streams follow
+// in the program's order. Empty streams are omitted. Consecutive issues of the host are joined into
+// one bar.
 std::vector<Lane> LanesOf(const StepWindow& window);
 
-// Joins neighboring bars of one kind, short ones first, until all lanes together have at most
-// `most` bars. Returns the length of the longest joined bar, or zero if none was joined.
+// Joins neighboring bars of one kind until all lanes together have at most `most` bars. Short bars
+// are joined first. Returns the length of the longest joined bar. Zero: no bars were joined.
 Time JoinShortBars(std::vector<Lane>& lanes, std::size_t most);
 
 struct TimelineFigure {
@@ -70,8 +71,8 @@ struct TimelineFigure {
 // Moves the chart and its note into a section. The tables remain in `figure`.
 void Draw(TimelineFigure& figure, PageSection& section);
 
-// `length` is the length of the window. `unit` is the unit that a millisecond of the bars stands
-// for.
+// Returns a chart of the lanes. `length` is the length of the window. `unit` is the unit for which
+// a millisecond of the bars stands.
 TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::string& label,
                              const std::string& unit = "ms");
 

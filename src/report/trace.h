@@ -31,7 +31,7 @@ struct TraceSubject {
   int ranks = 1;  // of the whole job
 };
 
-// The timeline of one rank: either forecast, or measured (`prices` is null).
+// The timeline of one rank, either forecast or measured. `prices` is null if it is measured.
 struct TraceProcess {
   int id = 0;        // unique in the trace
   std::string name;  // "rank 3", "measured: rank 3 on node-1"
@@ -45,36 +45,39 @@ struct TraceProcess {
   Time shift{};                                // added to all times, to align processes
 };
 
-// Writes a trace. A process has these tracks:
-// - steps: the intervals between the ends of successive steps. The step that the figures describe
-//   is marked "forecast".
-// - host: issues (if they take time; of a measurement, their ends), host tasks, and waits for the
-//   device.
-// - one per stream: kernels, copies and collectives. A collective's name starts with "nccl". Its
-//   args give bytes, algorithm and the source of its time, and the fields that analyzers need under
-//   Kineto's names ("Collective name", "In msg nelems", ...; pytorch,
-//   torch/csrc/autograd/profiler_kineto.cpp).
-// - counters of allocated memory by category, in host time, when the allocator sees it. If the peak
-//   is outside the written steps, counters extend to the step of the peak.
-// - arrows from the operation of an event to the operation of another stream, or the host's wait,
-//   that waited for it; and from each send to its receive in another process.
+// Writes a trace.
+//
+// A process has these tracks:
+//   - steps: the intervals between the ends of successive steps. The step that the figures describe
+//     is marked "forecast".
+//   - host: issues (if they take time; in a measurement, their ends), host tasks, and waits for the
+//     device.
+//   - one per stream: kernels, copies and collectives. A collective's name starts with "nccl". Its
+//     args give bytes, algorithm and the source of its time, and the fields that analyzers need
+//     under Kineto's names ("Collective name", "In msg nelems", ...; pytorch,
+//     torch/csrc/autograd/profiler_kineto.cpp).
+//   - counters: allocated memory by category, at the host time at which the allocator sees each
+//     change. If the peak is outside the written steps, counters extend to the step of the peak.
+//   - arrows: from the operation of an event to the operation of another stream, or to the host's
+//     wait, that waited for the event; and from each send to its receive in another process.
 //
 // Slices of one track never overlap. Times are microseconds with six digits after the decimal
-// point, which is exact. If some would be negative, all are shifted together. Equal runs give equal
-// bytes. Memory use does not grow with the text.
+// point, which is exact. If some times would be negative, all times are shifted together. Equal
+// runs give equal bytes. Memory use does not grow with the length of the text.
 tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> processes,
                                            const TraceSubject& subject, const TraceSink& sink);
 
-// Writes only a forecast: one process for each class of ranks, named "rank R" by the first rank of
-// the class.
+// Writes a trace of only a forecast. Each class of ranks is one process, named "rank R" after the
+// first rank of the class.
 tl::expected<void, std::string> WriteTrace(const forecast::Run& run, const TraceSubject& subject,
                                            const TraceSink& sink, int steps = 1);
 
-// Returns a class of the forecast as a process of a trace. The process has the described step and
-// up to `steps` - 1 earlier steps, if these were simulated.
+// Returns a class of the forecast as a process of a trace. The process has the described step and,
+// if they were simulated, up to `steps` - 1 earlier steps.
 TraceProcess ForecastProcess(const forecast::Run& run, const forecast::ClassRun& own, int id,
                              std::string name, int steps = 1);
-// Returns all classes of ranks, each named "rank R" by its first rank.
+// Returns all classes of ranks as processes. Each is named "rank R" after the first rank of the
+// class.
 std::vector<TraceProcess> ForecastProcesses(const forecast::Run& run, int steps = 1);
 
 }  // namespace stepcast::report

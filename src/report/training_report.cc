@@ -61,7 +61,7 @@ std::string TargetText(const TrainingTarget& target) {
   }
   if (target.pue > 0) text += fmt::format(", PUE {:g} (assumed)", target.pue);
   if (!target.availability && target.effective) {
-    return text + "; availability as run-time forecasts it for the number of GPUs";
+    return text + "; the availability is what run-time forecasts for the number of GPUs";
   }
   if (!target.availability) {
     return text + "; an availability of 100 % is assumed (change it with --availability 0.9)";
@@ -83,9 +83,8 @@ std::string TrainingText(const TrainingTarget& target, const TrainedStep& step) 
   }
   if (target.deadline) {
     const double over = TrainingSeconds(target, step) - *target.deadline;
-    out += MeetsDeadline(target, step)
-               ? fmt::format("deadline   met, with {} to spare\n", Duration(-over))
-               : fmt::format("deadline   missed by {}\n", Duration(over));
+    out += MeetsDeadline(target, step) ? fmt::format("deadline   met, {} early\n", Duration(-over))
+                                       : fmt::format("deadline   missed by {}\n", Duration(over));
   }
   return out;
 }

@@ -7,8 +7,8 @@
 #include "src/forecast/training_run.h"
 #include "src/report/answer.h"
 
-// Describes the training that the step is a part of, for `simulate`, `sweep` and `plan`. Internal
-// to this package.
+// Describes the training to which the step belongs, for `simulate`, `sweep` and `plan`. Internal to
+// this package.
 namespace stepcast::report {
 
 // Returns a duration such as "31.25 d".
@@ -17,31 +17,31 @@ inline constexpr double kJoulesPerKilowattHour = 3.6e6;
 // "12.33 GWh", "18,253 kWh", "0.012 kWh".
 std::string EnergyText(double joules);
 
-// Returns the target in words: "15T tokens within 40.00 d, $2.5 for a GPU hour; availability 100 %
-// is assumed (--availability 0.9 says otherwise)".
+// Returns the target in words, such as "15T tokens within 40.00 d, $2.5 for a GPU hour;
+// availability 100 % is assumed (--availability 0.9 says otherwise)".
 std::string TargetText(const forecast::TrainingTarget& target);
 
-// Returns time and cost of the training with this step, in the labeled lines that `simulate`
-// prints. The text is empty without a target.
+// Returns the time and the cost of the training with this step, as the labeled lines that
+// `simulate` prints. Empty without a target.
 std::string TrainingText(const forecast::TrainingTarget& target, const forecast::TrainedStep& step);
 
-// Returns the same values as figures, as far as the target determines them.
+// Returns the time and the cost of the training as figures, as far as the target determines them.
 std::vector<Figure> TrainingFigures(const forecast::TrainingTarget& target,
                                     const forecast::TrainedStep& step);
-// Adds the same values as keys of a document.
+// Adds the time and the cost of the training as keys of a document.
 void AddTraining(const forecast::TrainingTarget& target, const forecast::TrainedStep& step,
                  Json& document);
 
 // Returns the target as JSON, or null without a target.
 Json TargetJson(const forecast::TrainingTarget& target);
-// The best plan for a number of GPUs.
+// The best plan for one number of GPUs.
 struct SizeRow {
   forecast::TrainedStep step;
   double tokens_per_second_per_gpu = 0;
   std::string settings;  // its settings
 };
-// Returns a table of the rows, fewest GPUs first. The text is empty if there are fewer than two
-// rows.
+// Returns a table of the rows. The row with the fewest GPUs comes first. Empty if there are fewer
+// than two rows.
 std::string SizesText(const forecast::TrainingTarget& target, std::vector<SizeRow> rows);
 
 }  // namespace stepcast::report

@@ -160,8 +160,8 @@ PageSection BreakdownSection(const forecast::Run& forecast, const validate::Exec
 PageSection KindSection(const validate::Comparison& comparison) {
   PageSection section{.heading = "Operations"};
   section.paragraphs = {
-      "Each point is the sum of one kind of operation over one step, forecast against measured. "
-      "On the solid line both are equal; the dashed lines are 10 % off."};
+      "Each point is the summed time of one kind of operation in one step, forecast against "
+      "measured. On the solid line, the two are equal; on the dashed lines, they differ by 10 %."};
   ChartData data;
   double least = std::numeric_limits<double>::infinity(), most = 0;
   for (const validate::TimePair& pair : comparison.kinds) {
@@ -178,7 +178,7 @@ PageSection KindSection(const validate::Comparison& comparison) {
   }
   if (most > 0) {
     section.chart =
-        PredictedAgainstMeasured("Forecast time over measured time of every kind of operation",
+        PredictedAgainstMeasured("Forecast time against measured time, for every kind of operation",
                                  "ms", std::move(data), {"operations"}, {}, least, most,
                                  {{"name", "Operation"},
                                   {"calls", "Calls in a step"},
@@ -211,8 +211,8 @@ PageSection TimelineSection(const forecast::Run& forecast, const validate::Execu
                                 execution.critical_rank));
   PageSection section{.heading = "Timelines of one step"};
   section.paragraphs = {fmt::format(
-      "Above, the step of the forecast. Below, the measured step with the median time, on rank "
-      "{}, which finished last of {} ranks. Both begin at zero.",
+      "Upper chart: the forecast step. Lower chart: the measured step with the median time, on "
+      "rank {}, which finished last of {} ranks. Both begin at zero.",
       execution.critical_rank, execution.ranks.size())};
   Draw(figure, section);
   section.tables.push_back(
@@ -227,7 +227,13 @@ PageSection TimelineSection(const forecast::Run& forecast, const validate::Execu
 std::string ValidationText(const scenario::Scenario& scenario, const validate::Execution& execution,
                            const validate::Comparison& comparison, double within) {
   return fmt::format(
-      "{}{}\n{}\n{}\n{}times in ms; starts count from the start of the step\n\n{}\n{}",
+      "{}{}\n"
+      "{}\n"
+      "{}\n"
+      "{}times in ms; start times are relative to the start of the step\n"
+      "\n"
+      "{}\n"
+      "{}",
       Header(scenario, ForecastFacts(scenario)), RunLine(execution),
       TimeTable(comparison).ToString(), Kinds(comparison).Text(),
       Largest(execution.program_of(execution.critical()), comparison).Text(),

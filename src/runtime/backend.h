@@ -28,24 +28,25 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const = 0;  // "host", "cuda"
 
-  // Returns the versions of machine, driver and libraries, for the provenance of profiles.
+  // Returns the versions of the machine, the driver and the libraries, for the provenance of
+  // profiles.
   virtual std::vector<std::pair<std::string, std::string>> Describe() const = 0;
 
   // Returns the current state of this process's first device, or none if the backend cannot
   // determine it.
   virtual std::optional<DeviceHealth> Health() const { return std::nullopt; }
 
-  // Returns the size of the device's last-level cache, or zero if times do not depend on the cache.
+  // Returns the size of the device's last-level cache. Zero: times do not depend on the cache.
   virtual Bytes CacheSize() const { return Bytes(); }
   // Returns whether the time of a matrix product depends on the layout of its operands.
   virtual bool ProductsByLayout() const { return false; }
 
-  // Returns the number of ranks that one process may run as threads. cuda: the number of its GPUs;
-  // host: 1024.
+  // Returns the number of ranks that one process may run as threads. For cuda, it is the number of
+  // the process's GPUs; for host, it is 1024.
   virtual int MaxLocalRanks() const = 0;
 
-  // Creates this rank's device for `program`: streams, events and communicators. Parameters get
-  // their initial values once the prologue has allocated them. All ranks of the job call this
+  // Creates this rank's device for `program`, with streams, events and communicators. Parameters
+  // get their initial values after the prologue has allocated them. All ranks of the job call this
   // function together. `program` must outlive the device.
   virtual Attempt<std::unique_ptr<Device>> MakeDevice(const program::Program& program, Job& job,
                                                       const DeviceOptions& options) = 0;

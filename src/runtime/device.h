@@ -13,9 +13,9 @@
 #include "src/program/program.h"
 
 // One rank's device, used by the executor (executor.h). Only this part of the runtime differs
-// between host/ and cuda/. A device is created for one program, with its streams, events and
-// communicators. The rank's host thread calls all methods, in host order. A method returns when the
-// work is queued, unless its comment says that it waits.
+// between host/ and cuda/. A device is created for one program, with the program's streams, events
+// and communicators. The rank's host thread calls all methods, in host order. A method returns when
+// the work is queued, unless its comment says that it waits.
 namespace stepcast::runtime {
 
 // A device's clock, power and temperature at one point in time.
@@ -27,9 +27,9 @@ struct DeviceHealth {
   std::vector<std::string> slowed_by;  // "power limit", "temperature", "power brake"
 };
 
-// The position of a run, which the watch's thread reads (watch.h). The device updates it while the
-// rank's thread waits or runs ahead. `instruction` is the operation that has run longest, such as a
-// collective that waits for another rank. Between operations, the last value stays.
+// The position of a run, which the watch's thread reads (watch.h). The device updates the position
+// while the rank's thread waits or runs ahead. `instruction` is the operation that has run longest,
+// such as a collective that waits for another rank. Between operations, it keeps its last value.
 struct Progress {
   std::atomic<std::uint64_t> operations = 0;                 // number finished so far
   std::atomic<std::uint32_t> step = 0;                       // counted from 0, warm-up included
@@ -56,15 +56,15 @@ struct WaitTimes {
   Time end;
 };
 
-// The values that kernels write as gradients.
+// The rule by which kernels compute the values that they write as gradients.
 enum class GradientRule : std::uint8_t {
-  // The kernel's result. Matrix products write their result. Other kernels, and layers with given
-  // times, write the gradient of a quadratic loss, which pulls every parameter to a target that
-  // depends on rank and micro-batch.
+  // Gradients are the kernel's result. Matrix products write their result. Other kernels, and
+  // layers with given times, write the gradient of a quadratic loss. This loss pulls every
+  // parameter to a target that depends on rank and micro-batch.
   kComputed,
-  // Small integers, made from the bits of the parameters as the kernel reads them, rank, step and
-  // micro-batch. Sums are exact in any order, and a single wrong parameter bit shows. For tests
-  // that compare plans bit by bit.
+  // Gradients are small integers, made from the bits of the parameters as the kernel reads them,
+  // the rank, the step and the micro-batch. Sums are exact in any order, and a single wrong
+  // parameter bit shows. For tests that compare plans bit by bit.
   kSmallIntegers,
 };
 
@@ -78,20 +78,20 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // Allocates the buffer. Fails if the buffer does not fit.
+  // Allocates memory for the buffer. Fails if the buffer does not fit.
   virtual Attempt<void> Allocate(program::Index buffer, std::uint16_t stream) = 0;
   virtual Attempt<void> Release(program::Index buffer) = 0;
   virtual void RecordStream(program::Index buffer, std::uint16_t stream) = 0;
 
   // Enqueues an instruction on its stream, with its uses and effects. If about 1024 operations are
-  // outstanding, the call waits, as in CUDA: the host cannot run further ahead.
+  // outstanding, the call waits: as in CUDA, the host cannot run further ahead.
   virtual Attempt<void> Launch(OperationId operation, const program::Instruction& instruction) = 0;
 
   virtual Attempt<void> Record(program::Index event, std::uint16_t stream) = 0;
   virtual Attempt<void> Wait(program::Index event, std::uint16_t stream) = 0;
   virtual Attempt<void> HostWait(program::Index event) = 0;  // blocks the host
 
-  // Work between BeginCapture and EndCapture is recorded but not run; each Replay runs it once.
+  // Work between BeginCapture and EndCapture is recorded but not run. Each Replay runs it once.
   // These functions fail if the device does not support capture.
   virtual Attempt<void> BeginCapture() = 0;
   virtual Attempt<void> EndCapture() = 0;
@@ -100,23 +100,23 @@ class Device {
   // Waits until all queued work is done.
   virtual Attempt<void> Synchronise() = 0;
 
-  // Returns the times of all operations since the last call, ordered by (end, issue). Call
+  // Returns the times of all operations since the last call, ordered by end and then by issue. Call
   // Synchronise first.
   virtual Attempt<std::vector<OperationTimes>> TakeTimes() = 0;
-  // Returns the waits since the last call that were not satisfied immediately, if the device
-  // records them. Call Synchronise first.
+  // Returns the waits since the last call that were not satisfied immediately. Empty if the device
+  // does not record them. Call Synchronise first.
   virtual std::vector<WaitTimes> TakeWaits() { return {}; }
-  // Returns the current time of the device's clock, which OperationTimes uses.
+  // Returns the current time of the device's clock. OperationTimes uses the same clock.
   virtual Time Now() = 0;
 
   // Makes the device store in `progress` the number of finished operations of the step and the name
-  // of a running operation; null stops this. `progress` must outlive the device or the next call.
+  // of a running operation. Null stops this. `progress` must outlive the device or the next call.
   // Returns false if the device cannot do this; the executor then reports the operations that it
   // issues.
   virtual bool ReportTo(Progress* /*progress*/) { return false; }
 
   virtual MemoryUse Memory() const = 0;
-  // Waits for all queued work, and returns `count` elements converted to FP32.
+  // Waits for all queued work, then returns `count` elements converted to FP32.
   virtual Attempt<std::vector<float>> Read(const program::Elements& from, std::int64_t count) = 0;
 };
 

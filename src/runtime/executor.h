@@ -30,44 +30,44 @@ namespace stepcast::runtime {
 // Returns CLOCK_MONOTONIC, in nanoseconds since the machine started.
 std::int64_t MonotonicNanoseconds();
 
-// The lead of this rank's CLOCK_MONOTONIC over that of rank 0, at time `at` of this rank's clock.
+// How far this rank's CLOCK_MONOTONIC is ahead of rank 0's, at time `at` of this rank's clock.
 struct ClockOffset {
   std::int64_t ahead = 0;      // ns
   std::int64_t uncertain = 0;  // ns; the maximum error of `ahead`
   std::int64_t at = 0;         // ns
 };
 
-// Compares this rank's clock with that of rank 0, by the method described above. All ranks of the
+// Compares this rank's clock with rank 0's clock, by the method described above. All ranks of the
 // job call this function together.
 Attempt<ClockOffset> CompareClocks(Job& job);
 
-// Returns the rate at which this rank's clock gains on rank 0's between two comparisons, in seconds
-// per second.
+// Returns the rate at which this rank's clock gains on rank 0's clock between two comparisons, in
+// seconds per second.
 double Drift(const ClockOffset& before, const ClockOffset& after);
 
 struct ExecuteOptions {
   int warmup_steps = 2;
   int measured_steps = 5;
-  // If true, all ranks wait for one another between steps, so that each step is measured separately
-  // (training.step_barrier). Otherwise steps follow one another as in training.
+  // Whether all ranks wait for one another between steps, so that each step is measured separately
+  // (training.step_barrier). If false, steps follow one another as in training.
   bool barrier = false;
-  // If true, the step is captured once and replayed. Execution fails if the device cannot do so, or
-  // if the host takes part in the step (host tasks, host waits).
+  // Whether the step is captured once and then replayed. Execution fails if the device cannot do
+  // so, or if the host takes part in the step (host tasks, host waits).
   bool graph = false;
 };
 
 // The measured steps of one rank.
 struct Measurement {
-  // The timeline of the measured steps, which are numbered from the first measured one. Time zero
-  // is the common start of the measurement.
+  // The timeline of the measured steps. Step 0 is the first measured step. Time zero is the common
+  // start of the measurement.
   program::Timeline timeline;
   MemoryUse memory;
 };
 
 // Executes the steps. All ranks call this function together. `program` is this rank's program, for
 // which the device was created. A Failure names the rank, the operation and the step, counted from
-// 1 with warm-up steps. After a failure, other ranks may wait in collectives: end the run and the
-// process.
+// 1 and including warm-up steps. After a failure, other ranks may wait in collectives, so end the
+// run and the process.
 Attempt<Measurement> Execute(const program::Program& program, Device& device, Job& job,
                              const ExecuteOptions& options, Progress& progress);
 

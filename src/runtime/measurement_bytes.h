@@ -18,7 +18,7 @@ std::string ToBytes(const Measurement& measurement);
 // Decodes a measurement. Fails if the bytes are not a complete measurement of this version.
 Attempt<Measurement> ToMeasurement(std::string_view bytes);
 
-// Fails unless all records refer to a step below `steps` and to an instruction below
+// Fails unless every record refers to a step below `steps` and to an instruction below
 // `instructions`. Call this before data from another rank is used as indices.
 Attempt<void> CheckMeasurement(const Measurement& measurement, std::size_t instructions,
                                std::size_t steps);

@@ -15,8 +15,8 @@ class MpiSession {
  public:
   // Starts MPI for several threads at once (MPI_THREAD_MULTIPLE), or returns the running session.
   // Thread-safe. Fails if stepcast was built without MPI, if MPI does not support several threads,
-  // or if MPI was ended before. A process without a launcher is a job of one rank. A launcher that
-  // does not find its other ranks ends the process.
+  // or if MPI was ended before. Without a launcher, the process is a job of one rank. If a launcher
+  // does not find the other ranks, it ends the process.
   //
   // MPI's calls yield the core to other threads while they wait (mpi_yield_when_idle), unless the
   // environment says otherwise. MPI's errors are returned and do not end the process.
@@ -34,8 +34,8 @@ class MpiSession {
   // Returns the library's own description on one line: "Open MPI v4.1.4, ...".
   std::string LibraryVersion() const;
 
-  // Ends MPI. All ranks call this function after freeing their communicators, when nothing is in
-  // flight. mpirun reports a rank that exits without this call as failed.
+  // Ends MPI. All ranks call this function after they have freed their communicators, when nothing
+  // is in flight. If a rank exits without this call, mpirun reports it as failed.
   void Finish();
 
   // Ends all reachable ranks of the job with this exit status.
@@ -48,7 +48,7 @@ class MpiSession {
   int ranks_;
 };
 
-// Converts an MPI return code to a failure: "MPI cannot <doing>: <MPI's message>".
+// Converts an MPI return code to a failure with the text "MPI cannot <doing>: <MPI's message>".
 Attempt<void> CheckMpi(int code, std::string_view doing);
 
 // Joins the job of the processes started by mpirun, or by srun with PMI. Starts MPI

@@ -15,24 +15,26 @@
 #include "src/runtime/job.h"
 
 // Watches a run from a separate thread. If a rank dies, hangs, fails or is interrupted, the run
-// ends on all ranks with one sentence that states the reason.
+// ends on all ranks with one sentence that states the reason. Ranks in separate processes use a
+// mailbox that has no other user. Several times a second, each rank sends a heartbeat with its
+// progress, and rank 0 answers.
 //
-// Ranks in separate processes use a mailbox with no other user. Several times a second, each rank
-// sends a heartbeat with its progress, and rank 0 answers. The watch detects:
-//   a dead rank            its launcher ends all ranks; only the dead rank sends no last message
-//   a stopped rank or link it sends no heartbeats any more
-//   a hang                 no rank finishes an operation for `timeout`
-//   a failed rank          it tells rank 0
-//   the end of rank 0      rank 1 notices and reports it
+// The watch detects:
+//   a dead rank: its launcher ends all ranks; only the dead rank sends no last message
+//   a stopped rank or link: the rank sends no heartbeats any more
+//   a hang: no rank finishes an operation for `timeout`
+//   a failed rank: the rank tells rank 0
+//   the end of rank 0: rank 1 notices and reports it
+//
 // Rank 0 waits a moment before it decides, because one cause has many effects: a death takes
-// priority over failures reported later. Rank 0 then prints the sentence, tells the other ranks to
-// end, and exits. If ranks are threads of one process, the watch observes them in memory.
+// priority over failures that are reported later. Rank 0 then prints the sentence, tells the other
+// ranks to end, and exits. If ranks are threads of one process, the watch observes them in memory.
 //
 // Statuses, ranks and operations received from other ranks are checked, and their text is made
 // printable.
 namespace stepcast::runtime {
 
-// The phase of a rank. Operations are named only in phase kRunning.
+// The phase of a rank. Messages name operations only in phase kRunning.
 enum class Stage : std::uint8_t { kSettingUp, kRunning, kReporting, kForecasting };
 
 struct WatchOptions {
@@ -42,8 +44,9 @@ struct WatchOptions {
 class Watch {
  public:
   // A function that the watch's thread calls once, just before the process exits with `status`. It
-  // prints the sentence (if empty, another rank prints it) and removes unfinished files. A status
-  // above 128 is 128 + the signal that interrupted the run. No destructors run after it.
+  // prints `sentence` and removes unfinished files. If `sentence` is empty, another rank prints it.
+  // A status above 128 is 128 plus the signal that interrupted the run. No destructors run
+  // afterwards.
   using End = std::function<void(int status, const std::string& sentence)>;
 
   // Creates the watch of one rank of several processes. All ranks of the job call this function.
@@ -55,28 +58,29 @@ class Watch {
   static std::unique_ptr<Watch> OverThreads(const std::vector<Place>& places,
                                             const WatchOptions& options, End end);
 
-  // Destroying a watch without Finish means that the rank failed: all other ranks end as if the
-  // rank had died.
+  // If a watch is destroyed without Finish, its rank counts as failed: all other ranks end as if
+  // the rank had died.
   virtual ~Watch() = default;
 
   // Returns the progress of a rank of this process. The device writes to it.
   virtual Progress& progress(int rank) = 0;
   virtual void SetStage(int rank, Stage stage) = 0;
-  // Sets the programs of ranks, by rank, which are used to name operations. The programs must
-  // outlive the watch, and indices in Progress must be valid for them. Call this function once.
+  // Sets the programs of ranks, indexed by rank. Messages name operations with them. The programs
+  // must outlive the watch, and indices in Progress must be valid for them. Call this function
+  // once.
   virtual void SetPrograms(std::vector<const program::Program*> programs) = 0;
 
   // Ends the run because this rank cannot continue. Thread-safe; does not return.
   [[noreturn]] void Fail(int rank, const Failure& failure);
 
-  // Call this function when the run has succeeded on all ranks (after a barrier). From then on
+  // Call this function when the run has succeeded on all ranks (after a barrier). From then on,
   // nothing counts as a failure.
   virtual void Finish() = 0;
 
-  // For signal handlers: makes the watch of this process end the run with status 128 + signal. The
-  // watch first waits a moment for the cause of the signal (mpirun terminates all ranks if one
-  // dies). Returns false if there is no watch, or if an earlier signal has not ended the process
-  // within seconds.
+  // For signal handlers: makes the watch of this process end the run with status 128 plus the
+  // signal. The watch first waits a moment for the cause of the signal, because mpirun terminates
+  // all ranks if one dies. Returns false if there is no watch, or if an earlier signal has not
+  // ended the process within seconds.
   static bool TakeSignal(int signal);
 
  private:

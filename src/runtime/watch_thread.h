@@ -17,12 +17,13 @@
 
 namespace stepcast::runtime::watching {
 
-// The reason why a run ends: the causes that ranks report, and the cause that decides.
+// The reason why a run ends: the causes that ranks report, and the one cause that decides.
 
 using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline kNever = Deadline::max();
 
-// The kinds of causes, in order of priority: the first one in this list decides.
+// The kinds of causes, in order of priority. Among several causes, the kind that comes first here
+// decides.
 enum class Kind : std::uint8_t { kOutOfMemory, kDied, kFailed, kSilent, kHangs, kInterrupted };
 
 struct Cause {
@@ -40,12 +41,12 @@ class Verdict {
   void Consider(Cause cause);
   bool open() const { return cause_.has_value(); }
   Deadline decided_at() const { return decided_at_; }
-  // Returns the cause that decides. Requires open().
+  // Returns the cause that decides. Requires that open() returns true.
   const Cause& cause() const { return *cause_; }
 
  private:
-  // Records that another rank died, too. Open MPI ends a dead rank's neighbors at the same time, so
-  // it is unknown which rank died first.
+  // Records that another rank died too. Open MPI ends the neighbors of a dead rank at the same
+  // time, so it is unknown which rank died first.
   void AlsoDied(Cause cause);
 
   std::optional<Cause> cause_;
@@ -58,7 +59,7 @@ class Verdict {
 
 enum class MessageKind : std::uint8_t { kHeartbeat, kFailed, kInterrupted, kEnd, kBye };
 
-// The progress of a rank.
+// The progress of a rank, which it sends to rank 0.
 struct Heartbeat {
   Stage stage = Stage::kSettingUp;
   std::uint64_t operations = 0;
@@ -66,12 +67,12 @@ struct Heartbeat {
   program::Index instruction = program::kNone;
 };
 
-// Returns a message that consists only of its kind.
+// Returns a message that contains only its kind.
 std::string ToBytes(MessageKind kind);
 std::string ToBytes(const Heartbeat& heartbeat);
 Heartbeat ReadHeartbeat(messaging::ByteReader& reader);
 std::string ToBytes(const Cause& cause);
-// Returns the exit status for a run that another rank ended. The result is a failure, whatever
+// Returns the exit status for a run that another rank ended. It is always a failure, whatever
 // status that rank sends.
 int FailureStatus(std::uint64_t status);
 Cause ReadCause(messaging::ByteReader& reader, int rank);
@@ -80,12 +81,13 @@ std::string ToBytesEnd(int status);
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// How long another rank waits for rank 0's decision before it reports its own cause and ends.
+// The time for which another rank waits for rank 0's decision before it reports its own cause and
+// ends.
 inline constexpr milliseconds kDecisionTimeout(2000);
 
 std::string Seconds(milliseconds time);  // "60 s", "250 ms"
 
-// The state of a rank of this process.
+// The watch's state of a rank of this process.
 struct LocalRank {
   Progress progress;
   std::atomic<Stage> stage = Stage::kSettingUp;
@@ -96,7 +98,8 @@ struct LocalRank {
   }
 };
 
-// The part that all watches share: the thread, local ranks, causes, and ending the run.
+// The part that all watches share: the thread, the local ranks, the causes, and the code that ends
+// the run.
 class WatchThread : public Watch {
  public:
   WatchThread(std::vector<Place> places, const std::vector<int>& local, const WatchOptions& options,
@@ -111,8 +114,8 @@ class WatchThread : public Watch {
   static bool Notice(int signal);  // Watch::TakeSignal
 
  protected:
-  // A derived class must call Begin at the end of its constructor and Stop in its destructor,
-  // because the thread calls its methods.
+  // Starts the thread. The thread calls methods of the derived class. A derived class must
+  // therefore call Begin at the end of its constructor and Stop in its destructor.
   void Begin();
   void Stop();
 
@@ -133,10 +136,10 @@ class WatchThread : public Watch {
     return fmt::format("rank {} on '{}'", rank, place(rank).host);
   }
 
-  // Adds the rank's host to a failure of the executor, if there are several hosts.
+  // Returns a message of the executor. If there are several hosts, adds the rank's host to it.
   std::string Named(int rank, const std::string& message) const;
-  // Describes what a rank does. Steps count from 1, including warm-up steps, as in the executor's
-  // failures.
+  // Returns a description of what a rank is doing. Steps count from 1, including warm-up steps, as
+  // in the executor's failures.
   std::string Doing(int rank) const;
 
   void TakeLocalHeartbeats() {
@@ -146,10 +149,10 @@ class WatchThread : public Watch {
   void TakeHeartbeat(int rank, const Heartbeat& heartbeat);
   void CheckForHang();
 
-  // Returns whether this process was stopped (SIGSTOP) and has just continued. Missing heartbeats
-  // of other ranks are then caused by this process, and those ranks have reported it.
+  // Returns whether this process was stopped (SIGSTOP) and has just continued. If so, this process
+  // is the reason why heartbeats of other ranks are missing, and the other ranks have reported it.
   bool WasStopped() const { return steady_clock::now() < woken_ + kDecisionTimeout; }
-  // Returns how long other ranks wait for this rank's heartbeat before they end.
+  // Returns the time without a heartbeat from this rank after which other ranks end.
   virtual milliseconds Silence() const = 0;
 
   const std::map<int, LocalRank>& local() const { return local_; }
@@ -174,7 +177,7 @@ class WatchThread : public Watch {
   std::mutex mutex_;
   std::vector<Cause> failures_;  // guarded by mutex_
 
-  // Only the watch's thread uses these members.
+  // Members that only the watch's thread uses.
   std::vector<Heartbeat> heartbeats_;  // by rank
   Deadline progressed_;
   Deadline woken_;  // when this process continued after a stop

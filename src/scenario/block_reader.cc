@@ -322,8 +322,8 @@ Architecture ReadFeedForward(const Node& node, Architecture a, const Parts& befo
       TakeBoth(*dense, *experts, a);
     } else if (names) {
       reader.Report("of", "model.impossible",
-                    "'of' must name a dense feed-forward layer and one with experts, both defined "
-                    "above",
+                    "'of' must name a dense feed-forward layer and a layer of experts, both "
+                    "defined above",
                     "write 'of: [DENSE, EXPERTS]'");
     }
   }
@@ -393,8 +393,8 @@ Letters ReadBlockKinds(MappingReader& reader, const Architecture& base, const Pa
         feed_forward = &of_feed_forward->second;
       } else {
         report(fmt::format("this block cannot have the part '{}' at this position", name),
-               fmt::format("a block has a mixer, cross-attention and a feed-forward layer, in "
-                           "this order; each may be missing; mixers: {}; feed_forwards: {}",
+               fmt::format("a block can have a mixer, cross-attention and a feed-forward layer, "
+                           "in this order; mixers: {}; feed_forwards: {}",
                            KnownNames(mixers), KnownNames(feed_forwards)));
       }
     }
@@ -436,7 +436,7 @@ class PatternParser {
       } else if (const auto letter = letters_.find(c); letter != letters_.end()) {
         next = {letter->second};
       } else {
-        Fail(fmt::format("there is no block '{}'", c));
+        Fail(fmt::format("the block '{}' is not defined", c));
       }
       const std::int64_t times = Times();
       if (times * std::ssize(next) + std::ssize(kinds) > kMostRepeats) {

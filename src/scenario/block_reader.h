@@ -6,8 +6,8 @@
 #include "src/model/family.h"
 #include "src/scenario/document.h"
 
-// Reads a transformer with several kinds of blocks. The file defines `mixers`, `feed_forwards`,
-// `blocks` that combine one of each or have only one, and a `pattern` that states each layer's
+// Reads a transformer with several kinds of blocks. The file defines `mixers`, `feed_forwards` and
+// `blocks`. Each block has a mixer, a feed-forward part or both. A `pattern` states each layer's
 // block (docs/formats/model.md).
 namespace stepcast::scenario {
 
@@ -15,7 +15,7 @@ namespace stepcast::scenario {
 bool DescribesBlocks(const MappingReader& reader);
 
 // Reads everything except name, source and number of parameters. `family` has the family's module
-// names; null: general names. Mistakes are appended to the reader's diagnostics.
+// names; null: general names are used. Mistakes are appended to the reader's diagnostics.
 model::Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Family> family);
 
 }  // namespace stepcast::scenario

@@ -257,9 +257,8 @@ std::vector<std::pair<std::string, std::string>> ReadProvenance(MappingReader& r
     if (auto text = ReadText(value, diagnostics)) provenance.emplace_back(key, std::move(*text));
   }
   if (section->node().entries().empty()) {
-    reader.Report("provenance", "calibration.no-provenance",
-                  "a profile must state where it comes from",
-                  "write the machine, the software, the time and the method");
+    reader.Report("provenance", "calibration.no-provenance", "a profile must state its origin",
+                  "name the machine, the software, the time and the method");
   }
   return provenance;
 }

@@ -15,8 +15,8 @@
 
 namespace stepcast::scenario {
 
-// Read required keys of a section. If a key is missing or wrong, they return zero and append a
-// Diagnostic, and the section is not used.
+// These functions read required keys of a section. If a key is missing or wrong, they return zero
+// and append a Diagnostic, and the section is not used.
 
 inline double RequiredDecimal(MappingReader& section, std::string_view key) {
   return section.ReadDecimal(key, Need::kRequired, {}).value_or(0);
@@ -28,12 +28,12 @@ inline Bytes RequiredBytes(MappingReader& section, std::string_view key) {
   return section.ReadBytes(key, Need::kRequired, Zero::kAllowed).value_or(Bytes());
 }
 
-// Reads rows of measured figures in the format of profiles: [1 MiB, 13.1 ms], [1024, 1024, 4096, 25
-// us]. Errors in addition to those of documents: calibration.bad-point (a row of wrong length) and
-// calibration.no-points (an empty curve).
+// Reads rows of measured figures in the format of profiles: [1 MiB, 13.1 ms] or [1024, 1024, 4096,
+// 25 us]. Errors in addition to those of documents: calibration.bad-point (a row of wrong length)
+// and calibration.no-points (an empty curve).
 
-// Returns the items of one row, which must be `count` items. If there is a mistake, the result is
-// empty and a Diagnostic is appended. `needs` is a description of the items.
+// Returns the items of one row, which must have `count` items. After a mistake, the result is empty
+// and a Diagnostic is appended. `needs` describes the required items in messages.
 std::vector<Node> ItemsOfRow(const Node& node, std::size_t count, std::string_view needs,
                              std::string_view example, Diagnostics& diagnostics);
 
@@ -43,13 +43,13 @@ std::vector<Node> ReadRows(MappingReader& section, std::string_view key);
 // Appends rows of a size and a time to `points`.
 void ReadPoints(const std::vector<Node>& nodes, calibration::Curve& points,
                 Diagnostics& diagnostics);
-// Reads the same rows from an optional key.
+// Reads rows of a size and a time from an optional key.
 calibration::Curve ReadCurve(MappingReader& section, std::string_view key,
                              Diagnostics& diagnostics);
 
-// Returns `base` with `over` merged into it. Mappings are merged key by key; other values of `over`
-// replace those of `base`; null removes them. Values keep their positions. Unchanged parts are
-// shared with the arguments. Neither tree may be null.
+// Returns `base` with `over` merged into it. Mappings are merged key by key. Other values of `over`
+// replace those of `base`; null removes them. Values keep their positions. The result shares
+// unchanged parts with the arguments. Neither tree may be null.
 YamlTree Merged(const YamlTree& base, const YamlTree& over);
 
 // The costs of a device's kernels, and how they differ by library release.
@@ -58,12 +58,12 @@ struct KernelCostsSection {
   std::vector<calibration::KernelRelease> releases{};  // ascending
 };
 
-// Reads the section `kernels` of a calibration profile. Errors are listed below; format:
-// docs/formats.md.
+// Reads the section `kernels` of a calibration profile. The errors are listed below;
+// docs/formats.md documents the format.
 KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnostics);
 
-// Returns the path of the file that a profile's value names. Returns none after appending a
-// Diagnostic.
+// Returns the path of the file that a value in a profile names. If there is no such file, appends a
+// Diagnostic and returns none.
 std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics);
 
 // Calibration profiles as YAML.

@@ -128,8 +128,8 @@ class CrossChecks {
       Report("calibration.another-gpu", named ? named->location() : profile.location,
              fmt::format("the profile {} is for {}, but this GPU is {}", Quoted(profile.name),
                          fmt::join(profile.gpus, ", "), gpu.name),
-             fmt::format("remove it {} to use the profile of {}; or accept it, with a warning: "
-                         "--set calibration_of_another_gpu=true",
+             fmt::format("remove the profile {} to use the profile of {}; or accept this profile, "
+                         "with a warning: --set calibration_of_another_gpu=true",
                          without, gpu.name));
       return;
     }

@@ -118,16 +118,18 @@ std::string PlacesTried(std::string_view path, std::string_view folder) {
   const char* given = std::getenv("STEPCAST_DATA");
   const bool own = given != nullptr && *given != '\0';
   if (!root.empty() && own) {
-    return fmt::format("looked in {} and in the data root {}", beside, Whole(root));
+    return fmt::format("stepcast looked in {} and in the data root {}", beside, Whole(root));
   }
   // Users should not look into a build's data folder, nor add files to it.
   if (!root.empty()) {
-    return fmt::format("looked in {} and in the data folder of the stepcast build", beside);
+    return fmt::format("stepcast looked in {} and in the data folder of its build", beside);
   }
   if (own) {
-    return fmt::format("looked in {}; STEPCAST_DATA is not a directory: {}", beside, Whole(given));
+    return fmt::format("stepcast looked in {}; STEPCAST_DATA is not a directory: {}", beside,
+                       Whole(given));
   }
-  return fmt::format("looked in {}; set STEPCAST_DATA to the folder with the shipped data", beside);
+  return fmt::format("stepcast looked in {}; set STEPCAST_DATA to the folder with the shipped data",
+                     beside);
 }
 
 std::string FolderOf(std::string_view file) {

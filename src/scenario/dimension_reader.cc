@@ -291,7 +291,7 @@ void CheckConstants(MappingReader& reader, const Architecture& architecture) {
   for (const char* key : {"rope_theta", "rope_scaling"}) {
     if (architecture.position == model::Position::kRotary || !reader.Has(key)) continue;
     reader.Report(key, "model.impossible",
-                  fmt::format("'{}' applies to rotary positions only: position is {}", key,
+                  fmt::format("'{}' applies only to rotary positions, but position is {}", key,
                               Name(architecture.position)),
                   "remove the key, or write 'position: rotary'");
   }

@@ -15,12 +15,12 @@ inline constexpr DecimalRange kCap = {0, 1e6};
 // may be missing.
 model::Architecture ReadDimensions(MappingReader& reader);
 
-// Reads the features of a family's released models, which have the same keys, and the features that
-// model files leave to the family.
+// Reads the features of a family's released models. It reads the same keys as for a model file, and
+// the features that model files leave to the family.
 void ReadTypical(MappingReader& reader, model::Architecture& architecture);
 
-// Returns the numerical constants of a model file, or of the file's family. LoadModelConstants
-// returns the same constants.
+// Returns the numerical constants of a model file. If the file omits a constant, the family's
+// constant is used. LoadModelConstants returns the same constants.
 model::NumericalConstants ReadConstants(MappingReader& reader,
                                         const model::Architecture& architecture);
 // Reads the numerical constants and reports those that do not match the model.

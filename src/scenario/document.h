@@ -45,28 +45,31 @@ namespace stepcast::scenario {
 // A place in an input file: a YAML node and its dotted path. Cheap to copy.
 class Node {
  public:
-  // `schema` records the keys that readers ask for. If null, nothing is recorded.
+  // Creates a node. `schema` records the keys that readers ask for. If it is null, nothing is
+  // recorded.
   Node(YamlTree tree, std::string path, Schema* schema = nullptr)
       : tree_(std::move(tree)), path_(std::move(path)), schema_(schema) {}
 
   NodeKind kind() const { return tree_->kind; }
-  // The dotted path, such as "training.precision" or "layers[2].name"; empty for the root.
+  // Returns the dotted path, such as "training.precision" or "layers[2].name". Empty for the root.
   const std::string& path() const { return path_; }
   Location location() const { return tree_->position.location(); }
   const std::string& file() const { return *tree_->position.file; }
   const YamlTree& tree() const { return tree_; }
   Schema* schema() const { return schema_; }
 
-  // Only for kScalar: the text with quotes resolved, and whether it was quoted.
+  // Returns the text of a scalar with quotes resolved, or whether the text was quoted. Only for
+  // kScalar.
   const std::string& scalar() const { return tree_->scalar; }
   bool quoted() const { return tree_->quoted; }
-  // The items of a kSequence; empty for other kinds.
+  // Returns the items of a kSequence. Empty for other kinds.
   std::vector<Node> items() const;
-  // The entries of a kMapping; empty for other kinds. Used for mappings with free keys
-  // (provenance).
+  // Returns the entries of a kMapping. Empty for other kinds. Used for mappings with free keys,
+  // such as `provenance`.
   std::vector<std::pair<std::string, Node>> entries() const;
 
-  // Describes the node for messages: "'010'" for a scalar, "a mapping", "a sequence", "nothing".
+  // Describes the node for messages: "'010'" for a scalar, otherwise "a mapping", "a sequence" or
+  // "nothing".
   std::string Described() const;
 
  private:
@@ -75,25 +78,26 @@ class Node {
   Schema* schema_;
 };
 
-// Reads and parses a file. Mistakes are appended; the result is none only if there is no tree.
+// Reads and parses a file. Appends mistakes to `diagnostics`. Returns none only if there is no
+// tree.
 std::optional<Node> ReadDocument(const std::string& path, Diagnostics& diagnostics);
-// Parses a text. `file` names the text in positions.
+// Parses a text. `file` is the name of the text in positions.
 std::optional<Node> ParseDocument(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics);
 
 enum class Zero : std::uint8_t { kAllowed, kRefused };
 
-// A word that a file may contain, and its value.
+// A word that a file may contain, and the value that it stands for.
 template <typename T>
 struct Word {
   std::string_view text;
   T value;
 };
 
-// These functions return the value of one node, or none after appending what is wrong. Integers are
-// plain decimal numbers. Booleans are true or false. Text must not be empty. Decimals may have an
-// exponent and quotes. Upper limits are 1 EiB for bytes, 24 h for times, and 1000 PB/s for
-// bandwidths.
+// These functions return the value of one node. If it is wrong, they append a Diagnostic and return
+// none. Integers are plain decimal numbers. Booleans are true or false. Text must not be empty.
+// Decimals may have an exponent and quotes. The largest values are 1 EiB for bytes, 24 h for times,
+// and 1000 PB/s for bandwidths.
 std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                                         Diagnostics& diagnostics);
 std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics);
@@ -103,13 +107,13 @@ std::optional<Bytes> ReadBytes(const Node& node, Zero zero, Diagnostics& diagnos
 std::optional<Bandwidth> ReadBandwidth(const Node& node, Diagnostics& diagnostics);  // not zero
 std::optional<Time> ReadTime(const Node& node, Zero zero, Diagnostics& diagnostics);
 std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& diagnostics);
-// Reads a version: "2.6" is {2, 6}. `example` is a version for hints.
+// Reads a version: "2.6" becomes {2, 6}. `example` is a version for hints.
 std::optional<Version> ReadVersion(const Node& node, std::string_view example,
                                    Diagnostics& diagnostics);
 std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics);
 // Reads words: either one text with spaces between the words, or a sequence of words.
 std::optional<std::vector<std::string>> ReadWords(const Node& node, Diagnostics& diagnostics);
-// Returns whether the node is this word, in a place that also allows other kinds of values.
+// Returns whether the node is the word `word`. Used where other kinds of values are also allowed.
 bool IsWord(const Node& node, std::string_view word);
 // Returns the index of the node's scalar in `words`.
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
@@ -127,12 +131,12 @@ std::optional<T> ReadWord(const Node& node, std::initializer_list<Word<T>> words
 }
 
 // Reads a mapping key by key. Each Read function asks for one key and returns the key's value. It
-// returns none if the key is absent or its value is wrong. A wrong value, and the absence of a
-// required key, append a Diagnostic.
+// returns none if the key is absent or its value is wrong. A wrong value, or a required key that is
+// absent, appends a Diagnostic.
 class MappingReader {
  public:
-  // `diagnostics` must outlive the reader. If the node is not a mapping, the constructor reports
-  // this once; every key then counts as absent without further reports.
+  // Creates a reader. `diagnostics` must outlive it. If the node is not a mapping, the constructor
+  // reports this once. Every key then counts as absent without further reports.
   MappingReader(Node node, Diagnostics& diagnostics);
 
   std::optional<std::int64_t> ReadInteger(std::string_view key, Need need, IntegerRange range);
@@ -147,8 +151,8 @@ class MappingReader {
   std::optional<std::vector<Node>> ReadSequence(std::string_view key, Need need);
   std::optional<std::vector<std::string>> ReadWords(std::string_view key, Need need);
   std::optional<MappingReader> ReadMapping(std::string_view key, Need need);
-  // Returns the node itself, for values that may be of several kinds. `what` describes the value in
-  // the hint for a missing required key: "a path, or a mapping".
+  // Returns the node of a key, for values that may be of several kinds. `what` describes the value
+  // in the hint for a missing required key, such as "a path, or a mapping".
   std::optional<Node> ReadNode(std::string_view key, Need need, std::string_view what);
   template <typename T>
   std::optional<T> ReadWord(std::string_view key, Need need, std::initializer_list<Word<T>> words);
@@ -157,10 +161,11 @@ class MappingReader {
   bool Has(std::string_view key) const { return Find(key) != nullptr; }
   // Returns the position of the key's value, or the position of the mapping if the key is absent.
   Location LocationOf(std::string_view key) const;
-  // Returns the dotted path of a key: "training.precision" for key "precision".
+  // Returns the dotted path of a key: "training.precision" for the key "precision" of the section
+  // `training`.
   std::string PathOf(std::string_view key) const;
   const Node& node() const { return node_; }
-  // The list to which functions that read single values append mistakes.
+  // Returns the list of mistakes. Pass it to functions that read single values, which append to it.
   Diagnostics& diagnostics() { return *diagnostics_; }
 
   // Appends a format-specific mistake at the value of `key`.
@@ -174,7 +179,7 @@ class MappingReader {
 
  private:
   const YamlNode::Entry* Find(std::string_view key) const;
-  // Marks the key as known and returns its node. A missing required key is reported. If a schema is
+  // Marks the key as known and returns its node. Reports a missing required key. If a schema is
   // recorded, the node of a missing key is empty.
   std::optional<Node> Take(std::string_view key, Need need, std::string_view what);
 
@@ -200,8 +205,8 @@ std::optional<T> MappingReader::ReadWord(std::string_view key, Need need,
   return scenario::ReadWord(*node, words, *diagnostics_);
 }
 
-// Returns the node as an output tree. Integers and booleans keep their types; everything else is
-// text.
+// Returns the node as an output tree. Integers and booleans keep their types; everything else
+// becomes text.
 Resolved ToResolved(const YamlNode& node);
 
 }  // namespace stepcast::scenario

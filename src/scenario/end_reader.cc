@@ -102,7 +102,8 @@ void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a)
   if (a.text.exists() && !fields) return;
   if (read_by_decoder != fields.has_value()) {
     reader.Report(fields ? "encoder" : "pattern", "model.impossible",
-                  fields ? "the model has an encoder, but no block has cross-attention to read it"
+                  fields ? "the model has an encoder, but no block has cross-attention that reads "
+                           "the encoder"
                          : "the model has cross-attention, but no encoder",
                   "write 'encoder: {block: E, layers: 24, tokens: 512}' and blocks with a mixer of "
                   "'kind: cross'");
@@ -118,14 +119,15 @@ void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a)
   if (!block) return;
   const auto letter = block->size() == 1 ? letters.find((*block)[0]) : letters.end();
   if (letter == letters.end()) {
-    fields->Report("block", "model.impossible", fmt::format("there is no block '{}'", *block),
+    fields->Report("block", "model.impossible",
+                   fmt::format("the block '{}' is not defined", *block),
                    "write a letter of 'blocks'");
     return;
   }
   Architecture kind = a.kinds[static_cast<std::size_t>(letter->second)];
   if (kind.cross.exists() || !kind.attends_both_ways) {
     fields->Report("block", "model.impossible",
-                   "a block of an encoder attends to the whole sequence, and cannot have "
+                   "a block of an encoder must attend to the whole sequence and cannot have "
                    "cross-attention",
                    "write 'causal: false' in its mixer, and remove cross-attention");
   }
@@ -189,7 +191,7 @@ void ReadTowers(MappingReader& reader, Architecture& a) {
     }
     if (tower.full_layers > tower.layers || (tower.full_layers > 0 && tower.window == 0)) {
       fields.Report("full_layers", "model.impossible",
-                    fmt::format("full_layers is {} of {} layers, and window is {} patches",
+                    fmt::format("full_layers is {} of {} layers, but window is {} patches",
                                 tower.full_layers, tower.layers, tower.window),
                     "give window a value, and make full_layers at most the number of layers");
     }

@@ -5,28 +5,29 @@
 #include "src/model/architecture.h"
 #include "src/scenario/document.h"
 
-// Reads the keys of a model with described blocks that describe what precedes and follows the
-// blocks. Mistakes are model.impossible and those of documents.
+// Reads the layers before and after the blocks, for a model whose blocks are described. Mistakes
+// are model.impossible and those of documents.
 namespace stepcast::scenario {
 
-// Maps the letter of each kind of block to the index of the kind.
+// A map from the letter of each kind of block to the kind's index.
 using Letters = std::map<char, int>;
 
 // Reads the description of an input that consists of rows of numbers instead of words. If the key
-// is absent, the result describes no such input.
+// is absent, the result is empty: the model reads words.
 model::ValueInput ReadValueInput(MappingReader& reader);
-// Reads `condition`: the condition of a diffusion model, and the vectors that it makes for blocks
-// and head.
+// Reads the key `condition`: the condition of a diffusion model, and the vectors that the blocks
+// and the head compute from it.
 void ReadCondition(MappingReader& reader, model::Architecture& a);
-// Reads `text`: rows made by a frozen text encoder, which precede the other rows or are used by
-// cross-attention.
+// Reads the key `text`: rows of a frozen text encoder. They precede the other rows, or
+// cross-attention reads them.
 void ReadText(MappingReader& reader, model::Architecture& a);
-// Reads `output`: what the head predicts. If the key is absent, the head predicts words.
+// Reads the key `output`, which states what the head predicts. If the key is absent, the head
+// predicts words.
 model::Prediction ReadPrediction(MappingReader& reader);
-// Reads an encoder that precedes the decoder, and inserts the encoder's blocks before those of the
+// Reads an encoder that precedes the decoder. Inserts the encoder's blocks before the blocks of the
 // pattern. Cross-attention reads the encoder's output.
 void ReadEncoder(MappingReader& reader, const Letters& letters, model::Architecture& a);
-// Reads `towers`, the image encoders. A tower without layers is ignored.
+// Reads the key `towers`, the image encoders. A tower without layers is ignored.
 void ReadTowers(MappingReader& reader, model::Architecture& a);
 
 }  // namespace stepcast::scenario

@@ -216,9 +216,10 @@ class ConfigEvaluator {
         }
         const std::optional<FamilyValue> stated = Stated(entry.key);
         if (!stated || stated->Text() == entry.value->scalar) continue;
-        reader_.Refuse(entry.key,
-                       fmt::format("models of this type must have {}", Quoted(entry.value->scalar)),
-                       formats::kTakeTheKeyOut);
+        reader_.Refuse(
+            entry.key,
+            fmt::format("models of this model_type must have {}", Quoted(entry.value->scalar)),
+            formats::kTakeTheKeyOut);
       }
     }
     if (const YamlNode* warned = Child(family_, "warned")) {
@@ -326,7 +327,7 @@ class ConfigEvaluator {
     } else if (value = DefaultOf(key, *absent); value.IsNull()) {
       diagnostics_.push_back({"input.missing-key", reader_.location(),
                               fmt::format("missing key: {}", Quoted(Whole(key))),
-                              "add the key: a config.json of this model_type has it"});
+                              "add the key: every config.json of this model_type contains it"});
       value = Wrong(key);
     }
     values_[key] = value;
@@ -622,8 +623,8 @@ Result<Node> FamilyOf(const formats::JsonObject& config) {
   const std::string unmodelled = UnmodelledFamily(type->text);
   return tl::make_unexpected(Diagnostics{
       {"model.unknown-type", type->location,
-       "models of this type are not modelled: " + Quoted(type->text),
-       fmt::format("{}{}; by files of {}: {}", unmodelled.empty() ? "" : unmodelled + "; ", known,
+       "models of this model_type are not modelled: " + Quoted(type->text),
+       fmt::format("{}{}; with files of {}: {}", unmodelled.empty() ? "" : unmodelled + "; ", known,
                    kFamilies, fmt::join(TypesOfFamilies(Form::kBlocks), ", "))}});
 }
 

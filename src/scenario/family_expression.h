@@ -31,7 +31,7 @@ struct FamilyValue {
   double number = 0;         // kInteger and kNumber
   std::string text{};        // kText
   std::vector<FamilyValue> list{};
-  // The position of the first config.json key that the value was computed from, if there is one.
+  // The position of the first config.json key from which the value was computed, if there is one.
   std::optional<Location> location{};
 
   static FamilyValue Of(bool value);
@@ -40,21 +40,23 @@ struct FamilyValue {
   static FamilyValue Of(std::string value);
 
   bool IsNull() const { return kind == Kind::kNull; }
-  // Returns false for null, false, 0, an empty text and an empty list, otherwise true.
+  // Returns the truth value: false for null, false, 0, an empty text and an empty list, otherwise
+  // true.
   bool IsTrue() const;
-  // Returns the value as a scalar of a YAML file. The values of a list are separated by spaces.
+  // Returns the value as a scalar of a YAML file. Spaces separate the values of a list.
   std::string Text() const;
 };
 
-// An expression that cannot be parsed or evaluated. `what` is a sentence without a period.
+// An expression that cannot be parsed or evaluated. `what` describes the mistake as a sentence
+// without a period.
 struct FamilyMistake {
   std::string what;
 };
 
-// Returns the value of a name, or throws a FamilyMistake.
+// A function that returns the value of a name. It throws a FamilyMistake if there is no such name.
 using FamilyNames = std::function<FamilyValue(std::string_view name)>;
 
-// Evaluates an expression, or throws a FamilyMistake.
+// Evaluates an expression and returns its value. Throws a FamilyMistake if that is impossible.
 FamilyValue Evaluate(std::string_view expression, const FamilyNames& names);
 
 }  // namespace stepcast::scenario

@@ -90,7 +90,7 @@ Names NamesWithLike(const YamlNode& family, std::string_view like_by_default,
       diagnostics.push_back(
           {"input.unknown-word",
            stated == nullptr ? family.position.location() : stated->position.location(),
-           fmt::format("there is no family {}", Quoted(like)),
+           fmt::format("the family {} does not exist", Quoted(like)),
            fmt::format("a family can use the module names of: {}",
                        fmt::join(FamiliesOfDimensions(), ", "))});
     }
@@ -105,7 +105,7 @@ std::shared_ptr<model::Family> Named(const Node& family, std::string name, const
   auto made = model::MakeFamily(std::move(name), names, &unknown);
   if (made == nullptr) {
     diagnostics.push_back({"model.family", LocationOf(family.tree(), "names." + unknown),
-                           fmt::format("there is no module {}", Quoted(unknown)),
+                           fmt::format("the module {} does not exist", Quoted(unknown)),
                            "docs/formats/model.md lists the modules that a family can name"});
   }
   return made;
@@ -224,7 +224,7 @@ std::string UnmodelledFamily(std::string_view name) {
     const YamlNode *layers = Child(*family.value, "layers"),
                    *nearest = Child(*family.value, "nearest");
     return fmt::format(
-        "{} {} {}, which are not modelled", family.key,
+        "{} {} {}, but these are not modelled", family.key,
         nearest == nullptr ? "has" : fmt::format("differs from {} by", nearest->scalar),
         layers == nullptr ? "" : layers->scalar);
   }

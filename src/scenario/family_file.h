@@ -10,16 +10,16 @@
 #include "src/model/family.h"
 #include "src/scenario/document.h"
 
-// A family of models as a file (docs/formats/model.md): its module names, what its code does, and
+// A family of models as a file (docs/formats/model.md): its module names, its code's behavior, and
 // how its config.json is read (family_config.h). Shipped families are in the data root's
-// models/families, each named after its family.
+// models/families, in files named after the families.
 namespace stepcast::scenario {
 
 inline constexpr std::string_view kFamilies = "models/families";
 
-// These functions return a shipped family of models that are given by their dimensions, or that are
-// described by their blocks. Null if no family has this name, or if the family's file has mistakes,
-// which are appended.
+// FamilyOfDimensions returns a shipped family whose models are given by their dimensions.
+// FamilyOfBlocks returns one whose models are described by their blocks. Null if no such family has
+// this name, or if the family's file has mistakes, which are appended.
 std::shared_ptr<const model::Family> FamilyOfDimensions(const std::string& name,
                                                         Diagnostics& diagnostics);
 std::shared_ptr<const model::Family> FamilyOfBlocks(const std::string& name,
@@ -29,23 +29,24 @@ std::shared_ptr<const model::Family> FamilyOfBlocks(const Node& family, Diagnost
 // Returns the general module names, for blocks that belong to no family.
 std::shared_ptr<const model::Family> GeneralFamily(Diagnostics& diagnostics);
 
-// These functions return the names of shipped families whose models are given by their dimensions,
-// and of those whose models are described by their blocks.
+// FamiliesOfDimensions returns the names of shipped families whose models are given by their
+// dimensions. FamiliesOfBlocks returns the names of those whose models are described by their
+// blocks.
 std::vector<std::string> FamiliesOfDimensions();
 std::vector<std::string> FamiliesOfBlocks();
 
-// Returns why a family that no file describes is not modelled: "opt differs from gpt2 by
-// feed-forward layers of ReLU, which are not modelled". `name` is the family, or a model or file
-// whose name starts with the family's. The result is empty if the name is unknown.
+// Returns why a family is not modelled if no file describes it. Example: "opt differs from gpt2 by
+// feed-forward layers of ReLU, which are not modelled". `name` is a family, or a model or file
+// whose name starts with the family's name. Empty if the name is unknown.
 std::string UnmodelledFamily(std::string_view name);
 
 std::string FamilyPath(const std::string& name);
 std::string NameOfFamily(const Node& family);
-// Returns whether a family's models are described by their blocks, not given by their dimensions.
+// Returns whether blocks, not dimensions, describe the models of a family.
 bool HasBlocks(const YamlNode& family);
 
-// Returns the file of a family, with all sections of the families that this family extends. None if
-// the file has mistakes, which are appended.
+// Returns the file of a family, with all sections of the families that it extends. None if the file
+// has mistakes, which are appended.
 std::optional<Node> ReadFamily(const std::string& path, Diagnostics& diagnostics);
 
 }  // namespace stepcast::scenario

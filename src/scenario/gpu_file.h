@@ -26,14 +26,15 @@ namespace stepcast::scenario {
 std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics);
 Result<topology::Gpu> LoadGpu(const std::string& path);
 
-// Finds the GPU that `name` refers to in a file in `folder`. `name` may be the path of a .yaml
-// file, the name of a file in topologies/gpus of the data root ("h100-sxm"), or a type without its
-// form, which means the SXM form ("h100": h100-sxm). Names ignore capital letters. `location` is
-// the position of the name.
+// Returns the GPU to which `name` refers in a file in `folder`. `name` may be the path of a .yaml
+// file, or the name of a file in topologies/gpus of the data root ("h100-sxm"). It may also be a
+// type without its form, which means the SXM form ("h100": h100-sxm). Upper and lower case are
+// equal. `location` is the position of the name.
 std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view folder,
                                      const Location& location, Diagnostics& diagnostics);
 
-// Returns the data root's name of that GPU: "h100-sxm" for "H100". Empty: none.
+// Returns the data root's name of a GPU, such as "h100-sxm" for "H100". Empty: there is no such
+// GPU.
 std::string GpuNamed(std::string_view name);
 
 }  // namespace stepcast::scenario

@@ -138,35 +138,35 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
   const std::string llama = TextOf("llama3.1-8b");
   const std::pair<const char*, const char*> cases[] = {
       {"\"kv_lora_rank\": 512",
-       "models of this type have no latent attention: 'kv_lora_rank' is 512"},
+       "models of this model_type have no latent attention: 'kv_lora_rank' is 512"},
       {"\"n_routed_experts\": 256",
-       "models of this type have no experts of this kind: 'n_routed_experts' is 256"},
+       "models of this model_type have no experts of this kind: 'n_routed_experts' is 256"},
       {"\"num_local_experts\": 8",
-       "models of this type have no experts of this kind: 'num_local_experts' is 8"},
+       "models of this model_type have no experts of this kind: 'num_local_experts' is 8"},
       {"\"moe_intermediate_size\": 2048",
-       "models of this type have no experts of this kind: 'moe_intermediate_size' is 2048"},
+       "models of this model_type have no experts of this kind: 'moe_intermediate_size' is 2048"},
       {"\"attn_logit_softcapping\": 50.0",
-       "models of this type do not cap scores and logits: 'attn_logit_softcapping' is 50"},
+       "models of this model_type do not cap scores and logits: 'attn_logit_softcapping' is 50"},
       {"\"final_logit_softcapping\": 30.0",
-       "models of this type do not cap scores and logits: 'final_logit_softcapping' is 30"},
+       "models of this model_type do not cap scores and logits: 'final_logit_softcapping' is 30"},
       {"\"use_qk_norm\": true",
-       "models of this type are not modelled with norms of queries and keys: 'use_qk_norm' is "
-       "true"},
+       "for this model_type, norms of queries and keys are not modelled: 'use_qk_norm' is true"},
       {"\"num_nextn_predict_layers\": 1",
-       "multi-token prediction is not modelled for models of this type: "
-       "'num_nextn_predict_layers' is 1"},
+       "multi-token prediction is not modelled for this model_type: 'num_nextn_predict_layers' is "
+       "1"},
       {"\"quantization_config\": {\"quant_method\": \"fp8\"}",
        "quantized weights are not modelled: 'quantization_config' is an object"},
       {"\"sliding_window\": 4096",
-       "models of this type have no attention window: 'sliding_window' is 4096"},
+       "models of this model_type have no attention window: 'sliding_window' is 4096"},
       {"\"layer_types\": [\"full_attention\", \"linear_attention\"]",
        "layers of type 'linear_attention' are not modelled: 'layer_types' is an array"},
       {"\"attention_chunk_size\": 8192",
-       "models of this type have no chunked attention: 'attention_chunk_size' is 8192"},
+       "models of this model_type have no chunked attention: 'attention_chunk_size' is 8192"},
       {"\"resid_pdrop\": 0.1",
-       "models of this type have no dropout of this kind: 'resid_pdrop' "
-       "is 0.1"},
-      {"\"qkv_bias\": true", "models of this type have no biases of this kind: 'qkv_bias' is true"},
+       "models of this model_type have no dropout of this kind: 'resid_pdrop' is 0.1"},
+      {"\"qkv_bias\": true",
+       "models of this model_type have no biases of this kind: 'qkv_bias' "
+       "is true"},
       {"\"add_cross_attention\": true",
        "decoders with cross attention are not modelled: 'add_cross_attention' is true"},
       {"\"pruned_heads\": {\"0\": [1]}",
@@ -362,10 +362,10 @@ TEST(HuggingFaceTest, RotaryRules) {
   EXPECT_FALSE(unknown.constants.rotary_scaling.has_value());
   EXPECT_EQ(unknown.warnings,
             std::vector<std::string>{"model: 'rope_scaling.type' is 'mrope': this rule is "
-                                     "unknown; the forecast does not scale positions"});
+                                     "unknown, so the forecast does not scale rotary positions"});
   EXPECT_EQ(scaled("2.0").warnings,
-            std::vector<std::string>{"model: 'rope_scaling' is 2: the value is not an object; the "
-                                     "forecast does not scale positions"});
+            std::vector<std::string>{"model: 'rope_scaling' is 2: the value is not an object, so "
+                                     "the forecast does not scale rotary positions"});
   EXPECT_EQ(
       ConfigOf(Adding(Llama31OfTransformers5(), "\"rope_scaling\": {\"factor\": 2.0}")).warnings,
       std::vector<std::string>{
@@ -409,15 +409,15 @@ TEST(HuggingFaceTest, TypesOfLayers) {
     return mistakes.at(0).message;
   };
   EXPECT_EQ(refused(mistral, LayerTypes(16, full, 16, sliding)),
-            "layers without an attention window must occur at a regular interval: 'layer_types' "
-            "is an array");
+            "layers without an attention window must occur at regular intervals: 'layer_types' is "
+            "an array");
   EXPECT_EQ(refused(qwen, LayerTypes(14, full, 14, sliding)),
-            "layers without an attention window must occur at a regular interval: 'layer_types' "
-            "is an array");
+            "layers without an attention window must occur at regular intervals: 'layer_types' is "
+            "an array");
   EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
-            "models of this type have no attention window: 'layer_types' is an array");
+            "models of this model_type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(32, sliding, 0, "")),
-            "models of this type have no attention window: 'layer_types' is an array");
+            "models of this model_type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(mistral, LayerTypes(31, sliding, 0, "")),
             "the model has 32 layers, but the list has 31 types: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, "\"layer_types\": [\"full_attention\", 1]"),
@@ -454,8 +454,9 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
       MistakesIn("{\"model_type\": \"llava\", \"text_config\": " + text +
                  ", \"quantization_config\": {\"quant_method\": \"fp8\"}}");
   ASSERT_EQ(mistakes.size(), 2U) << Format(mistakes);
-  EXPECT_EQ(mistakes[0].message,
-            "models of this type have no latent attention: 'text_config.kv_lora_rank' is 512");
+  EXPECT_EQ(
+      mistakes[0].message,
+      "models of this model_type have no latent attention: 'text_config.kv_lora_rank' is 512");
   EXPECT_EQ(mistakes[1].message,
             "quantized weights are not modelled: 'quantization_config' is an object");
   // Dimensions that the file leaves to transformers' defaults.
@@ -467,7 +468,7 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
       "{\"model_type\": \"gemma3n\", \"text_config\": {\"model_type\": \"gemma3n_text\"}}");
   ASSERT_EQ(other.size(), 1U);
   EXPECT_EQ(other[0].code, "model.unknown-type");
-  EXPECT_EQ(other[0].message, "models of this type are not modelled: 'gemma3n_text'");
+  EXPECT_EQ(other[0].message, "models of this model_type are not modelled: 'gemma3n_text'");
 }
 
 TEST(HuggingFaceTest, ClassesWithoutExpertsRefuseThem) {
@@ -475,7 +476,7 @@ TEST(HuggingFaceTest, ClassesWithoutExpertsRefuseThem) {
       With(TextOf("llama3.1-8b"), "\"hidden_act\"", "\"num_local_experts\": 8, \"hidden_act\""));
   ASSERT_EQ(mistakes.size(), 1U) << Format(mistakes);
   EXPECT_EQ(mistakes[0].message,
-            "models of this type have no experts of this kind: 'num_local_experts' is 8");
+            "models of this model_type have no experts of this kind: 'num_local_experts' is 8");
 }
 
 TEST(HuggingFaceTest, Mixtral) {
@@ -663,7 +664,7 @@ TEST(HuggingFaceTest, Gemma) {
   EXPECT_EQ(a.full_attention_every, 2);
   EXPECT_TRUE(a.tie_embeddings);
   EXPECT_EQ(MistakesIn(text).at(0).message,
-            "models of this type have no attention window: 'sliding_window_size' is 4096");
+            "models of this model_type have no attention window: 'sliding_window_size' is 4096");
   EXPECT_EQ(ArchitectureOf(With(With(text, ", \"sliding_window_size\": 4096", ""), "50.0", "null"))
                 .score_cap,
             0);
@@ -1087,15 +1088,16 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
-  EXPECT_THAT(mistakes[0].hint, testing::StartsWith(known + "; by files of models/families: "));
+  EXPECT_THAT(mistakes[0].hint, testing::StartsWith(known + "; with files of models/families: "));
   // OPT is a known name.
   EXPECT_THAT(MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
               testing::StartsWith(
-                  "opt differs from gpt2 by feed-forward layers of ReLU, which are not modelled; " +
+                  "opt differs from gpt2 by feed-forward layers of ReLU, but these are not "
+                  "modelled; " +
                   known));
   EXPECT_THAT(
       MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
-      testing::StartsWith("jamba has state-space layers, which are not modelled; " + known));
+      testing::StartsWith("jamba has state-space layers, but these are not modelled; " + known));
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }
 

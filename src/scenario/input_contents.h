@@ -21,8 +21,8 @@
 namespace stepcast::scenario {
 
 // Inputs that several scenarios share, each read and built once: documents, models, clusters, GPUs
-// and calibration profiles. After the first scenario of a file, another variant loads in a small
-// fraction of a millisecond. Thread-safe.
+// and calibration profiles. After the first scenario of a file, another variant of it loads in a
+// small fraction of a millisecond. Thread-safe.
 class InputCache {
  public:
   InputCache();
@@ -37,9 +37,9 @@ class InputCache {
   std::unique_ptr<Contents> contents_;
 };
 
-// Values made from input files. Each value is made once and shared, because thousands of scenarios
-// of a sweep name the same few files. Files must not change during the life of this object.
-// Thread-safe: while one thread makes a value, other threads that need this value wait.
+// Values made from input files. Each value is made once and then shared, because thousands of
+// scenarios of a sweep name the same few files. Files must not change during the life of this
+// object. Thread-safe: while one thread makes a value, other threads that need it wait.
 template <typename T>
 class SharedInputs {
  public:
@@ -79,9 +79,9 @@ class SharedInputs {
   std::map<std::string, std::shared_ptr<Entry>> entries_;
 };
 
-// The contents of an InputCache, for the readers that fill the cache.
+// The contents of an InputCache. The readers that fill the cache use them.
 
-// The tree of a file, and the mistakes that did not prevent its parsing.
+// The tree of a file, with the mistakes that did not prevent parsing.
 struct Document {
   std::optional<Node> root;
   Diagnostics mistakes;
@@ -96,15 +96,15 @@ struct InputCache::Contents {
   SharedInputs<parallel::PipelineSchedule> schedules;
 };
 
-// Suggests names for an unknown name.
+// Suggests known names for an unknown name.
 
 // Suggests files for a path that was not found. If the path is a name without a folder ("h100"),
-// the suggestions are the data root's names in the key's folder that contain the name. Otherwise,
-// the suggestion is the path of the most similar file in its folder.
+// the suggestions are files in the data root's folder for this key. Their names contain the path.
+// Otherwise, the suggestion is the most similar path in the same folder.
 std::vector<std::string> FilesMeant(std::string_view path, std::string_view key);
 
-// Suggests names among `known`: all names that contain the word ("h100" is part of "h100-sxm"),
-// otherwise the most similar name, if any is similar.
+// Returns suggestions from `known`: all names that contain the word ("h100-sxm" for "h100") or, if
+// no name contains it, the most similar name. Empty if no name is similar.
 std::vector<std::string> NamesMeant(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace stepcast::scenario

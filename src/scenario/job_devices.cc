@@ -196,8 +196,8 @@ tl::expected<NodesOfGpus, NoPlace> PlaceJob(std::int64_t devices, const NodesOfG
         fmt::format("{} GPUs are {} GPUs on each of {} nodes, so groups of {} tensor-parallel "
                     "ranks would span nodes",
                     devices, each, nodes, tensor),
-        fmt::format("use {} GPUs, or a degree that divides {}", Nearest(devices, topology, tensor),
-                    each)});
+        fmt::format("use {} GPUs, or a tensor degree that divides {}",
+                    Nearest(devices, topology, tensor), each)});
   }
   return NodesOfGpus{nodes, each};
 }

@@ -15,12 +15,12 @@
 
 namespace stepcast::scenario {
 
-// The GPUs of a topology that a job uses (`cluster.devices`). The job uses the fewest nodes that
-// can hold its GPUs, starting with the first node, and the same number of GPUs on each node,
-// starting with the first GPU. Four GPUs of an eight-GPU node are gpu0 to gpu3. Twelve GPUs are the
-// first six of two nodes, as with `torchrun --nproc-per-node 6`. All nodes use the same number of
-// GPUs because launchers start the same number of processes on each node, and NCCL limits all nodes
-// of a communicator to the node with the fewest resources.
+// The GPUs of a topology that a job uses (`cluster.devices`). The job uses the first nodes, as few
+// as can hold its GPUs. On each node it uses the first GPUs, and the same number on every node.
+// Four GPUs of an eight-GPU node are gpu0 to gpu3. Twelve GPUs are the first six of two nodes, as
+// with `torchrun --nproc-per-node 6`. All nodes use the same number of GPUs, because launchers
+// start the same number of processes on each node. In addition, NCCL limits all nodes of a
+// communicator to the node with the fewest resources.
 
 // The nodes of a topology, or the part of them that a job uses.
 struct NodesOfGpus {
@@ -29,10 +29,10 @@ struct NodesOfGpus {
   friend bool operator==(const NodesOfGpus&, const NodesOfGpus&) = default;
 };
 
-// Returns the number of GPUs of the job, out of `all` GPUs of the topology. If the request is
-// `plan`, this is the product of the axes; if the data-parallel degree is not given, it is the
-// largest possible number. Only a number that is given explicitly can exceed `all`. If a plan needs
-// more GPUs, the plan has an error (legality.h).
+// Returns the number of the job's GPUs, out of `all` GPUs of the topology. If `devices` is `plan`,
+// this is the product of the axes. If the request does not give the data-parallel degree, that
+// degree is the largest possible one. Only an explicit number can exceed `all`. A plan that needs
+// more GPUs is an error (legality.h).
 std::int64_t DevicesOfJob(const DevicesRequest& devices, const plan::Request& request,
                           std::int64_t all);
 
@@ -44,32 +44,32 @@ struct NoPlace {
 // Returns the part of a topology that the job uses. Errors: scenario.too-many-devices;
 // scenario.unequal-nodes, if the GPUs cannot be divided equally among the nodes;
 // scenario.split-tensor-group, if ranks that share layers would be on different nodes although
-// `tensor` of them fit on one node.
+// `tensor` ranks fit on one node.
 tl::expected<NodesOfGpus, NoPlace> PlaceJob(std::int64_t devices, const NodesOfGpus& topology,
                                             std::int64_t tensor);
 
-// Returns the scenario's slow devices (`cluster.slow_devices`) with their ranks, ordered by rank. A
-// device that is not on one of the `nodes` nodes, or that is named twice, is reported and omitted.
-// An idle device is omitted.
+// Returns the scenario's slow devices (`cluster.slow_devices`) with their ranks, ordered by rank.
+// Reports and omits a device that is not on one of the `nodes` nodes, or that is named twice. Omits
+// an idle device.
 std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
                                         const topology::Cluster& cluster, int nodes,
                                         Diagnostics& diagnostics);
 
 // Clusters with several kinds of nodes (Scenario::other_nodes). The first nodes have kind 0.
 //
-// A rank's own work is priced on its own kind of node. So is its side of joint work, as if all
-// nodes were of that kind. Joint work then takes the longest of these prices, because its ranks
+// A rank's own work is priced on its kind of node. In joint work, each rank's side is priced as if
+// all nodes were of its kind. Joint work then takes the longest of these prices, because its ranks
 // finish together: rings and trees run at the rate of their slowest link.
 
 int KindCount(const Scenario& scenario);
-// Returns the kind of the node that a rank is on.
+// Returns the kind of node on which a rank runs.
 int KindOfRank(const Scenario& scenario, int rank);
 // Returns the distinct kinds of the ranks' nodes, in ascending order.
 std::vector<int> KindsOf(const Scenario& scenario, std::span<const int> ranks);
 // Returns all nodes, kind by kind. Requires a cluster that is not flat. The result refers to the
 // scenario, which must outlive it.
 std::vector<topology::NodesOfType> NodesOf(const Scenario& scenario);
-// Returns the scenario as if all nodes of its cluster were of this kind.
+// Returns the scenario as if all nodes of its cluster were of kind `kind`.
 Scenario OfKind(const Scenario& scenario, int kind);
 
 }  // namespace stepcast::scenario

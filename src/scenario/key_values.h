@@ -13,7 +13,7 @@ namespace stepcast::scenario {
 // Returns all values that the reader accepts for a key, in the reader's order. The key must have a
 // choice of words, be true or false, or have few whole numbers. A rule about plans may still refuse
 // some of the values. `path` and `overrides` are as for Load. Errors: an unknown key, a key without
-// a finite set of values (sweep.no-finite-set), an unreadable scenario.
+// a finite set of values (sweep.no-finite-set), or an unreadable scenario.
 Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::string& path,
                                           const std::vector<std::string>& overrides,
                                           InputCache& cache);

@@ -74,7 +74,7 @@ void AddParts(const model::Architecture& architecture, plan::Facts& facts) {
   } else if (architecture.input.exists()) {
     facts.unusual_part = "an input of numbers";
   } else if (!facts.predicts_words) {
-    facts.unusual_part = "a head that predicts no words";
+    facts.unusual_part = "a head that does not predict words";
   } else if (model::AttendsBothWays(architecture) && !model::TraitsOf(architecture).encoder) {
     facts.unusual_part = "attention without a causal mask";
   }

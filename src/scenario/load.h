@@ -9,20 +9,20 @@
 #include "src/scenario/scenario.h"
 #include "src/scenario/yaml_tree.h"
 
-// Reads scenarios: the file, the files that it names, and the rules that relate them.
-// docs/formats.md documents the format, docs/errors/README.md the diagnostics.
+// Reads scenarios: the file, the files that it names, and the rules that relate these files.
+// docs/formats.md documents the format; docs/errors/README.md documents the diagnostics.
 namespace stepcast::scenario {
 
-// Loads the scenario at `path`, which is relative to the working directory or to the data root, or
-// is the name of a MemoryDocument. `overrides` are applied in order; each is a "KEY=VALUE" as for
-// `--set` (overrides.h). On failure, returns every mistake of every file involved, ordered by file
-// and position.
+// Loads the scenario at `path`. The path is relative to the working directory or to the data root,
+// or it is the name of a MemoryDocument. `overrides` are applied in order; each is a "KEY=VALUE" as
+// for `--set` (overrides.h). On failure, returns every mistake of every file involved, ordered by
+// file and position.
 Result<Scenario> Load(const std::string& path, const std::vector<std::string>& overrides,
                       InputCache& cache);
 Result<Scenario> Load(const std::string& path);
 
-// Loads a scenario from a text. `file` names the text in positions; relative paths in the text
-// start from the folder of `file`.
+// Loads a scenario from a text. `file` is the name of the text in positions. Relative paths in the
+// text start from the folder of `file`.
 Result<Scenario> LoadText(std::string_view text, const std::string& file,
                           const std::vector<std::string>& overrides, InputCache& cache);
 

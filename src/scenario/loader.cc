@@ -446,9 +446,8 @@ class Loader::Reading {
     if (!file.other_nodes.empty() && devices < all) {
       Report(
           "scenario.devices-of-mixed-nodes", location,
-          fmt::format(
-              "a job cannot use only part of a cluster with several kinds of nodes: {} of {} GPUs",
-              devices, all),
+          fmt::format("a job must use all GPUs of a cluster with several kinds of nodes: {} of {}",
+                      devices, all),
           "write the number of nodes of each kind with 'nodes', and remove 'devices'");
       return std::nullopt;
     }
@@ -555,8 +554,8 @@ class Loader::Reading {
     if (profile == nullptr || !gpu.has_value()) return profile;
     if (const auto stand_in = StandInAs(*profile, *gpu)) {
       scenario_.warnings.push_back(
-          fmt::format("no measurements exist for {}; the profile '{}' is used instead, with the "
-                      "same {}, and the step time's range is twice as wide",
+          fmt::format("no measurements exist for {}. The profile '{}', which has the same {}, is "
+                      "used instead, and the step time's range is twice as wide",
                       gpu->name, profile->name,
                       gpu->compute_capability > 0 ? "compute capability" : "generation"));
       profile = std::make_shared<const calibration::Calibration>(
@@ -619,7 +618,7 @@ class Loader::Reading {
     }
     if (const auto lacking = calibration::MissingSections(*filled); !lacking.empty()) {
       Report("calibration.missing-section", source.location(),
-             fmt::format("neither this profile nor the profile of GPU type {1} has {0}",
+             fmt::format("neither this profile nor the profile of GPU type {1} contains {0}",
                          fmt::join(lacking, ", "), Quoted(gpu.name)),
              "add the sections to the profile");
       return profile;
@@ -631,8 +630,10 @@ class Loader::Reading {
       return key.starts_with("kernels.gemm.") && key != computes;
     });
     if (!taken.empty()) {
-      scenario_.warnings.push_back(fmt::format("the calibration profile has no {}; taken from {}",
-                                               fmt::join(taken, ", "), shipped->scalar()));
+      scenario_.warnings.push_back(
+          fmt::format("the calibration profile has no {}; values from {} "
+                      "are used",
+                      fmt::join(taken, ", "), shipped->scalar()));
     }
     return filled;
   }

@@ -16,22 +16,23 @@
 // How a scenario is read: the implementation of load.h and variants.h.
 namespace stepcast::scenario {
 
-// The tree of a scenario before it is interpreted.
+// The tree of a scenario that has not been interpreted yet.
 struct OpenedScenario {
   YamlTree root;  // null: there is none, and `mistakes` say why
   Diagnostics mistakes;
   std::string file;  // base of relative paths
-  // Describes changes by the command line, and is appended to the title: ", with KEY=VALUE".
+  // The changes by the command line, as a text that is appended to the title: ", with KEY=VALUE".
   std::string changes{};
-  // The command line changes the machines, or their number, which the title may name.
+  // Whether the command line changes the machines, or their number. The title may name the
+  // machines.
   bool other_machines = false;
 };
 
 // Opens the file at `path`, as scenario::Load does.
 Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache);
 // Applies each "KEY=VALUE" in order. A wrong override is added to the mistakes and skipped.
-// KEY=null means the default of the key, whether or not the tree contains the key. If no reader
-// knows the key, that is a mistake.
+// KEY=null means the default of the key, whether or not the tree contains the key. A key that no
+// reader knows is a mistake.
 void Override(const std::vector<std::string>& overrides, OpenedScenario& scenario,
               InputCache& cache);
 
@@ -57,12 +58,12 @@ class Loader {
   std::optional<std::int64_t> nodes() const;
   Scenario Take();  // ends the life of this object's scenario
 
-  // Replaces `scenario` by that of a tree whose plan is `request`, with the same precision, and
-  // whose cluster has `nodes` (given if the tree gives the number). Returns false if the new
-  // scenario is not legal; Reread can then be called with other values.
+  // Reads a scenario whose plan is `request`, with the same precision, and replaces `scenario` by
+  // it. `nodes` is the number of nodes of its cluster; it must be given if the tree states the
+  // number. Returns false if the new scenario is not legal; Reread can then be called with other
+  // values.
   bool Reread(const plan::Request& request, std::optional<std::int64_t> nodes);
-  // Returns the broken rules about plans, if they were the reason why the last Read or Reread
-  // failed.
+  // Returns the broken rules about plans, if these made the last Read or Reread fail.
   const std::vector<plan::Violation>& broken() const;
 
  private:

@@ -3,13 +3,13 @@
 #include <memory>
 #include <string>
 
-// Scenarios without a file. A program that uses stepcast as a library passes text; every function
+// Scenarios without a file. A program that uses stepcast as a library passes text. Every function
 // that takes the path of a scenario also accepts the name of such a text.
 namespace stepcast::scenario {
 
 // A text that Load() finds by name() during the life of this object. Names are unique, so several
-// threads may have their own documents. Positions refer to the text as `title`. Relative paths in
-// the text start from the working directory.
+// threads may have separate documents. Positions show the text as `title`. Relative paths in the
+// text start from the working directory.
 class MemoryDocument {
  public:
   MemoryDocument(std::string title, std::string text);
@@ -22,7 +22,7 @@ class MemoryDocument {
   struct Content {
     std::string title, text;
   };
-  // Returns the document of this name, or null if there is none.
+  // Returns the document with this name, or null if there is none.
   static std::shared_ptr<const Content> Find(const std::string& name);
 
  private:

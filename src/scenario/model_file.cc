@@ -57,9 +57,9 @@ std::shared_ptr<const model::Family> ReadDescribedFamily(MappingReader& reader) 
   auto family = FamilyOfBlocks(*name, reader.diagnostics());
   if (family == nullptr && !reader.failed()) {
     reader.Report(
-        "family", "input.unknown-word", fmt::format("there is no family {}", Quoted(*name)),
+        "family", "input.unknown-word", fmt::format("the family {} does not exist", Quoted(*name)),
         fmt::format(
-            "families with described blocks: {}; without 'family', modules get general names",
+            "families that describe blocks: {}; without 'family', modules get general names",
             fmt::join(FamiliesOfBlocks(), ", ")));
   }
   return family;
@@ -148,9 +148,9 @@ ListedLayer ReadListedLayer(const Node& node, Diagnostics& diagnostics) {
   if (layer.backward_weight && *layer.backward_weight > layer.backward && !reader.failed()) {
     reader.Report(
         "backward_weight", "model.backward-weight",
-        fmt::format("the weight gradients take {}, but the whole backward takes {}",
+        fmt::format("the weight gradients take {}, but the whole backward pass takes {}",
                     FormatTime(*layer.backward_weight), FormatTime(layer.backward)),
-        "write the time of the whole backward, gradients of inputs and of weights together");
+        "write the time of the whole backward pass, with the gradients of inputs and of weights");
   }
   layer.activation =
       reader.ReadBytes("activation", Need::kOptional, Zero::kAllowed).value_or(Bytes());
@@ -191,7 +191,7 @@ void CheckSize(const LayerList& list, MappingReader& reader) {
   const auto limit = [&reader](bool beyond, std::string_view what) {
     if (!beyond) return;
     reader.Report("layers", "model.too-large",
-                  fmt::format("the layers, including repeats, have more than {}", what),
+                  fmt::format("the layers, repeats included, have more than {}", what),
                   "check the repeats, sizes and units");
   };
   limit(totals.layers > kMostListedLayers, fmt::format("{} layers", kMostListedLayers));
@@ -201,7 +201,7 @@ void CheckSize(const LayerList& list, MappingReader& reader) {
         fmt::format("{} parameters", kMostListedParameters));
   limit(totals.picoseconds + static_cast<long double>(list.optimizer_step.picoseconds()) >
             static_cast<long double>(kMostListedTime.picoseconds()),
-        "15 min of time for one micro-batch and the optimizer's step");
+        "15 min for one micro-batch and the optimizer's step");
   limit(totals.activation > static_cast<long double>(kMostListedActivation.count()),
         "1 PiB of activations");
   if (totals.parameters == 0) {
@@ -351,7 +351,8 @@ std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view
     family = *std::move(read);
   } else if (family = FamilyOf(*config); !family) {
     reader.Report("config", "model.unknown-type",
-                  "models of this type need a family file, and no shipped one describes them: " +
+                  "models of this model_type need a family file, but no shipped file describes "
+                  "them: " +
                       Quoted(*config_path),
                   "name a family file: family: PATH");
     return std::nullopt;

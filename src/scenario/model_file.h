@@ -18,21 +18,23 @@ namespace stepcast::scenario {
 // Returns the blocks that a pipeline divides among its stages.
 plan::ModelBlocks BlocksOf(const model::Model& model);
 
-// Returns the numerical constants of the scenario's model, from the description that the model was
-// loaded from. `source` is the scenario's file. Errors occur only if a file has changed since.
+// Returns the numerical constants of the scenario's model, from the description of the model.
+// `source` is the scenario's file. Errors occur only if a file has changed since the model was
+// loaded.
 Result<model::NumericalConstants> ModelConstantsOf(const Scenario& scenario,
                                                    const std::string& source);
 
-// Model files (docs/formats.md): `kind: transformer`, a model given by its dimensions; `kind:
-// layers`, a model given by its layers' times; and an unmodified Hugging Face config.json.
+// Model files (docs/formats.md). `kind: transformer` is a model given by its dimensions; `kind:
+// layers` is a model given by its layers' times. An unmodified Hugging Face config.json is also a
+// model file.
 //
 // Errors other than those of documents: model.impossible (inconsistent dimensions),
 // model.parameter-count (the dimensions give another count than the file states), model.too-large
 // (a layer list beyond the limits), model.no-parameters, and for a config.json those of
 // formats/huggingface.h.
 
-// The limits of a layer list: layers and tensors including repeats, and time and activations per
-// micro-batch. They keep every sum over a step within 64 bits.
+// The limits of a layer list: the numbers of layers and tensors, including repeats, and the time
+// and activations of a micro-batch. They keep every sum over a step within 64 bits.
 inline constexpr std::int64_t kMostListedLayers = 100'000;
 inline constexpr std::int64_t kMostListedTensors = 1'000'000;
 inline constexpr std::int64_t kMostListedParameters = 1'000'000'000'000'000;
@@ -46,22 +48,23 @@ std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics
 struct LoadedModel {
   model::Model model;
   // The parts of the description that the model omits, as sentences for the forecast's warnings.
-  // Empty for a YAML file, where every statement is either followed or reported as a mistake.
+  // Empty for a YAML file, in which every statement is either followed or reported as a mistake.
   std::vector<std::string> warnings{};
-  // Set only for a config.json whose model is given by its dimensions.
+  // The constants of a config.json that describes a model by its dimensions. Not set for other
+  // files.
   model::NumericalConstants constants{};
 };
 
 // Loads a model. `path` is a YAML file or a config.json. A file is a config.json if its name ends
 // in .json, or if it has a model_type and no kind.
 Result<LoadedModel> LoadModel(const std::string& path);
-// Parses the text of a config.json. `path` names the text in positions, and is the name of a model
+// Parses the text of a config.json. `path` is the name of the text in positions, and of a model
 // without a name.
 Result<LoadedModel> ParseConfig(std::string_view text, const std::string& path);
 
-// These functions read a config.json with reading options, which is a mapping with the key
-// `config`: `{config: PATH, family: PATH, mtp: true, towers: {patches: 1024, image: 256}}`. Paths
-// are relative to `folder`.
+// These functions read a config.json with reading options. The options are a mapping with the key
+// `config`, such as `{config: PATH, family: PATH, mtp: true, towers: {patches: 1024, image: 256}}`.
+// Paths are relative to `folder`.
 bool NamesFamily(const Node& node);
 std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view folder,
                                               Diagnostics& diagnostics);

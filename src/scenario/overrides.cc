@@ -126,7 +126,7 @@ class Overriding {
     if (error != std::errc() || end != segment.data() + segment.size() ||
         index >= copy->items.size()) {
       return Fail("override.no-item",
-                  fmt::format("{} has {} items, numbered from 0, but no item {}",
+                  fmt::format("{} has {} items, numbered from 0, so item {} does not exist",
                               Quoted(PathTo(depth)), copy->items.size(), Quoted(segment)),
                   "write an existing number, or set the whole sequence");
     }

@@ -87,7 +87,7 @@ std::optional<Diagnostic> OtherFile(const Node& document) {
       "file.not-a-scenario", document.location(),
       list ? std::string("this is a list, not a scenario")
            : fmt::format(
-                 "this is not a scenario: it begins with {} and has no section of a scenario",
+                 "this is not a scenario: the file begins with {} and has no section of a scenario",
                  Quoted(document.tree()->entries.front().key)),
       fmt::format("a scenario has 'stepcast: 1', model, cluster, training and data_parallel; if "
                   "this file configures another program: stepcast init {}",

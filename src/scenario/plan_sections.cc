@@ -119,7 +119,7 @@ void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
 // `gradient_clipping`: a norm, or the word `none`.
 void ReadGradientClipping(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
   const std::optional<Node> node =
-      reader.ReadNode("gradient_clipping", Need::kOptional, "a norm such as 1.0, or none");
+      reader.ReadNode("gradient_clipping", Need::kOptional, "a maximum norm such as 1.0, or none");
   request.gradient_clipping.reset();
   if (!node.has_value()) return;
   if (IsWord(*node, "none")) return;
@@ -140,9 +140,9 @@ void ReadDataLoading(MappingReader& reader, plan::Request& request) {
     // As in torch.utils.data.DataLoader, with any number.
     reader.Report(
         "prefetch", "plan.data-loading",
-        fmt::format("without workers nothing is loaded ahead: prefetch is {} and workers is 0",
+        fmt::format("without workers, no data is loaded ahead: prefetch is {} and workers is 0",
                     loading.prefetch),
-        "write workers: 1 or more, or leave prefetch out");
+        "write workers: 1 or more, or omit prefetch");
   }
   reader.Finish();
   if (!reader.failed()) request.data_loading = loading;
@@ -269,7 +269,7 @@ constexpr SectionKey kTrainingKeys[] = {
              fmt::format("a key is missing: {} or {}",
                          Quoted(reader.PathOf("gradient_accumulation")),
                          Quoted(reader.PathOf("global_batch_size"))),
-             "add one of the two, as an integer; global batch = micro-batch x accumulation x "
+             "add one of the two keys, as an integer; global batch = micro-batch x accumulation x "
              "data-parallel ranks");
        }
      }},
@@ -427,8 +427,8 @@ std::optional<std::int64_t> ReadElements(const char* key, MappingReader& reader)
                   fmt::format("{} is 'auto', which Hugging Face replaces by a value that depends "
                               "on the model",
                               Quoted(reader.PathOf(key))),
-                  "remove the key to use DeepSpeed's own default, or let stepcast init FILE.json "
-                  "replace auto as Hugging Face does");
+                  "remove the key to use DeepSpeed's default; or run stepcast init FILE.json, "
+                  "which replaces auto as Hugging Face does");
     return std::nullopt;
   }
   const bool exponent = node->kind() == NodeKind::kScalar && !node->quoted() &&

@@ -21,11 +21,11 @@ namespace stepcast::scenario {
 // E is the embedding, only at the start; t a block; L the head with its loss, only at the end. m is
 // the model's module for further tokens, directly before L.
 
-// Returns the number of blocks of each stage, or the error as the end of a sentence.
+// Returns the number of blocks of each stage. An error is the end of a sentence.
 tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::string_view layout);
 
-// These functions read the sections of a scenario file that describe how training runs into the
-// request for a plan. Mistakes are reported and omitted from the request.
+// These functions read the sections of a scenario file that describe how training runs. They store
+// the values in the request for a plan. Mistakes are reported and omitted from the request.
 
 void ReadSoftware(MappingReader& reader, plan::Request& request);
 void ReadTraining(MappingReader& reader, plan::Request& request);
@@ -33,12 +33,12 @@ void ReadParallelism(MappingReader& reader, plan::Request& request);
 void ReadExperts(MappingReader& reader, plan::Request& request);
 void ReadDataParallel(MappingReader& reader, plan::Request& request);
 
-// Reads one key of a section into a request. The section must have the key; the request may have
-// another value, which is replaced.
+// A function that reads one key of a section into a request. The section must have the key. If the
+// request already has a value, it is replaced.
 using ReadKey = std::function<void(MappingReader& section, plan::Request& request)>;
 
-// Returns the reader of a key, for example of "training" and "precision". Sections are those above
-// and "data_parallel.deepspeed". The result is empty if there is no such key.
+// Returns the function that reads a key, such as "precision" of section "training". Sections are
+// those above and "data_parallel.deepspeed". Empty if there is no such key.
 ReadKey ReaderOf(std::string_view section, std::string_view key);
 
 }  // namespace stepcast::scenario

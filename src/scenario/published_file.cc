@@ -100,7 +100,7 @@ void UseParts(MappingReader& reader, const Parts& parts, PublishedCase& row,
       const std::string_view near = NearestWord(*name, known);
       diagnostics.push_back(
           {"published.unknown-part", item.location(),
-           fmt::format("there is no such part: {}", Quoted(*name)),
+           fmt::format("this part is not defined: {}", Quoted(*name)),
            near.empty() ? "add it under parts" : fmt::format("did you mean '{}'?", near)});
       continue;
     }

@@ -18,16 +18,16 @@
 // published.nothing-measured.
 namespace stepcast::scenario {
 
-// Whether a profile may be fitted to a row (fit), or the row is used only to report errors (check).
+// The use of a row. kFit: a profile may be fitted to it. kCheck: it is used only to report errors.
 enum class Split : std::uint8_t { kFit, kCheck };
 constexpr std::string_view Name(Split split) { return split == Split::kFit ? "fit" : "check"; }
 
-// The quality of a source. A: dimensions, parallelism, batch, GPU type and count are stated. B:
-// something important was assumed or read off an image.
+// The quality of a source. kA: dimensions, parallelism, batch, GPU type and GPU count are stated.
+// kB: something important was assumed or read off an image.
 enum class Quality : std::uint8_t { kA, kB };
 constexpr std::string_view Name(Quality quality) { return quality == Quality::kA ? "A" : "B"; }
 
-// The kind of memory that a peak counts.
+// The kind of memory that a measured peak counts.
 enum class MemoryKind : std::uint8_t {
   kAllocated,  // bytes that the framework's allocator handed out
   kReserved,   // bytes that it held from the device
@@ -38,7 +38,7 @@ constexpr std::string_view Name(MemoryKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-// The keys of a case, and the scenario keys that they set.
+// The keys of a case, with the scenario keys that they set.
 struct CaseKey {
   std::string_view key, section, name;
 };
@@ -65,7 +65,7 @@ struct MeasuredMemory {
   Bytes peak;
 };
 
-// The rank whose memory peak was measured.
+// The rank on which the memory peak was measured.
 enum class MemoryOf : std::uint8_t { kFullestRank, kFirstStage, kLastStage };
 
 struct PublishedCase {
@@ -78,17 +78,17 @@ struct PublishedCase {
   std::optional<double> tokens_per_second_per_gpu{};
   std::vector<MeasuredMemory> memory;
   MemoryOf memory_of = MemoryOf::kFullestRank;
-  // The MFU, as a fraction of the peak, if the source prints it instead of a time. Its formula is
-  // unknown, so it is kept but not compared.
+  // The MFU, as a fraction of the peak, if the source prints it instead of a time. The MFU is kept
+  // but not compared, because its formula is unknown.
   std::optional<double> mfu;
-  // Differences between the simulation and the run, one sentence each.
+  // The differences between the simulation and the run, one sentence each.
   std::vector<std::string> stand_ins;
-  // The reason why no scenario can describe the run; empty if one can.
+  // The reason why no scenario can describe the run. Empty if a scenario can describe it.
   std::string not_simulated;
   YamlTree scenario;  // parts merged; a complete scenario
 };
 
-// The target errors on check rows, as mean absolute errors: 0.04 is 4 %.
+// The target errors for check rows, as mean absolute errors: 0.04 is 4 %.
 struct Aims {
   std::optional<double> step_time;
   std::optional<double> memory;
@@ -98,11 +98,11 @@ struct PublishedSource {
   std::string name;  // the file's, without .yaml
   std::string source, machine, rule;
   std::vector<std::string> notes;  // assumptions, and known errors
-  // The times are predictions of another simulator. They are not combined with those of other
-  // sources.
+  // Whether the times are predictions of another simulator. These times are not combined with the
+  // times of other sources.
   bool predicted = false;
-  // No profile was fitted to the fit rows of this source, so it counts among the sources that were
-  // never fitted.
+  // Whether no profile was fitted to the fit rows of this source. It then counts among the sources
+  // that were never fitted.
   bool never_fitted = false;
   Aims aims;
   std::vector<PublishedCase> cases;

@@ -16,9 +16,9 @@ struct Resolved {
   std::variant<std::monostate, bool, std::int64_t, std::string, Sequence, Mapping> value;
 };
 
-// Returns the value of a key that has no value, which means the default. (Constructing it here
-// avoids a bug of clang 14, which cannot complete this recursive type if it encounters the pair of
-// a Mapping before a Resolved.)
+// Returns a key's missing value, which means the default. (Constructing it here avoids a bug of
+// clang 14. The compiler cannot complete this recursive type if it encounters the pair of a Mapping
+// before a Resolved.)
 inline Resolved Nothing() { return {}; }
 
 }  // namespace stepcast::scenario

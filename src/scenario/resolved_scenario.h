@@ -10,7 +10,8 @@
 
 namespace stepcast::scenario {
 
-// The sources of the scenario's inputs, as written: a path, or the mapping given instead of a path.
+// The sources of the scenario's inputs, as the user wrote them: a path, or a mapping instead of a
+// path.
 struct Sources {
   Resolved model;
   Resolved topology;
@@ -23,9 +24,9 @@ struct Sources {
 };
 
 // Returns the scenario with every default filled in, as a tree that is itself a scenario file. If
-// the tree is written as YAML or JSON and loaded again (from the same folder, if it has relative
-// paths), the result is the same tree. Settings that the framework does not have, or that have no
-// effect at its stage, are omitted.
+// this file is loaded again (from the same folder, if it has relative paths), the result is the
+// same tree. Settings that the framework does not have, or that have no effect at its stage, are
+// omitted.
 Resolved Resolve(const Scenario& scenario, const Sources& sources);
 
 // Returns the tree as YAML in flow style, which is also JSON.

@@ -16,15 +16,17 @@ struct RunsTable {
   Diagnostics mistakes;             // of the table; `runs` are then the readable ones
 };
 
-// Columns: measurements (`step_time` or `step_time_s`; `tokens_per_s_per_gpu` instead of them;
-// memory peaks as in published steps), `name`, `split` (default: fit), `scenario` (a file; by
-// default the command's `scenario`), and settings: scenario keys as dotted paths, or the short keys
-// of published steps. An empty field leaves the scenario's setting, null removes it. `set`:
-// overrides for every run.
+// Loads a table of runs.
 //
-// Errors besides those of tables, documents and overrides: runs.unknown-column, runs.not-measured
-// (no time), runs.measured-twice (two times of one run), runs.no-scenario (neither a column nor a
-// file), runs.none.
+// The columns are measurements (`step_time` or `step_time_s`, or `tokens_per_s_per_gpu` instead of
+// them; memory peaks as in published steps), `name`, `split` (default: fit), `scenario` (a file; by
+// default the command's `scenario`), and settings. A setting's column is a scenario key as a dotted
+// path, or a short key of published steps. An empty field leaves the scenario's setting; null
+// removes it. `set` has overrides for every run.
+//
+// Errors in addition to those of tables, documents and overrides: runs.unknown-column,
+// runs.not-measured (no time), runs.measured-twice (two times of one run), runs.no-scenario
+// (neither a column nor a file), runs.none.
 Result<RunsTable> LoadRunsTable(const std::string& path, const std::string& scenario,
                                 const std::vector<std::string>& set);
 

@@ -21,8 +21,8 @@
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
 
-// A scenario: model, cluster, calibration and plan, read from files and checked separately and
-// together. All later code works on these values and never on text.
+// A scenario: model, cluster, calibration and plan. They are read from files and checked, first
+// separately and then together. All later code works on these values and never on text.
 namespace stepcast::scenario {
 
 enum class CollectiveAlgorithm : std::uint8_t { kAuto, kRing, kTree };
@@ -31,14 +31,14 @@ constexpr const char* Name(CollectiveAlgorithm algorithm) {
   return kNames[static_cast<std::size_t>(algorithm)];
 }
 
-// How precisely the simulation models collectives on the links of the cluster.
+// How precisely the simulation models collectives on the cluster's links.
 enum class Fidelity : std::uint8_t {
   kAnalytic,  // each collective separately, in closed form; one rank per rank label is simulated
   kFlow,      // all ranks; collectives share links at varying rates
   kMessage,   // all ranks; every message of every collective
 };
 
-// A link of the cluster with less bandwidth than described, in both directions.
+// A link of the cluster that has less bandwidth than described, in both directions.
 struct SlowLink {
   std::string from, to;                // devices with their topology names: "node0/nic3"
   std::optional<Bandwidth> bandwidth;  // its actual bandwidth, one direction; none: it has failed
@@ -54,11 +54,11 @@ struct SlowDevice {
   int rank = 0;  // the rank on the device
 };
 
-// Nodes that differ from the cluster's first nodes in devices or links. Scenario has the properties
-// that all nodes share.
+// A kind of nodes that differ from the cluster's first nodes in devices or links. Properties that
+// all nodes share are in Scenario.
 struct KindOfNode {
   int nodes = 1;
-  // The whole cluster, as if all nodes were of this kind.
+  // The whole cluster, built as if all nodes were of this kind.
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
   topology::Gpu gpu;
@@ -68,45 +68,46 @@ struct KindOfNode {
 
 struct Scenario {
   std::string name;
-  // These objects are shared among the scenarios of a sweep that use the same files.
+  // Objects that scenarios of a sweep share if they use the same files.
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
   bool one_machine = false;  // `cluster` is given as a number of GPUs, not as a topology
   std::shared_ptr<const calibration::Calibration> calibration;
   std::optional<topology::Gpu> gpu;  // none only on a flat cluster without a GPU
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
-  // The values of communication.nccl_algo and nccl_proto, as written and as NCCL interprets them.
+  // The values of communication.nccl_algo and communication.nccl_proto: as written, and as NCCL
+  // interprets them.
   std::string nccl_algo, nccl_proto;
   nccl::Overrides nccl_overrides;
-  // Whether the calibration may belong to another GPU type.
+  // Whether the calibration may be for another GPU type.
   bool calibration_of_another_gpu = false;
   bool nccl_collnet = false;  // NCCL may use reduction in the fabric's switches; Fabric::sharp
   Location communication_location;
   Fidelity network = Fidelity::kAnalytic;
   std::vector<SlowLink> slow_links;      // only used by flow and message
   std::vector<SlowDevice> slow_devices;  // by rank
-  // The number of nodes of the topology, including idle ones. `cluster` has only those that the job
-  // uses (cluster.devices).
+  // The number of nodes of the topology, including idle ones. `cluster` has only the nodes that the
+  // job uses (cluster.devices).
   int nodes_described = 1;
-  // Nodes of other kinds, which follow the first nodes in this order; see job_devices.h. `cluster`,
-  // `calibration` and `gpu` describe the first kind. `cluster` counts all nodes.
+  // Nodes of other kinds, which follow the first nodes in this order (job_devices.h). `cluster`,
+  // `calibration` and `gpu` describe the first kind; `cluster` counts the nodes of all kinds.
   std::vector<KindOfNode> other_nodes;
   plan::Plan plan;
-  // Whether training.master_weights and optimizer_state_dtype are not given, so that the
+  // Whether training.master_weights and training.optimizer_state_dtype are not given, so that the
   // framework's defaults apply.
   bool optimizer_states_assumed = false;
-  // Whether software.torch and software.nccl are not given, so that the newest modeled releases
-  // apply.
+  // Whether software.torch is not given, and whether software.nccl is not given, so that the newest
+  // modeled release applies.
   bool torch_assumed = false, nccl_assumed = false;
   bool attention_assumed = false;  // training.attention is not given, for a model with attention
-  // Returns whether the release is unknown and older releases would keep attention scores in
+  // Returns whether the release is unknown, although older releases would keep attention scores in
   // memory.
   bool KernelDependsOnAssumedRelease() const;
   Resolved resolved;                  // the scenario with every default filled in
   std::vector<std::string> warnings;  // keys without effect and similar
   Location cluster_location;  // of cluster.topology, for errors that appear only during pricing
 
-  // Returns the number of GPUs of the topology that the job leaves idle.
+  // Returns the number of the topology's GPUs that the job leaves idle.
   std::int64_t idle_devices() const {
     const topology::NodeType* node = cluster->node_type();
     if (node == nullptr) return 0;

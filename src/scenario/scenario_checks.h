@@ -9,22 +9,22 @@
 namespace stepcast::scenario {
 
 // Checks a scenario's files against each other: plan, model and cluster (plan::Check), costs that
-// profiles lack or devices cannot have, and other conditions across files. `root` is the tree that
-// `file` was read from, for positions. Parts of the scenario with mistakes are null, and checks
-// that need them are skipped. `profiles_believed` means that the profiles' figures have already
-// been checked against their devices.
+// profiles lack or devices cannot have, and other conditions across files. `root` is the tree of
+// `file` and gives positions. Parts of the scenario with mistakes are null, and checks that need
+// them are skipped. `profiles_believed`: the profiles' figures were already checked against their
+// devices.
 void CheckTogether(const ScenarioFile& file, const YamlTree& root, const Scenario& scenario,
                    bool profiles_believed, Diagnostics& diagnostics);
-// Does the same without plan::Check, whose result is already known.
+// Like CheckTogether, but without plan::Check, whose result is already known.
 void CheckBesidePlan(const ScenarioFile& file, const YamlTree& root, const Scenario& scenario,
                      bool profiles_believed, Diagnostics& diagnostics);
 
 // Appends warnings about a complete scenario: keys without effect, and measured collectives that do
-// not match those of the plan.
+// not match the collectives of the plan.
 void AppendWarnings(const ScenarioFile& file, Scenario& scenario);
 
 // Returns the facts about a scenario's model, cluster and GPUs that the rules about plans
-// (plan::Check) need. Facts about missing parts are omitted.
+// (plan::Check) need. If a part is missing, its facts are omitted.
 plan::Facts LegalityFactsOf(const Scenario& scenario);
 
 }  // namespace stepcast::scenario

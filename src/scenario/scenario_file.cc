@@ -290,7 +290,7 @@ bool IsDescribedOnce(const MappingReader& reader, Diagnostics& diagnostics) {
     if (!reader.Has(key)) continue;
     diagnostics.push_back(
         {"scenario.two-clusters", reader.LocationOf(own),
-         fmt::format("the cluster is described twice: {} and {}", Quoted(own), Quoted(key)),
+         fmt::format("the cluster is described twice, by {} and by {}", Quoted(own), Quoted(key)),
          "write only gpu and gpus, or only topology, nodes and devices"});
     return false;
   }

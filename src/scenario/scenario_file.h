@@ -14,16 +14,17 @@
 
 namespace stepcast::scenario {
 
-// The version of the format, the value of the key `stepcast`.
+// The version of the format. It is the value of the key `stepcast`.
 inline constexpr int kFormatVersion = 1;
 
-// Returns the known key that an unknown one (both dotted) probably means, for terms of the field
-// and for keys of another section: "training.micro_batch_size" for "mbs" and "micro_batch_size".
-// Empty: none.
+// Returns the known key that an unknown key probably means. Empty if no known key is meant. Both
+// keys are dotted. The function knows other terms of the field and keys of other sections:
+// "training.micro_batch_size" for "mbs" and for "micro_batch_size".
 std::string KeyMeant(std::string_view path);
 
-// Returns the value that the dotted key accepts for a value that it does not: "bf16" for
-// "bfloat16". It may include other settings: "deepspeed, zero_stage: 3". Empty: none.
+// Returns a value that the dotted key accepts and that `value`, which it does not accept, probably
+// means: "bf16" for "bfloat16". The result may include other settings: "deepspeed, zero_stage: 3".
+// Empty if no value is meant.
 std::string ValueMeant(std::string_view path, std::string_view value);
 
 // The allowed ranges of `cluster.nodes` and `cluster.devices`.
@@ -38,16 +39,16 @@ struct OtherNodes {
   Location location;
 };
 
-// The value of `cluster.devices`: the number of the topology's GPUs that the job uses.
+// The value of `cluster.devices`: how many of the topology's GPUs the job uses.
 struct DevicesRequest {
-  std::optional<std::int64_t> count;  // none: `plan`, the product of the axes
+  std::optional<std::int64_t> count;  // none: the value is `plan`, the product of the axes
 };
 
 // A scenario file as written (docs/formats.md, version 1). Each value has been checked separately.
 // The files that the scenario names have not been read yet.
 struct ScenarioFile {
   std::optional<std::string> name;
-  // The node is a path, or a mapping given instead of a path; no other kind.
+  // A node that is a path, or a mapping given instead of a path.
   std::optional<Node> model;
   std::optional<Node> topology;
   std::string
@@ -69,8 +70,8 @@ struct ScenarioFile {
   plan::Request request;
 };
 
-// Reads a scenario file's tree. Mistakes are appended and omitted from the result, so that the rest
-// can be checked together.
+// Reads a scenario file's tree. Mistakes are appended to `diagnostics` and omitted from the result,
+// so that the rest can be checked together.
 ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics);
 
 }  // namespace stepcast::scenario

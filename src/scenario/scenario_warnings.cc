@@ -38,9 +38,9 @@ bool WarnOfNodesThatDiffer(const std::vector<int>& sizes, const Shape& shape, Sc
   }
   if (taken.empty()) return false;
   scenario.warnings.push_back(
-      fmt::format("forecasts for this flat cluster use collectives that were measured over {}. "
-                  "Each device of a flat cluster is a node, and the calibration profile has no "
-                  "table for such nodes",
+      fmt::format("forecasts for this flat cluster use collectives measured over {}. Each device "
+                  "of a flat cluster is a node, but the calibration profile has no table for "
+                  "such nodes",
                   fmt::join(taken, ", ")));
   return true;
 }
@@ -78,8 +78,8 @@ void WarnOfOtherTables(Scenario& scenario) {
     }
   }
   scenario.warnings.push_back(
-      fmt::format("the calibration profile's tables of collectives are not used: they were "
-                  "measured over {}, but this plan has {}{}",
+      fmt::format("the profile's tables of collectives are not used, because they were measured "
+                  "over {}, but this plan has {}{}",
                   fmt::join(measured, ", "), planned.front(),
                   scenario.cluster->flat() ? " (each device of a flat cluster is a node)" : ""));
 }
@@ -95,9 +95,9 @@ void WarnOfSlowAttention(const ScenarioFile& file, Scenario& scenario) {
     return;
   }
   scenario.warnings.push_back(
-      fmt::format("training.attention is not given, so flash (FlashAttention-2) is assumed. It "
-                  "has no kernels for {}, and reaches a quarter of cuDNN's rate on this GPU. If "
-                  "you use cuDNN's attention, write training.attention: cudnn",
+      fmt::format("training.attention is not given, so flash (FlashAttention-2) is assumed. "
+                  "FlashAttention-2 has no kernels for {}, and reaches a quarter of cuDNN's rate "
+                  "on this GPU. If you use cuDNN's attention, write training.attention: cudnn",
                   scenario.gpu->name));
 }
 
@@ -222,21 +222,21 @@ void WarnOfAssumedRates(Scenario& scenario) {
   if (any([](const model::Architecture& kind) { return kind.mixer == model::Mixer::kDelta; })) {
     scenario.warnings.push_back(
         "the time of delta-rule scans is based on flash-linear-attention on H200. Other libraries "
-        "are up to three times as fast; the range of the step includes them");
+        "are up to three times as fast; the step's range includes their speed");
   }
   if (any([](const model::Architecture& kind) {
         return kind.mixer == model::Mixer::kStateSpace;
       })) {
     scenario.warnings.push_back(
-        "Mamba-2's scans have not been measured: they have the rate of the delta rule in this "
-        "forecast, and the range of the step is wider");
+        "Mamba-2's scans have not been measured. The forecast uses the rate of the delta rule, "
+        "and the step's range is wider");
   }
   if (any([](const model::Architecture& kind) {
         return kind.indexer.chooses() || kind.shared_key.exists();
       })) {
     scenario.warnings.push_back(
-        "sparse attention is timed at the rate of dense attention, because its training kernels "
-        "have not been measured");
+        "the forecast uses the rate of dense attention for sparse attention, because training "
+        "kernels of sparse attention have not been measured");
   }
 }
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-// The keys and values that a reader accepts. A reader (document.h) that is given a Schema records
-// in it every key that the reader asks for, so the schema always matches the reader. Editors use
-// schemas for completion (report/dumps.h).
+// The keys and values that a reader accepts. A reader (document.h) with a Schema records in it
+// every key for which it asks, so the schema always matches the reader. Editors use schemas for
+// completion (report/dumps.h).
 namespace stepcast::scenario {
 
 enum class Need : std::uint8_t { kRequired, kOptional };
@@ -27,7 +27,7 @@ struct DecimalRange {
   friend bool operator==(const DecimalRange&, const DecimalRange&) = default;
 };
 
-// A kind of value that a place accepts.
+// One kind of value that a place in a file accepts.
 struct SchemaValue {
   enum class Kind : std::uint8_t {
     kText,
@@ -50,7 +50,8 @@ struct SchemaValue {
   friend bool operator==(const SchemaValue&, const SchemaValue&) = default;
 };
 
-// The values that one place in a file accepts: one of `values`, or the values of one of `others`.
+// The values that one place in a file accepts: those in `values`, and those that one of the schemas
+// in `others` accepts.
 class Schema {
  public:
   struct Key {
@@ -59,19 +60,20 @@ class Schema {
     std::unique_ptr<Schema> value;
   };
 
-  // Readers call these functions.
+  // The functions that readers call to record keys and values.
   void Take(SchemaValue value);
   void TakeMapping();
   Schema& TakeKey(std::string_view key, Need need);
   Schema& TakeItems();  // of a sequence
 
-  // Adds another accepted form, with its own keys.
+  // Adds and returns another accepted form, which has separate keys.
   Schema& AddOther() { return *others_.emplace_back(std::make_unique<Schema>()); }
   // Returns the schema of a recorded key.
   Schema& At(std::string_view key);
   // Sets the only value that is accepted.
   void TakeOnly(SchemaValue value) { values_ = {std::move(value)}; }
-  // Sets the only value of a key that every mapping must have; the key distinguishes the forms.
+  // Sets the only value of a key that every mapping must have. The key distinguishes the accepted
+  // forms.
   void Fix(std::string_view key, SchemaValue value);
   // Sets texts for people: the meaning of the value, and its default as documents state it.
   void Describe(std::string description, std::string default_value) {

@@ -135,7 +135,7 @@ std::string HintOfName(std::string_view word) {
   const std::string_view near =
       NearestWord(word, std::vector<std::string_view>(names.begin(), names.end()));
   return (near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near)) +
-         "stepcast list models shows the models that have a name";
+         "stepcast list models shows all named models";
 }
 
 }  // namespace stepcast::scenario

@@ -68,7 +68,7 @@ class Expansion {
     for (std::size_t i = 0; i < times && fault_.empty(); ++i) {
       text += item;
       if (text.size() > kMostSymbols)
-        fault_ = fmt::format("it has more than {} layers", kMostSymbols);
+        fault_ = fmt::format("the layout has more than {} layers", kMostSymbols);
     }
   }
 
@@ -83,7 +83,7 @@ tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::strin
   const auto text = Expansion(layout).Run();
   if (!text) return tl::unexpected(text.error());
   if (text->size() < 2 || text->front() != 'E' || text->back() != 'L') {
-    return tl::unexpected(std::string("it must begin with E and end with L"));
+    return tl::unexpected(std::string("the layout must begin with E and end with L"));
   }
   std::string_view stages = std::string_view(*text).substr(1, text->size() - 2);
   if (stages.ends_with('m')) stages.remove_suffix(1);
@@ -96,7 +96,7 @@ tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::strin
     } else if (symbol == 'm') {
       return tl::unexpected(std::string("'m' can occur only once, directly before 'L'"));
     } else {
-      return tl::unexpected(std::string("E must come first and L last, each once"));
+      return tl::unexpected(std::string("E must come first and L last, and each only once"));
     }
   }
   return blocks;

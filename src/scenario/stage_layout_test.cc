@@ -24,9 +24,9 @@ TEST(StageLayout, CountsBlocks) {
 
 TEST(StageLayout, SaysWhatIsWrong) {
   const auto fault = [](std::string_view layout) { return ParseStageLayout(layout).error(); };
-  EXPECT_EQ(fault("tt|ttL"), "it must begin with E and end with L");
-  EXPECT_EQ(fault(""), "it must begin with E and end with L");
-  EXPECT_EQ(fault("Et|Et|tL"), "E must come first and L last, each once");
+  EXPECT_EQ(fault("tt|ttL"), "the layout must begin with E and end with L");
+  EXPECT_EQ(fault(""), "the layout must begin with E and end with L");
+  EXPECT_EQ(fault("Et|Et|tL"), "E must come first and L last, and each only once");
   EXPECT_EQ(fault("Et|tm|L"), "'m' can occur only once, directly before 'L'");
   EXPECT_EQ(fault("Et|tmmL"), "'m' can occur only once, directly before 'L'");
   EXPECT_EQ(fault("Et|tx|L"), "only E, t, m, L and | are allowed, not 'x'");
@@ -34,7 +34,7 @@ TEST(StageLayout, SaysWhatIsWrong) {
   EXPECT_EQ(fault("Et)|tL"), "a ')' has no matching '('");
   EXPECT_EQ(fault("Et*|tL"), "a * needs a number of 1 or more after it");
   EXPECT_EQ(fault("Et*0|tL"), "a * needs a number of 1 or more after it");
-  EXPECT_EQ(fault("E((((t*999)*999)*999)*999)L"), "it has more than 100000 layers");
+  EXPECT_EQ(fault("E((((t*999)*999)*999)*999)L"), "the layout has more than 100000 layers");
 }
 
 }  // namespace

@@ -237,7 +237,7 @@ void ReadSockets(MappingReader& reader, Fabric& fabric) {
   if (!section) return;
   if (fabric.transport != Transport::kSockets) {
     reader.Report("sockets", "topology.no-sockets",
-                  fmt::format("this fabric does not use sockets: its transport is '{}'",
+                  fmt::format("this fabric does not use sockets, because its transport is '{}'",
                               Name(fabric.transport)),
                   "write transport: sockets, or remove sockets");
   }
@@ -349,7 +349,7 @@ std::optional<Topology> ReadFlat(MappingReader& reader, Diagnostics& diagnostics
   if (reader.Has("nodes")) {
     reader.ReadNode("nodes", Need::kOptional, "nothing");
     reader.Report("nodes", "topology.nodes", "a flat cluster has no nodes",
-                  "remove 'nodes': 'devices' is the total number of devices");
+                  "remove 'nodes': the key 'devices' is the total number of devices");
   }
   reader.Finish();
   if (reader.failed()) return std::nullopt;
@@ -398,8 +398,8 @@ std::optional<topology::Cluster> BuildCluster(const Topology& topology,
     if (!nodes) return topology::Cluster(*flat);
     diagnostics.push_back({"topology.nodes", location,
                            fmt::format("a flat cluster has no nodes: {}", *nodes),
-                           "remove 'nodes': 'devices' of this cluster is the total number of "
-                           "devices"});
+                           "remove 'nodes': the key 'devices' of this cluster is the total number "
+                           "of devices"});
     return std::nullopt;
   }
   const auto& description = std::get<NodeDescription>(topology.description);

@@ -69,16 +69,16 @@ struct Topology {
 std::optional<Topology> ReadTopology(const Node& node, Diagnostics& diagnostics);
 Result<Topology> LoadTopology(const std::string& path);
 
-// The routing that a scenario requests, which replaces that of the fabric.
+// The routing that a scenario requests instead of the fabric's.
 struct RoutingRequest {
   std::optional<topology::RouteChoice> choice;
   std::optional<std::int64_t> seed;
 };
 std::optional<topology::RouteChoice> ReadRouting(MappingReader& reader, const char* key);
 
-// Builds the cluster of `nodes` nodes (none for a flat cluster), with ranks on the first
-// `gpus_per_node` GPUs of each node (none: all GPUs). `location` is where the number of nodes is
-// given or missing; errors about this number are reported there.
+// Builds a cluster with ranks on the first `gpus_per_node` GPUs of each node (none: on all GPUs).
+// `nodes` is the number of nodes, or none for a flat cluster. `location` is the place where this
+// number is given or missing; errors about the number are reported there.
 std::optional<topology::Cluster> BuildCluster(const Topology& topology,
                                               std::optional<std::int64_t> nodes,
                                               const Location& location, Diagnostics& diagnostics,

@@ -10,7 +10,7 @@
 namespace stepcast::scenario {
 namespace {
 
-// The maximum numbers of entries; when one is exceeded, all entries are dropped.
+// The largest numbers of entries. If one of them is exceeded, all entries are dropped.
 constexpr std::size_t kMostOptions = 16'384;
 constexpr std::size_t kMostVarieties = 512;
 

@@ -19,11 +19,11 @@
 namespace stepcast::scenario {
 
 // Loads many scenarios of one file with different overrides, as in a sweep. The results, including
-// mistakes, equal those of Load. If scenarios differ only in plan settings and numbers of nodes,
-// each takes only some microseconds. All other parts of a file are read once; overrides of plan
-// settings become values of the request, and only the rules are checked again. If a rule is broken,
-// Load produces the explanation. Overrides of other keys ("model", "training.precision", a removed
-// key) form another override set, which is read in full the first time. Not thread-safe.
+// mistakes, equal the results of Load. If scenarios differ only in plan settings and numbers of
+// nodes, each takes only some microseconds. The other parts of the file are read once. Overrides of
+// plan settings become values of the request, and only the rules are checked again. If a rule is
+// broken, Load produces the explanation. Overrides of other keys ("model", "training.precision", a
+// removed key) form another override set, which is read in full the first time. Not thread-safe.
 class Variants {
  public:
   // Loads variants of the scenario that Load(path, fixed, cache) reads. The cache must outlive this
@@ -34,12 +34,12 @@ class Variants {
   // empty. Valid until the next call.
   Result<const Scenario*> Load(const std::vector<std::string>& overrides);
   // Returns whether the scenarios of the last two calls of Load differ at most in `resolved` and
-  // `warnings`, because the differing value has no effect. False if that is unknown.
+  // `warnings`. This is so if the value that differs has no effect. False if this is unknown.
   bool same_as_before() const { return same_as_before_; }
 
-  // Does the same without messages, in some microseconds. The result is the scenario, or null and
-  // the broken rules about plans. If no rule is broken, `mistakes` has the mistakes that Load
-  // reports.
+  // Like Load, but without messages, in some microseconds. The result is the scenario, or null
+  // together with the broken rules about plans. If no rule is broken, `mistakes` has the mistakes
+  // that Load reports.
   struct Tried {
     const Scenario* scenario = nullptr;
     const std::vector<plan::Violation>* broken = nullptr;
@@ -48,7 +48,7 @@ class Variants {
   Tried Try(const std::vector<std::string>& overrides);
 
  private:
-  // A "KEY=VALUE" that was already used.
+  // An override "KEY=VALUE" that was used before.
   struct Option {
     std::uint32_t number = 0;  // index of the option, or of its key if `is_value`
     bool is_value = false;     // it is a value of the plan, or `nodes`
@@ -57,7 +57,8 @@ class Variants {
     std::optional<Node> section;  // for `read`: a section with only this key
     std::optional<std::int64_t> nodes;
   };
-  // Scenarios that differ only in values. Their overrides have the same keys in the same order.
+  // A set of scenarios that differ only in values. Their overrides have the same keys in the same
+  // order.
   struct Variety {
     std::optional<Loader> loader;  // none: an override undoes the value of an earlier one
     plan::Request request;         // of the last scenario, whose options are `read`
@@ -67,10 +68,10 @@ class Variants {
   const Option& OptionOf(const std::string& text);
   Option MakeOption(const std::string& text);
   Result<const Scenario*> LoadWhole(const std::vector<std::string>& overrides);
-  // Returns the scenario as a variant of one that was already read. If null, `last_` has the
-  // reason, if it is known; otherwise the scenario must be read in full.
+  // Returns the scenario as a variant of another one that was already read. If the result is null,
+  // `last_` has the reason, if the reason is known. Otherwise, the scenario must be read in full.
   const Scenario* LoadVariant(const std::vector<std::string>& overrides, Diagnostics& mistakes);
-  // Sets the loader of `variety` to the current scenario. Returns false if the scenario is not
+  // Sets the loader of `variety` to the current scenario. Returns false if this scenario is not
   // legal.
   bool Reread(Variety& variety);
 
@@ -87,7 +88,7 @@ class Variants {
   Variety* last_ = nullptr;
   Diagnostics mistakes_;
   std::optional<Scenario> whole_;
-  // The part of the last result of Load that plan values and `nodes` determine.
+  // The part of Load's last result that depends on plan values and `nodes`.
   struct Values {
     const Variety* variety = nullptr;  // null: it gave something else
     plan::Plan plan;

@@ -195,7 +195,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (!inserted) {
       Report({"input.duplicate-key", location, fmt::format("duplicate key: {}", Quoted(key.scalar)),
               first->second > 0
-                  ? fmt::format("remove one of the two: the key was already given on line {}",
+                  ? fmt::format("remove one of the two lines: the key was already given on line {}",
                                 first->second)
                   : "keep one of them"});
       return;
@@ -362,9 +362,9 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
                              "indent it with spaces"});
       return std::nullopt;
     }
-    diagnostics.push_back({"yaml.syntax", location,
-                           fmt::format("not well-formed YAML: {}", message),
-                           "check indentation, quotes, brackets and colons here and above"});
+    diagnostics.push_back(
+        {"yaml.syntax", location, fmt::format("not well-formed YAML: {}", message),
+         "check indentation, quotes, brackets and colons on this line and above"});
     return std::nullopt;
   };
   try {
@@ -377,7 +377,7 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
   } catch (const BlockBuffer::TooFarAhead&) {
     diagnostics.push_back(
         {"yaml.too-large", builder.At(builder.last()).location(),
-         fmt::format("a value that begins here or later is longer than {} MiB and has no end",
+         fmt::format("a value that begins on this line or later has no end within {} MiB",
                      kFarthestAhead >> 20),
          "close brackets and quotes; write long lists as lines, '- ITEM'"});
     return std::nullopt;

@@ -9,8 +9,8 @@
 
 #include "src/base/diagnostic.h"
 
-// YAML text as a tree with the details that strict reading needs: the position of every key and
-// value, which scalars were quoted, and scalars as written (`010` stays "010"). The tree is
+// YAML text as a tree with the details that strict reading needs. These are the position of every
+// key and value, which scalars were quoted, and scalars as written (`010` stays "010"). The tree is
 // immutable, so many scenarios may share its parts. A changed tree copies only the path to the
 // change (overrides.h).
 namespace stepcast::scenario {
@@ -44,9 +44,9 @@ using YamlTree = std::shared_ptr<const YamlNode>;
 
 // Parses one YAML document. A fatal mistake (syntax, an alias, a tag, a second document, nesting
 // beyond 64) appends a Diagnostic, and the result is none. A duplicate key, or a key that is not
-// text, appends a Diagnostic and is omitted, so that the other mistakes of a file are also found.
-// `file` names the text in positions. Without `with_positions`, lines and columns are 0, which is
-// meant for text from the command line.
+// text, appends a Diagnostic and is omitted. The other mistakes of the file are therefore also
+// found. `file` is the name of the text in positions. If `with_positions` is false, lines and
+// columns are 0; this is meant for text from the command line.
 std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics, bool with_positions = true);
 
@@ -54,12 +54,12 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
 // the value.
 const YamlNode* Child(const YamlNode& node, std::string_view key);
 
-// Returns the position closest to a dotted key: the key's value, or the innermost mapping on the
-// path to it.
+// Returns the position closest to a dotted key. This is the position of the key's value. If the key
+// is missing, it is the position of the innermost mapping on the path to the key.
 Location LocationOf(const YamlTree& root, std::string_view key);
 
-// Returns the tree on one line, in flow style, with quoted scalars in double quotes. Trees with
-// equal content have equal text, so the text can be the key of a cache.
+// Returns the tree on one line, in flow style. Quoted scalars are in double quotes. Trees with
+// equal content have equal text, so the text can be a cache key.
 std::string CanonicalText(const YamlNode& node);
 
 }  // namespace stepcast::scenario

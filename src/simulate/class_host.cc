@@ -107,7 +107,7 @@ void SimulatedClass::EndPasses() {
 }
 
 void SimulatedClass::OpenBarrier(Time begin) {
-  STEPCAST_CHECK(host_pass_ == open_passes_, "the host has reached the barrier");
+  STEPCAST_CHECK(host_pass_ == open_passes_, "the host must have reached the barrier");
   ++open_passes_;
   host_clock_ = begin;
   EnqueueAwaitingHost();

@@ -250,7 +250,7 @@ class EventByEvent {
     std::vector<std::pair<int, int>> finished;
     Timeline timeline;
   };
-  // One end of a message.
+  // One end of a message that an exchange sends or receives.
   struct MessageEnd {
     std::size_t rank = 0, stream = 0;
     const cost::Demand* demand = nullptr;

@@ -11,18 +11,18 @@
 #include "src/program/program.h"
 #include "src/simulate/concurrent_sets.h"
 
-// Compiles a program with its prices for the simulator. Everything known in advance is computed
-// once, so the simulation only reads arrays.
+// Compiles a program with its prices for the simulator. Everything that is known in advance is
+// computed once, so the simulation only reads arrays.
 namespace stepcast::simulate {
 
 using program::Index;
 using program::kNone;
 
-// An operation's cost in the solver's units.
+// The cost of an operation, in the units of the solver.
 struct Cost {
   Time latency;
   Time work;
-  ConcurrentSets::Profile profile = ConcurrentSets::kUsesNothing;  // cannot be slowed by any
+  ConcurrentSets::Profile profile = ConcurrentSets::kUsesNothing;  // no operation can slow it
                                                                    // resource
 };
 
@@ -33,30 +33,30 @@ struct Item {
   Time issued;            // relative to the beginning of the item's host span
   Index instruction = 0;  // index in the step or in the prologue
   std::uint32_t span = 0;
-  // kOperation: index in costs. kCollective, kExchange: index in the program's table. kRecord: slot
-  // of the record. kWait: the record's slot in the step, or kNone.
+  // For kOperation: the index in costs. For kCollective and kExchange: the index in the program's
+  // table. For kRecord: the slot of the record. For kWait: the record's slot in the step, or kNone.
   std::uint32_t target = 0;
-  // kCollective, kExchange: the operation's number on its communicator, counted within this
-  // prologue or step. kWait: the record's slot in the prologue, or kNone.
+  // For kCollective and kExchange: the operation's number on its communicator, counted within this
+  // prologue or step. For kWait: the record's slot in the prologue, or kNone.
   std::uint32_t other = 0;
-  // The first item after the operations that follow this operation in the same span; used by
-  // kOperation.
+  // For kOperation: the first item after the operations that follow this operation in the same
+  // span.
   std::uint32_t run_end = 0;
   Kind kind = Kind::kOperation;
   std::uint8_t steps_before = 0;  // kWait: `target` is in the step this many steps earlier
 };
 
-// The communicator of a collective or an exchange.
+// Returns the communicator of a collective or an exchange.
 inline Index CommunicatorOf(const program::Program& program, const Item& item) {
   return item.kind == Item::Kind::kExchange ? program.exchanges[item.target].communicator
                                             : program.collectives[item.target].communicator;
 }
 
-// Consecutive operations on a stream, starting at a given item and issued in one span. Only the
-// last of them may be recorded.
+// Consecutive operations on a stream that start at a given item and are issued in one span. Only
+// the last of them may be recorded.
 struct OperationChain {
   Time rest;                // total time if nothing interrupts them
-  Time latest;              // maximum over operations: issue time plus time from there to the end
+  Time latest;              // maximum over operations: issue time plus time from it to the end
   std::uint32_t end = 0;    // the item after the last one
   std::uint32_t build = 0;  // the build for which the values are valid
 };
@@ -69,8 +69,8 @@ struct StreamRange {
   std::uint32_t end = 0;
 };
 
-// The number of launches in a stream's queue at which the host must wait, as with CUDA. Users have
-// measured the number, which is not documented: about 1,000 launches pass without a wait, on each
+// The number of launches in a stream's queue at which the host must wait, as with CUDA. The number
+// is not documented, but users have measured it: about 1,000 launches pass without a wait, on each
 // of several streams (forums.developer.nvidia.com/t/68937). The queue is checked once per block of
 // launches.
 inline constexpr std::uint32_t kLaunchQueue = 1024;
@@ -84,13 +84,13 @@ struct HostItem {
   bool is_task = false;
 };
 
-// The host's work between two waits. Within a span only issue costs and host tasks take time, so
-// the beginning of the span determines all times in it.
+// The host's work between two waits. Within a span, only issue costs and host tasks take time, so
+// all times in the span follow from its beginning.
 struct HostSpan {
   Time length;
   std::uint32_t first_item = 0;  // index in CompiledProgram::host_items
   std::uint32_t item_count = 0;
-  // The cause that ends the span: a kHostWaitEvent, a full launch queue (kNone), or the end of
+  // The cause that ends the span: a kHostWaitEvent, a full launch queue (kNone), or the end of the
   // prologue or step.
   Index wait = program::kNone;
   bool ends_pass = false;
@@ -107,7 +107,7 @@ struct EventRecord {
   std::uint32_t item = 0;
 };
 
-// One rank's end of all messages that the rank exchanges with one peer, in one direction, on one
+// One rank's end of all messages that it exchanges with one peer, in one direction, on one
 // communicator.
 struct Endpoint {
   std::uint32_t communicator = 0;
@@ -118,8 +118,8 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-// Records are numbered consecutively, prologue first; these numbers are called slots. A wait ends
-// when the record in `slot` has been reached `count` times; if `count` is 0, at once.
+// A wait ends when the record in `slot` was reached `count` times; if `count` is 0, at once.
+// Records are numbered consecutively, starting with the prologue; these numbers are called slots.
 struct WaitFor {
   std::uint32_t slot = program::kNone;
   std::uint32_t count = 0;
@@ -134,7 +134,7 @@ inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t s
 }
 
 // A 128-bit digest of the data that determines the queues; collisions are improbable. The digest is
-// kept instead of that data, which needs as much memory as the queues.
+// kept instead of this data, which needs as much memory as the queues.
 class QueueKey {
  public:
   void Add(std::uint64_t word) {
@@ -149,13 +149,14 @@ class QueueKey {
   std::uint64_t a_ = 0, b_ = 1;
 };
 
-// Scratch memory for building, reused between programs.
+// Scratch memory for building a program. It is reused between programs.
 struct BuildRoom {
   program::WaitTargets wait_targets;
   std::vector<std::uint32_t> prologue_slots;  // by instruction
   std::vector<std::uint32_t> step_slots;
   std::vector<std::uint32_t> next_item;  // by stream
-  // The first slot of each stream's launch blocks, by stream. An additional entry marks the end.
+  // The first slot of each stream's launch blocks, indexed by stream. An additional entry marks the
+  // end.
   std::vector<std::uint32_t> prologue_blocks, step_blocks;
   std::vector<std::uint32_t> launches;  // by stream: number so far
 };
@@ -168,28 +169,29 @@ struct CompiledProgram {
   std::vector<HostItem> host_items;  // if host items are recorded
   std::vector<Cost> costs;           // of kernels, then of copies
   std::vector<Cost> collective_costs;
-  // The number of each exchange's first message, by exchange. Messages are numbered consecutively
-  // over exchanges. An additional entry marks the end.
+  // The number of each exchange's first message, indexed by exchange. Messages are numbered
+  // consecutively over exchanges. An additional entry marks the end.
   std::vector<std::uint32_t> first_message;
   std::vector<Cost> message_costs;
-  // The next communicator of the same ranks, by communicator. The communicators of the same ranks
-  // form a circular list.
+  // The next communicator of the same ranks, indexed by communicator. The communicators of the same
+  // ranks form a circular list.
   std::vector<std::uint32_t> next_among_ranks;
-  // The fraction of the multiprocessors that each collective or message holds from the time at
-  // which the rank reaches it.
+  // The fraction of the multiprocessors that each collective or message holds after the rank has
+  // reached it.
   std::vector<std::uint32_t> collective_holds, message_holds;
   std::vector<std::uint32_t> message_endpoints;
   std::vector<Endpoint> endpoints;
-  // The number of messages in the largest exchange of each communicator, by communicator.
+  // The number of messages in the largest exchange of each communicator, indexed by communicator.
   std::vector<std::uint32_t> most_messages;
   std::vector<EventRecord> records;  // by slot
   std::uint32_t prologue_records = 0;
-  // The first slots of launch blocks in the prologue and in the step. The prologue's launch-block
-  // slots are just before the step's slots; those of the step come last.
+  // The first slots of launch blocks in the prologue and in the step. The slots of the prologue's
+  // launch blocks are just before the step's slots. The slots of the step's launch blocks come
+  // last.
   std::uint32_t prologue_launches = 0, step_launches = 0;
   bool host_waits = false;  // the host waits for events in the step
-  // The number of collectives and exchanges of each communicator, in the prologue and in a step, by
-  // communicator.
+  // The number of collectives and exchanges of each communicator, in the prologue and in a step.
+  // Indexed by communicator.
   std::vector<std::uint32_t> prologue_collectives;
   std::vector<std::uint32_t> step_collectives;
 
@@ -197,17 +199,20 @@ struct CompiledProgram {
     return static_cast<std::uint32_t>(spans.size()) - prologue_spans;
   }
 
-  // Builds a new program in this object. `sets` owns the cost profiles. `links`: whether
-  // collectives use the rank's shares of links. Programs that differ only in sizes and times of
-  // operations, such as rows of a sweep, have the same queues and spans, which are then reused.
-  // `marked`: by instruction of the step, the operations to record if not all are recorded; null:
-  // none. It is read until the next call. `records_host`: whether to keep host items.
+  // Builds a new program in this object. `sets` owns the cost profiles. `links` states whether
+  // collectives use the rank's shares of links. If not all operations are recorded, `marked` states
+  // for each instruction of the step whether the instruction's operation is recorded. Null: none is
+  // recorded. The object reads `marked` until the next call. `records_host` states whether host
+  // items are kept.
+  //
+  // Programs that differ only in sizes and times of operations have the same queues and spans. An
+  // example is the rows of a sweep. The queues and spans are then reused.
   void Build(const program::Program& program, const cost::Prices& prices,
              const std::vector<bool>* marked, bool links, bool records_host, ConcurrentSets& sets,
              BuildRoom& room);
 
-  // Records of blocks of launches are also numbered separately. These functions return the number
-  // of such records, whether a slot is one, and the record's separate number.
+  // The records of blocks of launches also have separate numbers. These functions return how many
+  // such records there are, whether a slot is one of them, and the record's separate number.
   std::uint32_t launch_records() const {
     return prologue_records - prologue_launches + static_cast<std::uint32_t>(records.size()) -
            step_launches;
@@ -222,15 +227,15 @@ struct CompiledProgram {
 
   // Makes room for chains. Call this before ChainFrom, unless everything is recorded.
   void ReserveChains() { chains_.resize(items.size()); }
-  // Returns the chain that starts at an item, which must be an operation. A chain is computed when
-  // first used, because no chain is needed while other operations run.
+  // Returns the chain that starts at `item`, which must be an operation. A chain is computed when
+  // it is first used, because no chain is needed while other operations run.
   const OperationChain& ChainFrom(std::uint32_t item) const {
     if (chains_[item].build != build_) FindChain(item);
     return chains_[item];
   }
 
  private:
-  // Returns true if kernels and copies have the same costs as before.
+  // Computes the costs of kernels and copies. Returns true if all costs are the same as before.
   bool BuildCosts(const program::Program& program, const cost::Prices& prices, bool links,
                   ConcurrentSets& sets);
   void BuildQueues(const program::Program& program, const cost::Prices& prices, BuildRoom& room);
@@ -239,7 +244,7 @@ struct CompiledProgram {
   void LinkRanks(const program::Program& program);
   void AddExchanges(const program::Program& program, const cost::Prices& prices, bool links,
                     ConcurrentSets& sets);
-  // Fills the queues of host and streams, instruction by instruction (compiled_program.cc).
+  // Fills the queues of the host and the streams, instruction by instruction (compiled_program.cc).
   class InstructionQueues;
 
   QueueKey queues_of_;                // digest of everything that determines queues and spans

@@ -9,31 +9,32 @@
 
 #include "src/engine/shared_resources.h"
 
-// The rates of concurrent operations of one rank. The same small sets occur hundreds of times in a
-// step. Each distinct set is solved once by the engine's solver (engine/shared_resources.h) and
-// cached.
+// The rates of concurrent operations of one rank. The same small sets of operations occur hundreds
+// of times in a step. The engine's solver (engine/shared_resources.h) solves each distinct set
+// once, and the result is cached.
 namespace stepcast::simulate {
 
 class ConcurrentSets {
  public:
   using Use = engine::SharedResources::Use;
-  // A distinct list of uses. Operations with equal uses have equal rates.
+  // A number for a distinct list of uses. Operations with equal uses have equal rates.
   using Profile = std::uint32_t;
-  // A multiset of profiles.
+  // A number for a multiset of profiles.
   using Set = std::uint32_t;
   static constexpr Profile kUsesNothing = 0;
   static constexpr Set kEmpty = 0;
 
   ConcurrentSets() { Clear(); }
 
-  // Returns the profile of a list of uses. `uses` numbers the rank's resources from 0; each
+  // Returns the profile of a list of uses. `uses` numbers the rank's resources from 0. Each
   // resource may occur once.
   Profile Intern(std::span<const Use> uses);
-  // The returned span stays valid when other profiles are interned.
+  // Returns the uses of a profile. The span stays valid when other profiles are interned.
   std::span<const Use> UsesOf(Profile profile) const { return uses_[profile]; }
 
   Set With(Set set, Profile profile) { return Step(set, profile, true); }
-  // Requires that the set contains the profile.
+  // Returns the set without one operation of this profile. Requires that the set contains the
+  // profile.
   Set Without(Set set, Profile profile) { return Step(set, profile, false); }
   // Returns the rate of the set's operations with this profile, in units of 2^-38. Requires that
   // the set contains the profile.
@@ -43,10 +44,10 @@ class ConcurrentSets {
     return member->rate;
   }
 
-  // If there are more than a few thousand sets, clears everything; earlier profiles and sets then
+  // If there are more than a few thousand sets, clears everything. Earlier profiles and sets then
   // become invalid. For owners that simulate many programs.
   void Trim();
-  // The number of times that everything was cleared.
+  // Returns how often everything was cleared.
   std::uint32_t cleared() const { return cleared_; }
 
  private:

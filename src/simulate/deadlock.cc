@@ -83,7 +83,7 @@ void Simulation::ExplainStream(const SimulatedClass& run, const SimulatedClass::
     case StreamState::kReady:
     case StreamState::kInFlight:
     case StreamState::kDone:
-      STEPCAST_CHECK(false, "an operation in flight has a pending event");
+      STEPCAST_CHECK(false, "an operation in flight must have a pending event");
   }
 }
 
@@ -92,8 +92,8 @@ void Simulation::ExplainCollective(const SimulatedClass& run, const SimulatedCla
   const SimulatedClass::Communicator& own = run.communicators()[stream.wait_for.slot];
   if (stream.wait_for.count != own.current) {
     deadlock.blocked.push_back(fmt::format(
-        "{} waits for its turn on its communicator: it is collective {}, and collective "
-        "{} has not finished",
+        "{} waits for its turn on the communicator: it is collective {}, but collective {} has "
+        "not finished",
         subject, stream.wait_for.count, own.current));
     return;
   }
@@ -101,7 +101,9 @@ void Simulation::ExplainCollective(const SimulatedClass& run, const SimulatedCla
     ExplainExchange(run, stream.wait_for.slot, subject, deadlock);
     return;
   }
-  STEPCAST_CHECK(own.rendezvous != kNone, "a class's own collectives start when they are reached");
+  STEPCAST_CHECK(own.rendezvous != kNone,
+                 "collectives within a class must start when they are "
+                 "reached");
   const Rendezvous& rendezvous = rendezvous_[own.rendezvous];
   const auto same = [&](const SimulatedClass& other, std::uint32_t communicator) {
     return SameCollective(run.CollectiveAt(stream.wait_for.slot), other.CollectiveAt(communicator));
@@ -121,7 +123,8 @@ void Simulation::ExplainCollective(const SimulatedClass& run, const SimulatedCla
   }
   for (const std::uint32_t c : rendezvous.absent) {
     deadlock.blocked.push_back(
-        fmt::format("{} waits for rank {}, which has no communicator of this name and these ranks",
+        fmt::format("{} waits for rank {}, which has no communicator with this name and these "
+                    "ranks",
                     subject, classes_[c].rank_class().representative));
   }
 }

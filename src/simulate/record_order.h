@@ -9,7 +9,7 @@
 // Keeps a timeline's records in order.
 namespace stepcast::simulate {
 
-// Appends a record. Ends must not decrease; records with equal ends are put in issue order.
+// Appends a record. Ends must not decrease. Records with equal ends are put in issue order.
 template <typename Record>
 void AppendInOrder(const Record& record, std::vector<Record>& to) {
   to.push_back(record);
@@ -23,7 +23,7 @@ void AppendInOrder(const Record& record, std::vector<Record>& to) {
   }
 }
 
-// Merges two ordered lists.
+// Merges two ordered lists into one ordered list.
 template <typename Record>
 void Merge(const std::vector<Record>& records, std::vector<Record>& into) {
   if (records.empty()) return;

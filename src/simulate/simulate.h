@@ -66,36 +66,36 @@ struct Options {
   bool barrier = false;  // all ranks finish a step before the next is issued
   Recording recording = Recording::kAll;
   int first_recorded = 0;  // of earlier steps only the end is recorded
-  // Ends the run when a step ends in the same state as the step before it (Repetition), since the
-  // rest is then known. The ends of later steps are filled in. Operations in flight that would have
-  // been recorded are recorded as endless: their end, and the start of a waiting collective, are
-  // Time::Max(). Ignored with a barrier, or if messages are simulated one by one.
+  // Whether the run ends when a step ends in the same state as the step before it (Repetition),
+  // because the rest is then known. The ends of later steps are filled in. Operations in flight
+  // that would have been recorded are recorded as endless: their end, and the start of a waiting
+  // collective, are Time::Max(). Ignored with a barrier, or if messages are simulated one by one.
   bool until_repetition = false;
-  // Runs only the last part of the first step, as if the earlier part had finished
-  // (simulated_class.h). The last part determines the state at the end of the step. Only the end of
-  // the first step is recorded. Ignored without `until_repetition`, or if no such part is found.
+  // Whether only the last part of the first step runs, as if the earlier part had finished
+  // (simulated_class.h). The last part determines the state at the end of the step. Only this part
+  // of the first step is recorded. Ignored without `until_repetition`, or if no such part is found.
   bool late_start = false;
-  // The routes of collectives on links between ranks; null: collectives use only their ranks' own
-  // resources.
+  // The routes of collectives on links between ranks. Null: collectives use only the resources of
+  // their ranks.
   const network::CollectiveTraffic* traffic = nullptr;
-  // Whether detached classes run ahead. Affects only speed; for tests.
+  // Whether detached classes run ahead. For tests; it affects only speed.
   bool run_ahead = true;
 };
 
-// States that all steps after `step` repeat it: the times of their operations and waits, relative
+// States that all steps after `step` repeat it. The times of their operations and waits, relative
 // to the end of each step, are the same.
 struct Repetition {
   int step = 0;
   Time start;  // start of the step's interval: the end of the previous step or of the prologue
   // Whether host activity and memory changes also repeat. If not, the host runs further ahead in
-  // each step, which never affects the device.
+  // each step. This never affects the device.
   bool host = true;
 };
 
-// The last times in a run at which the host's lead over its device mattered, after the examined
-// part of a step (RankClass::looked_at). If the host waits for an event after that part, in the
-// same step, its lead is reset. Instructions issued from there to the examined part of the next
-// step are then ignored.
+// The last times in a run at which the host's lead over its device mattered. Only instructions
+// after the examined part of a step count (RankClass::looked_at). If the host waits for an event
+// after that part, in the same step, its lead is reset. Instructions from there to the examined
+// part of the next step are then ignored.
 struct HostInfluence {
   Time held_up_by_issue;  // last time at which an operation on the device waited for its issue
   // The last time at which the host waited because a stream's queue was full. The host checks the
@@ -103,29 +103,32 @@ struct HostInfluence {
   Time waited_for_room;
 };
 
-// The run stopped with unfinished operations. One sentence for each blocked stream or host names
-// the rank, the operation, and the event or peer that it waits for.
+// The reason why a run stopped with unfinished operations. There is one sentence for each blocked
+// stream or host. It names the rank, the operation, and the event or peer for which the operation
+// waits.
 struct Deadlock {
   std::vector<std::string> blocked;
 };
 
+// Simulates the classes. Returns one timeline per class, in order. The prologue takes time but
+// leaves no records. Times are exact and deterministic. Programs must have valid indices
+// (Validate), and prices must cover every entry of their program's tables.
+//
 // Classes share the communicators with equal names and rank lists. The k-th collectives of all
 // members are one collective, which starts when all members have reached it. If members disagree
 // about it (kind, bytes, type), the result is a deadlock that names both. A class whose
-// representative is in the rank list but does not have the communicator never arrives. A message
-// connects the classes of its two ranks, on communicators of one name. Positions refer to the
-// representative's own group (to the layout's, if there is one). If a class stands for several
-// positions of a group that peers address, one message of each class is shared with the peer, and
-// the others proceed at the same rate. Times are exact and deterministic. Programs must have valid
-// indices (Validate), and prices must cover every entry of their program's tables.
+// representative is in the rank list but does not have the communicator never arrives.
 //
-// Returns one timeline per class, in order. The prologue takes time but leaves no records.
+// A message connects the classes of its two ranks, on communicators of one name. Positions refer to
+// the representative's own group (to the layout's, if there is one). A class may stand for several
+// positions of a group that peers address. One message of each class is then shared with the peer,
+// and the others proceed at the same rate.
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
                                                                 const Options& options);
 
 class Simulation;
 
-// Like Simulate, for many runs that reuse the same memory. Not thread-safe.
+// Like the function Simulate, but for many runs that reuse the same memory. Not thread-safe.
 class Simulator {
  public:
   Simulator();
@@ -136,14 +139,14 @@ class Simulator {
   // Runs the classes. The returned timelines stay valid until the next run.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
-  // Repeats the last run with the same classes. Programs and prices must be unchanged. The set of
-  // recorded classes may differ.
+  // Repeats the last run with the same classes. Programs and prices must not have changed. The set
+  // of recorded classes may differ.
   tl::expected<std::span<const program::Timeline>, Deadlock> RunAgain(const Options& options);
-  // Moves out the timelines of the last run.
+  // Returns the timelines of the last run and moves them out of the simulator.
   std::vector<program::Timeline> Take();
-  // Tells how the last run ended early; null if the run did not end early.
+  // Returns how the last run ended early, or null if it did not end early.
   const Repetition* repetition() const;
-  // Tells how the host influenced a class in the last run.
+  // Returns how the host influenced a class in the last run.
   HostInfluence host_influence(std::size_t rank_class) const;
 
  private:

@@ -167,7 +167,7 @@ void SimulatedClass::OnEvent(Runner runner) {
   switch (work.activity) {
     case Activity::kNone:
     case Activity::kHolds:
-      STEPCAST_CHECK(false, "an operation that is not in flight, or waits, has no event");
+      STEPCAST_CHECK(false, "an operation that waits or is not in flight must have no event");
       return;
     case Activity::kAwaitsIssue:
       work.activity = Activity::kNone;

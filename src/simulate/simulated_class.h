@@ -24,18 +24,20 @@ namespace stepcast::simulate {
 //
 // The finished part is closed under these rules. If it contains an item of a stream, it contains
 // all earlier items of the stream. If it contains a wait, it contains the record for which the wait
-// waits. If it contains a collective or message, it contains the peers' parts of that operation,
-// and all earlier operations on its communicator. Initially, the part contains, for each class, all
-// items of the earlier instructions. On streams with messages, only the items that others need are
-// included, because messages issued early wait there for their peers.
+// waits. If it contains a collective or message, it also contains the peers' parts of that
+// operation, and all earlier operations on the same communicator.
+//
+// Initially, the part contains, for each class, all items of the earlier instructions. On streams
+// with messages, it includes only the items that others need, because messages that are issued
+// early wait there for their peers.
 
-// The position at which a class starts its first step if the step starts late.
+// The position at which a class starts its first step if that step starts late.
 struct StepPosition {
   std::vector<std::uint32_t> items;        // by stream: the first unfinished item
   std::vector<std::uint32_t> collectives;  // by communicator: number finished in the step
   std::vector<std::uint32_t> messages;     // by endpoint: number finished in the step
-  // The host issues the first unfinished instruction in this span of the step, at `issued` after
-  // the beginning of the span.
+  // The span in which the host issues the first unfinished instruction, and the time of this issue
+  // after the span's beginning (`issued`).
   std::uint32_t span = 0;
   Time issued;
 };
@@ -44,9 +46,10 @@ struct StepPosition {
 // operations in flight. simulate.h defines the simulated behavior.
 //
 // A class has few operations in flight, so its next event is found by comparing all of them. A
-// stream processes uninterrupted kernels without events. A class with no pending collective with
-// other classes runs by itself (detached). From the time it reaches such a collective until the
-// collective ends, the class is attached, and the simulation controls its progress.
+// stream processes uninterrupted kernels without events. A class runs by itself (detached) as long
+// as it has no pending collective with other classes. From the time at which it reaches such a
+// collective until the collective ends, the class is attached, and the simulation controls its
+// progress.
 
 class SimulatedClass;
 
@@ -54,15 +57,16 @@ class SimulatedClass;
 class OtherClasses {
  public:
   virtual ~OtherClasses() = default;
-  // `rank_class` has reached the current collective of a rendezvous.
+  // Called when `rank_class` has reached the current collective of a rendezvous.
   virtual void Arrive(std::uint32_t rendezvous, SimulatedClass& rank_class) = 0;
-  // `rank_class` has reached an exchange on one of its communicators.
+  // Called when `rank_class` has reached an exchange on one of its communicators.
   virtual void ArriveAtExchange(std::uint32_t communicator, SimulatedClass& rank_class) = 0;
-  // The solver for the operations of classes in the same collective.
+  // Returns the solver for the operations of classes that are in the same collective.
   virtual engine::SharedResources& joint_resources() = 0;
 };
 
-// Index of an operation in flight: streams first, then communicators.
+// The index of an operation in flight. The streams' operations come first, then the communicators'
+// operations.
 using Runner = std::uint32_t;
 
 enum class StreamState : std::uint8_t {
@@ -97,56 +101,57 @@ class SimulatedClass {
     std::uint32_t next_waiting = kNone;  // next stream that waits for the same record
   };
 
-  // Prepares the class for a run. `index`: the class's index in the run. `first_activity`: the
-  // index of the class's first operation in the joint solver. `rendezvous`: the rendezvous of each
-  // communicator. `late_start`: where the first step starts; null: the run starts with the
-  // prologue.
+  // Prepares the class for a run. `index` is the class's index in the run. `first_activity` is the
+  // index of the class's first operation in the joint solver. `rendezvous` has the rendezvous of
+  // each communicator. `late_start` is the position at which the first step starts; null: the run
+  // starts with the prologue.
   void Reset(const RankClass& rank_class, std::uint32_t index, const CompiledProgram& compiled,
              ConcurrentSets& sets, const Options& options, std::uint32_t first_activity,
              std::span<const std::uint32_t> rendezvous, const StepPosition* late_start,
              OtherClasses& other_classes, program::Timeline& timeline);
 
-  // Returns the time of the class's next event if no other class acts before; Time::Max() if there
+  // Returns the time of the class's next event if no other class acts before it. Time::Max(): there
   // is no event.
   Time next() const;
   Time now() const { return now_; }
   // See HostInfluence.
   const HostInfluence& host_influence() const { return host_influence_; }
   // Advances from `at` to before `until`. Returns earlier, at the end of an instant that affects
-  // other classes: the class reaches a collective with them, one of its operations in the joint
-  // solver starts or ends, or it ends a pass while passes are watched. next() is then the next
-  // event.
+  // other classes. There are three such cases. The class reaches a collective with other classes,
+  // one of its operations in the joint solver starts or ends, or it ends a pass while passes are
+  // watched. next() is then the next event.
   Time Run(Time at, Time until);
 
-  // Begin and end the collective or exchange that the class has reached on a communicator.
+  // These functions begin and end the collective or exchange that the class has reached on a
+  // communicator.
   void BeginCollective(std::uint32_t communicator, Time now);  // the operation starts
   void EndCollective(std::uint32_t communicator, Time now);
   // Join moves the class's operations into the joint solver when a collective with other classes
   // uses resources. Leave moves them back after the last such collective.
   void Join(Time now);
   void Leave(Time now);
-  // The operation reached on a communicator waits for other ranks, and holds this fraction of the
-  // multiprocessors until BeginCollective. Of the operations among the same ranks, only the one
-  // with the largest fraction holds: PyTorch gives a group of ranks one communicator and one
-  // stream.
+  // Makes the operation reached on a communicator hold this fraction of the multiprocessors while
+  // it waits for other ranks, until BeginCollective. Of the operations among the same ranks, only
+  // the operation with the largest fraction holds multiprocessors. PyTorch gives a group of ranks
+  // only one communicator and one stream.
   void Hold(std::uint32_t communicator, std::uint32_t share, Time now);
-  // The joint solver has moved the end of a stream's or communicator's operation. Returns false if
-  // no operation is in flight there.
+  // Called when the joint solver has moved the end of a stream's or communicator's operation.
+  // Returns false if no operation is in flight there.
   bool MoveEnd(Runner runner, Time end) {
     if (in_flight_[runner].activity == Activity::kHolds) return false;
     next_[runner] = end;
     return true;
   }
 
-  // The number of passes that all streams and the host have ended.
+  // Returns the number of passes that all streams and the host have ended.
   std::uint32_t ended() const { return ended_; }
   Time EndOfPass(std::uint32_t pass) const {
     return pass == 0 ? prologue_end_ : timeline_->step_ends[pass - 1];
   }
-  // With a barrier: the next pass may be issued from `begin` on.
+  // Allows the next pass to be issued from `begin` on. Used with a barrier.
   void OpenBarrier(Time begin);
-  // Advances the host to the end of its instructions, after everything else. Returns false if the
-  // host waits forever.
+  // Advances the host to the end of its instructions. Call this after everything else. Returns
+  // false if the host waits forever.
   bool Finish();
 
   bool attached() const { return attachments_ > 0; }
@@ -163,7 +168,8 @@ class SimulatedClass {
     const auto& groups = rank_class_->groups != nullptr ? *rank_class_->groups : program().groups;
     return groups[program().communicators[communicator].group].ranks;
   }
-  // The collective or exchange that the class has reached on a communicator.
+  // Returns the collective that the class has reached on a communicator. Similar functions below do
+  // the same for exchanges.
   const program::Collective& CollectiveAt(std::uint32_t communicator) const {
     return program().collectives[TargetAt(communicator)];
   }
@@ -187,10 +193,10 @@ class SimulatedClass {
   };
   void TakeState(Time now, std::uint32_t ended, State& state);
 
-  // Completes the timeline with host tasks, whose times are known early. With `cut`, operations in
+  // Completes the timeline with host tasks, whose times are known early. If `cut`, operations in
   // flight are recorded as endless.
   void FinishTimeline(bool cut);
-  // Explains why the class cannot continue, in one sentence for each host and stream.
+  // Appends one sentence for each blocked host or stream that explains why it cannot continue.
   void ExplainHost(std::vector<std::string>& blocked) const;
   std::string DescribeItem(const Stream& stream) const;
   std::string DescribeRecord(WaitFor wait_for) const;
@@ -198,7 +204,7 @@ class SimulatedClass {
  private:
   using SharedWork = engine::SharedResources::Work;
 
-  // The kind of event at next_[runner], which is called `next` below.
+  // The kind of the event at the time next_[runner]. The comments below name this time `next`.
   enum class Activity : std::uint8_t {
     kNone,
     kAwaitsIssue,  // a stream: the host issues the next item at `next`
@@ -244,8 +250,9 @@ class SimulatedClass {
   // Makes the class stop at the end of this instant.
   void Yield() { until_ = std::min(until_, now_); }
 
-  // The host is advanced only as far as a stream needs it. A span's beginning depends only on
-  // records, and a record is reached again only after the host has passed the wait for that record.
+  // Returns whether the beginning of a span is known; advances the host to it if possible. The host
+  // is advanced only as far as a stream needs. A span's beginning depends only on records, and a
+  // record is reached again only after the host has passed the wait for that record.
   bool KnowsSpan(std::uint32_t span) { return span < span_begins_.size() || ReachSpan(span); }
   bool ReachSpan(std::uint32_t span);
   std::uint32_t SpanOf(const Item& item, std::uint32_t pass) const {
@@ -262,8 +269,8 @@ class SimulatedClass {
   void ClearHost();
   void ClearStreams(std::span<const std::uint32_t> rendezvous);
   void ClearTimeline();
-  // Each function writes one part of a State. `first_span` is the earliest host span that a stream
-  // may still need.
+  // Each of these functions writes one part of a State. `first_span` is the earliest host span that
+  // a stream may still need.
   void AddInFlight(Time now, std::vector<std::int64_t>& device) const;
   void AddCommunicators(std::uint32_t passes_ended, std::vector<std::int64_t>& device) const;
   void TakeHostState(Time now, std::uint32_t passes_ended, std::size_t first_span,
@@ -290,7 +297,7 @@ class SimulatedClass {
   }
   bool PassesRecord(std::uint32_t stream, const Item& item);
   void ReachRecord(std::uint32_t slot);
-  // The stream's present operation or collective has ended.
+  // Completes the stream's present operation or collective, which has ended.
   void Complete(std::uint32_t stream, Time end) {
     if (records_operations_) Record(streams_[stream], end);
     NextItem(stream);
@@ -301,9 +308,9 @@ class SimulatedClass {
   }
   void NextPass(std::uint32_t stream);
   void Record(const Stream& stream, Time end);
-  // The stream waits at the item until the host has issued it.
+  // Makes the stream wait at the item until the host has issued it.
   void HoldUp(std::uint32_t pass, const Item& item, Time issued);
-  // Whether the host's lead over the device affects when the instruction starts.
+  // Returns whether the host's lead over the device affects the start of the instruction.
   bool HostMatters(std::uint32_t pass, Index instruction) const;
   void ReachCommunicator(std::uint32_t stream, const Item& item);
   void TakeTurn(std::uint32_t communicator);
@@ -321,7 +328,7 @@ class SimulatedClass {
     const SharedWork done = engine::SharedResources::Done(now - work.since, work.rate);
     return work.left - std::min(done, work.left);
   }
-  // Returns the result for an operation of this cost that joins the present sharing set.
+  // Returns the cached result for an operation of this cost that joins the present sharing set.
   const Beside& BesideSharers(std::uint32_t cost) {
     const Beside& known = beside_[cost];
     return known.others == set_ ? known : PutBesideSharers(cost);
@@ -354,7 +361,7 @@ class SimulatedClass {
                                    // reached
   std::uint32_t joined_ = 0;       // number of such collectives that use resources now
 
-  // State of the host.
+  // The state of the host.
   bool host_waits_ = false;
   std::uint32_t open_passes_ = 0;  // number of passes that may be issued
   std::uint32_t host_pass_ = 0;
@@ -385,8 +392,8 @@ class SimulatedClass {
   Time prologue_end_;
   Time held_up_by_issue_;
   HostInfluence host_influence_;
-  // The first event after the examined part for which the host waited, by pass; kNone if there is
-  // none yet.
+  // For each pass: the first event after the examined part for which the host waited. kNone: there
+  // is none yet.
   std::vector<Index> set_back_;
 };
 

@@ -49,7 +49,7 @@ tl::expected<std::span<const Timeline>, Deadlock> Simulation::RunAgain(const Opt
 }
 
 tl::expected<std::span<const Timeline>, Deadlock> Simulation::RunCompiled() {
-  STEPCAST_CHECK(options_.steps >= 1, "at least one step is run");
+  STEPCAST_CHECK(options_.steps >= 1, "at least one step must run");
   passes_ = static_cast<std::uint32_t>(options_.steps) + 1;
   SetUp();
   for (std::uint32_t c = 0; c < classes_.size(); ++c) Follow(c);

@@ -18,8 +18,8 @@
 #include "src/simulate/simulate.h"
 #include "src/simulate/simulated_class.h"
 
-// A run of several classes of ranks, including the interactions between them. Detached classes run
-// first, each as far as it can by itself. Then events are processed in order of time. An event
+// A run of several classes of ranks, with the interactions between the classes. Detached classes
+// run first, each as far as it can by itself. Then events are processed in order of time. An event
 // belongs to an attached class, to a collective or transfer between classes, or to a message on the
 // network. One solver determines the rates of all operations of classes in a joint collective or
 // transfer.
@@ -27,8 +27,8 @@ namespace stepcast::simulate {
 
 class Simulation final : public OtherClasses {
  public:
-  // Runs the classes and returns one timeline for each. The timelines are valid until the next run
-  // or until taken.
+  // Runs the classes and returns one timeline for each. The timelines are valid until the next run,
+  // or until they are taken.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
   // See Simulator.
@@ -44,7 +44,7 @@ class Simulation final : public OtherClasses {
   engine::SharedResources& joint_resources() override { return joint_; }
 
  private:
-  // An event has four bytes: its owner and its kind.
+  // An event: its owner and its kind in four bytes.
   enum class EventKind : std::uint32_t { kClass, kJoint, kMessages };
   class Event {
    public:
@@ -57,7 +57,7 @@ class Simulation final : public OtherClasses {
     std::uint32_t bits_;
   };
 
-  // A class's membership in a communicator.
+  // The membership of a class in a communicator.
   struct Member {
     std::uint32_t rank_class = 0;
     std::uint32_t communicator = 0;  // index in the class's program
@@ -69,23 +69,23 @@ class Simulation final : public OtherClasses {
     Time last_arrival;
   };
 
-  // A class's end of the messages with a peer in one direction (an endpoint of the compiled
-  // program).
+  // One class's end of the messages with a peer in one direction. It corresponds to an endpoint of
+  // the compiled program.
   struct EndpointState {
     std::uint32_t rank_class = 0;
-    // The peer's endpoint in the peer's class; kNone if there is none.
+    // The peer's endpoint in the peer's class. kNone: there is none.
     std::uint32_t partner = kNone;
     bool mutual = false;  // the partner's partner is this endpoint
     int peer = 0;         // global rank
-    // Endpoints that have this endpoint as their partner, except a mutual partner. They stand for
-    // other ranks.
+    // The endpoints of other ranks whose partner is this endpoint. A mutual partner is not
+    // included.
     std::vector<std::uint32_t> followers;
     std::uint32_t reached = 0;           // number of messages
     std::vector<Time> reached_at;        // if there are followers
     std::vector<std::uint32_t> waiting;  // places of messages whose partner has not been reached
                                          // yet
   };
-  // The state of a class's communicator and of its present exchange.
+  // The state of a communicator of a class, and of its present exchange.
   struct ExchangeState {
     std::uint32_t first_place = 0;
     Time arrival{};
@@ -93,7 +93,7 @@ class Simulation final : public OtherClasses {
     std::uint32_t open = 0;     // number of messages that have not ended
     std::uint32_t held = 0;     // fraction held by waiting messages
   };
-  // The state of the i-th message of an exchange on a class's communicator.
+  // The state of the i-th message of an exchange on a communicator of a class.
   struct Place {
     std::uint32_t rank_class = 0;
     std::uint32_t communicator = 0;
@@ -101,9 +101,9 @@ class Simulation final : public OtherClasses {
     std::uint32_t mismatched = kNone;  // place of the other end, if the two ends disagree
   };
 
-  // The stage of a joint operation of several classes. The joint operations are first the current
-  // collective of each rendezvous, then the messages between two classes, by the place of the
-  // sender.
+  // The stage of a joint operation of several classes. The joint operations are numbered: first the
+  // current collective of each rendezvous, then the messages between two classes, by the place of
+  // the sender.
   enum class Stage : std::uint8_t { kArriving, kComplete, kLatency, kShares, kFixed };
   struct Part {
     std::uint32_t rank_class = 0;
@@ -116,13 +116,14 @@ class Simulation final : public OtherClasses {
     std::vector<Part> parts;          // in flight: the participants
     std::vector<std::uint32_t> ends;  // of a message: one or two places
     std::vector<engine::SharedResources::Use> uses;
-    // The numbers in the traffic of all calls that this joint operation may make, ascending; used
-    // if messages are simulated one by one.
+    // The numbers, in the traffic, of all calls that this joint operation may make, in ascending
+    // order. Used if messages are simulated one by one.
     std::vector<std::uint32_t> calls;
-    // The number of unfinished parts of the current call: its work and its messages.
+    // The number of unfinished parts of the current call. The parts are its work and its messages.
     std::uint32_t open = 0;
   };
-  // The state of the simulation at the end of a pass: everything that determines the future.
+  // The state of the simulation at the end of a pass. It contains everything that determines the
+  // future.
   struct State {
     std::uint32_t ended = 0;  // number of passes ended; 0: the state is invalid
     Time time;
@@ -163,10 +164,10 @@ class Simulation final : public OtherClasses {
   }
   void QueueJoint(std::uint32_t joint);
   void OnJoint(std::uint32_t joint);
-  // Starts the joint operation, whose parts and number in the traffic are known.
+  // Starts a joint operation. Its parts, and its number in the traffic, are known.
   void Start(std::uint32_t joint, std::uint32_t number);
   void BeginWork(std::uint32_t joint);
-  // Called when the work is done, or when the messages have arrived.
+  // Called when a part of a joint operation ends: its work is done, or its messages have arrived.
   void PartEnds(std::uint32_t joint);
   void End(std::uint32_t joint);
   void StartCollective(std::uint32_t r);
@@ -193,13 +194,14 @@ class Simulation final : public OtherClasses {
   void ExplainExchange(const SimulatedClass& run, std::uint32_t communicator,
                        const std::string& subject, Deadlock& deadlock) const;
 
-  // Returns the number in the traffic of the collective that the member has reached.
+  // Returns the number, in the traffic, of the collective that the member has reached.
   std::uint32_t TrafficNumberOf(const Member& member) const;
   void SendMessages(std::uint32_t joint, std::uint32_t number);
   void AwaitMessages();
   void OnMessages();
 
-  // Finds the late start of each class. Returns false if no part of the step remains in some class.
+  // Finds the position of each class's late start. Returns false if no part of the step remains in
+  // some class.
   bool FindLateStart();
   void ReachLateStart();  // through messages
 
@@ -220,8 +222,8 @@ class Simulation final : public OtherClasses {
   Time now_;
 
   ConcurrentSets sets_;
-  // One compiled program for all classes with the same program and prices, so that hundreds of
-  // ranks share the cached data.
+  // The compiled programs. Classes with the same program and prices have one in common, so that
+  // hundreds of ranks share the cached data.
   std::deque<CompiledProgram> compiled_;
   BuildRoom build_room_;
   bool compiled_host_ = false;              // includes host items, to be recorded
@@ -237,8 +239,9 @@ class Simulation final : public OtherClasses {
   std::vector<std::uint32_t> class_of_activity_;
   std::vector<Rendezvous> rendezvous_;
   std::size_t rendezvous_count_ = 0;
-  std::vector<std::uint32_t> first_communicator_;  // by class: index of its first communicator in
-                                                   // the arrays below
+  std::vector<std::uint32_t> first_communicator_;  // by class: its first communicator's index
+                                                   // `first_communicator_` contains indices in the
+                                                   // arrays that follow.
   std::vector<std::uint32_t> rendezvous_of_;       // by class and communicator
   std::vector<ExchangeState> exchanges_;           // by class and communicator
   std::vector<std::uint32_t> first_endpoint_;      // by class

@@ -7,7 +7,7 @@
 
 namespace stepcast::study {
 
-// The reason why there is no answer: either mistakes in the input, or a sentence that says what
+// The reason why there is no answer: either mistakes in the input, or a sentence that states what
 // failed.
 struct Failure {
   Diagnostics mistakes;

@@ -8,8 +8,8 @@
 #include "src/scenario/published_file.h"
 #include "src/scenario/scenario.h"
 
-// Well-known training runs: the forecast of a step, compared with the published step. Used by
-// `gallery`.
+// Well-known training runs, used by `gallery`: the forecast of a step is compared with the
+// published step.
 namespace stepcast::study {
 
 struct GalleryEntry {

@@ -7,7 +7,7 @@
 #include "src/base/diagnostic.h"
 
 // Checks a command's output files against its inputs, so that a mistyped completion in the shell
-// does not replace a scenario by a page.
+// does not replace a scenario with a page.
 namespace stepcast::study {
 
 struct NamedPath {
@@ -19,9 +19,9 @@ struct NamedPath {
 Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
                              const std::vector<NamedPath>& outputs);
 
-// Returns a mistake if the file at `path`, or a file below the folder, was read on this thread
-// since the thread's FilesRead (base/files.h) was made. The files that a scenario names are known
-// only after the scenario is loaded.
+// Returns a mistake if this thread has read the file at `path`, or a file below the folder. Only
+// files count that were read since the thread's FilesRead (base/files.h) was created. A scenario's
+// files are known only after it is loaded.
 std::optional<Diagnostic> ReplacesInput(const std::string& path);
 std::optional<Diagnostic> ReplacesInputIn(const std::string& folder);
 

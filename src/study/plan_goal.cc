@@ -69,10 +69,10 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
   if (target == std::end(planner::kTargets)) {
     std::vector<const char*> names;
     for (const Target known : planner::kTargets) names.push_back(planner::Name(known));
-    faults.push_back(
-        WrongOption("--target", question.target,
-                    fmt::format("this target does not exist: {}", Quoted(question.target)),
-                    fmt::format("there are: {}", fmt::join(names, ", "))));
+    faults.push_back(WrongOption(
+        "--target", question.target,
+        fmt::format("this value of --target does not exist: {}", Quoted(question.target)),
+        fmt::format("there are: {}", fmt::join(names, ", "))));
   } else {
     goal.target = *target;
   }
@@ -116,7 +116,7 @@ std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics
     } else {
       faults.push_back(WrongOption(
           "--framework", text, fmt::format("this framework does not exist: {}", Quoted(word)),
-          fmt::format("choose from {}; or write all, which is all except {}",
+          fmt::format("choose from {}; or write all, which means all except {}",
                       fmt::join(names, ", "), fmt::join(others, ", "))));
     }
   }

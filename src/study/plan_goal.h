@@ -12,32 +12,32 @@
 #include "src/planner/search.h"
 #include "src/study/plan_question.h"
 
-// Parses the texts of a PlanQuestion. Appends mistakes to `faults`, located at "--target VALUE" and
-// so on.
+// Parses the texts of a PlanQuestion. Mistakes are appended to `faults`, with a position such as
+// "--target VALUE".
 namespace stepcast::study {
 
-// The maximum number of plans for which the Pareto front and the sensitivity are computed by
-// default. The front needs a forecast of most plans that need less memory than the best plan, and
-// the sensitivity needs some twenty more forecasts.
+// The largest number of plans for which the Pareto front and the sensitivity are computed by
+// default. The front needs a forecast of most plans that need less memory than the best plan. The
+// sensitivity needs some twenty more forecasts.
 inline constexpr std::int64_t kMostPlansWithAll = 20'000;
 
 planner::Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults);
 // Parses the frameworks. An empty `text` means the scenario's own framework.
 std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics& faults);
-// Parses the kinds of parallelism, such as "data,tensor"; empty: all.
+// Parses the kinds of parallelism, such as "data,tensor". Empty: all kinds.
 std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostics& faults);
-// Parses a time limit such as "10s" or "2 min", and returns it in seconds; empty: none.
+// Parses a time limit such as "10s" or "2 min" and returns it in seconds. Empty text: none.
 std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults);
 
-// The value of --why.
+// The value of the option --why.
 struct Why {
   int runners_up = 0;       // how many to list
   std::string layout_text;  // of `layout`; empty: none
-  // The settings ("parallelism.tensor", ...) of the layout to rank, with their values.
+  // The layout to rank: its settings ("parallelism.tensor", ...) with their values.
   std::vector<std::pair<const planner::LayoutKey*, std::string>> layout;
 };
-// Parses --why: a number of runners-up such as "5", or a layout such as "tensor=8"; empty or 0:
-// nothing.
+// Parses --why: either a number of runners-up such as "5", or a layout such as "tensor=8". If the
+// text is empty or 0, the result is empty.
 Why ReadWhy(const std::string& text, Diagnostics& faults);
 
 }  // namespace stepcast::study

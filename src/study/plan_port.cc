@@ -139,7 +139,8 @@ class Porter {
     if (by_rules_) {
       refusal_.push_back(
           WrongOption("--to", question_.to,
-                      "on this cluster, no plan is legal whose degrees divide the original degrees",
+                      "on this cluster, no plan is legal if its degrees must divide the original "
+                      "degrees",
                       fmt::format("search all plans instead: stepcast plan {} --cluster {}",
                                   question_.scenario, question_.to)));
     }
@@ -261,7 +262,8 @@ class Porter {
     std::vector<std::string> settings = found_;
     settings.push_back(Override(key, value));
     const auto loaded = Load(settings);
-    return loaded ? "it depends on another setting that changes" : loaded.error().front().message;
+    return loaded ? "this setting depends on another setting, which changes"
+                  : loaded.error().front().message;
   }
 
   // Differences between the resolved plans.
@@ -288,14 +290,15 @@ class Porter {
       if (dropped != dropped_.end()) {
         change.why = dropped->second;
       } else if (pair.key == "parallelism.data") {
-        change.why = fmt::format("{} GPUs divided by the other degrees", ported.cluster->devices());
+        change.why = fmt::format("the number of GPUs, {}, divided by the other degrees",
+                                 ported.cluster->devices());
       } else if (pair.key == "training.gradient_accumulation") {
         change.why = fmt::format("the global batch stays {} sequences",
                                  ported.plan.training.global_batch_size);
       } else if (IsDegree(pair.key)) {
         change.why = WhyNot(pair.key, pair.a);
       } else {
-        change.why = "its default depends on other settings";
+        change.why = "the default of this setting depends on other settings";
       }
       changes.push_back(std::move(change));
     }

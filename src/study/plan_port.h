@@ -25,15 +25,17 @@ struct PlanPort {
   std::vector<report::PortChange> changes;
 };
 
-// The plan keeps its model, its global batch and every setting that is legal on the new cluster.
-// Degrees of parallelism, virtual stages and the micro-batch become divisors of their old values;
-// as few as possible change, outermost first. Any other refused setting gets its default. Settings
-// that describe the old cluster are removed: idle GPUs, slow links and devices, nodes of other
-// kinds, and a calibration profile of another GPU type.
+// Ports a scenario's plan. The plan keeps its model, its global batch and every setting that is
+// legal on the new cluster. Degrees of parallelism, virtual stages and the micro-batch become
+// divisors of their old values; as few as possible change, outermost first. Any other refused
+// setting gets its default.
 //
-// Errors: those of the scenario and of the topology, and settings that the port does not change (a
-// precision that the GPUs lack). If no such plan is legal, the errors are the rules that the
-// original plan breaks there.
+// Settings that describe the old cluster are removed. These are idle GPUs, slow links and devices,
+// nodes of other kinds, and a calibration profile of another GPU type.
+//
+// Errors: those of the scenario and of the topology, and settings that the port does not change
+// (for example, a precision that the GPUs lack). If no such plan is legal, the errors are the rules
+// that the original plan breaks on the new cluster.
 Result<PlanPort> PortPlan(const PortQuestion& question);
 
 // Forecasts both plans of a port. Errors: those of forecasts.

@@ -13,8 +13,8 @@ struct SearchProgress;
 
 namespace stepcast::study {
 
-// The question of a search for plans, as text. To add a setting, write its member and its row here,
-// and its effect in plan_search.cc. Commands, `serve` and the libraries read the row.
+// The question of a search for plans, as text. To add a setting, write its member and its row in
+// this struct, and its effect in plan_search.cc. Commands, `serve` and the libraries read the row.
 struct PlanQuestion {
   std::string scenario;
   std::vector<std::string> set;  // "KEY=VALUE"
@@ -26,8 +26,8 @@ struct PlanQuestion {
   std::vector<std::string> fix;   // "KEY"
   bool fewer_nodes = false;
   TrainingQuestion training;
-  std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0";
-                         // empty: the error of memory forecasts
+  std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0"
+                         // If `headroom` is empty, the error of memory forecasts must stay free.
   void DescribeGoal(Question& question) {
     question.Option("--target", &target, "NAME", "The goal of the search (default: step_time)")
         .Offers({"step_time", "throughput", "gpus", "cost", "memory", "days", "energy"});
@@ -42,8 +42,8 @@ struct PlanQuestion {
                     "Keep a setting at the scenario's value. Can be repeated");
     question.Flag(
         "--fewer-nodes", &fewer_nodes,
-        "Also try fewer GPUs: parts of a node, and powers of two of nodes (always on with "
-        "--target gpus)");
+        "Also try fewer GPUs: parts of a node, and 1, 2, 4, 8, ... nodes (always on with --target "
+        "gpus)");
     training.Describe(question);
     question.Option(
         "--headroom", &headroom, "SIZE|PERCENT",
@@ -51,33 +51,33 @@ struct PlanQuestion {
         "memory forecasts, docs/uncertainty.md)");
   }
 
-  // The number of plans to rank; 0 means five. In a space of more than kMostPlansWithAll plans only
-  // the first of these is proved; the others are the best simulated plans.
+  // The number of plans to rank; 0 means five. If the space has more than kMostPlansWithAll plans,
+  // only the first of these is proved. The others are the best simulated plans.
   int best = 0;
-  // Whether to find the Pareto front, or not. If neither is set, it is found in spaces of at most
-  // kMostPlansWithAll plans.
+  // `front`: find the Pareto front. `no_front`: do not find it. If neither is set, it is found in
+  // spaces of at most kMostPlansWithAll plans.
   bool front = false, no_front = false;
   std::string why;  // "5": number of runners-up to list; "tensor=8,pipeline=16": a layout to rank
   std::string within;  // "10s": time limit; empty: until the proof is complete
-  // Whether to find the changes that would improve the best plan, or not. If neither is set, they
-  // are found in spaces of at most kMostPlansWithAll plans.
+  // `sensitivity`: find the changes that would improve the best plan. `no_sensitivity`: do not find
+  // them. If neither is set, they are found in spaces of at most kMostPlansWithAll plans.
   bool sensitivity = false, no_sensitivity = false;
   void DescribeAnswer(Question& question) {
     constexpr int kMostRows = 1000;
     question
-        .Option(
-            "--best", &best, "N",
-            "Number of plans to rank and prove (default: 5; among more than 20,000 plans, only the "
-            "first is proved)")
+        .Option("--best", &best, "N",
+                "Number of plans to rank, and to prove optimal (default: 5; among more than 20,000 "
+                "plans, only the first is proved)")
         .Between(1, kMostRows);
     question.Flag(
         "--front", &front,
-        "Find the Pareto front even among more than 20,000 plans; this takes most of the time");
-    question.Flag("--no-front", &no_front, "Leave out the Pareto front");
+        "Find the Pareto front even among more than 20,000 plans, although it takes most of the "
+        "time");
+    question.Flag("--no-front", &no_front, "Omit the Pareto front");
     question.Option(
         "--why", &why, "N|LAYOUT",
-        "List N runners-up, or rank one layout (tensor=8,pipeline=16), each with the reason "
-        "why it is not the best");
+        "List the N plans after the best, or rank one layout (tensor=8,pipeline=16), with the "
+        "reason why each is not the best");
     question.Option(
         "--within", &within, "TIME",
         "Stop after TIME (10s), print the best plan so far, and list what is not proved");

@@ -29,24 +29,24 @@ class PlanSearch {
   // Reads the input that all plans share. Fails only on mistakes that every plan in the space would
   // have.
   virtual Result<void> Prepare() = 0;
-  // Returns the inputs of bounds and forecasts, apart from the settings of plans. They include
-  // neither the goal nor the set of plans. `code`: a digest of the program.
+  // Returns the inputs on which bounds and forecasts depend, except the settings of plans. They
+  // include neither the goal nor the set of plans. `code` is a digest of the program.
   virtual std::vector<planner::StoreFact> Facts(const std::string& code) const = 0;
   // Returns a text that must be equal on all ranks, because ranks refer to plans by number.
   virtual std::string Fingerprint(const std::string& code) const = 0;
   // Processes one work item of the pool and returns its result.
   virtual std::string Work(const std::string& item) const = 0;
 
-  // Runs the search. The answer refers to this object. `store` may be null.
+  // Runs the search. The answer refers to this object, which must outlive it. `store` may be null.
   virtual Answer<report::PlanReport> Run(planner::WorkerPool& pool,
                                          planner::ResultStore* store) = 0;
 
-  // The flag that stops the search. A request to this flag, from any thread or signal handler, ends
-  // Run with the results so far.
+  // Returns the flag that stops the search. If the flag is set, from any thread or signal handler,
+  // Run ends with the results so far.
   virtual StopFlag& stop() = 0;
-  // The number of plans; plans are numbered from 0.
+  // Returns the number of plans. Plans are numbered from 0.
   virtual std::int64_t plans() const = 0;
-  // The scenario around which plans are searched.
+  // Returns the scenario around which plans are searched.
   virtual const scenario::Scenario& base() const = 0;
   // Returns the resolved scenario of a plan.
   virtual Result<scenario::Scenario> ScenarioOf(std::int64_t plan) = 0;

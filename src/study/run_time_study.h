@@ -13,8 +13,8 @@
 // Answers `run-time`: the duration of a whole run, with its failures.
 namespace stepcast::study {
 
-// The question of `run-time`, as text; an empty member means the default. Times have the form that
-// LongTime parses.
+// The question of `run-time`, as text. An empty member means the default. LongTime parses the
+// times.
 struct RunTimeQuestion {
   std::string scenario;
   std::vector<std::string> set;     // "KEY=VALUE"
@@ -24,8 +24,8 @@ struct RunTimeQuestion {
   std::string detection, restart;
   std::string checkpoint;  // "sync", "async"
   std::string checkpoint_interval, checkpoint_cost;
-  std::string storage;                 // "50 GB/s", of the whole job
-  std::optional<std::int64_t> spares;  // none: a failed node is replaced at once
+  std::string storage;                 // "50 GB/s", for the whole job
+  std::optional<std::int64_t> spares;  // none: failed nodes are replaced at once
   std::string repair;                  // of a node
   bool elastic = false;
   std::optional<double> pue;
@@ -41,20 +41,20 @@ struct RunTimeQuestion {
         "GPUs)");
     question.Option(
         "--job-mtbf", &job_mtbf, "TIME",
-        "Mean time between failures of the job without a failed node: '11 h', or none (default: "
+        "Mean time between failures of the job in which no node fails: '11 h', or none (default: "
         "9.3 h)");
     question
         .Option("--restarts", &restarts, "HOW",
-                "How failures are noticed and the job is restarted: automatic, or manual by people "
-                "(default: automatic)")
+                "How failures are noticed and the job is restarted: automatic, or manual (by "
+                "people) (default: automatic)")
         .OneOf({"automatic", "manual"});
     question.Option(
         "--detection", &detection, "TIME",
         "Time until a failure is noticed (default: part of --restart; with manual: 80 min)");
     question.Option(
         "--restart", &restart, "TIME",
-        "Time from there until the checkpoint is loaded: scheduling, start, compilation (default: "
-        "10 min)");
+        "Time from the notice until the checkpoint is loaded: scheduling, start, compilation "
+        "(default: 10 min)");
     question
         .Option("--spares", &spares, "N",
                 "Number of spare nodes; without a spare the job waits for a repair (default: "
@@ -66,8 +66,8 @@ struct RunTimeQuestion {
         .Needs({"--spares"});
     question
         .Option("--checkpoint", &checkpoint, "HOW",
-                "How checkpoints are saved: sync, or async during the training (default: the "
-                "scenario's, otherwise async)")
+                "How checkpoints are saved: sync (training stops) or async (training continues) "
+                "(default: the scenario's, otherwise async)")
         .OneOf({"sync", "async"});
     question.Option(
         "--checkpoint-interval", &checkpoint_interval, "TIME",
@@ -75,8 +75,8 @@ struct RunTimeQuestion {
     question.Option("--checkpoint-cost", &checkpoint_cost, "TIME",
                     "Time for which a save stops the training (default: from its bytes)");
     question.Option("--storage", &storage, "BANDWIDTH",
-                    "Bandwidth of the whole job to its storage (default: the scenario's, otherwise "
-                    "1.2 GB/s for each node, at most 57.5 GB/s)");
+                    "Bandwidth between the whole job and its storage (default: the scenario's, "
+                    "otherwise 1.2 GB/s per node, at most 57.5 GB/s)");
     question
         .Option("--pue", &pue, "X", "Power usage effectiveness of the data center (default: 1.2)")
         .NotNegative();

@@ -9,7 +9,7 @@
 #include "src/report/answers.h"
 #include "src/scenario/scenario.h"
 
-// The memory of a scenario at each ZeRO stage.
+// The memory that a scenario needs at each ZeRO stage.
 namespace stepcast::study {
 
 struct MemoryQuestion {
@@ -21,15 +21,15 @@ struct MemoryQuestion {
 struct StagesMemory {
   scenario::Scenario scenario;
   report::MemoryReport report;
-  // The memory at the scenario's own stage, which decides whether the answer is "fits". With
-  // `max_micro_batch`, it is the memory of the largest micro-batch that fits at that stage, or of
-  // one sequence if none fits.
+  // The memory at the scenario's own stage, which decides whether the answer is "fits". If
+  // `max_micro_batch` is set, it is the memory of the largest micro-batch that fits at that stage,
+  // or of one sequence if none fits.
   forecast::MemoryForecast own;
   std::optional<report::Fitting> fitting{};  // what makes it fit, if it does not; without a command
 };
 
-// Forecasts the memory at each stage. Errors: those of forecasts; command.no-micro-batch for layer
-// lists with `max_micro_batch`.
+// Forecasts the memory at each stage. Errors are those of forecasts, and command.no-micro-batch for
+// layer lists with `max_micro_batch`.
 Result<StagesMemory> MemoryOfStages(const MemoryQuestion& question);
 
 }  // namespace stepcast::study

@@ -248,7 +248,7 @@ std::string SweepRun::InsteadOf(const planner::SweepAxis& axis) {
       vary(question_.vary[i]);
     }
   }
-  return fmt::format("{} has {} for this: {}", name, instead->key, report::CommandLine(command));
+  return fmt::format("{} uses {} instead: {}", name, instead->key, report::CommandLine(command));
 }
 
 // Reads files that rows other than the first use, to make them part of the facts. Only these keys

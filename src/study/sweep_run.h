@@ -29,20 +29,18 @@ struct SweepQuestion {
   std::vector<std::string> set;   // "KEY=VALUE"
   std::vector<std::string> vary;  // "KEY=V1,V2,...", ranges, "KEY=all"
   TrainingQuestion training;
-  // The question as a command without `vary`, for hints. It has no words if no command asks the
-  // question.
+  // The command that asks the question without `vary`, for hints. It has no words if no command
+  // asks the question.
   report::CommandWords command;
-  // Receives the number of finished rows, the number of these that came from the store, and the
-  // number of all rows. Called from several threads, but never from two at once. May be empty.
+  // Receives three numbers: finished rows, finished rows that came from the store, and all rows.
+  // Called from several threads, but never from two at once. May be empty.
   std::function<void(std::int64_t done, std::int64_t known, std::int64_t rows)> progress;
 };
 
 // Forecasts every combination of values. Call Prepare first. Then any number of threads may make
-// rows, and one may call Run.
-//
-// If parallelism.data varies and cluster.devices is not given, combinations of fewer GPUs than the
-// topology has leave the rest idle. Their rows have cluster.devices: plan in addition to their
-// values.
+// rows, and one thread may call Run. If parallelism.data varies and cluster.devices is not given, a
+// combination may use fewer GPUs than the topology has and leave the others idle. The rows of such
+// combinations have cluster.devices: plan in addition to their values.
 class SweepRun {
  public:
   explicit SweepRun(SweepQuestion question);
@@ -50,23 +48,23 @@ class SweepRun {
   // Reads the input that all rows share. Fails only on mistakes that every combination has: an
   // unreadable file, an unknown key, or a key that the framework does not support.
   Result<void> Prepare();
-  // Returns the inputs of the results, apart from the settings of rows. `code`: a digest of the
-  // program.
+  // Returns the inputs on which the results depend, except the settings of rows. `code` is a digest
+  // of the program.
   std::vector<planner::StoreFact> Facts(const std::string& code) const;
   planner::SweepRow Row(const planner::Settings& settings);
-  // Forecasts the settings of one row, with all records.
+  // Forecasts the settings of one row and keeps all records.
   Result<forecast::Run> Simulate(const planner::Settings& settings);
 
   // Returns forecast::UnknownHostOf for a row that can be forecast.
   std::optional<forecast::UnknownHost> UnknownHostOf(const planner::Settings& settings);
 
-  // Forecasts the rows, in the grid's order. Combinations that are illegal by themselves are rows;
-  // a mistake that also exists without `vary` is an error. `store` may be null.
+  // Forecasts the rows, in the grid's order. A combination that is illegal by itself is a row. A
+  // mistake that also exists without `vary` is an error. `store` may be null.
   Answer<planner::SweepResult> Run(planner::WorkerPool& pool, planner::ResultStore* store);
 
   const planner::SweepGrid& grid() const { return *grid_; }
   const forecast::TrainingTarget& training() const { return training_; }
-  // The scenario of the first row; null if it is illegal.
+  // Returns the scenario of the first row, or null if it is illegal.
   const scenario::Scenario* first() const { return *first_ ? &**first_ : nullptr; }
 
  private:
@@ -81,7 +79,7 @@ class SweepRun {
     std::optional<planner::SweepRow> last;  // the previous row
   };
 
-  // The maximum number of rows for which each row includes its exposed communication. Recording it
+  // The largest number of rows for which each row includes its exposed communication. Recording it
   // makes a forecast take half as long again.
   static constexpr std::int64_t kMostWithTimes = 1000;
 

@@ -192,8 +192,8 @@ class Tables {
       const std::size_t count = found == expected.end() ? 0 : found->second.size();
       if (count != events.size()) {
         notes.push_back(fmt::format(
-            "collectives on {} are not learned: the trace of rank {} has {}, but the forecast has "
-            "{}. Compare the settings of data_parallel",
+            "collectives on {} are not learned, because the trace of rank {} has {}, but the "
+            "forecast has {}. Compare the settings of data_parallel",
             axis, step.rank, events.size(), count));
         continue;
       }
@@ -294,8 +294,7 @@ TracedRates LearnRates(const scenario::Scenario& scenario, const forecast::Run& 
     if (rate.forecast == Time() && rate.traced == Time()) continue;
     if (rate.forecast == Time() || rate.traced == Time()) {
       learned.notes.push_back(
-          fmt::format("rates of {} are not learned, because they are missing "
-                      "in the {}",
+          fmt::format("rates of {} are not learned, because such operations are missing in the {}",
                       rate.part, rate.traced == Time() ? "trace" : "forecast"));
       continue;
     }

@@ -8,19 +8,19 @@
 #include "src/scenario/scenario.h"
 #include "src/study/traced_steps.h"
 
-// Learns rates from a traced step. If kernels of a kind take a factor longer than forecast, the
-// rates of that kind become lower by that factor. Collectives become tables of their traced times.
+// Learns rates from a traced step. If the kernels of a kind take f times as long as forecast, the
+// rates of that kind become lower by the factor f. Collectives become tables of their traced times.
 namespace stepcast::study {
 
 struct TracedRates {
   report::LearnedRates report;
-  // The sections of the scenario's profile that were learned, with its name and provenance: kernels
-  // with the libraries of the scenario's torch, host costs and collectives.
+  // The sections of the scenario's profile that were learned: kernels with the libraries of the
+  // scenario's torch, host costs and collectives. The name and provenance are also set.
   calibration::Calibration sections;
 };
 
-// Learns the rates. `run`: the forecast of the scenario. `source`: the file or folder from which
-// `traced` was read.
+// Learns the rates. `run` is the forecast of the scenario. `source` is the file or folder from
+// which `traced` was read.
 TracedRates LearnRates(const scenario::Scenario& scenario, const forecast::Run& run,
                        const std::string& source, TracedSteps traced);
 

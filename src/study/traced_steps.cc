@@ -110,7 +110,7 @@ Result<TraceFile> ReadTrace(const std::string& path) {
   if (file.of_stepcast && std::any_of(kernels.begin(), kernels.end(), [&](const auto& kernel) {
         return kernel.process != kernels.front().process;
       })) {
-    return Fail("traced.several-ranks", path, "the trace holds several ranks",
+    return Fail("traced.several-ranks", path, "the file contains traces of several ranks",
                 "write one file for each rank: use --trace-dir FOLDER instead of --trace");
   }
   file.on_host = formats::StepsOf(file.trace);
@@ -152,16 +152,16 @@ Result<std::vector<TraceFile>> ReadTraces(const std::string& path, int devices) 
     if (!trace) return tl::unexpected(std::move(trace.error()));
     if (trace->rank < 0 || trace->rank >= devices) {
       return Fail("traced.other-cluster", file,
-                  fmt::format("the trace is of rank {}, but the scenario has {} ranks", trace->rank,
-                              devices),
+                  fmt::format("the trace belongs to rank {}, but the scenario has only {} ranks",
+                              trace->rank, devices),
                   "set the traced cluster, for example --set cluster.nodes=4");
     }
     const auto [known, added] = of_rank.emplace(trace->rank, file);
     if (!added) {
-      return Fail(
-          "traced.same-rank", file,
-          fmt::format("the trace has the rank {}, like the trace {}", trace->rank, known->second),
-          "keep one trace of each rank, or name files rank0.json, rank1.json");
+      return Fail("traced.same-rank", file,
+                  fmt::format("the trace has the same rank, {}, as the trace {}", trace->rank,
+                              known->second),
+                  "keep one trace per rank, or name the files rank0.json, rank1.json");
     }
     traces.push_back(*std::move(trace));
   }
@@ -363,7 +363,7 @@ Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run
   if (!traces) return tl::unexpected(traces.error());
   const auto number = CommonStep(*traces);
   if (!number) {
-    return Fail("traced.no-common-step", path, "the traces have no step in common",
+    return Fail("traced.no-common-step", path, "no step occurs in all traces",
                 "trace the same steps on all ranks, with ProfilerActivity.CUDA");
   }
   TracedSteps traced{.number = *number, .ranks = {}, .notes = {}};
@@ -387,8 +387,8 @@ Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run
   }
   if (first.steps.size() == 1 && !first.of_stepcast) {
     traced.notes.emplace_back(
-        "the trace has only one step, whose time includes work of the previous step that the "
-        "device had not finished; trace at least two steps");
+        "the trace has only one step. Its time includes unfinished work of the previous step; "
+        "trace at least two steps");
   }
   return traced;
 }

@@ -11,7 +11,7 @@ namespace stepcast::forecast {
 struct TrainingTarget;
 }
 
-// The description of a training by its user, as text.
+// A user's description of a training, as text.
 namespace stepcast::study {
 
 struct TrainingQuestion {
@@ -31,13 +31,14 @@ struct TrainingQuestion {
   }
 };
 
-// Parses the description. Appends mistakes to `faults`, located at "--deadline VALUE" and so on.
+// Parses the description. Mistakes are appended to `faults`, with a position such as "--deadline
+// VALUE".
 forecast::TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& faults);
 
-// Parses a positive time such as "10s", "2 min", "12 h" or "30 d", and returns it in seconds; none
+// Parses a positive time such as "10s", "2 min", "12 h" or "30 d" and returns it in seconds. None
 // if the text is invalid.
 std::optional<double> LongTime(std::string_view text);
-// Parses a positive number such as "300e9", without units or separators; none if the text is
+// Parses a positive number such as "300e9", without units or separators. None if the text is
 // invalid.
 std::optional<double> PositiveNumber(std::string_view text);
 

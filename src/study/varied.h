@@ -20,19 +20,19 @@ std::vector<std::string> Overrides(const planner::Settings& settings);
 
 class Varied {
  public:
-  // `scenario` and `set` are the scenario and its overrides that do not vary. All arguments must
+  // `scenario` is the scenario, and `set` has its overrides that do not vary. All arguments must
   // outlive the object.
   Varied(const std::string& scenario, const std::vector<std::string>& set,
          scenario::InputCache& cache)
       : scenario_(scenario), set_(set), cache_(cache) {}
 
-  // Parses "KEY=VALUES"; KEY=all means every value of the key.
+  // Parses "KEY=VALUES". KEY=all means every value of the key.
   Result<planner::SweepAxis> ReadAxis(const std::string& text);
-  // Returns the key's value in the scenario with its overrides; none if the key has no value.
+  // Returns the key's value in the scenario with its overrides. None if the key has no value.
   std::optional<std::string> ValueOf(const std::string& key);
   // Returns mistakes in values that no combination can make legal: misspelled keys and words,
-  // invalid numbers or units, numbers out of range, missing files. Rules between keys are not
-  // checked. Of very long lists only the first and last values are checked.
+  // invalid numbers or units, numbers out of range, and missing files. Does not check rules between
+  // keys. In very long lists, checks only the first and the last values.
   Diagnostics WrongValues(const std::vector<planner::SweepAxis>& axes);
 
  private:

@@ -86,7 +86,7 @@ class Nodes final : public Cluster::Implementation {
         routes_(node_type_) {
     STEPCAST_CHECK(nodes_ >= 1 && gpus_per_node_ >= 1, "a cluster has GPUs");
     STEPCAST_CHECK(gpus_per_node_ <= node_type_.Count(DeviceKind::kGpu), "ranks have GPUs");
-    STEPCAST_CHECK(nodes_ == 1 || fabric_.has_value(), "several nodes have a fabric");
+    STEPCAST_CHECK(nodes_ == 1 || fabric_.has_value(), "several nodes must have a fabric");
   }
 
   int devices() const override { return nodes_ * gpus_per_node_; }
@@ -136,7 +136,7 @@ std::vector<NodeMembers> Nodes::MembersByNode(std::span<const int> ranks) const 
   std::vector<std::tuple<int, int, std::size_t>> places;
   places.reserve(ranks.size());
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    STEPCAST_CHECK(ranks[i] >= 0 && ranks[i] < devices(), "a rank lies in the cluster");
+    STEPCAST_CHECK(ranks[i] >= 0 && ranks[i] < devices(), "a rank must be in the cluster");
     places.emplace_back(ranks[i] / gpus_per_node(), ranks[i] % gpus_per_node(), i);
   }
   std::sort(places.begin(), places.end());
@@ -146,7 +146,9 @@ std::vector<NodeMembers> Nodes::MembersByNode(std::span<const int> ranks) const 
       members.push_back({node, position, {}});
     }
     NodeMembers& here = members.back();
-    STEPCAST_CHECK(here.gpus.empty() || here.gpus.back() != gpu, "a group's ranks are distinct");
+    STEPCAST_CHECK(here.gpus.empty() || here.gpus.back() != gpu,
+                   "the ranks of a group must be "
+                   "distinct");
     here.gpus.push_back(gpu);
     here.first = std::min(here.first, position);
   }

@@ -20,36 +20,38 @@ namespace stepcast::topology {
 // downlink, so that two connections may share an uplink (Jiang et al. 2024, MegaScale, arXiv
 // 2402.15627).
 
-// A number of identical leaf switches, and one direction of their uplinks.
+// A number of identical leaf switches. Only one direction of their uplinks counts.
 struct HashedLeaves {
   std::int64_t leaves = 0;
   std::int64_t connections = 0;  // number that leave each leaf at the same time
 };
 
 // Returns the expected duration of a transfer that waits for its slowest connection, relative to a
-// transfer without collisions: E[max(1, m part)]. Here m is the largest number of connections on
-// any uplink of any leaf, and `part` is the fraction of an uplink's bandwidth that a single
-// connection uses. Each connection uses each of the leaf's `uplinks` with the same probability.
-// Exact up to 4096 connections x uplinks per leaf. Beyond that, the counts on different uplinks are
-// treated as independent: up to 1.5 % too low for one leaf and 0.1 % for sixteen (128 connections
-// over 16 and 32 uplinks, 64 over 64). Requires uplinks >= 1 and part > 0.
+// transfer without collisions: E[max(1, m part)]. Here, m is the largest number of connections on
+// any uplink of any leaf. `part` is the fraction of an uplink's bandwidth that one connection uses.
+// Each connection uses each of the leaf's `uplinks` with the same probability. Exact up to 4096
+// connections x uplinks per leaf. Beyond that, the counts on different uplinks are treated as
+// independent. The result is then up to 1.5 % too low for one leaf, and 0.1 % for sixteen leaves
+// (128 connections over 16 and 32 uplinks, 64 over 64). Requires uplinks >= 1 and part > 0.
 double ExpectedSlowdown(std::span<const HashedLeaves> leaves, std::int64_t uplinks, double part);
 
 // The hardware of a job: nodes of one type joined by a fabric, and the ranks placed on them. Rank r
 // is GPU r mod g of node r / g, where g is the number of ranks per node. If g is less than the
-// node's GPU count, the job uses the first g GPUs; the other GPUs and their own links stay idle.
+// node's number of GPUs, the job uses the first g GPUs; the other GPUs and the links of these GPUs
+// are idle.
 
-// Immutable except for a mutex-guarded cache, so threads may share a cluster.
+// A cluster of nodes. It is immutable except for a mutex-guarded cache, so threads may share it.
 class Cluster {
  public:
   class Implementation;  // cluster.cc
 
-  // Describes a cluster of `nodes` nodes of one type, connected by `fabric`; a single node needs no
+  // Describes a cluster of `nodes` nodes of one type, connected by `fabric`. A single node needs no
   // fabric. Ranks use the first `gpus_per_node` GPUs of each node, by default all. The description
   // must have no faults (faults.h).
   Cluster(NodeType node_type, std::optional<Fabric> fabric, int nodes,
           std::optional<int> gpus_per_node = std::nullopt);
-  // Describes a flat cluster: its devices are nodes by themselves, behind one non-blocking switch.
+  // Describes a flat cluster: each device is a node by itself, and one non-blocking switch connects
+  // them.
   explicit Cluster(FlatCluster flat);
   ~Cluster();
   Cluster(Cluster&&) noexcept;
@@ -69,17 +71,19 @@ class Cluster {
   const Fabric* fabric() const;  // also null for a single node
   const FlatCluster* flat_cluster() const;
 
-  // The path between the members of a group. `ranks`: at least one, distinct, in group order. The
-  // result is deterministic. It depends on which GPUs of which nodes take part and on the order in
-  // which nodes first appear in the group, but not on the order inside a node.
+  // Returns the path between the members of a group. `ranks` has at least one rank; its ranks are
+  // distinct and in group order. The result is deterministic. It depends on which GPUs of which
+  // nodes take part, and on the order in which nodes first appear in the group. It does not depend
+  // on the order inside a node.
   //
-  // Inside one node, see rings.h. Across nodes, the group has as many ring channels as its members
-  // have NICs, and each channel enters and leaves every node by its rail. Links are divided among
-  // the channels that cross them. The uplinks of a leaf are divided evenly among the nodes below
-  // it, because the other nodes' traffic leaves at the same time. On a fat tree with
+  // For a group inside one node, see rings.h. Across nodes, the group has as many ring channels as
+  // its members have NICs, and each channel enters and leaves every node by its rail. Links are
+  // divided among the channels that cross them. The uplinks of a leaf are divided evenly among the
+  // nodes below it, because the other nodes' traffic leaves at the same time. On a fat tree with
   // oversubscription k, a group that leaves its leaf therefore gets 1/k of its NICs' bandwidth.
+  //
   // With hashed connections (RouteChoice::kEcmp), such a group gets the expected rate of its
-  // slowest connection (ExpectedSlowdown); a lucky hash does better. kIgnored: for callers that
+  // slowest connection (ExpectedSlowdown); a lucky hash does better. kIgnored is for callers that
   // follow each connection to its hashed uplink.
   enum class Collisions : std::uint8_t { kExpected, kIgnored };
   CommunicationPath PathOf(std::span<const int> ranks,

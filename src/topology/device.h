@@ -12,10 +12,10 @@
 
 namespace stepcast::topology {
 
-// The data sheet of a GPU: peak values, not achieved ones (which are in calibration profiles). Read
-// from topologies/gpus/*.yaml.
+// The data sheet of a GPU, read from topologies/gpus/*.yaml. Values are peaks; achieved values are
+// in calibration profiles.
 struct Gpu {
-  std::string name;  // "h100-sxm"; also names its default calibration profile
+  std::string name;  // "h100-sxm"; its default calibration profile has the same name
   Bytes memory;
   Bandwidth memory_bandwidth;
   Bytes l2_cache{};  // zero: not stated
@@ -44,13 +44,13 @@ inline constexpr int kNodeDeviceKinds = 5;
 
 enum class LinkKind : std::uint8_t { kNvLink, kPcie, kCpuInterconnect, kNetwork };
 
-// Whether routes may pass through the device. Routes only start and end at GPUs and NICs.
+// Returns whether routes may pass through the device. GPUs and NICs only start and end routes.
 constexpr bool Forwards(DeviceKind kind) {
   return kind != DeviceKind::kGpu && kind != DeviceKind::kNic;
 }
 
-// Returns the kind's name in topology files and output: gpu, nvswitch, pcie_switch, cpu, nic, leaf,
-// spine.
+// Returns the device kind's name in topology files and output: gpu, nvswitch, pcie_switch, cpu,
+// nic, leaf or spine.
 constexpr std::string_view Name(DeviceKind kind) {
   switch (kind) {
     case DeviceKind::kGpu:
@@ -71,7 +71,8 @@ constexpr std::string_view Name(DeviceKind kind) {
   return "";
 }
 
-// Returns the kind's name in topology files and output: nvlink, pcie, cpu-interconnect, network.
+// Returns the link kind's name in topology files and output: nvlink, pcie, cpu-interconnect or
+// network.
 constexpr std::string_view Name(LinkKind kind) {
   switch (kind) {
     case LinkKind::kNvLink:
@@ -86,7 +87,7 @@ constexpr std::string_view Name(LinkKind kind) {
   return "";
 }
 
-// Parses a name that a node description may use; nullopt for any other name.
+// Parses a device kind's name that a node description may use. Returns nullopt for any other name.
 constexpr std::optional<DeviceKind> NodeDeviceKindFromName(std::string_view name) {
   for (int i = 0; i < kNodeDeviceKinds; ++i) {
     if (Name(static_cast<DeviceKind>(i)) == name) return static_cast<DeviceKind>(i);

@@ -251,7 +251,7 @@ std::string DrawPaths(const Cluster& cluster) {
 
 std::string DrawFlat(const FlatCluster& flat) {
   std::string text =
-      fmt::format("Flat cluster: {}, each a node by itself, behind one non-blocking switch\n",
+      fmt::format("Flat cluster: {}, each of them a node, behind one non-blocking switch\n",
                   Counted(flat.devices, "device", "devices"));
   std::vector<Row> rows;
   rows.push_back({"gpu", flat.gpu.empty() ? "none: for layer lists only" : flat.gpu});

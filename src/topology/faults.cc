@@ -67,7 +67,7 @@ class Checker {
     std::vector<bool> seen(static_cast<std::size_t>(std::max(count, 0)));
     for (int index : set.indices) {
       if (index < 0 || index >= count) {
-        Add(field, fmt::format("there is no such device: {}{}", Name(set.kind), index),
+        Add(field, fmt::format("the device does not exist: {}{}", Name(set.kind), index),
             fmt::format("the node has {} of kind {}, counted from 0", count, Name(set.kind)));
         return;
       }
@@ -225,7 +225,7 @@ class Checker {
         if (meet(static_cast<Vertex>(from), static_cast<Vertex>(to))) continue;
         Add("node.links",
             fmt::format("the only route from gpu{} to gpu{} passes through another GPU or a NIC, "
-                        "which do not forward",
+                        "but these cannot forward data",
                         from, to),
             "add their PCIe links");
         return;

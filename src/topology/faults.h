@@ -16,7 +16,8 @@ struct Fault {
   std::string hint;
 };
 
-// Limits of descriptions. They ensure that a graph can be built and its sums fit into 64 bits.
+// The limits of descriptions. They ensure that a graph can be built and that its sums fit into 64
+// bits.
 inline constexpr int kMostNodeDevices = 1024;  // per kind and node
 inline constexpr int kMostNodeLinks = 20'000;  // linked pairs in a node
 inline constexpr int kMostParallelLinks = 1024;
@@ -26,9 +27,9 @@ inline constexpr int kMostSpines = 1024;
 constexpr Time kMostLatency = Seconds(1);
 constexpr Bandwidth kMostBandwidth = Bandwidth::GigabytesPerSecond(1'000'000);
 
-// Returns all faults of `nodes` nodes of this type with this fabric. A Cluster may be constructed
-// only from a description without faults. The name of the GPU type is not checked, because it
-// refers to a file.
+// Returns all faults in a description of `nodes` nodes of this type with this fabric. A Cluster may
+// be constructed only from a description without faults. The name of the GPU type is not checked,
+// because it refers to a file.
 std::vector<Fault> FaultsOf(const NodeType& node_type, const std::optional<Fabric>& fabric,
                             int nodes);
 std::vector<Fault> FaultsOf(const FlatCluster& flat);

@@ -34,8 +34,8 @@ struct Link {
   Time latency;
   Bandwidth bandwidth;  // of all parallel links together
   int count = 1;        // number of parallel links
-  // The number of this direction. The two directions of a link are numbered 2i and 2i + 1, so `id ^
-  // 1` is the reverse.
+  // The number of this direction. The two directions of a link have the numbers 2i and 2i + 1, so
+  // `id ^ 1` is the reverse direction.
   int id = 0;
 };
 
@@ -44,8 +44,8 @@ struct Graph {
   std::vector<std::vector<Link>> links;  // [vertex]: the links that leave the vertex
 };
 
-// Returns the vertex of a node's device in a graph from BuildNodeGraph. The first node in a graph
-// from BuildClusterGraph has the same vertex numbers.
+// Returns the vertex of a node's device in a graph from BuildNodeGraph. In a graph from
+// BuildClusterGraph, the first node has the same vertex numbers.
 Vertex VertexOf(const NodeType& node_type, DeviceKind kind, int index);
 
 // Builds the graph of a node: its devices and the links between them, without the fabric.
@@ -55,8 +55,8 @@ Graph BuildNodeGraph(const NodeType& node_type);
 // link in both directions. With d devices per node, node n's devices have the vertices n * d to (n
 // + 1) * d - 1.
 Graph BuildClusterGraph(const NodeType& node_type, const std::optional<Fabric>& fabric, int nodes);
-// Builds the graph of nodes of several types, in order, each with its own links to the fabric's
-// switches. `fabric` may be null for a single node.
+// Builds the graph of nodes of several types, in order. Each node has separate links to the
+// fabric's switches. `fabric` may be null for a single node.
 Graph BuildClusterGraph(std::span<const NodesOfType> nodes, const Fabric* fabric);
 
 // Returns the number of leaf switches for `nodes` nodes, computed without building the graph.
@@ -64,22 +64,23 @@ int LeafCount(const Fabric& fabric, int nodes);
 // Returns the leaf switch to which NIC `nic` of `node` is connected.
 int LeafOf(const Fabric& fabric, int node, int nic);
 
-// Provides graph algorithms of Boost.Graph. Boost.Graph takes seconds to compile, so only graph.cc
+// Provides algorithms of Boost.Graph. Boost.Graph takes seconds to compile, so only graph.cc
 // includes it.
 
-// The distance between two devices, compared by latency, then by number of links.
+// The distance between two devices. Distances are compared first by latency, then by number of
+// links.
 struct Distance {
   Time latency;
   int hops = 0;
   friend constexpr auto operator<=>(const Distance&, const Distance&) = default;
 };
-// The distance between devices without a path between them.
+// The distance between two devices if there is no path between them.
 inline constexpr Distance kUnreachable = {Time::Max(), std::numeric_limits<int>::max()};
 
 // Selects the link directions that a search may use.
 using LinkFilter = std::function<bool(const Link&)>;
 
-// Returns the distances from `source` to every device, by vertex (Dijkstra's algorithm).
+// Returns the distances from `source` to every device, indexed by vertex (Dijkstra's algorithm).
 std::vector<Distance> DistancesFrom(const Graph& graph, Vertex source, const LinkFilter& filter);
 
 // The connected components of a graph. `filter` must accept both directions of a link or neither.

@@ -14,7 +14,7 @@
 // channels and rails come from Cluster::PathOf.
 namespace stepcast::topology {
 
-// One direction of the connection between two devices; all parallel links count together.
+// One direction of the connection between two devices. All parallel links count together.
 struct LinkLoad {
   std::string from;  // "node0/gpu1"; only node0's devices, because all nodes are alike
   std::string to;
@@ -28,12 +28,13 @@ struct LinkLoad {
   double seconds() const { return bytes / static_cast<double>(bandwidth.bytes_per_second()); }
 };
 
-// Returns the load of each link. With N ranks and S bytes, the total over all rings on every hop
-// is: 2 (N - 1) / N S for all-reduce, (N - 1) / N S for reduce-scatter and all-gather, S for
-// broadcast and reduce. (For broadcast and reduce, the hop into or out of the root is counted like
-// the others.) Returns nullopt for a kind that does not run as a ring, a flat cluster without a
-// link, and a single rank. Idle links are included with 0 bytes. The order is: the node's links as
-// in its description, then the fabric's.
+// Returns the load of each link. Idle links are included with 0 bytes. The node's links come first,
+// in the order of the node's description, then the fabric's links.
+//
+// With N ranks and S bytes, the total over all rings on every hop is 2 (N - 1) / N S for
+// all-reduce, (N - 1) / N S for reduce-scatter and all-gather, and S for broadcast and reduce. (For
+// broadcast and reduce, the hop into or out of the root counts like the others.) Returns nullopt
+// for a kind that does not run as a ring, for a flat cluster without a link, and for a single rank.
 std::optional<std::vector<LinkLoad>> RingLoads(const Cluster& cluster, CollectiveKind kind,
                                                Bytes bytes);
 

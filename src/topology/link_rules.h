@@ -5,10 +5,10 @@
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
 
-// Converts individual links, as detected on a machine, to the rules of a topology file.
+// Converts individual links, as a machine reports them, to the rules of a topology file.
 namespace stepcast::topology {
 
-// A pair of linked devices in a node; the link has both directions.
+// A pair of linked devices in a node. The link has both directions.
 struct LinkedPair {
   LinkKind kind = LinkKind::kPcie;
   DeviceKind from_kind = DeviceKind::kGpu;
@@ -19,8 +19,8 @@ struct LinkedPair {
   LinkSpec link;
 };
 
-// Returns rules whose PairsOf() are exactly these pairs. Identical links share one rule if one rule
-// can express them; otherwise there is one rule for each set of devices with the same neighbors.
+// Returns rules whose PairsOf() are exactly these pairs. If one rule can express identical links,
+// they share it. Otherwise, there is one rule for each set of devices with the same neighbors.
 // Rules are ordered by the first appearance of their kind of link. `pairs` must be distinct.
 std::vector<LinkRule> RulesOf(const std::vector<LinkedPair>& pairs);
 

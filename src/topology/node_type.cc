@@ -160,7 +160,7 @@ tl::expected<DeviceSet, DeviceSetError> ParseDeviceSet(
     if (*last < *first) return failure("a range must ascend: " + Quoted(Trimmed(part)), kExample);
     if (*last >= count) {
       return failure(
-          fmt::format("there is no such device: {}{}", Name(*kind), std::max(*first, count)),
+          fmt::format("the device does not exist: {}{}", Name(*kind), std::max(*first, count)),
           fmt::format("the node has {} of kind {}, counted from 0", count, Name(*kind)));
     }
     for (int i = *first; i <= *last; ++i) {

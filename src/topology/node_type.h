@@ -17,8 +17,8 @@
 
 namespace stepcast::topology {
 
-// Descriptions from which a cluster's graph is built. They are the contents of topologies/*.yaml as
-// values. faults.h checks descriptions and lists the possible faults.
+// The descriptions from which a cluster's graph is built. They are the contents of
+// topologies/*.yaml as values. faults.h checks descriptions and lists the possible faults.
 
 struct LinkSpec {
   Time latency;
@@ -26,7 +26,7 @@ struct LinkSpec {
   friend bool operator==(const LinkSpec&, const LinkSpec&) = default;
 };
 
-// A set of devices of one kind in a node: "nvswitch[0, 3]".
+// A set of devices of one kind in a node, such as "nvswitch[0, 3]".
 struct DeviceSet {
   DeviceKind kind = DeviceKind::kGpu;
   std::vector<int> indices;  // in the order written, without duplicates
@@ -35,16 +35,16 @@ struct DeviceSet {
 
 // How the devices of two sets are paired.
 enum class Join : std::uint8_t {
-  // Distributes the larger set evenly and in order over the smaller set: gpu[0..7] with
-  // pcie_switch[0..3] puts GPUs 0 and 1 on switch 0. Sets of equal size are paired one to one.
+  // Distributes the larger set evenly and in order over the smaller set. For example, gpu[0..7]
+  // with pcie_switch[0..3] puts GPUs 0 and 1 on switch 0. Sets of equal size are paired one to one.
   kInOrder,
-  // Pairs each device of one set with each device of the other; within a single set, every pair
-  // once.
+  // Pairs each device of one set with each device of the other set. Within a single set, every pair
+  // occurs once.
   kAllToAll,
 };
 const char* Name(Join join);  // "in-order", "all-to-all"
 
-// A rule for identical links between devices of a node, in both directions.
+// A rule for identical links between devices of a node. The links have both directions.
 struct LinkRule {
   LinkKind kind = LinkKind::kNvLink;
   DeviceSet from;
@@ -55,12 +55,12 @@ struct LinkRule {
   friend bool operator==(const LinkRule&, const LinkRule&) = default;
 };
 
-// Returns the pairs (index of a `from` device, index of a `to` device) that a rule links, in a
-// fixed order. A rule without faults has at least one pair.
+// Returns the pairs that a rule links, in a fixed order. Each pair has the index of a `from` device
+// and the index of a `to` device. A rule without faults has at least one pair.
 std::vector<std::pair<int, int>> PairsOf(const LinkRule& rule);
 
-// Processor families that NCCL distinguishes. They determine the bandwidth between two sockets and
-// the rows of NCCL's tables.
+// The processor families that NCCL distinguishes. The family determines the bandwidth between two
+// sockets and the rows of NCCL's tables.
 enum class Processor : std::uint8_t {
   kIntelBroadwell,
   kIntelSkylake,
@@ -81,7 +81,7 @@ struct Host {
   friend bool operator==(const Host&, const Host&) = default;
 };
 
-// One server, or one rack if NVLink spans the rack: the devices within one NVLink domain.
+// One server, or one rack if NVLink spans the rack: all devices within one NVLink domain.
 struct NodeType {
   std::string name;                             // "DGX H100"
   std::string gpu;                              // names topologies/gpus/<gpu>.yaml
@@ -101,7 +101,7 @@ struct NodeType {
 
 enum class FabricKind : std::uint8_t {
   kOneSwitch,  // every NIC on one non-blocking switch
-  // Leaf i of a scalable unit connects NIC i of each of its nodes; spines connect leaves.
+  // Leaf i of a scalable unit connects NIC i of each node of the unit; spines connect leaves.
   kRailOptimised,
   kFatTree,  // all NICs of a node on one leaf; spines connect leaves
 };
@@ -124,12 +124,12 @@ struct Routing {
 // TCP connections, which NCCL uses if there is no RDMA (Transport::kSockets).
 struct Sockets {
   // The bandwidth of one connection. On AWS, a connection reaches 10 Gbit/s between instances of
-  // one cluster placement group and 5 Gbit/s otherwise ("Amazon EC2 instance network bandwidth",
+  // one cluster placement group, and 5 Gbit/s otherwise ("Amazon EC2 instance network bandwidth",
   // general knowledge).
   Bandwidth flow = Bandwidth::BytesPerSecond(1'250'000'000);
   // The number of connections from a channel to its peer: NCCL_SOCKET_NTHREADS x
-  // NCCL_NSOCKS_PERTHREAD, by default 1 (16 on AWS, 4 on Google's gVNIC:
-  // src/transport/net_socket.cc of NVIDIA/nccl).
+  // NCCL_NSOCKS_PERTHREAD. By default it is 1; on AWS it is 16, and on Google's gVNIC 4
+  // (src/transport/net_socket.cc of NVIDIA/nccl).
   int per_channel = 1;
   friend bool operator==(const Sockets&, const Sockets&) = default;
 };
@@ -146,12 +146,12 @@ struct Fabric {
   LinkSpec uplink;         // leaf to spine, each direction; fat-tree: see SetOversubscription
   bool sharp = false;      // the switches can reduce data in transit (SHARP)
   Routing routing{};
-  // The number of queue pairs between two NICs that exchange data; a hash routes each queue pair
+  // The number of queue pairs between two NICs that exchange data. A hash routes each queue pair
   // separately. NCCL uses every ring and tree twice (connect.cc, "Duplicate channels"), by default
   // with one queue pair for each (NCCL_IB_QPS_PER_CONNECTION = 1).
   int connections = 2;
-  // The bandwidth below a leaf divided by the bandwidth above it. Set for fat trees, and used only
-  // for output.
+  // The bandwidth below a leaf divided by the bandwidth above it. It is set for fat trees and used
+  // only for output.
   double oversubscription = 1;
   friend bool operator==(const Fabric&, const Fabric&) = default;
 };
@@ -168,8 +168,8 @@ struct FlatCluster {
                                  // profile
 };
 
-// Consecutive nodes of one type, in rank order. A cluster with several kinds of nodes is a list of
-// these, connected by one fabric.
+// Consecutive nodes of one type, in rank order. A cluster with several types of nodes is a list of
+// these groups, connected by one fabric.
 struct NodesOfType {
   const NodeType* type = nullptr;
   LinkSpec link{};  // NIC to switch, each direction; unused for a single node
@@ -180,20 +180,21 @@ struct NodesOfType {
 };
 
 // Device sets in the syntax of topology files and drawings. A kind alone means all devices of that
-// kind. Otherwise the kind is followed by indices and inclusive ranges:
-//  gpu   gpu[3]   nvswitch[0, 3]   gpu[0..3]   nic[0, 4..7]
+// kind. Otherwise, the kind is followed by indices and inclusive ranges: gpu gpu[3] nvswitch[0, 3]
+// gpu[0..3] nic[0, 4..7]
 
 struct DeviceSetError {
   std::string message;
   std::string hint;
 };
 
-// Parses `text` for a node with `devices` devices of each kind. Fails on a device that does not
+// Parses a device set for a node with `devices` devices of each kind. Fails if a device does not
 // exist or appears twice.
 tl::expected<DeviceSet, DeviceSetError> ParseDeviceSet(
     std::string_view text, const std::array<int, kNodeDeviceKinds>& devices);
 
-// Returns text that parses back to the same set, with ranges merged: "gpu[0..7]".
+// Returns a text from which ParseDeviceSet reads the same set. Ranges are merged, as in
+// "gpu[0..7]".
 std::string Format(const DeviceSet& set);
 
 }  // namespace stepcast::topology

@@ -32,22 +32,22 @@ struct NodeRings {
   std::vector<double> loads;  // [Link::id]: number of rings that use the link
 };
 
-// Finds the rings among `gpus`, which are ascending, distinct, at least one, and connected pair by
-// pair.
+// Finds the rings among `gpus`, of which there is at least one. They are ascending, distinct, and
+// connected pair by pair.
 NodeRings BuildNodeRings(const NodeRoutes& routes, const std::vector<int>& gpus);
 
-// A node's part of the rings of a group that spans several nodes; each channel is one ring. Channel
+// A node's part of the rings of a group that spans several nodes. Each channel is one ring. Channel
 // c enters and leaves the node through NIC rails[c] (NCCL's rail-aligned rings,
 // src/graph/connect.cc). It leaves from the GPU that owns the NIC. If the owner's ring neighbor is
-// as near to the NIC, the channel enters by that neighbor. Otherwise it enters by the owner, and
-// the ring's last GPU reaches the NIC through the owner's memory if NVLink connects the two GPUs
+// as near to the NIC, the channel enters by that neighbor. Otherwise, it enters by the owner. The
+// ring's last GPU then reaches the NIC through the owner's memory if NVLink connects the two GPUs
 // (NCCL's PXN, src/graph/paths.cc).
 struct NodeTraffic {
   std::vector<int> rails;           // [channel]: NIC
   std::vector<Time> exit_latency;   // [channel]: last GPU to NIC
   std::vector<Time> entry_latency;  // [channel]: NIC to first GPU
-  // The bandwidth of one channel on its narrowest link, in bytes per second. Each link is divided
-  // among the channels that use it.
+  // The bandwidth of one channel on its narrowest link, in bytes per second. The channels that use
+  // a link divide its bandwidth.
   double intra_rate = 0;      // links between the node's GPUs; infinite for a single GPU
   double inter_rate = 0;      // links between GPUs and NICs, and the NICs' ports
   std::vector<double> loads;  // [Link::id]: number of channels that use the link
@@ -56,8 +56,9 @@ struct NodeTraffic {
 // Returns the NICs that a set of a node's GPUs uses, ascending.
 std::vector<int> RailsOf(const NodeRoutes& routes, const std::vector<int>& gpus);
 
-// Computes a node's part of the rings. `rings`: the rings among `gpus`. `port`: the bandwidth from
-// a NIC to the fabric, one direction. Requires channels >= the number of rails.
+// Computes a node's part of the rings. `rings` are the rings among `gpus`. `port` is the bandwidth
+// from a NIC to the fabric in one direction. Requires that there are at least as many channels as
+// rails.
 NodeTraffic BuildNodeTraffic(const NodeRoutes& routes, const std::vector<int>& gpus,
                              const NodeRings& rings, Bandwidth port, int channels);
 

@@ -9,40 +9,41 @@
 
 namespace stepcast::topology {
 
-// Latency and bandwidth between the members of a group of ranks, for rings and trees over the
-// links. They are hardware values, without effects of protocol and software (which are in
-// calibration profiles).
+// The latency and bandwidth between the members of a group of ranks, for rings and trees over the
+// links. They are hardware values. The effects of protocol and software are in calibration
+// profiles.
 struct CommunicationPath {
   int ranks = 1;
   int nodes = 1;
   int ranks_per_node = 1;  // largest number of ranks in a node
 
-  // The latency of the worst hop of each kind. The latency of a hop is the sum over its links.
+  // The largest latency of a hop inside a node, and the largest latency of a hop between nodes. The
+  // latency of a hop is the sum over its links.
   Time intra_latency;  // between two GPUs of a node; zero when ranks_per_node is 1
   Time inter_latency;  // between two nodes; zero when nodes is 1
 
   // The bandwidth at which every rank can send and receive at once while all ring neighbors do the
-  // same, summed over the ring's channels. It is the narrowest cut after each link is divided among
-  // the channels that use it. Zero if there is no hop of this kind.
+  // same, summed over the ring's channels. The value is the narrowest cut after each link is
+  // divided among the channels that use it. Zero if there is no hop of this kind.
   Bandwidth intra_bandwidth;  // inside nodes
   Bandwidth inter_bandwidth;  // between nodes, per node: all NICs that the channels use
   // The bandwidth of the slowest hop of the ring: the smaller of intra_bandwidth and
-  // inter_bandwidth, or the only one that exists.
+  // inter_bandwidth. If only one of them exists, it is that one.
   Bandwidth ring_bandwidth;
 
   bool intra_is_nvlink = false;  // otherwise PCIe
   bool flat = false;             // flat cluster: textbook costs with one kind of link
 };
 
-// The fraction of a transfer that uses one direction of a link (Link::id).
+// A link in one direction (Link::id), and the fraction of a transfer that uses it.
 struct Share {
   int link = 0;
   double share = 0;
 };
 
-// A route from one device to another. If several routes are equally short, all are used. Each is
-// used in proportion to the bandwidth of the last link that is not common to all routes (for
-// example, to the planes of an NVSwitch fabric).
+// A route from one device to another. If several routes are equally short, all are used. The
+// traffic on each route is proportional to the bandwidth of the route's last link that is not
+// common to all routes. An example is the links to the planes of an NVSwitch fabric.
 struct Route {
   Distance distance;
   bool nvlink = true;  // uses only NVLink
@@ -55,12 +56,13 @@ struct Route {
 // of a cluster are copies, so one object serves all. Immutable after construction.
 class NodeRoutes {
  public:
-  // Runs Dijkstra's algorithm from every GPU, over NVLink alone and over all links.
+  // Finds the routes: runs Dijkstra's algorithm from every GPU, over NVLink alone and over all
+  // links.
   explicit NodeRoutes(const NodeType& node_type);
 
   int gpus() const { return gpus_; }
   int nics() const { return nics_; }
-  // The number of directed links inside the node; ids run from 0 to links() - 1.
+  // Returns the number of directed links inside the node. Ids run from 0 to links() - 1.
   int links() const { return static_cast<int>(links_.size()); }
   const Link& link(int id) const { return links_[static_cast<std::size_t>(id)]; }
 
@@ -68,7 +70,7 @@ class NodeRoutes {
   // Returns the number of parallel NVLinks that join two GPUs without a switch.
   int DirectNvLinks(int from_gpu, int to_gpu) const;
   bool ReachesNic(int gpu, int nic) const;
-  // Returns the distance from a GPU to a NIC. Requires ReachesNic.
+  // Returns the distance from a GPU to a NIC. ReachesNic must be true for them.
   Distance DistanceToNic(int gpu, int nic) const;
 
   // These functions return a route, which must exist.
@@ -76,8 +78,9 @@ class NodeRoutes {
   Route ToNic(int gpu, int nic) const;
   Route FromNic(int nic, int gpu) const;
 
-  // Returns the NICs through which a GPU communicates: the nearest ones. GPUs that have the same
-  // nearest NICs divide them among themselves. Ascending; empty if the GPU reaches no NIC.
+  // Returns the NICs that are nearest to a GPU, in ascending order. The GPU communicates through
+  // them. GPUs that have the same nearest NICs divide them among themselves. The list is empty if
+  // the GPU reaches no NIC.
   const std::vector<int>& NicsOf(int gpu) const { return nics_of_[static_cast<std::size_t>(gpu)]; }
 
  private:

@@ -19,8 +19,8 @@
 // Compares every published measurement of a collective with a forecast for the same machine.
 //
 // Each source is forecast with the profile of its GPU type. The source's own fit points take
-// priority over those of other sources, as if half of the source had been measured for the profile.
-// Held-back points are never read, here or elsewhere.
+// priority over fit points of other sources, as if half of the source had been measured for the
+// profile. Held-back points are never read, here or elsewhere.
 namespace stepcast::validate {
 
 enum class Role : std::uint8_t { kFit, kHeldBack, kUncertain };
@@ -29,7 +29,7 @@ constexpr std::string_view Name(Role role) {
   return kNames[static_cast<std::size_t>(role)];
 }
 
-// The bands of collective sizes. Targets do not apply to the first band.
+// The bands of collective sizes. Accuracy targets do not apply to the first band, kTiny.
 enum class SizeBand : std::uint8_t { kTiny, kSmall, kMedium, kLarge };
 inline constexpr std::array kSizeBands = {SizeBand::kTiny, SizeBand::kSmall, SizeBand::kMedium,
                                           SizeBand::kLarge};
@@ -55,10 +55,11 @@ struct CollectivePoint {
   std::string algorithm, protocol;
   int channels = 0;
   cost::Provenance provenance = cost::Provenance::kModelled;
-  // The algorithm and protocol in use, according to the source; empty if not stated.
+  // The algorithm and protocol in use, as the source states them. Empty if it does not.
   std::string documented_algorithm, documented_protocol;
 
-  // The relative errors of the forecast and of the law: (forecast - measured) / measured.
+  // These functions return the relative errors of the forecast and of the law: (forecast -
+  // measured) / measured.
   double error() const { return forecast / measured - 1; }
   double law_error() const { return by_law / measured - 1; }
   bool documented() const { return !documented_algorithm.empty(); }
@@ -73,7 +74,7 @@ struct CollectiveSource {
   bool counts() const { return not_counted.empty(); }
 };
 
-// A summary of errors. `median` and `p90` are of absolute errors; `bias` is the mean of signed
+// A summary of errors. `median` and `p90` summarize absolute errors; `bias` is the mean of signed
 // errors.
 struct ErrorSummary {
   std::size_t points = 0;
@@ -87,14 +88,15 @@ struct CollectiveAccuracy {
   std::vector<CollectiveSource> sources;
   std::vector<CollectivePoint> points;
 
-  // Return the errors over points of one role from 32 KiB to 16 GiB, in sources that count.
+  // These functions return the errors of forecasts and of the law. They cover points of one role
+  // with sizes from 32 KiB to 16 GiB, in sources that count.
   ErrorSummary Total(Role role) const;
   ErrorSummary TotalByLaw(Role role) const;
   std::size_t documented() const;
   std::size_t as_documented() const;
 
-  // The targets for held-back points: a median error of at most 5 %, 90 % of errors within 15 %,
-  // and every documented choice forecast correctly.
+  // The targets for held-back points. The median error is at most 5 %, 90 % of the errors are
+  // within 15 %, and every documented choice is forecast correctly.
   static constexpr double kMedianTarget = 0.05;
   static constexpr double kP90Target = 0.15;
   bool MeetsTargets() const;
@@ -103,8 +105,8 @@ struct CollectiveAccuracy {
 // Compares all calibration/collectives/*.yaml of the data root. Errors: those of the files.
 Result<CollectiveAccuracy> CompareCollectives();
 
-// Like CompareCollectives, for `files`. `own`: whether forecasts read the fit points of these
-// files; otherwise they read only those of profiles.
+// Like CompareCollectives, but for `files`. If `own`, forecasts read the fit points of these files.
+// Otherwise, they read only the fit points of profiles.
 Result<CollectiveAccuracy> CompareCurves(
     std::span<const std::shared_ptr<const calibration::CurveFile>> files, bool own);
 

@@ -26,7 +26,7 @@ struct BytesPair {
 };
 
 // The forecast and the measurement of one operation of the step. Starts are relative to the step's
-// start. Measured values are medians over the measured steps, on the critical rank.
+// start. Measured values are medians over the measured steps on the critical rank.
 struct OperationPair {
   program::Index instruction = program::kNone;
   Time forecast_start, forecast_duration;
@@ -39,18 +39,18 @@ struct Comparison {
   TimePair step;
   std::vector<TimePair> time;  // forward, backward, optimizer, exposed communication, idle
   TimePair communication;      // time with communication in flight
-  // The totals over the operations of one step, in the program's order: kernels by name, copies by
-  // direction, collectives by kind and group.
+  // The totals over the operations of one step, in the program's order. Kernels are summed by name,
+  // copies by direction, and collectives by kind and group.
   std::vector<TimePair> kinds;
   BytesPair peak;
   std::vector<OperationPair> largest;  // by difference in duration, at most kLargest
 
-  // Returns (forecast - measured) / measured for the step time; zero if both are zero.
+  // Returns the error of the step time, (forecast - measured) / measured. Zero if both are zero.
   double step_error() const;
 };
 inline constexpr std::size_t kLargest = 10;
 
-// Compares a forecast with an execution, which must have the same scenario.
+// Compares a forecast with an execution. Both must be of the same scenario.
 Comparison Compare(const forecast::Run& forecast, const Execution& execution);
 
 }  // namespace stepcast::validate

@@ -13,18 +13,18 @@
 #include "src/runtime/job.h"
 #include "src/scenario/scenario.h"
 
-// Summarizes an execution: every rank's measurement, and the figures of a forecast computed from
+// Summarizes an execution: every rank's measurement, and the figures of a forecast, computed from
 // the measurements.
 namespace stepcast::validate {
 
-// One rank's measurement.
+// The measurement of one rank.
 struct RankRun {
   runtime::Place place;
   std::size_t program = 0;  // index in Execution::programs
   runtime::Measurement measurement;
 };
 
-// One measured step of the whole job, on rank 0's clock.
+// One measured step of the whole job. Times are on rank 0's clock.
 struct MeasuredStep {
   std::uint32_t step = 0;  // its number in the records
   Time start, end;
@@ -42,22 +42,22 @@ struct Execution {
   std::size_t typical = 0;  // index in `steps`: the step with the median time
   Time shortest, longest;   // step times
   int critical_rank = 0;    // last to finish the typical step; lowest on a tie
-  // The figures of the typical step, on the critical rank; step_time is the median. Memory is for
-  // the rank with the highest peak. at_peak is known only if the device counted memory in the same
-  // way as the program; otherwise it is zero.
+  // The figures of the typical step on the critical rank; step_time is the median. The memory
+  // figures are from the rank with the highest peak. at_peak is known only if the device counted
+  // memory in the same way as the program. Otherwise, it is zero.
   forecast::Forecast figures;
 
   const program::Program& program_of(const RankRun& rank) const { return programs[rank.program]; }
   const RankRun& critical() const { return ranks[static_cast<std::size_t>(critical_rank)]; }
 };
 
-// Returns the number of steps to measure in order to get `steps` step times. Without barriers, a
-// step is measured between the ends of two steps while its successor runs, so one additional step
-// is needed before and one after.
+// Returns the number of steps that must be measured to get `steps` step times. Without barriers, a
+// step is measured between the ends of two steps while its successor runs. One additional step is
+// therefore needed before, and one after.
 int StepsToMeasure(int steps, bool barrier);
 
-// Summarizes the measurements of all ranks, each of StepsToMeasure steps. `barrier`: as in the
-// executor's options.
+// Summarizes the measurements of all ranks. Each rank measured StepsToMeasure steps. `barrier` is
+// as in the executor's options.
 Execution Summarise(const scenario::Scenario& scenario, std::vector<program::Program> programs,
                     std::vector<RankRun> ranks, bool barrier, std::string backend,
                     std::vector<std::pair<std::string, std::string>> machine);

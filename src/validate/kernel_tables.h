@@ -27,8 +27,8 @@
 // Product times are up to 1 ms, before a board's power limit takes effect.
 namespace stepcast::validate {
 
-// Measured products by data type. Block-scaled FP8 counts as MXFP8 on devices that support MXFP8
-// products.
+// Measured products, indexed by data type. On devices that support MXFP8 products, block-scaled FP8
+// counts as MXFP8.
 using ProductRows = std::map<DataType, std::vector<MeasuredKernel>>;
 
 struct KernelTables {
@@ -38,15 +38,15 @@ struct KernelTables {
   std::map<DataType, std::vector<MeasuredExperts>> experts;
 };
 
-// Reads the tables of `gpu`. `flash` is the generation of attention in the tables (Kernel::flash).
-// Missing files are skipped. Errors: file.not-found if all are missing, csv.*, atlas.column (a
-// required column is missing) and atlas.number (an invalid number).
+// Reads the tables of GPU type `gpu`. `flash` is the generation of attention in the tables
+// (Kernel::flash). Missing files are skipped. Errors: file.not-found if all files are missing,
+// csv.*, atlas.column (a required column is missing) and atlas.number (an invalid number).
 Result<KernelTables> ReadKernelTables(const std::string& folder, const topology::Gpu& gpu,
                                       std::uint8_t flash);
 
-// Reads the measured collectives of NCCL on the GPU type, one file per release. All points are fit
-// points; with `half`, every second point is held back. `topology`: the file of a similar machine.
-// Errors: as for ReadKernelTables. Empty if the folder does not have such a table.
+// Reads the measured collectives of NCCL on the GPU type, with one file per release. All points are
+// fit points; with `half`, every second point is held back instead. `topology` is the file of a
+// similar machine. Errors are as for ReadKernelTables. Empty if the folder has no such table.
 Result<std::vector<calibration::CurveFile>> ReadCollectiveTable(const std::string& folder,
                                                                 const topology::Gpu& gpu,
                                                                 const std::string& topology,

@@ -58,7 +58,7 @@ void CheckPlausible(const SimulatedRun& run, Time time_at_peak, Diagnostics& mis
   if (apart <= kMostApart && apart >= 1 / kMostApart) return;
   mistakes.push_back(
       {"runs.implausible", run.location,
-       fmt::format("the step of {} was more than {} times {} than its forecast of {}: {}",
+       fmt::format("the step of {} was more than {} times {} than the forecast of {}: {}",
                    Quoted(run.name), kMostApart, apart > 1 ? "longer" : "shorter",
                    FormatTime(run.forecast), FormatTime(run.measured)),
        hint});

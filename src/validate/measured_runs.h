@@ -11,7 +11,7 @@
 #include "src/calibration/run_settings.h"
 #include "src/scenario/published_file.h"
 
-// Simulates measured steps, as input of `calibrate runs`.
+// Simulates measured steps. The results are the input of `calibrate runs`.
 namespace stepcast::validate {
 
 struct SimulatedMemory {
@@ -24,30 +24,32 @@ struct SimulatedRun {
   Location location;
   scenario::Split split = scenario::Split::kFit;
   std::string reason;  // why the run was not simulated; empty: it was
-  // The members from here on are set for simulated runs.
+  // The members from here on are set only for simulated runs.
   calibration::RunSettings settings;
   std::string profile;      // file name of its calibration profile; empty: in the scenario
   Time measured, forecast;  // forecast without corrections by learned runs
   std::vector<SimulatedMemory> memory;
-  // The time of the model's floating-point operations at the devices' peak, in seconds; zero if
-  // operations are not counted. peak_seconds / step time is the fraction of the peak.
+  // The time in seconds that the model's floating-point operations take at the devices' peak. Zero
+  // if operations are not counted. peak_seconds divided by the step time is the achieved fraction
+  // of the peak.
   double peak_seconds = 0;
 };
 
-// Returns the rule that rejects a plan, without the values of the case, so that cases can be
-// counted by rule.
+// Returns the rule that rejects a plan. The text does not contain values of the case, so that cases
+// can be counted by rule.
 std::string ReasonOf(const Diagnostics& refusals);
 
-// Simulates the runs of a table (scenario/runs_file.h) or of a file of published steps, by its
-// extension (.csv, .yaml). `scenario` and `set` apply to tables. Runs that a rule rejects, or whose
-// time is missing, are not simulated; all other mistakes are errors. The result does not depend on
-// the number of threads.
+// Simulates the runs of a table (scenario/runs_file.h) or of a file of published steps; the
+// extension (.csv, .yaml) decides. `scenario` and `set` apply to tables. Runs that a rule rejects,
+// or whose time is missing, are not simulated. All other mistakes are errors. The result does not
+// depend on the number of threads.
 Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const std::string& scenario,
                                                const std::vector<std::string>& set);
 
-// Returns the step time, in seconds, of a baseline without simulation: the time at the fraction of
-// the peak that the most similar run in `known` reaches (calibration::LearnedRuns::Likeness). None
-// if no known run uses the same GPU, or if operations are not counted.
+// Returns the step time, in seconds, of a baseline that needs no simulation. It is the time at the
+// fraction of the peak that the most similar run in `known` reaches
+// (calibration::LearnedRuns::Likeness). None if no known run uses the same GPU, or if operations
+// are not counted.
 std::optional<double> TimeByNearest(const SimulatedRun& run,
                                     const std::vector<const SimulatedRun*>& known);
 

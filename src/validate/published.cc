@@ -553,9 +553,10 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
       const Selection rows = {.source = i, .split = Split::kCheck, .quality = {}, .large = small};
       const AccuracyFigures rival = RivalStepTime(rows, small);
       if (!has_fit || rival.cases == 0) continue;
-      add(small ? "mean error above 64 GPUs, relative to an estimate from the MFU of the nearest "
-                  "row with up to 64 GPUs"
-                : "mean error, relative to an estimate from the MFU of the nearest row",
+      add(small ? "mean error of forecasts above 64 GPUs, as a percentage of the mean error of an "
+                  "estimate from the MFU of the most similar row with up to 64 GPUs"
+                : "mean error of forecasts, as a percentage of the mean error of an estimate from "
+                  "the MFU of the most similar row",
           StepTimeBesideRival(rows, small).mean / rival.mean, kRivalPart);
     }
     const AccuracyFigures memory = Memory(check);
@@ -567,8 +568,8 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
           return outcome.source == i && outcome.simulated() && outcome.surely_over > Bytes();
         });
     if (too_large > 0) {
-      add("cases that ran although the forecast says that they cannot fit",
-          static_cast<double>(too_large), 0, AimUnit::kCount);
+      add("cases that ran, although they are forecast not to fit", static_cast<double>(too_large),
+          0, AimUnit::kCount);
     }
   }
   // A single source says little if others are known.

@@ -17,7 +17,7 @@
 // Compares every published measurement of a training step with a forecast of the same run.
 namespace stepcast::validate {
 
-// Computes the accuracy of forecast values compared with measured values.
+// Computes the accuracy of forecast values from forecast and measured values.
 
 struct Pair {
   double measured = 0;  // positive
@@ -26,31 +26,32 @@ struct Pair {
   double error() const { return forecast / measured - 1; }
 };
 
-// The accuracy of a set of forecasts. Errors are fractions of the measured value: 0.04 is 4 %.
+// The accuracy of a set of forecasts. Errors are fractions of the measured value: 0.04 means 4 %.
 struct AccuracyFigures {
   std::size_t cases = 0;
   double mean = 0;    // of absolute errors
   double median = 0;  // of absolute errors; of two middle values, the lower
   double p90 = 0;     // smallest value that 90 % of absolute errors do not exceed
   double bias = 0;    // mean of signed errors
-  // Spearman's rank correlation of forecast and measured values; equal values share their mean
-  // rank. None if there are fewer than three cases, or if all values of one side are equal.
+  // Spearman's rank correlation of forecast and measured values. Equal values share their mean
+  // rank. None if there are fewer than three cases, or if all forecast or all measured values are
+  // equal.
   std::optional<double> rank_correlation;
 };
 
 AccuracyFigures FiguresOf(const std::vector<Pair>& pairs);
 
-// The baseline, without simulation: the step time at the fraction of the peak that the most similar
-// measured run reaches, among fit rows.
+// The baseline, which needs no simulation. It is the step time at the fraction of the peak that the
+// most similar measured run among the fit rows reaches.
 //
-// The most similar run uses the same GPU type and has the smallest sum of squares of log2 of the
-// ratios of parameters, sequence length, GPUs, micro-batch size and micro-batches. Each difference
-// in precision, recomputation or ZeRO stage adds 4 (two doublings). If several are equal, the first
-// is used. Candidates are the fit rows of the same source or, if the source has none for the GPU,
-// of all sources. A row is not its own neighbor.
+// The most similar run uses the same GPU type and has the smallest distance. The distance is the
+// sum of squares of log2 of the ratios of parameters, sequence length, GPUs, micro-batch size and
+// micro-batches. Each difference in precision, recomputation or ZeRO stage adds 4 (two doublings).
+// If several runs are equal, the first one is used. Candidates are the fit rows of the same source
+// or, if the source has none for the GPU, of all sources. A row is not its own neighbor.
 struct Rival {
   std::optional<Time> step_time;
-  // The same step time, using only rows with up to 64 GPUs.
+  // The baseline's step time if only rows with up to 64 GPUs are used.
   std::optional<Time> from_small;
 };
 inline constexpr int kSmall = 64;
@@ -60,7 +61,7 @@ struct MemoryOutcome {
   Bytes measured, forecast;
   std::optional<forecast::BytesRange>
       range;  // of the forecast; none if the profile has no residual
-  // The forecast's fit probability on a device whose memory equals the measured value
+  // The fit probability of the forecast on a device whose memory equals the measured peak
   // (forecast/uncertainty.h, FitProbability).
   double just_fits = 0;
 };
@@ -71,7 +72,7 @@ struct PublishedOutcome {
   std::string reason;  // why the case was not simulated; empty: it was
   bool simulated() const { return reason.empty(); }
 
-  // The members from here on are set for simulated cases.
+  // The members from here on are set only for simulated cases.
   std::string model, gpu;
   int devices = 0;
   std::int64_t sequence_length = 0;
@@ -81,47 +82,47 @@ struct PublishedOutcome {
   std::vector<MemoryOutcome> memory;
   double filled = 0;  // forecast memory as a fraction of the device's memory
   Bytes over;         // forecast excess over the device's memory; zero: it fits
-  // The excess over the device's memory for the lower end of the range or, if there is no range,
-  // for the forecast.
+  // The bytes by which memory exceeds the device at the lower end of the forecast's range. If there
+  // is no range, the bytes by which the forecast exceeds it.
   Bytes surely_over;
   Rival rival;
 };
 
 // A choice among plans from one source, for one model at one sequence length, on the same number of
 // GPUs of one type. It tests whether the plan with the fastest forecast (tokens per second) is as
-// good as the plan that measured best.
+// good as the plan that was measured to be best.
 struct PlanChoice {
   std::vector<std::size_t> outcomes;
   std::size_t chosen = 0;  // index in PublishedAccuracy::outcomes
   std::size_t best = 0;    // index of the plan that measured best
-  double regret = 0;       // relative excess of the chosen plan's time per token over the best
+  double regret = 0;       // relative excess of the chosen plan's time per token over the best's
 };
 inline constexpr double kGoodChoice = 0.03;
 
-// The number of measurements that lie within their ranges; the goal is 90 % of them.
+// The number of measurements that lie within their ranges. The goal is 90 % of them.
 struct Coverage {
   std::size_t cases = 0;  // number of cases with a range
   std::size_t inside = 0;
 };
 
-// The accuracy of ranges for unknown sources. Each source's check rows are compared with the check
-// rows of all other sources. The weight of a source is the square root of its number of rows,
-// because errors within a source are correlated. A band that covers 90 % of the other sources' rows
-// is too narrow for a source unlike any of them. The level is therefore raised until 90 % of all
-// rows are inside.
+// The accuracy of ranges for sources that are not known yet. Each source's check rows are compared
+// with the check rows of all other sources. The weight of a source is the square root of its number
+// of rows, because errors within a source are correlated. A band that covers 90 % of the other
+// sources' rows is too narrow for a source unlike any of them. The level is therefore raised until
+// 90 % of all rows are inside.
 struct TransferError {
   std::size_t sources = 0;
   std::size_t cases = 0, inside = 0;  // inside: within the band of the other sources
-  double half_width = 0;              // bound of
-                                      // measured / forecast - 1
-                                      //  for that fraction of all rows
+  double half_width = 0;              // bound for 90 % of all rows
+                                      // The half-width bounds |measured / forecast - 1| for the
+                                      // fraction of rows that the range must contain.
   double residual = 0;  // for a profile's `source` or `memory` (forecast/uncertainty.h)
 };
 
 // The calibration of fit probabilities. For each check row, the measured peak is compared with many
-// device capacities: those at which the fit probability of the forecast equals each hundredth in a
-// bin (forecast/uncertainty.h, FitProbability). The fraction that fits should be about the stated
-// probability.
+// device capacities. These are the capacities at which the forecast's fit probability equals each
+// hundredth in a bin (forecast/uncertainty.h, FitProbability). The fraction of peaks that fit
+// should be about the stated probability.
 struct FitCalibration {
   double from = 0, to = 0;  // range of forecast probabilities
   std::size_t peaks = 0;    // number of check rows with known peaks
@@ -131,23 +132,24 @@ struct FitCalibration {
 };
 inline constexpr double kFitCalibrationLimit = 0.10;
 
-// The residuals of fit rows, for a profile's residual "step" or "memory".
+// The residuals of fit rows, from which a profile's residual "step" or "memory" is set.
 struct FitResidual {
   std::string gpu, of;
   std::size_t cases = 0;
   double median = 0;  // of absolute errors
 };
 
-// Selects outcomes; unset members select all.
+// Selects outcomes. A member that is not set selects all outcomes.
 struct Selection {
   std::optional<std::size_t> source{};  // unset: all sources with measured times
   std::optional<scenario::Split> split{};
   std::optional<scenario::Quality> quality{};
   bool large = false;  // only cases with more than 64 GPUs
-  // If true, only sources with fit rows are selected; if false, only sources without fit rows.
+  // Selects sources by whether they have fit rows: true selects those with fit rows, false those
+  // without.
   std::optional<bool> fitted_source{};
   double least_filled = 0;  // minimum of PublishedOutcome's `filled`
-  // The range of the number of GPUs, both ends included.
+  // The smallest and the largest number of GPUs that are selected.
   int least_devices = 0, most_devices = std::numeric_limits<int>::max();
 };
 
@@ -169,11 +171,11 @@ struct PublishedAccuracy {
     return sources[outcome.source].cases[outcome.index];
   }
   bool Selected(const PublishedOutcome& outcome, const Selection& selection) const;
-  // Whether profiles may be fitted to rows of this source.
+  // Returns whether profiles may be fitted to rows of this source.
   bool IsFitted(std::size_t source) const;
 
   AccuracyFigures StepTime(const Selection& selection) const;
-  // Return the accuracy of the baseline, and of forecasts for the same cases.
+  // These functions return the accuracy of the baseline, and of forecasts for the same cases.
   AccuracyFigures RivalStepTime(const Selection& selection, bool from_small) const;
   AccuracyFigures StepTimeBesideRival(const Selection& selection, bool from_small) const;
   AccuracyFigures Memory(const Selection& selection) const;
@@ -183,39 +185,41 @@ struct PublishedAccuracy {
   // Computes the transfer error from all check rows. `inside` and `cases` count only the selected
   // rows.
   TransferError StepTimeTransfer(const Selection& selection) const;
-  // Like StepTimeTransfer, for memory. If a row has no known peak but ran, and is forecast not to
+  // Like StepTimeTransfer, but for memory. If a row ran without a known peak and is forecast not to
   // fit, the excess counts as its error.
   TransferError MemoryTransfer(const Selection& selection) const;
-  // Like MemoryTransfer, for completely specified runs whose memory was reported by the allocator
-  // instead of the driver.
+  // Like MemoryTransfer, but only for completely specified runs whose memory the allocator, not the
+  // driver, reported.
   TransferError SpecifiedMemoryTransfer() const;
-  // Returns the calibration for fit probabilities of 50 to 70, 70 to 90 and 90 to 100 %. Empty
-  // without peaks.
+  // Returns the calibration for three bins of fit probabilities: 50 to 70, 70 to 90 and 90 to 100
+  // %. Empty if there are no peaks.
   std::vector<FitCalibration> FitCalibrations() const;
   std::vector<PlanChoice> Choices() const;
 
-  // Targets on check rows:
-  // - each source's own limits;
-  // - step times with a bias within 3 % and a rank correlation of at least 0.97;
-  // - at most half of the baseline's mean error for sources with fit rows, and also above 64 GPUs;
-  // - a mean memory error of at most 6 %;
-  // - no case that ran and is forecast not to fit beyond its range.
+  // Returns the targets for check rows:
+  //   - each source's own limits;
+  //   - step times with a bias within 3 % and a rank correlation of at least 0.97;
+  //   - at most half of the baseline's mean error for sources with fit rows, and also above 64
+  //     GPUs;
+  //   - a mean memory error of at most 6 %;
+  //   - no case that ran although it is forecast not to fit beyond its range.
   std::vector<PublishedAim> Aims() const;
   bool MeetsAims() const;
 };
 
-// The cases of all calibration/published/*.yaml of the data root, or of one `source`, with outcomes
-// that have no forecasts yet. Errors: those of the files; command.no-source.
+// Returns the cases of all calibration/published/*.yaml of the data root, or of one `source`. Their
+// outcomes have no forecasts yet. Errors: those of the files; command.no-source.
 Result<PublishedAccuracy> PublishedCases(const std::string& source);
 
-// Simulates these cases. The result does not depend on the number of threads. Errors: the same.
+// Simulates the cases of PublishedCases. The result does not depend on the number of threads.
+// Errors: those of PublishedCases.
 Result<PublishedAccuracy> ComparePublished(const std::string& source);
 
 // Returns the YAML files of a folder below the data root, in order. `contents` names the expected
-// files in the mistake about an empty folder: "published steps".
+// files, such as "published steps", in the mistake about an empty folder.
 Result<std::vector<std::string>> DataFiles(const std::string& folder, std::string_view contents);
 
-// The forecast of a measured kind of memory.
+// Returns the forecast of the kind of memory that was measured.
 Bytes ForecastOf(scenario::MemoryKind kind, const forecast::MemoryForecast& memory);
 
 }  // namespace stepcast::validate

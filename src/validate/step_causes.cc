@@ -405,8 +405,8 @@ void NoteClock(StepCauses& causes) {
   }
   if (std::min(slower[0], slower[1]) < kLeast || std::abs(slower[0] - slower[1]) > kAlike) return;
   causes.notes.push_back(fmt::format(
-      "products and attention both take about {:.2f} times as long. A lower clock would have this "
-      "effect: check nvidia-smi -q -d CLOCK,POWER,PERFORMANCE",
+      "products and attention both take about {:.2f} times as long as forecast. A lower clock "
+      "would have this effect: check nvidia-smi -q -d CLOCK,POWER,PERFORMANCE",
       (slower[0] + slower[1]) / 2));
 }
 
@@ -598,7 +598,7 @@ StepCauses DifferenceOf(const RankStep& forecast, const RankStep& measured) {
 }
 
 StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
-  STEPCAST_CHECK(!measured.empty(), "causes are those of a measured step");
+  STEPCAST_CHECK(!measured.empty(), "causes exist only for a measured step");
   MarkTransfers(measured);
   std::vector<const RankStep*> ranks;
   for (const RankStep& step : measured) {

@@ -5,18 +5,19 @@
 #include "src/base/diagnostic.h"
 #include "src/validate/published.h"
 
-// The comparison with published steps that a release contains, so that `validate published` answers
-// without simulating two thousand steps.
+// The comparison with published steps that a release contains. With it, `validate published`
+// answers without simulating two thousand steps.
 namespace stepcast::validate {
 
-// The file of the data root that holds the outcomes of all cases.
+// The file in the data root that contains the outcomes of all cases.
 inline constexpr const char* kStoredOutcomes = "calibration/published/outcomes.csv";
 
-// One line per outcome, with exact values. The input must have the outcomes of all sources.
+// Returns a text with one line per outcome, with exact values. The input must have the outcomes of
+// all sources.
 std::string StoredOutcomesText(const PublishedAccuracy& accuracy);
 
-// Reads the stored outcomes of all cases, or of those of one `source`. Errors: those of the files;
-// command.no-source; published.not-stored, if the file lacks a case that the data root has.
+// Reads the stored outcomes of all cases, or of the cases of one `source`. Errors: those of the
+// files; command.no-source; published.not-stored, if the file lacks a case that the data root has.
 Result<PublishedAccuracy> ReadStoredOutcomes(const std::string& source);
 
 }  // namespace stepcast::validate

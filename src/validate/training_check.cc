@@ -318,12 +318,12 @@ runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario
     }
     if (reader.bad()) {
       return tl::unexpected(
-          runtime::Failure{fmt::format("the parameters of rank {} are not whole", rank)});
+          runtime::Failure{fmt::format("the parameters of rank {} are incomplete", rank)});
     }
   }
   const auto gap = std::find(seen.begin(), seen.end(), false);
   if (gap != seen.end()) {
-    check.missing = fmt::format("element {} is on no rank", gap - seen.begin());
+    check.missing = fmt::format("no rank has element {}", gap - seen.begin());
   }
   return check;
 }

@@ -11,14 +11,14 @@
 #include "src/runtime/device.h"
 #include "src/scenario/scenario.h"
 
-// Checks whether an executed plan trained like plain data parallelism. Gradients are small integers
-// computed from the bits of the parameters (GradientRule::kSmallIntegers). Their sums are exact in
-// any order, and a single wrong bit changes the following steps.
+// Checks whether an executed plan trained like plain data parallelism. Gradients are small
+// integers, computed from the bits of the parameters (GradientRule::kSmallIntegers). Sums of them
+// are exact in any order, and a single wrong bit changes the following steps.
 namespace stepcast::validate {
 
-// The gradients of plain data parallelism, which is computed as a few loops. Every rank has all
-// parameters, gradients of all ranks and micro-batches are averaged in double precision, and one
-// function updates. A scenario's step program, however sharded, must give the same values.
+// Plain data parallelism, computed by a few loops. Every rank has all parameters, gradients of all
+// ranks and micro-batches are averaged in double precision, and one function updates the
+// parameters. A scenario's step program, however sharded, must give the same values.
 
 enum class Gradients : std::uint8_t { kSmallIntegers, kQuadratic };
 
@@ -26,7 +26,7 @@ enum class Gradients : std::uint8_t { kSmallIntegers, kQuadratic };
 struct Weights {
   std::vector<float> parameters;  // values of the storage type, converted to FP32
   std::vector<float> masters;     // updated values: FP32 copies, or the parameters themselves
-  std::vector<bool> used;         // false: on all ranks, another element replaces it
+  std::vector<bool> used;         // false: another element replaces it on all ranks
 };
 
 // Returns the weights after `steps` steps of the scenario, starting from `seed`. With small-integer
@@ -41,10 +41,10 @@ runtime::Attempt<std::string> ReadWeights(const program::Program& program, runti
 struct TrainingCheck {
   std::int64_t elements = 0;  // of the model
   std::int64_t compared = 0;  // number of values, on all ranks together
-  // The largest allowed difference. Zero means bitwise equal, which requires an exact average over
-  // ranks and micro-batches (their product is a power of two, at most 64). Otherwise rounding
-  // changes gradients computed from bits, and the bound is the maximum that an optimizer can move
-  // an element in both directions.
+  // The largest allowed difference. Zero means bitwise equal. This requires an exact average over
+  // ranks and micro-batches: their product is a power of two, at most 64. Otherwise, rounding
+  // changes gradients that are computed from bits. The bound is then the most by which an optimizer
+  // can move an element in both directions.
   double bound = 0;
   std::int64_t wrong = 0;  // number of values that differ by more than the bound
   double furthest = 0;     // largest difference
@@ -54,28 +54,29 @@ struct TrainingCheck {
   bool right() const { return wrong == 0 && missing.empty(); }
 };
 
-// Checks an executed training. `weights`: the results of ReadWeights, by rank. `steps`: the number
-// of steps run, warm-up included.
+// Checks an executed training. `weights` has the results of ReadWeights, indexed by rank. `steps`
+// is the number of executed steps, including warm-up.
 runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario,
                                               const std::vector<std::string>& weights, int steps,
                                               std::uint64_t seed);
 
 // Computes the seeds of gradients if a micro-batch's passes communicate. Each rank has a 32-bit
-// check word, which it computes from messages of other pipeline stages and from collectives inside
-// layers, and sends onward. The result equals that of step programs (lowering/passes.h), but is
-// computed only from the layers' operation lists, for all ranks of a pipeline stage together.
+// check word and sends it onward. It computes the word from messages of other pipeline stages and
+// from collectives inside layers. The result equals the result of step programs
+// (lowering/passes.h). It is computed only from the layers' operation lists, for all ranks of a
+// pipeline stage together.
 class PlainPasses {
  public:
   explicit PlainPasses(const scenario::Scenario& scenario);
 
-  // Whether passes do not communicate. There are then no pipeline stages, and no ranks divide
-  // layers, sequences or experts; gradients depend on rank, step and micro-batch.
+  // Returns whether passes do not communicate. There are then no pipeline stages, and no ranks
+  // divide layers, sequences or experts. Gradients depend on rank, step and micro-batch.
   bool apart() const { return apart_; }
-  // The number of ranks in a pipeline stage. The ranks of the first stage represent those of all
-  // stages.
+  // Returns the number of ranks in a pipeline stage. The ranks of the first stage represent the
+  // ranks of all stages.
   int ranks() const { return ranks_; }
-  // The seed of each layer's contribution to each tensor's gradient: [rank][layer][position in
-  // Layer::tensors].
+  // The seed of each layer's contribution to each tensor's gradient, indexed by
+  // [rank][layer][position in Layer::tensors].
   using Seeds = std::vector<std::vector<std::vector<std::uint32_t>>>;
   Seeds Of(std::uint32_t step, int micro_batch) const;
 
@@ -90,7 +91,8 @@ class PlainPasses {
   std::vector<model::LayerWork> works_;
   std::vector<int> work_of_layer_;
   std::vector<int> stages_;  // first layer of each chunk, and the end of the last chunk
-  // [chunk][micro-batch]: whether backward has two passes. Empty if no backward has two passes.
+  // Whether backward has two passes, indexed by [chunk][micro-batch]. Empty if no backward has two
+  // passes.
   std::vector<std::vector<bool>> split_;
 };
 

@@ -32,7 +32,7 @@ class DdpRules : public Rules {
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
           fmt::format("ddp reduces gradients in the type of the parameters, {}, but {} is {}",
                       Name(*parameters), key, Name(*type)),
-          fmt::format("write {}: {}, or leave it out", key, Name(*parameters)));
+          fmt::format("write {}: {}, or omit the key", key, Name(*parameters)));
     }
   }
 
@@ -50,9 +50,9 @@ class DdpRules : public Rules {
     const bool casts = hook == CommHook::kFp16Compress || hook == CommHook::kBf16Compress;
     if (casts && gradients && SizeOf(*gradients) <= 2) {
       Add("data_parallel.comm_hook", "plan.comm-hook",
-          fmt::format(
-              "{} compresses fp32 gradients to 16 bits, but gradients have parameter_dtype {}",
-              plan::Name(hook), Name(*gradients)),
+          fmt::format("{} compresses fp32 gradients to 16 bits, but gradients have the type "
+                      "parameter_dtype {}",
+                      plan::Name(hook), Name(*gradients)),
           "write parameter_dtype: fp32, or comm_hook: none");
     }
     if (hook != CommHook::kPowerSgd) return;

@@ -31,7 +31,7 @@ class DeepSpeedRules : public Rules {
           fmt::format("tensor parallelism with deepspeed is modelled only at zero_stage 0 and 1, "
                       "but zero_stage is {}",
                       *request_.zero_stage),
-          "write zero_stage: 1, or leave tensor at 1");
+          "write zero_stage: 1, or keep tensor at 1");
     }
     if (request_.sequence_parallel.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-of-framework",
@@ -53,13 +53,13 @@ class DeepSpeedRules : public Rules {
     if (schedule.name != "1f1b" || request_.listed_schedule != nullptr) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
           fmt::format("DeepSpeed's pipelines run only 1f1b, but schedule is {}", schedule.name),
-          "leave schedule and virtual_stages out, or write framework: megatron or reference");
+          "omit schedule and virtual_stages, or write framework: megatron or reference");
     }
     if (request_.overlap.value_or(false)) {
       Add("data_parallel.overlap", "plan.overlap",
           "DeepSpeed's pipelines reduce gradients only after the last backward, but overlap is "
           "true",
-          "write overlap: false, or leave it out");
+          "write overlap: false, or omit the key");
     }
     if (request_.deepspeed && request_.deepspeed->offload_optimizer.value_or(
                                   OffloadDevice::kNone) != OffloadDevice::kNone) {
@@ -78,11 +78,11 @@ class DeepSpeedRules : public Rules {
                             std::string_view allowed) {
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
           fmt::format("deepspeed {}, but {} is {}", rule, key, Name(type)),
-          fmt::format("write {}: {}, or leave it out", key, allowed));
+          fmt::format("write {}: {}, or omit the key", key, allowed));
     };
     if (request_.parameter_dtype && *request_.parameter_dtype != computes) {
       refuse("parameter_dtype", *request_.parameter_dtype,
-             fmt::format("keeps parameters in the type of the computation, {}", Name(computes)),
+             fmt::format("keeps parameters in the computation's data type, {}", Name(computes)),
              Name(computes));
     }
     if (!request_.gradient_dtype || *request_.gradient_dtype == computes) return;
@@ -118,7 +118,7 @@ class DeepSpeedRules : public Rules {
       if (request_.expert.value_or(1) == 1) return;
       RefuseWithExperts(
           "parallelism.expert",
-          fmt::format("with transformers' layers, every rank has all experts, but expert is {}",
+          fmt::format("with transformers' layers, every rank holds all experts, but expert is {}",
                       *request_.expert),
           "write expert: 1, or experts.implementation: deepspeed or autoep");
       return;
@@ -148,7 +148,7 @@ class DeepSpeedRules : public Rules {
           "experts.products",
           fmt::format("DeepSpeed's own layer runs one expert after another, but products is {}",
                       model::Name(products)),
-          "leave it out, or write implementation: autoep");
+          "omit the key, or write implementation: autoep");
     }
   }
 
@@ -161,7 +161,7 @@ class DeepSpeedRules : public Rules {
           "experts.implementation",
           fmt::format("only DeepSpeed's own layer has an expert capacity, but {} is given for {}",
                       key, model::Name(ImplementationOf(request_))),
-          fmt::format("write implementation: deepspeed, or leave {} out", key));
+          fmt::format("write implementation: deepspeed, or omit {}", key));
     }
     if (request_.expert_products == model::ExpertProducts::kStreams) {
       RefuseWithExperts(
@@ -212,13 +212,13 @@ class DeepSpeedRules : public Rules {
         Add("data_parallel.deepspeed.zero_hpz_partition_size", "plan.shard-group",
             fmt::format("zero_hpz_partition_size {} does not divide data {}", *ranks,
                         data.value_or(1)),
-            "use a divisor of the data axis, such as the GPUs of a node");
+            "use a divisor of the data axis, such as the number of GPUs of a node");
       }
     }
     if (deepspeed.quantized_gradients.value_or(false) && !deepspeed.reduce_scatter.value_or(true)) {
       Add("data_parallel.deepspeed.zero_quantized_gradients", "plan.quantized-gradients",
           "zero_quantized_gradients needs reduce_scatter, but reduce_scatter is false",
-          "leave reduce_scatter out; quantized gradients are exchanged instead of all-reduced");
+          "omit reduce_scatter; quantized gradients are exchanged by all-to-all, not all-reduced");
     }
     for (const auto& setting : kDeepSpeedOffload) {
       const auto device = deepspeed.*setting.given;
@@ -228,7 +228,7 @@ class DeepSpeedRules : public Rules {
       if (request_.zero_stage && !setting.HasEffect(*request_.zero_stage)) {
         Add(key, "plan.offload-stage",
             fmt::format("{}, but zero_stage {} cannot offload it", what, *request_.zero_stage),
-            fmt::format("write zero_stage: {}, or leave {} out", 3, setting.key));
+            fmt::format("write zero_stage: {}, or omit {}", 3, setting.key));
       } else if (*device == OffloadDevice::kNvme && request_.zero_stage.value_or(3) != 3) {
         Add(key, "plan.offload-stage",
             fmt::format("{}, but only stage 3 can use NVMe: zero_stage is {}", what,

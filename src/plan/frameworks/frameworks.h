@@ -63,7 +63,7 @@ inline constexpr FrameworkStyle kFsdp2Style{
     .gradients = GradientStore::kUnitsAsReduced,
     .divides_mixtures = true,
     .shards_frozen = true,
-    // Routers are those of torchtitan/models/common/moe.
+    // Routers follow torchtitan (torchtitan/models/common/moe).
     .layers = {.divides_sequences = true,
                .fp8_scaling = model::Fp8Scaling::kTorchao,
                .tensor_overlap = model::TensorOverlap::kAsync,
@@ -83,13 +83,13 @@ inline constexpr FrameworkStyle kMegatronStyle{
     .gradients = GradientStore::kMainBuffers,
     .divides_mixtures = true,
     .divides_adapters = true,
-    // The value is set in megatron/training/arguments.py, validate_args.
+    // Megatron-LM sets this value in megatron/training/arguments.py, validate_args.
     .connections = 1,
-    // Norms are Apex's, if installed (megatron/core/fusions/fused_layer_norm.py); --no-rope-fusion
-    // disables fused rotary positions. Ranks that share a head gather its columns
-    // (NVIDIA/Megatron-LM, pull request 2565). NVIDIA's guide to mixtures
-    // (megatron/core/transformer/moe/README.md) recommends fused routers and permutations; grouped
-    // products run on several streams.
+    // The sources of these values. Norms are Apex's, if installed
+    // (megatron/core/fusions/fused_layer_norm.py); --no-rope-fusion disables fused rotary
+    // positions. Ranks that share a head gather its columns (NVIDIA/Megatron-LM, pull request
+    // 2565). NVIDIA's guide to mixtures (megatron/core/transformer/moe/README.md) recommends fused
+    // routers and permutations. Grouped products run on several streams.
     .layers = {.transformer_engine_attention = true,
                .shares_heads = true,
                .norm = model::Implementation::kApex,

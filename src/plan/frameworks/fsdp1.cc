@@ -23,9 +23,10 @@ class Fsdp1Rules : public Rules {
     const auto check = [&](bool used, const char* setting, Version first) {
       if (!used || !IsOlderThan(first) || IsOlderThan({1, 12})) return;
       Add(fmt::format("data_parallel.{}", setting), "plan.version-without-setting",
-          fmt::format("fsdp1's {} was introduced in torch {}.{} and is not in {}.{}", setting,
-                      first.major, first.minor, request_.torch->major, request_.torch->minor),
-          fmt::format("write torch {}.{} or later, or leave it out", first.major, first.minor));
+          fmt::format("fsdp1's {} was introduced in torch {}.{} and does not exist in {}.{}",
+                      setting, first.major, first.minor, request_.torch->major,
+                      request_.torch->minor),
+          fmt::format("write torch {}.{} or later, or omit the key", first.major, first.minor));
     };
     const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
     check(data && request_.shard_group_size && *request_.shard_group_size < *data,

@@ -44,7 +44,7 @@ class Fsdp2Rules : public Rules {
           fmt::format("torchtitan does not sum the gradients of a tied embedding across the first "
                       "and last stage: pipeline is {}",
                       stages),
-          "take a model without tied embeddings, or write framework: megatron");
+          "use a model without tied embeddings, or write framework: megatron");
     }
     if (!request_.accumulate_unsharded.value_or(true)) {
       Add("data_parallel.accumulate_unsharded", "plan.axis-not-of-framework",
@@ -79,7 +79,7 @@ class Fsdp2Rules : public Rules {
           fmt::format("Dion's Muon exchanges equal parts of each matrix, but {} rows do not divide "
                       "among {} ranks",
                       rows, ranks),
-          "choose a shard_group_size that divides it, or optimizer: adamw");
+          "choose a shard_group_size that divides the rows, or optimizer: adamw");
       return;
     }
   }
@@ -97,7 +97,7 @@ class Fsdp2Rules : public Rules {
     if (implementation == model::ExpertImplementation::kTransformers &&
         request_.expert.value_or(1) > 1) {
       Add("parallelism.expert", "plan.experts-not-supported-with",
-          fmt::format("with transformers' layers, every rank has all experts, but expert is {}",
+          fmt::format("with transformers' layers, every rank holds all experts, but expert is {}",
                       *request_.expert),
           "write expert: 1, or experts.implementation: torchtitan");
     }

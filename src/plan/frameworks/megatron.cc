@@ -77,10 +77,10 @@ class MegatronRules : public Rules {
     const bool standard = schedule.name == (interleaves ? kInterleaved : "1f1b");
     if (!standard || request_.listed_schedule != nullptr) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format("{} virtual stages, megatron runs only {}, but schedule is {}",
+          fmt::format("{} virtual stages, megatron supports only {}, but schedule is {}",
                       interleaves ? "with" : "without", interleaves ? kInterleaved : "1f1b",
                       schedule.name),
-          "leave it out, or write framework: reference");
+          "omit the key, or write framework: reference");
     }
     const bool overlaps = request_.overlap_p2p_comm.value_or(interleaves);
     const auto refuse = [&](const char* key, const char* rule, const char* hint) {
@@ -89,7 +89,7 @@ class MegatronRules : public Rules {
     if (overlaps && !interleaves) {
       refuse("overlap_p2p_comm",
              "megatron overlaps messages only with virtual stages, but virtual_stages is 1",
-             "write parallelism.virtual_stages: 2 or more, or leave it out");
+             "write parallelism.virtual_stages: 2 or more, or omit the key");
     }
     if (!overlaps && interleaves && stages == 2) {
       refuse("overlap_p2p_comm",
@@ -113,15 +113,15 @@ class MegatronRules : public Rules {
     };
     if (ScheduleOf(request_).virtual_stages == 1) {
       refuse("updates the first virtual stage before the others, but virtual_stages is 1",
-             "write virtual_stages: 2 or more, or leave it out");
+             "write virtual_stages: 2 or more, or omit the key");
     }
     if (!request_.overlap_param_gather.value_or(request_.overlap.value_or(true))) {
       refuse("needs overlap_param_gather, but overlap_param_gather is false",
-             "write overlap_param_gather: true, or leave it out");
+             "write overlap_param_gather: true, or omit the key");
     }
     if (request_.optimizer_cpu_offload.value_or(false)) {
       refuse("is impossible if the host updates all parameters: optimizer_cpu_offload is true",
-             "write optimizer_cpu_offload: false, or leave it out");
+             "write optimizer_cpu_offload: false, or omit the key");
     }
   }
 
@@ -132,10 +132,10 @@ class MegatronRules : public Rules {
     const DataType kept = ComputeType(*request_.precision);
     if (request_.parameter_dtype && *request_.parameter_dtype != kept) {
       Add("training.parameter_dtype", "plan.dtype-not-of-framework",
-          fmt::format("megatron keeps parameters in the type of the computation, {}, but "
+          fmt::format("megatron keeps parameters in the computation's data type, {}, but "
                       "parameter_dtype is {}",
                       Name(kept), Name(*request_.parameter_dtype)),
-          fmt::format("write parameter_dtype: {}, or leave it out", Name(kept)));
+          fmt::format("write parameter_dtype: {}, or omit the key", Name(kept)));
     }
     if (request_.gradient_dtype && *request_.gradient_dtype != kept &&
         *request_.gradient_dtype != DataType::kFp32) {
@@ -152,7 +152,7 @@ class MegatronRules : public Rules {
           fmt::format(
               "megatron reduces main gradients in their own type, {}, but reduce_dtype is {}",
               Name(gradient), Name(*request_.reduce_dtype)),
-          fmt::format("write reduce_dtype: {}, or leave it out", Name(gradient)));
+          fmt::format("write reduce_dtype: {}, or omit the key", Name(gradient)));
     }
   }
 
@@ -170,8 +170,8 @@ class MegatronRules : public Rules {
             : fmt::format("Transformer Engine has no FlashAttention for the model's attention "
                           "sinks, but attention is {}",
                           model::Name(attention)),
-        facts_.attention_sinks ? "write attention: cudnn or math, or leave it out"
-                               : "write attention: flash or cudnn, or leave it out");
+        facts_.attention_sinks ? "write attention: cudnn or math, or omit the key"
+                               : "write attention: flash or cudnn, or omit the key");
   }
 
   // megatron/training/arguments.py, validate_args: the setting can be chosen where passes take
@@ -183,8 +183,8 @@ class MegatronRules : public Rules {
         facts_.compute_capability < kBlackwell &&
         request_.tensor.value_or(1) * request_.context.value_or(1) > 1) {
       Add("software.cuda_device_max_connections", "plan.connections",
-          fmt::format("on GPUs before Blackwell, megatron divides layers and sequences only with 1 "
-                      "connection: cuda_device_max_connections is {}",
+          fmt::format("on GPUs before Blackwell, megatron's sequence parallelism needs "
+                      "cuda_device_max_connections: 1, but it is {}",
                       *request_.cuda_device_max_connections),
           "leave it out");
     }

@@ -37,7 +37,7 @@ class NanotronRules : public Rules {
       if (!given || *given == own) return;
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
           fmt::format("nanotron {} in {}, but {} is {}", rule, Name(own), key, Name(*given)),
-          fmt::format("write {}: {}, or leave it out", key, Name(own)));
+          fmt::format("write {}: {}, or omit the key", key, Name(own)));
     };
     check("parameter_dtype", request_.parameter_dtype, computes, "keeps parameters");
     check("gradient_dtype", request_.gradient_dtype, DataType::kFp32, "accumulates gradients");
@@ -49,7 +49,7 @@ class NanotronRules : public Rules {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
           fmt::format("nanotron runs only 1f1b and gpipe (afab), but schedule is {}",
                       schedule.name),
-          "leave schedule and virtual_stages out, or write framework: megatron or reference");
+          "omit schedule and virtual_stages, or write framework: megatron or reference");
     } else if (schedule.name == "1f1b" && MicroBatches() &&
                *MicroBatches() < *request_.pipeline - 1) {
       Add("training.gradient_accumulation", "plan.schedule",

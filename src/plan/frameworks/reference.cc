@@ -37,7 +37,7 @@ class ReferenceRules : public Rules {
           fmt::format("the first and the last stage must sum whole gradients of the tied "
                       "embedding, but zero_stage {} shards them",
                       *request_.zero_stage),
-          "write zero_stage: 0 or 1, or take a model without tied embeddings");
+          "write zero_stage: 0 or 1, or use a model without tied embeddings");
     }
   }
 };

@@ -29,14 +29,14 @@ struct AttentionBackward {
   void *query_gradient = nullptr, *key_gradient = nullptr, *value_gradient = nullptr;
 };
 
-// These functions require `attention.fused`.
+// Launch the fused attention core. Require `attention.fused`.
 cudaError_t LaunchAttention(const Attention& attention, const AttentionForward& operands,
                             cudaStream_t stream);
 cudaError_t LaunchAttention(const Attention& attention, const AttentionBackward& operands,
                             cudaStream_t stream);
 
-// Runs on synthetic operands, which are stored one after another in `input` and `output`. InputOf
-// and OutputOf (launch_plan.h) return their sizes.
+// Launches the attention core on synthetic operands, which are stored one after another in `input`
+// and `output`. InputOf and OutputOf (launch_plan.h) return the sizes of both areas.
 cudaError_t LaunchAttention(const Attention& attention, const std::byte* input, std::byte* output,
                             cudaStream_t stream);
 

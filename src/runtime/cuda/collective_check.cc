@@ -132,9 +132,10 @@ Attempt<void> CheckCollective(const program::Program& program,
     // An average may divide before it sums.
     const float bound = collective.average ? 0.02f * std::max(1.0f, std::fabs(expected[i])) : 0.0f;
     if (std::fabs(values[i] - expected[i]) <= bound) continue;
-    return tl::make_unexpected(Failure{fmt::format(
-        "{} of {} over '{}' is wrong: element {} is {} and should be {}", Name(collective.kind),
-        Name(collective.data_type), communicator.name, i, values[i], expected[i])});
+    return tl::make_unexpected(Failure{
+        fmt::format("{} of {} over '{}' gave a wrong result: element {} is {} but should be {}",
+                    Name(collective.kind), Name(collective.data_type), communicator.name, i,
+                    values[i], expected[i])});
   }
   return {};
 }

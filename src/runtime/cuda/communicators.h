@@ -24,16 +24,16 @@
 
 namespace stepcast::runtime::cuda {
 
-// NCCL communicators that stay connected between programs. NCCL needs up to seconds to connect a
-// communicator, and a calibration runs hundreds of programs over the same few groups.
+// NCCL communicators that stay connected between programs. Connecting a communicator takes up to
+// seconds, and a calibration runs hundreds of programs over the same few groups.
 
 // Aborts communicators of this process without waiting for their partners, all in one NCCL group.
-// If they were aborted one by one, the first abort would wait for the device, and so for a kernel
-// of the second communicator that waits for a partner (PyTorch issue 119797). NCCL before 2.22 does
-// not accept such a group.
+// If they were aborted one by one, the first abort would wait for the device. The device may be
+// running a kernel of the second communicator that waits for a partner (PyTorch issue 119797). NCCL
+// before 2.22 does not accept such a group.
 void AbortCommunicators(const std::vector<ncclComm_t>& communicators);
 
-// The communicators that no program uses at the moment. Thread-safe.
+// The communicators that no program uses at present. Thread-safe.
 class CommunicatorCache {
  public:
   struct Key {
@@ -48,7 +48,7 @@ class CommunicatorCache {
   CommunicatorCache() = default;
   CommunicatorCache(const CommunicatorCache&) = delete;
   CommunicatorCache& operator=(const CommunicatorCache&) = delete;
-  // Destroys all communicators. No communication may be in flight.
+  // Destroys all communicators. Requires that no communication is in flight.
   ~CommunicatorCache();
 
   // Removes and returns a communicator, or returns nullptr if there is none with this key.
@@ -61,8 +61,8 @@ class CommunicatorCache {
   std::map<Key, ncclComm_t> communicators_;
 };
 
-// A program's communicators as NCCL communicators of the current device, also for groups of one
-// rank. They are taken from a cache, and are returned to it unless something failed.
+// A program's communicators as NCCL communicators of the current device, including groups of one
+// rank. They are taken from a cache and, unless something failed, returned to it.
 
 class Communicators {
  public:
@@ -72,18 +72,18 @@ class Communicators {
                                                       CommunicatorCache& cache);
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
-  // No communication may be in flight, unless Abort was called.
+  // Requires that no communication is in flight, unless Abort was called.
   ~Communicators();
 
-  // Runs one part of a collective. `elements` is the number of elements of the whole collective,
-  // counted and placed as in NCCL (see program::EffectKind::kCollective). Parts between Begin and
-  // End are one operation.
+  // Run runs one part of a collective. `elements` is the number of elements of the whole
+  // collective, counted and placed as in NCCL (see program::EffectKind::kCollective). Parts between
+  // Begin and End form one operation.
   Attempt<void> Begin();
   Attempt<void> Part(const program::Collective& collective, std::int64_t elements,
                      const void* source, void* target, cudaStream_t stream);
   Attempt<void> End();
-  // Runs one end of a message: sends or receives `bytes` at `data`, to or from the rank at position
-  // `peer` of the group. Call this function only between Begin and End.
+  // Runs one end of a message. It sends or receives `bytes` at `data`, to or from the rank at
+  // position `peer` of the group. Call this function only between Begin and End.
   Attempt<void> Move(program::Index communicator, program::MessageDirection direction, int peer,
                      Bytes bytes, void* data, cudaStream_t stream);
 
@@ -113,11 +113,11 @@ class Communicators {
 
 ncclDataType_t NcclType(DataType type);
 
-// Checks collectives on numbers whose sums are known.
+// Checks collectives with numbers whose sums are known.
 
-// Runs a collective of this form on a few thousand numbers and waits for it. A wrong result is a
-// Failure that names the collective. fp8 is not checked. All ranks of the collective's group call
-// this function together.
+// Runs a collective of this form on a few thousand numbers and waits for it. If the result is
+// wrong, returns a Failure that names the collective. Does not check fp8. All ranks of the
+// collective's group call this function together.
 Attempt<void> CheckCollective(const program::Program& program,
                               const program::Collective& collective, int rank,
                               Communicators& communicators, cudaStream_t stream);
@@ -131,8 +131,9 @@ std::vector<float> CheckedTarget(const program::Collective& collective, int memb
 std::vector<float> Widened(std::span<const std::byte> bytes, DataType type);
 std::vector<std::byte> Narrowed(std::span<const float> values, DataType type);
 
-// The operands of a collective, and conversions for those that are stored in another type than the
-// collective uses. Converted operands are in a staging area; each pair of types needs one launch.
+// The operands of a collective, and the conversions of operands that are stored in another type
+// than the collective uses. Converted operands are in a staging area. Each pair of types needs one
+// launch.
 
 struct CollectiveOperands {
   struct Part {
@@ -145,21 +146,21 @@ struct CollectiveOperands {
   Conversions before, after;  // conversions before and after the communication
 };
 
-// Returns the operands of a collective's effects. `at` returns the address of elements; `staging`
-// has the size Work::staging (launch_plan.h).
+// Returns the operands of a collective's effects. `at` returns the address of elements. `staging`
+// has Work::staging bytes (launch_plan.h).
 CollectiveOperands OperandsOf(const program::Collective& collective, std::int64_t ranks,
                               std::span<const program::Effect> effects,
                               const std::function<std::byte*(const program::Elements&)>& at,
                               std::byte* staging);
 
-// Exchanges NCCL's unique ids among the ranks of a job. A program communicator can stand for
-// different groups on different ranks (two shard groups are two NCCL communicators). Ids are
-// therefore keyed by (first rank of the group, communicator).
+// Exchanges NCCL's unique ids among the ranks of a job. A program's communicator can stand for
+// different groups on different ranks; for example, two shard groups are two NCCL communicators.
+// The key of an id is therefore the first rank of the group and the communicator.
 
-// Returns the id of each of the program's communicators, by index. An id is empty if every member
-// of the group still holds the communicator (`held`, by index). The first rank of a group creates
-// the id with `make`, and rank 0 distributes it. All ranks call this function together, with
-// programs that have the same communicators; groups may differ.
+// Returns the ids of the program's communicators, indexed by communicator. An id is empty if every
+// member of the group still holds the communicator (`held`, with the same index). The first rank of
+// a group creates the id with `make`, and rank 0 distributes it. All ranks call this function
+// together, with programs that have the same communicators; groups may differ.
 Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
     const program::Program& program, Job& job, const std::vector<bool>& held,
     const std::function<Attempt<std::string>()>& make);

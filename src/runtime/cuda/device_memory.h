@@ -17,11 +17,10 @@
 #include "src/runtime/device.h"
 
 // The memory of a program's buffers on a GPU. Allocation and release take effect in host order.
-//
-// With `pool`, memory comes from CUDA's stream-ordered allocator (cudaMallocFromPoolAsync), from a
-// pool of this device that keeps released memory. Without `pool`, memory comes from a CachingPool
-// over cudaMalloc. While a graph is being captured, the CachingPool is always used, because CUDA's
-// allocator would make allocations part of the graph.
+// With `pool`, memory comes from CUDA's stream-ordered allocator (cudaMallocFromPoolAsync), which
+// uses a pool of this device that keeps released memory. Without `pool`, memory comes from a
+// CachingPool over cudaMalloc. While a graph is captured, the CachingPool is always used, because
+// CUDA's allocator would make allocations part of the graph.
 namespace stepcast::runtime::cuda {
 
 // A caching allocator with the rules of PyTorch's (c10/cuda/CUDACachingAllocator.cpp). Memory comes
@@ -29,27 +28,27 @@ namespace stepcast::runtime::cuda {
 // list of the stream on which it was allocated, so that later steps need no device allocations.
 // Reusing a block is safe in host order, because a later allocation on the same stream runs later.
 
-// The source of segments: cudaMalloc, or a fake in tests.
+// A source of segments: cudaMalloc, or a fake in tests.
 class Segments {
  public:
   virtual ~Segments() = default;
-  virtual std::byte* Take(Bytes size) = 0;  // nullptr if the device does not have that much memory
-                                            // in one piece
+  virtual std::byte* Take(Bytes size) = 0;  // in one piece; nullptr: out of memory
   virtual void Give(std::byte* segment) = 0;
 };
 
 class CachingPool {
  public:
-  // `segments` must outlive the pool. The destructor of the pool returns all segments.
+  // Creates an empty pool. `segments` must outlive the pool, which returns all segments in its
+  // destructor.
   explicit CachingPool(Segments& segments) : segments_(segments) {}
   CachingPool(const CachingPool&) = delete;
   CachingPool& operator=(const CachingPool&) = delete;
   ~CachingPool();
 
-  // Returns nullptr if the device has no memory left, even after unused segments were freed.
-  // Addresses are aligned to 512 bytes if segments are.
+  // Allocates a block. Returns nullptr if the device has no memory left, even after unused segments
+  // were freed. Addresses are aligned to 512 bytes if segments are.
   std::byte* Allocate(Bytes size, std::uint16_t stream);
-  // Returns the block to the free list of its stream. `block` must come from Allocate.
+  // Returns `block`, which must come from Allocate, to the free list of its stream.
   void Release(std::byte* block);
 
   Bytes reserved() const { return reserved_; }            // bytes of segments taken from the device
@@ -83,14 +82,14 @@ class CachingPool {
 class DeviceMemory {
  public:
   // Creates the memory of a program's buffers. `streams` are indexed by number; they and the
-  // program must outlive the result. `limit` is the maximum total size of buffers; zero means the
+  // program must outlive the result. `limit` is the largest total size of buffers; zero means the
   // GPU's memory.
   static Attempt<std::unique_ptr<DeviceMemory>> Make(const program::Program& program,
                                                      std::span<const cudaStream_t> streams,
                                                      bool pool, Bytes limit);
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
-  // No work may be running.
+  // Frees the memory. Requires that no work is running.
   ~DeviceMemory();
 
   // Returns the address of the buffer, or nullptr while it is not allocated.
@@ -116,7 +115,8 @@ class DeviceMemory {
     bool cached = false;  // from the CachingPool
     std::vector<std::uint16_t> also_used_by{};
   };
-  // A block that other streams still use. `events` complete when these streams are done.
+  // A block that other streams still use. `events` are complete when these streams no longer use
+  // the block.
   struct Waiting {
     std::byte* at = nullptr;
     std::vector<cudaEvent_t> events{};

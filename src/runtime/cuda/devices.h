@@ -30,16 +30,16 @@ struct Device {
   Bytes cache;              // last-level cache (L2)
   int memory_clock_khz = 0;
   int memory_bus_bits = 0;
-  // Peak of reads and writes together: two transfers per clock over the whole bus. Zero if the
-  // driver does not report the clock or the bus width.
+  // The peak bandwidth of reads and writes together: two transfers per clock over the whole bus.
+  // Zero if the driver does not report the clock or the bus width.
   Bandwidth memory_bandwidth;
 };
 
 struct Inventory {
   std::vector<Device> devices;  // by ordinal
-  // The reason why `devices` is empty ("no CUDA-capable device is detected"), otherwise empty. If
-  // one GPU does not respond, the whole list is empty, because a plan for the other GPUs would also
-  // be wrong.
+  // The reason why `devices` is empty, such as "no CUDA-capable device is detected". Empty if
+  // `devices` is not empty. If one GPU does not respond, the whole list is empty, because a plan
+  // for the other GPUs would also be wrong.
   std::string no_devices_because;
   Version driver;   // the newest CUDA that the driver supports; 0.0.0 without a driver
   Version runtime;  // the CUDA runtime that is linked in

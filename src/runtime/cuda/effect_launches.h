@@ -20,7 +20,7 @@ namespace stepcast::runtime::cuda {
 
 class EffectLaunches {
  public:
-  // The inputs of EffectLaunches. All objects that this struct refers to must outlive
+  // The inputs of EffectLaunches. All objects to which this struct refers must outlive
   // EffectLaunches.
   struct Setting {
     const program::Program& program;
@@ -35,7 +35,7 @@ class EffectLaunches {
   EffectLaunches& operator=(const EffectLaunches&) = delete;
   ~EffectLaunches();
 
-  // Launches every kernel of the program once, with operands whose values do not matter. `number`
+  // Launches every kernel of the program once. The values of the operands do not matter. `number`
   // points to device memory for one float.
   Attempt<void> Preload(float* number) const;
 
@@ -43,7 +43,7 @@ class EffectLaunches {
   Attempt<void> Launch(program::Index first, program::Index last, OperationId operation,
                        const program::Instruction& instruction, const StepSource& step) const;
 
-  // Returns the address of elements, or null if they have no buffer.
+  // Returns the address of `elements`, or null if they have no buffer.
   std::byte* At(const program::Elements& elements) const {
     if (elements.buffer == program::kNone) return nullptr;
     return setting_.memory.at(elements.buffer) + elements.offset.count();

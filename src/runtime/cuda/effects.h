@@ -13,28 +13,29 @@
 // src/runtime/values bit for bit. Types are fp32, bf16 or fp16.
 //
 // Up to 48 effects of one kind and with the same types form one launch; more do not fit into the
-// space for kernel arguments. No effect may read or write what another one writes. Exception: sums
-// of squares are added in order. Launches return CUDA's status; an empty list launches nothing.
+// space for kernel arguments. An effect may not read or write anything that another effect of the
+// launch writes, except that sums of squares are added in order. Launch functions return CUDA's
+// status; an empty list launches nothing.
 namespace stepcast::runtime::cuda {
 
-// The kernel arguments that differ from step to step.
+// The kernel arguments that differ between steps.
 struct StepValues {
   std::uint32_t step = 0;
   values::AdamW adamw;  // for update `step` + 1
 };
 StepValues StepValuesOf(std::uint32_t step);
 
-// Where kernels find the values of the step: in `now` or, if a replayed graph updates them, on the
-// device.
+// The place from which kernels read the step's values. This is `now` or, if a replayed graph
+// updates the values, device memory.
 struct StepSource {
   StepValues now;
   const StepValues* on_device = nullptr;
 };
 
-// Enqueues the update of the values on the device. Call this function before a replay.
+// Enqueues the update of the step's values in device memory. Call this function before a replay.
 cudaError_t StoreStepValues(const StepValues& values, StepValues* on_device, cudaStream_t stream);
 
-// The type that a kernel writes and the type that it reads.
+// A pair of types: the one that a kernel writes and the one that it reads.
 struct TypePair {
   DataType target = DataType::kFp32, source = DataType::kFp32;
   friend bool operator==(const TypePair&, const TypePair&) = default;
@@ -48,8 +49,9 @@ struct GradientWork {
   bool add = false;
   const std::uint32_t* seed = nullptr;  // seed of small integers; null: by origin and step
 };
-// The rule that makes gradients, and the rank and micro-batch that they come from. The gradients
-// also depend on the parameters and, with kSmallIntegers, on the step or on GradientWork::seed.
+// The rule that makes gradients, and the rank and micro-batch for which it makes them. The
+// gradients also depend on the parameters and, with kSmallIntegers, on the step or on
+// GradientWork::seed.
 struct GradientOrigin {
   GradientRule rule = GradientRule::kComputed;
   int rank = 0, micro_batch = 0;
@@ -84,8 +86,8 @@ struct UpdateWork {
   void* states = nullptr;
   std::int64_t elements = 0, state_stride = 0;
 };
-// In `types`, the target has the parameters' type, and the source has the gradients' type. `states`
-// is FP32 or the parameters' type (values::UpdateElement).
+// Launches updates of parameters. In `types`, the target has the parameters' type, and the source
+// has the gradients' type. `states` is FP32 or the parameters' type (values::UpdateElement).
 cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, DataType states,
                           bool adamw, const StepSource& step, cudaStream_t stream);
 
@@ -96,10 +98,10 @@ struct SquaresWork {
   float scale = 1;
   bool add = false;
 };
-// The length in numbers of the scratch array that a launch uses on the device. No other launch may
-// use the array at the same time.
+// The number of elements of the scratch array that a launch uses in device memory. No other launch
+// may use the array at the same time.
 inline constexpr int kPartialSums = 48 * 512;
-// The sums depend only on the numbers and their count, not on the launch.
+// Launches sums of squares. A sum depends only on the numbers and their count, not on the launch.
 cudaError_t LaunchSquares(std::span<const SquaresWork> works, DataType source, double* partial_sums,
                           cudaStream_t stream);
 

@@ -13,14 +13,14 @@
 // Converts error codes of CUDA, NCCL and cuBLASLt to failures. `doing` completes "while ...".
 namespace stepcast::runtime::cuda {
 
-// Converts an error code. The first function also clears the error, because CUDA would otherwise
-// return it again from the next call.
+// Converts an error code to a failure. The function for CUDA also clears the error, because CUDA
+// would otherwise return it again from the next call.
 Attempt<void> Check(cudaError_t error, std::string_view doing);
 Attempt<void> Check(ncclResult_t result, std::string_view doing);
 Attempt<void> Check(cublasStatus_t status, std::string_view doing);
 
-// Returns `state`, the result of cudaEventQuery or cudaStreamQuery. If it is "not ready", clears
-// CUDA's last error, which the check of the next kernel launch would otherwise report.
+// Returns `state`, the result of cudaEventQuery or cudaStreamQuery. If it is "not ready", also
+// clears CUDA's last error. Otherwise, the check of the next kernel launch would report it.
 cudaError_t Answered(cudaError_t state);
 
 }  // namespace stepcast::runtime::cuda

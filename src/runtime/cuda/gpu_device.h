@@ -105,10 +105,10 @@ class GpuDevice final : public runtime::Device {
                            const Work& work);
   Attempt<void> LaunchCollective(OperationId operation, const program::Instruction& instruction,
                                  const Work& work, std::span<const program::Effect> effects);
-  // Returns whether the communicator's last collective is on a stream other than `stream`.
+  // Returns whether the communicator's last collective ran on a stream other than `stream`.
   bool MustWaitFor(program::Index communicator, std::uint16_t stream) const;
   Attempt<void> LaunchExchange(const program::Instruction& instruction);
-  // Records that the communicator's last operation is on `stream`.
+  // Records that `stream` runs the communicator's last operation.
   Attempt<void> EndTurn(program::Index communicator, std::uint16_t stream);
   StepSource Step() const;
   Attempt<void> CheckSums();

@@ -13,7 +13,7 @@ struct LaunchShape {
   cudaStream_t stream = nullptr;
 };
 
-// Launches a kernel like kernel<<<shape>>>(arguments...), in syntax that every C++ compiler
+// Launches a kernel, like kernel<<<shape>>>(arguments...), in syntax that every C++ compiler
 // accepts. Returns CUDA's status.
 template <typename... Parameters, typename... Arguments>
 cudaError_t Launch(void (*kernel)(Parameters...), const LaunchShape& shape,

@@ -16,12 +16,12 @@
 // The launches of each operation of a program on a GPU, planned before anything runs.
 //
 // Effects work on the program's buffers. The rest of a kernel's work has operands that the program
-// does not name, so it uses synthetic operands: for reading, an arena of random numbers for each
-// data type; for writing, an arena for each stream. Operations use successive parts of the arenas.
-// If an arena is larger than the cache, operands therefore come from memory.
+// does not name, so it uses synthetic operands. It reads from an arena of random numbers for each
+// data type, and writes to an arena for each stream. Operations use successive parts of the arenas,
+// so operands come from memory if an arena is larger than the cache.
 namespace stepcast::runtime::cuda {
 
-// A distinct matrix product with `batch` results of [m, n].
+// A matrix product with `batch` results of [m, n]. Equal products of a program share one entry.
 struct Product {
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
   ProductLayout layout = ProductLayout::kForward;
@@ -33,7 +33,7 @@ struct Product {
   friend bool operator==(const Product&, const Product&) = default;
 };
 
-// A distinct attention core.
+// An attention core. Equal attention cores of a program share one entry.
 struct Attention {
   bool backward = false;
   DataType type = DataType::kBf16;
@@ -42,13 +42,13 @@ struct Attention {
   std::int64_t heads = 0;  // heads times sequences: rows of the batch
   std::int64_t key_heads = 0;
   // Whether the fused kernel runs (attention.h). The kernel requires 16-bit operands, a head size
-  // of 64 or 128, and a causal mask without a window. Otherwise two products (in backward: five)
+  // of 64 or 128, and a causal mask without a window. Otherwise, two products (in backward: five)
   // with the same amount of work replace it.
   bool fused = false;
   friend bool operator==(const Attention&, const Attention&) = default;
 };
 
-// The effects of one launch: `count` effects of the program, starting at `first`.
+// The effects of one launch: `count` effects of the program, starting with effect `first`.
 struct EffectBatch {
   program::Index first = 0, count = 0;
   friend bool operator==(const EffectBatch&, const EffectBatch&) = default;
@@ -60,19 +60,21 @@ struct Work {
   int times = 1;                                   // number of times that the product runs
   program::Index product_effect = program::kNone;  // the gradient that the product writes
   program::Index attention = program::kNone;       // of a fused attention core
-  // The traffic of a memory-bound kernel that is not part of its effects.
+  // The bytes that a memory-bound kernel moves in addition to its effects.
   Bytes read, written;
   // The offsets of the synthetic operands. A product has two operands in the arena of their type.
-  // All other work uses the arena of `LaunchPlan::traffic_type`.
+  // All other work uses the arena of type `LaunchPlan::traffic_type`.
   Bytes first_operand, second_operand;
   Bytes output;  // in the stream's arena
-  // The staging space of a collective whose effects are stored in another type than the collective
-  // uses. It is in the stream's arena and contains the data sent and received, effect by effect.
-  // Each part has the size of program::PartsOf, and starts at a multiple of 256 bytes.
+  // The offset of a collective's staging space in the stream's arena. A collective has this space
+  // if its effects are stored in another type than it uses. The space contains the data sent and
+  // received, effect by effect. Each part has the size of program::PartsOf, and starts at a
+  // multiple of 256 bytes.
   Bytes staging;
-  // The effects of the operation are LaunchPlan::batches[first_batch, last_batch), without the
-  // effect that a product writes and without parts of a collective. A collective communicates
-  // before `batches_behind`; other operations execute all batches at once.
+  // The effects of the operation are LaunchPlan::batches[first_batch, last_batch). They do not
+  // include the effect that a product writes, or the parts of a collective. A collective
+  // communicates before the batches from `batches_behind` on; other operations execute all batches
+  // at once.
   program::Index first_batch = 0, batches_behind = 0, last_batch = 0;
 };
 
@@ -88,8 +90,9 @@ struct LaunchPlan {
   Bytes host;                                  // the largest copy from or to the host
 };
 
-// The size of an arena is the total of all operands of a step, limited to this value or, if it is
-// larger, to the largest operand.
+// The limit of an arena's size. An arena has room for all operands of a step, but for at most this
+// many bytes. If the largest operand is larger than this limit, the arena has room for that
+// operand.
 inline constexpr Bytes kArenaLimit = MiB(256);
 // Copies from or to the host are split into pieces of at most this size.
 inline constexpr Bytes kHostPiece = MiB(64);
@@ -99,12 +102,12 @@ LaunchPlan MakeLaunchPlan(const program::Program& program, GradientRule gradient
 // Rounds a size up to the alignment of operands in arenas.
 Bytes AlignedInArena(Bytes size);
 
-// These functions return the total size of all operands to read and to write, where each operand
-// starts at a multiple of 256 bytes.
+// These functions return the total size of all operands that are read, and of all that are written.
+// Each operand starts at a multiple of 256 bytes.
 Bytes InputOf(const Attention& attention);
 Bytes OutputOf(const Attention& attention);
 
-// These functions return the size of an operand.
+// These functions return the size in bytes of one operand.
 Bytes FirstOperand(const Product& product);
 Bytes SecondOperand(const Product& product);
 Bytes Output(const Product& product);
@@ -113,10 +116,9 @@ Bytes Output(const Product& product);
 // (effects.h).
 
 // Returns the number of leading effects that fit into one launch. They have one kind and the same
-// types, and none reads or writes what another one writes. Sums of squares are an exception: they
-// may write the same number, because they are added in order. Parts of a collective (kCollective)
-// are never grouped. Returns at least 1 if there is an effect. Requires buffers that do not
-// overlap.
+// types. No effect reads or writes a range that another effect writes. Sums of squares may write
+// the same number, because they are added in order. Parts of a collective (kCollective) are never
+// grouped. Returns at least 1 if there is an effect. Requires buffers that do not overlap.
 std::size_t FirstBatch(std::span<const program::Effect> effects, bool adamw);
 
 }  // namespace stepcast::runtime::cuda

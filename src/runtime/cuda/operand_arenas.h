@@ -16,15 +16,15 @@
 // A GPU's memory for operands and results that the program does not name (launch_plan.h), and for
 // the workspaces of libraries.
 //
-// Operands and results are to come from memory, not from the cache. If a step uses fewer bytes of
-// an arena than four times the cache, each step therefore starts at another offset. The addresses
-// in a graph do not change.
+// Operands and results must come from memory, not from the cache. If a step uses fewer bytes of an
+// arena than four times the cache, each step therefore starts at another offset. The addresses in a
+// graph do not change.
 namespace stepcast::runtime::cuda {
 
 class OperandArenas {
  public:
   // Creates arenas on GPU `ordinal`, which must be the current GPU. `plan` must outlive the arenas.
-  // Operands are random numbers, and are in memory when this function returns.
+  // Operands are random numbers, which are in memory when this function returns.
   static Attempt<std::unique_ptr<OperandArenas>> Make(const LaunchPlan& plan,
                                                       std::span<const cudaStream_t> streams,
                                                       int ordinal, std::uint64_t seed);
@@ -32,8 +32,8 @@ class OperandArenas {
   OperandArenas& operator=(const OperandArenas&) = delete;
   ~OperandArenas();
 
-  // Selects the offset of the step. The functions below return the addresses to which the plan's
-  // offsets are added, or nullptr if the plan has no such arena.
+  // Selects the offset of the step. The functions below return addresses, to which the plan's
+  // offsets are added. They return nullptr if the plan has no such arena.
   void BeginStep(std::uint32_t step) { step_ = step; }
   const std::byte* input(DataType type) const {
     return inputs_[static_cast<std::size_t>(type)].At(step_, least_);

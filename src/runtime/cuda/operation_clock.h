@@ -16,17 +16,17 @@
 // and device clocks to within a few microseconds; between anchors they may drift by a few parts per
 // million.
 //
-// Every operation has an event after it and an event before it. The event before it is the one
-// after the previous operation, if the stream has not reached that event when the host issues this
-// operation, and there is no wait in between. A collective that waits for its communicator has a
-// third event, before that wait. An event costs the host and the stream about a microsecond each,
-// so steps of very small kernels measure longer.
+// Every operation has an event before it and an event after it. Under two conditions, the event
+// after an operation is also the event before the next one: there is no wait in between, and the
+// stream has not reached this event when the host issues the next operation. A collective that
+// waits for its communicator has a third event, before that wait. An event costs the host and the
+// stream about a microsecond each, so steps of very small kernels measure longer.
 namespace stepcast::runtime::cuda {
 
 class OperationClock {
  public:
-  // An operation whose times are not known yet. `ready` may equal `start`, and the earlier of the
-  // two may be the `end` of the stream's previous operation.
+  // An operation whose times are not known yet. `ready` may equal `start`. The earlier of these two
+  // events may be the `end` of the stream's previous operation.
   struct Timed {
     OperationId operation;
     cudaEvent_t ready = nullptr, start = nullptr, end = nullptr;
@@ -43,39 +43,39 @@ class OperationClock {
   Attempt<void> SetAnchor();
   Time Now() const;
 
-  // Measures an operation. Call Begin just before the operation is issued. If the stream must wait
-  // after Begin, call Waited: the operation is ready before that wait and starts after it.
+  // Measures an operation. Call Begin just before the operation is issued. If the stream must then
+  // wait, call Waited: the operation is ready before that wait and starts after it.
   Attempt<Timed> Begin(OperationId operation, std::uint16_t stream);
   Attempt<void> Waited(Timed& timed, std::uint16_t stream);
   Attempt<void> End(Timed timed, std::uint16_t stream);
-  // Call this function after issuing work that is not timed, so that the next operation does not
-  // begin at the end of the previous one.
+  // Call this function after issuing work that is not timed. Otherwise, the next operation would
+  // begin at the end of the previous timed one.
   void Interrupt(std::uint16_t stream) { ends_[stream] = {}; }
 
-  // Collects the times of completed operations, in order of issue, and updates the progress.
+  // Collects the times of completed operations, in the order of issue, and updates the progress.
   Attempt<void> CollectDone();
   // Collects all times. Requires that all issued work is done.
   Attempt<void> CollectAll();
-  // Calls CollectDone if progress is reported and the last call was long ago.
+  // Calls CollectDone if progress is reported and if the last call was long ago.
   Attempt<void> CollectNowAndThen();
   std::vector<OperationTimes> Take();  // sorted by end
-  // Sets where progress is reported; null: nowhere.
+  // Sets the object in which progress is reported. Null: progress is not reported.
   void ReportTo(Progress* progress) { progress_ = progress; }
 
   // Between BeginCapture and EndCapture, operations become part of a graph, whose events record
-  // times at every replay. EndCapture returns the operations in order of issue. Collect reads an
-  // operation's times from a completed replay.
+  // times at every replay. EndCapture returns the operations in the order of issue. Collect reads
+  // an operation's times from a completed replay.
   void BeginCapture() { capturing_ = true; }
   std::vector<Timed> EndCapture();
   Attempt<void> Collect(const Timed& timed);
   void CountReplay(std::size_t operations, std::uint32_t step);
 
-  // Returns an event that lives as long as the clock.
+  // Returns an event that the clock owns and that lives as long as the clock.
   Attempt<cudaEvent_t> TakeEvent();
 
  private:
   using HostClock = std::chrono::steady_clock;
-  // The last operation of a stream, if nothing was issued after it.
+  // The last operation of a stream, if nothing was issued on the stream after it.
   struct StreamEnd {
     cudaEvent_t event = nullptr;
     std::uint64_t operation = 0;  // counted over the whole device

@@ -16,18 +16,19 @@ namespace stepcast::runtime::cuda {
 
 class Products {
  public:
-  // The size of the workspace of each stream that runs products, as NVIDIA recommends for Hopper.
+  // The bytes of workspace for each stream that runs products, as NVIDIA recommends for Hopper.
   static constexpr Bytes kWorkspace = MiB(32);
 
   // Prepares products on the current device. If cuBLASLt cannot compute a shape there, fails and
-  // names the shape (fp8 before Ada and Hopper, or fp8 with sizes that are not multiples of 16).
+  // names the shape. Examples are fp8 before Ada and Hopper, and fp8 with sizes that are not
+  // multiples of 16.
   static Attempt<std::unique_ptr<Products>> Make(const std::vector<Product>& products);
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
   ~Products();
 
-  // Computes result = scale * first * second, or += if the product adds. `workspace` has kWorkspace
-  // bytes that no other stream uses.
+  // Computes result = scale * first * second or, if the product adds, result += scale * first *
+  // second. `workspace` has kWorkspace bytes that no other stream uses.
   Attempt<void> Run(program::Index product, float scale, const void* first, const void* second,
                     void* result, void* workspace, cudaStream_t stream) const;
 
@@ -35,7 +36,8 @@ class Products {
   struct Plan {
     Product product;
     cublasLtMatmulDesc_t operation = nullptr;
-    // The names follow cuBLASLt, whose matrices are column-major, so A is the second operand here.
+    // The operands of one cuBLASLt product. cuBLASLt's matrices are column-major, so its A is the
+    // second operand here.
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm{};
   };

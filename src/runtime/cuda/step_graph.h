@@ -17,7 +17,7 @@ namespace stepcast::runtime::cuda {
 
 class StepGraph {
  public:
-  // A function that returns when `done` succeeds, or returns a failure.
+  // A function that waits until `done` returns success. If that fails, it returns a failure.
   using Wait =
       std::function<Attempt<void>(const std::function<cudaError_t()>& done, const char* doing)>;
 
@@ -26,16 +26,17 @@ class StepGraph {
       : graph_(graph), clock_(clock), wait_(std::move(wait)) {}
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
-  // If a replay is running, it continues, and its resources are freed when it ends.
+  // Releases the graph. A running replay continues. Its resources are freed when the replay ends.
   ~StepGraph();
 
-  // Creates the two instances. Call this function once, before any other. `operations` are those
-  // returned by EndCapture.
+  // Creates the two instances. Call this function once, before any other. `operations` is the
+  // result of EndCapture.
   Attempt<void> Instantiate(const std::vector<OperationClock::Timed>& operations);
-  // Enqueues the work of `prepare` and then the step, on the stream on which the capture began.
+  // Enqueues the work of `prepare` and then the step. The stream must be the stream on which the
+  // capture began.
   Attempt<void> Replay(std::uint32_t step, const std::function<Attempt<void>()>& prepare,
                        cudaStream_t stream);
-  // Collects the times of all replays, in order.
+  // Collects the times of all replays, in the order of the replays.
   Attempt<void> Collect();
 
  private:

@@ -11,14 +11,15 @@
 // Kernels that load a GPU as much as the real work that they represent.
 namespace stepcast::runtime::cuda {
 
-// Fills memory with numbers of the type between -1 and 1, never zero (fp8 e4m3: between -2 and 2).
-// Equal seeds produce equal numbers. `at` must be aligned to 16 bytes.
+// Fills memory with numbers of type `type` between -1 and 1, never zero (fp8 e4m3: between -2 and
+// 2). Equal seeds produce equal numbers. `at` must be aligned to 16 bytes.
 cudaError_t FillRandom(void* at, Bytes size, DataType type, std::uint64_t seed,
                        cudaStream_t stream);
 
-// A memory-bound kernel that reads and writes the given numbers of bytes, in units of 16 bytes,
-// with coalesced access as in element-wise kernels. Reading begins at offset `from` and wraps
-// around to `input` at the end of the arena; writing works the same way.
+// A memory-bound kernel that reads and writes the given numbers of bytes. It accesses memory in
+// units of 16 bytes and coalesced, like element-wise kernels. Reading begins at offset `from` of
+// `input`, and wraps around to the start of `input` at the end of the arena. Writing works the same
+// way.
 struct Traffic {
   const void* input = nullptr;
   Bytes input_size, from, read;
@@ -27,12 +28,12 @@ struct Traffic {
 };
 cudaError_t LaunchTraffic(const Traffic& traffic, cudaStream_t stream);
 
-// Stores the GPU's nanosecond clock in `slot`.
+// Stores the time of the GPU's nanosecond clock in `slot`.
 cudaError_t StampTime(std::uint64_t* slot, cudaStream_t stream);
 
-// Launches a kernel with one thread, which waits until `duration` after the kernel's start or, if
-// `since` is given, after the time stored there. The kernel reads %globaltimer (PTX ISA), whose
-// resolution differs by GPU, up to about a microsecond.
+// Launches a kernel with one thread that waits for `duration`. The wait begins at the kernel's
+// start or, if `since` is given, at the time stored there. The kernel reads %globaltimer (PTX ISA),
+// whose resolution differs by GPU, up to about a microsecond.
 cudaError_t Spin(Time duration, const std::uint64_t* since, cudaStream_t stream);
 
 }  // namespace stepcast::runtime::cuda

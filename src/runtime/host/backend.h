@@ -20,26 +20,24 @@
 namespace stepcast::runtime::host {
 
 // A rank on CPU cores. Each stream is a thread. Kernels do the work of kernel_work.h, layers with
-// given times sleep, effects change real memory, and collectives use a transport. The work of an
-// operation, in order:
+// given times sleep, effects change real memory, and collectives use a transport. The device does
+// not support the capture of steps.
 //
-//   given time         its effects; then it sleeps until its time is over
-//   matrix products,   their work; then the effects
-//   attention
-//   memory-bound,      the effects; then the rest of the kernel's bytes
-//   optimizer, copies
-//   collectives        the effects, including the collective itself; without effects, the same
-//                      number of scratch bytes
-//   exchanges          the bytes of the buffers named by its uses
-//
-// It does not support the capture of steps.
+// The work of an operation, in order:
+//   given time: the effects; then a sleep until the time is over
+//   matrix products: the products; then the effects
+//   attention: the attention; then the effects
+//   memory-bound, optimizer, copies: the effects; then the rest of the kernel's bytes
+//   collectives: the effects, including the collective itself; without effects, the same number of
+//     scratch bytes
+//   exchanges: the bytes of the buffers named by its uses
 class HostDevice : public Device {
  public:
-  // All ranks of the job call this function together.
+  // Creates the device. All ranks of the job call this function together.
   static Attempt<std::unique_ptr<HostDevice>> Make(const program::Program& program, Job& job,
                                                    const DeviceOptions& options);
-  // After a failure, or if work is still queued, drops work that has not begun, notifies the other
-  // ranks, and waits for running work.
+  // Ends the device. After a failure, or if work is still queued, drops work that has not begun,
+  // notifies the other ranks, and waits for running work.
   ~HostDevice() override;
 
   Attempt<void> Allocate(program::Index buffer, std::uint16_t stream) override;
@@ -91,9 +89,9 @@ class HostDevice : public Device {
 };
 
 // Creates the backend that runs step programs on CPUs. Ranks are threads of this process, or
-// processes started by mpirun; MpiSession must be running when devices are created. The first call
-// may set OPENBLAS_CORETYPE (blas.h), so call this function before other threads read environment
-// variables.
+// processes started by mpirun; in the second case, MpiSession must be running when devices are
+// created. The first call may set OPENBLAS_CORETYPE (blas.h), so call this function before other
+// threads read environment variables.
 std::unique_ptr<Backend> MakeHostBackend();
 
 }  // namespace stepcast::runtime::host

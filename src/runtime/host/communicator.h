@@ -22,7 +22,7 @@ class Communicator {
  public:
   Communicator(std::unique_ptr<Channel> channel, int members);
 
-  // The source or target of a collective: values of one type in memory.
+  // One side of a collective, the source or the target: values of one type in memory.
   struct Side {
     std::byte* data = nullptr;
     DataType type = DataType::kFp32;
@@ -31,12 +31,12 @@ class Communicator {
   std::uint64_t TakeTicket() { return issued_++; }
   // Waits for the turn of the ticket. Returns false if the communicator was closed.
   bool AwaitTurn(std::uint64_t ticket);
-  // Runs a collective. Call this function during the turn of the ticket. A side whose type differs
-  // from the collective's is converted in memory of the communicator. `elements` is the number of
-  // elements of the whole collective.
+  // Runs a collective. Call this function during the turn of the ticket. If a side's type differs
+  // from the collective's type, the side is converted in memory of the communicator. `elements` is
+  // the number of elements of the whole collective.
   Attempt<void> Run(const program::Collective& collective, std::int64_t elements, Side source,
                     Side target);
-  // Runs a collective without values, on nonzero memory of the communicator. Call this function
+  // Runs a collective that has no values, on nonzero memory of the communicator. Call this function
   // during the turn of the ticket.
   Attempt<void> RunEmpty(const program::Collective& collective);
   // Sends and receives messages. Call this function during the turn of the ticket.

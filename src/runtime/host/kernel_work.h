@@ -11,23 +11,22 @@
 
 // The work of kernels on a CPU, in memory allocated here. Activations are random numbers, never
 // zeros; their values do not matter.
-//
-//   matrix products    OpenBLAS, of the kernel's shape; a batch runs one by one
-//   attention          as many floating-point operations, in products of blocks
-//   memory-bound       reads and writes as many bytes
-//
+//   matrix products: OpenBLAS products of the kernel's shape; the products of a batch run one by
+//     one
+//   attention: products of blocks, with as many floating-point operations
+//   memory-bound: reads and writes of as many bytes
 // The CPU computes in FP32 for every kernel type, so a product in bf16 moves twice its bytes here.
 // Memory-bound kernels move the number of bytes that they state.
 namespace stepcast::runtime::host {
 
-// Matrix products with OpenBLAS, which is loaded on first use; stepcast starts without it. OpenBLAS
-// selects its kernels by CPU model while it is being loaded. For CPU models newer than the library,
-// it falls back to very old kernels. Load corrects this by the CPU's features, unless
-// OPENBLAS_CORETYPE is set.
+// Matrix products with OpenBLAS, which is loaded on first use; stepcast starts without it. While
+// OpenBLAS is loaded, it selects its kernels by CPU model. For CPU models newer than the library,
+// it selects very old kernels. Load corrects this by the CPU's features, unless OPENBLAS_CORETYPE
+// is set.
 class Blas {
  public:
   // Returns the library, with one thread per call. Fails if OpenBLAS is not installed. The first
-  // call may change the environment, so it must precede the creation of other threads; later calls
+  // call may change the environment, so it must precede the creation of other threads. Later calls
   // are thread-safe.
   static Attempt<const Blas*> Load();
 
@@ -35,7 +34,7 @@ class Blas {
   // Thread-safe.
   void Multiply(int m, int n, int k, const float* a, const float* b, float* c) const;
 
-  // Returns a text such as "OpenBLAS 0.3.21 ..., kernels SkylakeX".
+  // Returns the version as text, such as "OpenBLAS 0.3.21 ..., kernels SkylakeX".
   std::string Version() const;
 
  private:
@@ -50,16 +49,16 @@ class Blas {
   Text core_ = nullptr;
 };
 
-// Memory and work of kernels whose operands are not in buffers of the program: operands that all
-// streams share, and results for each stream. The size is determined by the largest product.
+// The memory and work of kernels whose operands are not in buffers of the program. All streams
+// share the operands; each stream has separate results. The largest product determines the size.
 // Memory-bound kernels cycle through at most kWindow of this memory, which is larger than the
 // caches.
 class KernelWork {
  public:
   static constexpr Bytes kWindow = MiB(64);
 
-  // Allocates the memory. Fails with an out-of-memory error that names the kernel if the operands
-  // do not fit into `limit` or into the system's memory. Loads OpenBLAS only if there are matrix
+  // Allocates the memory. If the operands do not fit into `limit` or into the system's memory,
+  // returns an out-of-memory error that names the kernel. Loads OpenBLAS only if there are matrix
   // products.
   static Attempt<KernelWork> Make(const program::Program& program, Bytes limit, std::uint64_t seed);
 
@@ -67,7 +66,7 @@ class KernelWork {
   KernelWork& operator=(KernelWork&&) = delete;
   ~KernelWork();
 
-  // Runs the product or products of a kGemm kernel. Returns the last result, which has m x n
+  // Runs the products of a kGemm kernel, one or several. Returns the last result, which has m x n
   // floats.
   const float* Multiply(const Kernel& kernel, std::uint16_t stream) const;
   // Runs a kernel of kind kAttention or kAttentionGradient.

@@ -13,21 +13,21 @@
 namespace stepcast::runtime::host {
 
 // Maps `size` bytes, rounded up to whole pages, or returns null if the system has no more memory.
-// Release the memory with munmap. The memory reads as random numbers of moderate size in every
-// type: as bf16 between 1/128 and 2, as fp16 between 1 and 2; the upper half of an fp32 number
+// Release the memory with munmap. In every type, the memory contains random numbers of moderate
+// size: between 1/128 and 2 as bf16, and between 1 and 2 as fp16. The upper half of an fp32 number
 // determines its size. The process shares pages until they are written, so unwritten memory costs
 // nothing. If the process may not create a file of 16 MiB (`ulimit -f`), all pages are written at
 // once. `seed` determines where the numbers begin.
 std::byte* MapRandomPages(std::int64_t size, std::uint64_t seed);
 
-// The memory of a program's buffers: a caching allocator, as in training frameworks. A released
-// block is reused, in host order, by the next buffer of about the same size on the same stream,
-// without waiting for the stream. Pages are therefore touched only once and not in each step. New
-// memory contains random numbers (MapRandomPages) and uses pages only where operations write. Only
-// the host thread may use the pool.
+// The memory of a program's buffers: a caching allocator, as in training frameworks. In host order,
+// the next buffer of about the same size on the same stream reuses a released block, without
+// waiting for the stream. Pages are therefore touched only once and not in each step. New memory
+// contains random numbers (MapRandomPages) and uses pages only where operations write. Only the
+// host thread may use the pool.
 class MemoryPool {
  public:
-  // Functions that return the numbers of operations of a stream's queue that are done and that were
+  // Functions that return how many operations of a stream's queue are done, and how many were
   // issued. A buffer that another stream used is free when that stream has finished the operations
   // that were queued at the time of the release.
   struct StreamPositions {
@@ -35,7 +35,7 @@ class MemoryPool {
     std::function<std::uint64_t(std::uint16_t stream)> issued;
   };
 
-  // `limit` is the maximum total size of allocated buffers.
+  // Creates a pool. `limit` is the largest total size of allocated buffers, in bytes.
   MemoryPool(const std::vector<program::Buffer>& buffers, Bytes limit, std::uint64_t seed,
              StreamPositions positions);
   ~MemoryPool();
@@ -43,8 +43,9 @@ class MemoryPool {
   MemoryPool& operator=(const MemoryPool&) = delete;
 
   enum class Refusal { kLimit, kSystem };
-  // Allocates the buffer, or returns the reason why it cannot. Before refusing, the function calls
-  // `wait`, which waits for the streams, and returns unused cached memory to the system.
+  // Allocates the buffer, or returns the reason why that is impossible. Before it refuses, the
+  // function calls `wait`, which waits for the streams, and returns unused cached memory to the
+  // system.
   std::optional<Refusal> Allocate(program::Index buffer, std::uint16_t stream,
                                   const std::function<void()>& wait);
   void Release(program::Index buffer);

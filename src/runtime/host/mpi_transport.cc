@@ -445,7 +445,8 @@ Attempt<void> MpiExchange::Complete(const Request& request, const MPI_Status& st
   const std::int64_t wanted = lane.messages.front()->bytes;
   if (lane.size == wanted) return {};
   return tl::unexpected(
-      Failure{fmt::format("position {} sends {} bytes, but {} bytes are to be received from it",
+      Failure{fmt::format("the rank at position {} sends {} bytes, but {} bytes are expected from "
+                          "this rank",
                           lane.peer, lane.size, wanted)});
 }
 

@@ -7,10 +7,10 @@
 
 namespace stepcast::runtime::host {
 
-// Creates a transport that uses MPI. The job's ranks must be those of MPI_COMM_WORLD, and
-// MpiSession must be running. Each communicator of the program is an MPI communicator, because MPI
-// also runs a communicator's collectives in order. Returns null if MPI is not running, was not
-// compiled in, or numbers the ranks differently. All ranks of the job call this function together.
+// Creates a transport that uses MPI. The job must have the ranks of MPI_COMM_WORLD, and MpiSession
+// must be running. Each communicator of the program is an MPI communicator, because MPI also runs a
+// communicator's collectives in order. Returns null if MPI is not running, was not compiled in, or
+// numbers the ranks differently. All ranks of the job call this function together.
 Attempt<std::unique_ptr<Transport>> ConnectMpi(const Job& job);
 
 }  // namespace stepcast::runtime::host

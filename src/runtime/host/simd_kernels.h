@@ -3,12 +3,12 @@
 #include <cstdint>
 
 // The most frequent computations of ranks other than communication, in FP32, compiled for several
-// vector instruction sets. All instruction sets produce bitwise equal results: no operation is
+// vector instruction sets. The results of all instruction sets are bitwise equal: no operation is
 // contracted or reordered.
 namespace stepcast::runtime::host {
 
-// Computes target[i] = scale * gradient(source[i]) (values::QuadraticGradient), or += if `add`.
-// `first` is the number of the first element.
+// Computes target[i] = scale * gradient(source[i]) (values::QuadraticGradient). If `add`, adds this
+// value to target[i] instead. `first` is the number of the first element.
 void WriteQuadraticGradients(const float* source, std::int64_t count, std::uint32_t seed,
                              std::int64_t first, float scale, bool add, float* target);
 

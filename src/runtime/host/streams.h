@@ -17,7 +17,7 @@
 
 namespace stepcast::runtime::host {
 
-// A position in the queue of a stream, which stands for all work issued before it.
+// A position in the queue of a stream. It stands for all work that was issued before it.
 struct Position {
   std::uint16_t stream = 0;
   std::uint64_t issued = 0;
@@ -30,24 +30,25 @@ struct Position {
 // forever.
 class Streams {
  public:
-  // A function that the stream's thread runs. If the work had to wait for more than its stream, it
-  // may set `start` to the time when the work itself began.
+  // A function that the stream's thread runs. If the work had to wait for something outside its
+  // stream, the function may set `start` to the time at which the work itself began.
   using Work = std::function<Attempt<void>(Time& start)>;
 
-  // The number of queued operations at which issuing waits, as in CUDA.
+  // The number of queued operations at which the issuing thread waits, as in CUDA.
   static constexpr std::uint64_t kRunAhead = 1024;
 
-  // Starts the threads. The first thread whose work fails calls `on_failure` once.
+  // Starts the threads. If work fails, the first thread with a failure calls `on_failure` once.
   Streams(const Clock& clock, int streams, std::function<void(const Failure&)> on_failure);
-  // Waits for running work, and drops work that has not begun.
+  // Waits for running work and drops work that has not begun.
   ~Streams();
 
-  // Counts operations in `progress`, and keeps the longest-running operation there.
+  // Counts finished operations in `progress`, and keeps the longest-running operation there.
   void ReportTo(Progress* progress);
 
-  // Issues work. If the instruction of `operation` is kNone, its times are not recorded.
+  // Issues work on the stream. If the instruction of `operation` is kNone, the times are not
+  // recorded.
   void Issue(std::uint16_t stream, OperationId operation, Work work);
-  // Issues a wait. `call` is the number of the wait, for TakeWaits.
+  // Issues a wait on the stream. `call` is the number that TakeWaits returns for this wait.
   void IssueWait(std::uint16_t stream, Position until, std::uint64_t call);
 
   Position Now(std::uint16_t stream) const;  // after all work issued so far
@@ -60,7 +61,7 @@ class Streams {
   // Drops work that has not begun, as after a failure.
   void Stop();
 
-  // Returns the operations that ran since the last call, ordered by (end, issue).
+  // Returns the operations that ran since the last call, ordered by end and then by issue.
   std::vector<OperationTimes> TakeTimes();
   std::vector<WaitTimes> TakeWaits();
 

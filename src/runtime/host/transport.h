@@ -16,8 +16,8 @@
 // (thread_transport.h), or by MPI (mpi_transport.h).
 namespace stepcast::runtime::host {
 
-// The part of one rank in one collective. program::EffectKind::kCollective defines sizes and the
-// rules for in-place collectives.
+// One rank's part of one collective. program::EffectKind::kCollective defines sizes and the rules
+// for in-place collectives.
 struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   DataType type = DataType::kFp32;
@@ -44,12 +44,12 @@ class Channel {
 
   // Runs this rank's part of a collective. Returns when this rank may use its buffers again.
   // Members call this function in the same order, one collective at a time. Sums of integers that
-  // the type can represent exactly are exact; others may be rounded after each addition.
+  // the type represents exactly are exact. Other sums may be rounded after each addition.
   virtual Attempt<void> Run(const CollectiveCall& call) = 0;
   // Sends and receives all messages concurrently, and returns when all have arrived. The k-th
-  // message that a member sends to another is the k-th that the other receives from it. If their
-  // sizes differ, at least one end gets a Failure. Messages from a member to itself are also
-  // matched in order.
+  // message from one member to another is the k-th message that the receiver takes from the sender.
+  // If their sizes differ, at least one end gets a Failure. Messages from a member to itself are
+  // also matched in order.
   virtual Attempt<void> Exchange(std::span<const MessageCall> messages) = 0;
 };
 
@@ -63,9 +63,9 @@ class Transport {
   virtual Attempt<std::unique_ptr<Channel>> Open(const std::string& name,
                                                  const std::vector<int>& ranks) = 0;
 
-  // Announces that this rank takes part in no further communication. Ranks that wait for this rank
-  // get a Failure with the reason, if the transport can notify them. Under MPI, they wait until the
-  // run is ended. Thread-safe.
+  // Announces that this rank takes part in no further communication. If the transport can notify
+  // ranks that wait for this rank, they get a Failure with the reason. Under MPI, they wait until
+  // the run is ended. Thread-safe.
   virtual void Abandon(const std::string& why) = 0;
 
   // Returns a text such as "threads of one process" or "Open MPI ...".

@@ -10,7 +10,7 @@
 // runtime/values.
 namespace stepcast::runtime::host {
 
-// An effect and the addresses of its ranges. An address is null if the effect has no such range.
+// An effect with the addresses of its ranges. An address is null if the effect has no such range.
 struct BoundEffect {
   program::Effect effect;
   std::byte* target = nullptr;
@@ -24,22 +24,24 @@ struct EffectContext {
   int micro_batch = 0;
   GradientRule gradients = GradientRule::kComputed;
   bool adamw = true;
-  // The result of the operation's matrix product; null if there is none. Under kComputed, gradients
-  // are taken from this result, which is repeated if there are more gradients than elements.
+  // The result of the operation's matrix product. Null: there is no product. Under kComputed,
+  // gradients are taken from this result, which is repeated if there are more gradients than
+  // elements.
   const float* product = nullptr;
   std::int64_t product_elements = 0;
 };
 
-// Executes every kind of effect except kCollective.
+// Executes an effect of any kind except kCollective.
 void Apply(const BoundEffect& bound, const EffectContext& context);
 
-// Writes `elements` initial values of the model, starting with `first_element`, or zeros.
+// Writes `elements` initial values of the model, starting with element `first_element`, or writes
+// zeros.
 void WriteInitial(const program::StatePart& part, std::byte* target, std::uint64_t seed);
 
 // Converts values to FP32.
 void ReadValues(const std::byte* source, DataType type, std::int64_t count, float* values);
 
-// Returns the bytes of the effect's target and source together.
+// Returns the size of the effect's target and source together, in bytes.
 std::int64_t BytesMoved(const program::Effect& effect);
 
 }  // namespace stepcast::runtime::host

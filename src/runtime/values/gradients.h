@@ -10,13 +10,13 @@ namespace stepcast::runtime::values {
 // Clips gradients by their norm, as torch.nn.utils.clip_grad_norm_ defines it, in FP32.
 
 // Returns the factor that scales gradients down to a norm of at most `limit`. `squares` is the
-// square of their norm.
+// square of the norm.
 STEPCAST_HOST_DEVICE inline float ClipFactor(float squares, float limit) {
   const float factor = Divide(limit, Add(SquareRoot(squares), 1e-6f));
   return factor < 1.0f ? factor : 1.0f;
 }
 
-// Returns one term of a sum of squares. The sum uses double precision, in which sums of squares of
+// Returns one term of a sum of squares. The sum is in double precision, in which sums of squares of
 // small integers are exact in any order.
 template <typename T>
 STEPCAST_HOST_DEVICE inline double Square(T value) {
@@ -31,7 +31,7 @@ double SumOfSquares(const T* values, std::int64_t count) {
   return sum;
 }
 
-// Returns the scaled `sum`. If `add`, the number that is already stored is added.
+// Returns `scale` times `sum`. If `add`, adds the number `there` that is already stored.
 STEPCAST_HOST_DEVICE inline float StoredSquares(float there, bool add, float scale, double sum) {
   const float part = Multiply(scale, static_cast<float>(sum));
   return add ? Add(there, part) : part;
@@ -43,15 +43,16 @@ STEPCAST_HOST_DEVICE inline T Clipped(T value, float factor) {
 }
 
 // The gradients that a kernel writes if it does not compute them from a model (GradientRule in
-// device.h). Each depends only on one parameter as read by the kernel (widened to FP32), the
-// parameter's position, the rank and the time. Any part of a tensor can therefore be computed
+// device.h). Each gradient depends only on one parameter as the kernel reads it (widened to FP32),
+// the parameter's position, the rank and the time. Any part of a tensor can therefore be computed
 // independently.
 
-// Small integers from -4 to 4 that change if any bit of the parameter changes. Their sums are exact
-// in bf16, in any order, as long as ranks x micro-batches x contributions to one tensor <= 64.
+// The gradients of kSmallIntegers are integers from -4 to 4 that change if any bit of the parameter
+// changes. Their sums are exact in bf16, in any order, as long as ranks x micro-batches x
+// contributions to one tensor <= 64.
 inline constexpr int kLargestSmallInteger = 4;
 
-// Returns the seed of a rank's micro-batch. `step` counts from the first step executed, including
+// Returns the seed of a rank's micro-batch. `step` counts from the first executed step and includes
 // warm-up steps.
 STEPCAST_HOST_DEVICE inline std::uint32_t SmallIntegerSeed(int rank, std::uint32_t step,
                                                            int micro_batch) {
@@ -60,7 +61,7 @@ STEPCAST_HOST_DEVICE inline std::uint32_t SmallIntegerSeed(int rank, std::uint32
 }
 
 // Returns the check word that a pipeline stage computes for a micro-batch (kMix). `received` is the
-// previous stage's word or, in the first stage, the seed. `also` is another input. `salt`
+// previous stage's word or, in the first stage, the seed. `also` is a second input. `salt`
 // identifies the stage.
 STEPCAST_HOST_DEVICE inline std::uint32_t MixedPass(std::uint32_t received, std::uint32_t also,
                                                     std::int64_t salt) {
@@ -75,11 +76,11 @@ STEPCAST_HOST_DEVICE inline float SmallIntegerGradient(float parameter, std::uin
   return static_cast<float>(static_cast<std::int32_t>(value) - kLargestSmallInteger);
 }
 
-// The gradient w - target of the loss (w - target)^2 / 2. All targets of an element have the same
-// sign and an absolute value between 1/2 and 1, for any rank and micro-batch. Parameters start
-// within 1/16 of zero. Gradients therefore stay away from zero for hundreds of steps. AdamW, which
-// divides by their size, then does not amplify rounding errors, so runs that round differently stay
-// close.
+// The quadratic gradient is w - target, the gradient of the loss (w - target)^2 / 2. All targets of
+// an element have the same sign and an absolute value between 1/2 and 1, for any rank and
+// micro-batch. Parameters start within 1/16 of zero. Gradients therefore stay away from zero for
+// hundreds of steps. AdamW divides by the size of gradients and then does not amplify rounding
+// errors, so runs that round differently stay close.
 STEPCAST_HOST_DEVICE inline std::uint32_t QuadraticSeed(int rank, int micro_batch) {
   return Mix(Mix(static_cast<std::uint32_t>(rank) + 0x51ed270bu) +
              static_cast<std::uint32_t>(micro_batch));

@@ -69,8 +69,8 @@ STEPCAST_HOST_DEVICE inline float FloatOfBits(std::uint32_t bits) {
 #endif
 }
 
-// The storage types of parameters and gradients. Computation is in FP32; values are rounded to
-// nearest, ties to even, when stored.
+// The storage types of parameters and gradients. Kernels compute in FP32. When values are stored,
+// they are rounded to nearest, ties to even.
 
 struct Bf16 {
   std::uint16_t bits = 0;
@@ -125,7 +125,7 @@ STEPCAST_HOST_DEVICE inline Fp16 FromFp32<Fp16>(float value) {
   } else if (magnitude >= 0x38800000u) {
     half = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   } else {
-    // The value is subnormal in FP16: adding 0.5 leaves only the rounded bits.
+    // A value that is subnormal in FP16. Adding 0.5 leaves only the rounded bits.
     half = BitsOf(Add(FloatOfBits(magnitude), 0.5f)) - 0x3f000000u;
   }
   return {static_cast<std::uint16_t>(sign | half)};
@@ -136,8 +136,8 @@ STEPCAST_HOST_DEVICE inline float AddScaled(float target, float scale, float sou
   return Add(target, Multiply(scale, source));
 }
 
-// Calls `function` with a value of the storage type: float, Bf16 or Fp16. Values stored in 8 bits
-// or fewer have no data flow.
+// Calls `function` with a value of the storage type: float, Bf16 or Fp16. Values that are stored in
+// 8 bits or fewer have no data flow.
 template <typename Function>
 decltype(auto) WithStorageType(DataType type, Function&& function) {
   switch (type) {

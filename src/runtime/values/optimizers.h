@@ -6,8 +6,8 @@
 
 #include "src/runtime/values/number_types.h"
 
-// The optimizers, element by element, as PyTorch's torch.optim.AdamW and SGD (momentum, dampening
-// 0) define them, in FP32. The update of an element is a fixed sequence of rounded operations.
+// The optimizers, element by element, in FP32, as PyTorch's torch.optim.AdamW and SGD (momentum,
+// dampening 0) define them. The update of an element is a fixed sequence of rounded operations.
 // Every backend and every partition of the elements therefore produces the same bits.
 namespace stepcast::runtime::values {
 
@@ -18,7 +18,7 @@ inline constexpr double kEpsilon = 1e-8;
 inline constexpr double kWeightDecay = 0.01;
 inline constexpr double kMomentum = 0.9;  // SGD
 
-// The constants of one update with AdamW.
+// The constants of one AdamW update.
 struct AdamW {
   static constexpr int kMoments = 2;
   float decay = 0;  // 1 - learning rate x weight decay
@@ -36,7 +36,7 @@ struct Sgd {
   float learning_rate = 0;
 };
 
-// Returns the constants of an update; `update` counts from 1. Only for host code: powers are
+// Returns the constants of an update. `update` counts from 1. Only for host code: powers are
 // computed in double precision, once for all elements.
 inline AdamW AdamWOf(std::int64_t update) {
   const auto count = static_cast<double>(update);
@@ -76,9 +76,10 @@ STEPCAST_HOST_DEVICE inline float Updated(const Sgd& optimizer, float parameter,
   return Add(parameter, -Multiply(optimizer.learning_rate, moments[0]));
 }
 
-// Updates element `i` of an array of parameters. `states` contains arrays of `stride` elements: the
-// moments in the parameters' type or, if the parameters have a shorter type, FP32 states. In the
-// second case, the first array is the master copy, and parameters are its rounded values.
+// Updates element `i` of an array of parameters. `states` contains arrays of `stride` elements.
+// Usually these are the moments, in the parameters' type. If the parameters have a shorter type,
+// the states are FP32: the first array is the master copy, and the parameters are its rounded
+// values.
 template <typename Optimizer, typename Parameter, typename Gradient, typename State>
 STEPCAST_HOST_DEVICE inline void UpdateElement(const Optimizer& optimizer, Parameter* parameters,
                                                const Gradient* gradients, State* states,

@@ -4,8 +4,8 @@
 
 #include "src/runtime/values/number_types.h"
 
-// Pseudo-random values computed only from an index. Every rank and backend computes the same
-// values, for any part and in any order. Only 32-bit operations are used, so loops vectorize.
+// Pseudo-random values that are computed only from an index. Every rank and backend computes the
+// same values, for any part and in any order. Only 32-bit operations are used, so loops vectorize.
 namespace stepcast::runtime::values {
 
 // Mixes 32 bits bijectively (C. Wellons, "Prospecting for hash functions", 2018, lowbias32).
@@ -17,7 +17,7 @@ STEPCAST_HOST_DEVICE inline std::uint32_t Mix(std::uint32_t x) {
   return x ^ (x >> 16);
 }
 
-// Returns the contribution of a model element to a hash.
+// Returns the contribution of one model element to a hash.
 STEPCAST_HOST_DEVICE inline std::uint32_t ElementHash(std::int64_t element) {
   const auto index = static_cast<std::uint64_t>(element);
   return static_cast<std::uint32_t>(index) * 0x9e3779b1u +
@@ -30,7 +30,7 @@ STEPCAST_HOST_DEVICE inline std::uint32_t SeedHash(std::uint64_t seed) {
 }
 
 // Returns the initial value of a model element: an odd multiple of 1/2048 between -1/16 and 1/16,
-// and so never zero. All storage types represent it exactly, so a master copy and a 16-bit
+// so it is never zero. All storage types represent the value exactly, so a master copy and a 16-bit
 // parameter start equal. `seed` is SeedHash of the run's seed.
 STEPCAST_HOST_DEVICE inline float InitialValue(std::uint32_t seed, std::int64_t element) {
   const std::uint32_t hash = Mix(seed ^ ElementHash(element));
@@ -38,8 +38,8 @@ STEPCAST_HOST_DEVICE inline float InitialValue(std::uint32_t seed, std::int64_t 
   return Multiply(static_cast<float>(odd), 0x1p-11f);
 }
 
-// Returns an input value or an operand of a product: between -1 and 1, never zero. `seed` is as for
-// InitialValue.
+// Returns an input value or an operand of a product. It is between -1 and 1 and never zero. `seed`
+// is as for InitialValue.
 STEPCAST_HOST_DEVICE inline float RandomOperand(std::uint32_t seed, std::int64_t index) {
   const std::uint32_t hash = Mix(seed ^ ElementHash(index));
   const std::int32_t odd = static_cast<std::int32_t>((hash >> 9) * 2 + 1) - (1 << 23);
