@@ -24,7 +24,7 @@ TEST(Scaled, NeverInventsBandwidth) {
 }
 
 TEST(BytesOverBandwidth, RefusesARateOfZero) {
-  EXPECT_DEATH(static_cast<void>(Bytes(1) / Bandwidth()), "needs a positive rate");
+  EXPECT_DEATH(static_cast<void>(Bytes(1) / Bandwidth()), "the rate must be positive");
 }
 
 }  // namespace

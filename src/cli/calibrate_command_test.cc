@@ -99,8 +99,8 @@ TEST_F(CalibrateCommandTest, NamesTheGroupsThatThereAre) {
                       Path("profile.yaml")));
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.output, "");
-  EXPECT_THAT(result.messages, HasSubstr("--groups: error[command.bad-group]: these ranks have no "
-                                         "groups of 3 that are alike: 3\n"
+  EXPECT_THAT(result.messages, HasSubstr("--groups: error[command.bad-group]: these ranks cannot "
+                                         "be divided into similar groups of 3 ranks: 3\n"
                                          "  hint: there are groups of 2, 4\n"));
   EXPECT_TRUE(Files().empty());
 }

@@ -45,11 +45,11 @@ std::vector<std::string> WarningsOf(const std::vector<std::string>& set, Bytes s
 TEST(WarnOfOptimizerStates, SaysWhereMasterWeightsWouldNotFit) {
   EXPECT_EQ(WarningsOf({}, GiB(10), GiB(65)),
             (std::vector<std::string>{
-                "training.master_weights is not set: with master_weights: none and "
+                "training.master_weights is not set. With master_weights: none and "
                 "optimizer_state_dtype: bf16, fsdp2's default, optimizer states take 10 GiB per "
-                "rank, and the plan fits; with master_weights: fp32 and optimizer_state_dtype: "
+                "rank, and the plan fits. With master_weights: fp32 and optimizer_state_dtype: "
                 "fp32, as with Apex's FusedAdam and amp O2, they would take 30 GiB, and the plan "
-                "would not: set the value of your job"}));
+                "would not. Set the value that your job uses"}));
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(55)).empty());
   // Neither choice fits.
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(85)).empty());

@@ -308,11 +308,11 @@ TEST(NcclTestsProfile, DeducesTheCollectiveFromItsRows) {
   EXPECT_EQ(table.nodes, 2);
   EXPECT_EQ(
       profile->notes[0],
-      "bare.log: no line names the program of the table in line 1; it is taken to be all_reduce, "
-      "from the columns redop and root and from busbw over algbw");
+      "bare.log: the log does not name the program of the table in line 1; from the columns redop "
+      "and root and from busbw/algbw, all_reduce is assumed");
   EXPECT_EQ(profile->notes[1],
-            "bare.log: no line states the number of ranks of the table in line 1; it is taken to "
-            "be 16, from busbw over algbw");
+            "bare.log: the log does not state the number of ranks of the table in line 1; from "
+            "busbw/algbw, 16 ranks are assumed");
   // All-gather and all-to-all print the same figures.
   const auto gathers =
       ParseNcclTests(Changed(Changed(kBare, "sum ", "none"), "222.88", "111.44"), "bare.log");
@@ -336,8 +336,8 @@ TEST(NcclTestsProfile, KeepsNoiseIfAskedTo) {
     EXPECT_EQ(time, Microseconds(32));
   }
   EXPECT_EQ(kept->notes.back(),
-            "all_reduce over 4 ranks: 2 of 2 times were averaged with those of larger sizes that "
-            "took less time");
+            "all_reduce over 4 ranks: 2 of 2 times were averaged with the times of larger sizes, "
+            "which were shorter");
 }
 
 using Kinds = std::vector<CollectiveKind>;

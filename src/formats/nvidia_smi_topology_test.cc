@@ -104,7 +104,7 @@ TEST(NvidiaSmiTopology, NicsThatShareNoSwitchAreLeftOut) {
   ASSERT_TRUE(by_rule.has_value()) << Format(by_rule.error());
   EXPECT_EQ(by_rule->node_type.Count(DeviceKind::kNic), 1);
   EXPECT_EQ(by_rule->notes.front(),
-            "NICs without a PCIe switch in common with a GPU are ignored, because they usually "
+            "NICs that share no PCIe switch with a GPU are ignored, because such NICs usually "
             "serve storage and management: mlx5_1 (--nics all includes them)");
   // If no NIC shares one, all count.
   std::string text(kMatrix);

@@ -118,7 +118,8 @@ TEST(NamedSchedulesTest, SayWhyAShapeWillNotDo) {
             "needs at least 8 micro-batches with 4 stages, but there are 7");
   EXPECT_EQ(mistake("dualpipe", {3, 8, 1}), "needs an even number of stages, but there are 3");
   EXPECT_EQ(mistake("dualpipe", {4, 9, 1}),
-            "needs an even number of micro-batches, half for each direction, but there are 9");
+            "needs an even number of micro-batches, because half of them run in each direction, "
+            "but there are 9");
   EXPECT_EQ(mistake("zb_v", {4, 1, 2}), "");
 }
 

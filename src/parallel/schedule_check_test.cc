@@ -34,7 +34,7 @@ TEST(ScheduleCheckTest, EveryMistakeIsASentence) {
       {"stage 0: F0 F0 B0\n", {"0/1: F0 comes twice"}},
       {"stage 0: F0 F1 B1 W0\n", {"0/-1: stage 0 has no I0"}},
       {"stage 0: F0 I0 W0 B0\n",
-       {"0/3: micro-batch 0 has both a whole backward (B) of chunk 0 and a split one (I, W)"}},
+       {"0/3: micro-batch 0 has both a whole backward pass (B) of chunk 0 and a split one (I, W)"}},
       {"stage 0: F0 B0\nstage 1: F0\n", {"1/-1: stage 1 has no B0"}},
       {"stage 0: F0 F1 B0\nstage 1: F0 B0 F1 B1\n", {"0/-1: stage 0 has no B1"}},
       {"stage 0 holds 0 1: F0.0 F0.1 B0.1 B0.0 F0.2\n", {"0/4: stage 0 does not hold chunk 2"}},

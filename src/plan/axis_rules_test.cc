@@ -84,7 +84,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.microbatch_group_size_per_vp_stage = 4;
        },
        "parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
-       "1f1b has no groups of micro-batches: 4"},
+       "the schedule 1f1b does not group micro-batches: 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "zb_v";
@@ -159,7 +159,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.stage_layers = {4, 0, 4, 4};
        },
        "parallelism.stage_layers", "plan.stage-layers",
-       "stage_layers[1] is 0, so that stage would have no work"},
+       "stage_layers[1] is 0, so the stage would have no work"},
       {[](Request& r) {
          r.pipeline = 4;
          r.stage_layers = {4, 4, 4, 4};
@@ -174,7 +174,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.framework = Framework::kMegatron;
        },
        "parallelism.schedule", "plan.schedule-not-of-framework",
-       "without virtual stages, megatron runs only 1f1b, but schedule is zb_h1"},
+       "without virtual stages, megatron supports only 1f1b, but schedule is zb_h1"},
       {[](Request& r) { r.data = 7; }, "parallelism.data", "plan.device-count",
        "data 7 x tensor 1 x pipeline 1 x context 1 = 7 ranks, but the cluster has 8 "
        "devices"},

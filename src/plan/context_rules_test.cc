@@ -34,14 +34,14 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.context_inner = 2;
        },
        "parallelism.context_method", "plan.context",
-       "context_inner 2 applies to the hierarchical method only: context_method is ring"},
+       "context_inner 2 applies only to context_method: hierarchical: context_method is ring"},
       {[](Request& r) {
          r.context = 4;
          r.context_method = ContextMethod::kHierarchical;
          r.context_inner = 4;
        },
        "parallelism.context_inner", "plan.context",
-       "context_inner 4 is not a smaller divisor of context 4"},
+       "context_inner 4 is not a divisor of context 4, or is not smaller"},
       {[](Request& r) {
          r.context = 4;
          r.sequence_length = 1020;
@@ -89,8 +89,8 @@ TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "with an attention window of 128 tokens, the parts of a sequence have unequal work: "
-            "context_method is ring");
+            "with an attention window of 128 tokens, the ranks' parts of a sequence have unequal "
+            "work: context_method is ring");
 
   facts = EightDevices();
   facts.encoder = true;

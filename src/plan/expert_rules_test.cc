@@ -98,7 +98,8 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
         r.imbalance = 3;
       },
       "experts.imbalance", "plan.expert-imbalance",
-      "the rank with the most rows cannot have more than all rows, 2 times the mean of 2 ranks: 3");
+      "the rank with the most rows cannot have more than all rows, which are 2 times the mean of "
+      "2 ranks: 3");
   Facts dense = EightExperts();
   dense.experts = 0;
   ExpectFault(
@@ -147,7 +148,7 @@ TEST(ExpertRules, DeepSpeedsLayersHaveDeepSpeedsConditions) {
        "data_parallel.zero_stage", "AutoEP with ZeRO-3 is not modelled, but zero_stage is 3"},
       {[](Request& r) { r.expert_implementation = ExpertImplementation::kTransformers; },
        "parallelism.expert",
-       "with transformers' layers, every rank has all experts, but expert is 4"},
+       "with transformers' layers, every rank holds all experts, but expert is 4"},
       {[](Request& r) { r.expert_implementation = ExpertImplementation::kTorchtitan; },
        "experts.implementation",
        "only fsdp2 shards torchtitan's layers, but implementation is torchtitan"},

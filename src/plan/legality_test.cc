@@ -101,7 +101,7 @@ TEST(Check, ReductionsInEveryMicroBatchNeedWholeGradients) {
   auto violations = Check(request, EightDevices());
   ASSERT_EQ(violations.size(), 1U);
   EXPECT_EQ(violations[0].key, "data_parallel.no_sync");
-  EXPECT_EQ(violations[0].hint, "remove it, and write accumulate_unsharded: false");
+  EXPECT_EQ(violations[0].hint, "remove no_sync, and write accumulate_unsharded: false");
   request.framework = Framework::kFsdp2;
   request.zero_stage = 3;
   violations = Check(request, EightDevices());
@@ -260,26 +260,26 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.torch = Version{1, 9};
        },
        "software.torch", "plan.version-not-modelled",
-       "the rules of torch are known for versions 1.10 to 2.14, not for 1.9"},
+       "stepcast knows the rules of torch for versions 1.10 to 2.14, but not for 1.9"},
       {[](Request& r) {
          r.nccl = Version{3, 0};
        },
        "software.nccl", "plan.version-not-modelled",
-       "the rules of nccl are known for versions 2.10 to 2.30, not for 3.0"},
+       "stepcast knows the rules of nccl for versions 2.10 to 2.30, but not for 3.0"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;
          r.torch = Version{2, 3};
        },
        "software.torch", "plan.version-without-framework",
-       "fsdp2 was introduced in torch 2.4 and is not in 2.3"},
+       "fsdp2 was introduced in torch 2.4 and does not exist in 2.3"},
       {[](Request& r) {
          r.framework = Framework::kFsdp1;
          r.zero_stage = 3;
          r.torch = Version{1, 11};
        },
        "software.torch", "plan.version-without-framework",
-       "fsdp1 was introduced in torch 1.12 and is not in 1.11"},
+       "fsdp1 was introduced in torch 1.12 and does not exist in 1.11"},
       {[](Request& r) {
          r.framework = Framework::kFsdp1;
          r.zero_stage = 3;
@@ -287,7 +287,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.torch = Version{1, 13};
        },
        "data_parallel.shard_group_size", "plan.version-without-setting",
-       "fsdp1's shard_group_size was introduced in torch 2.0 and is not in 1.13"},
+       "fsdp1's shard_group_size was introduced in torch 2.0 and does not exist in 1.13"},
       {[](Request& r) {
          r.framework = Framework::kFsdp1;
          r.zero_stage = 3;
@@ -295,17 +295,18 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.torch = Version{1, 12};
        },
        "data_parallel.limit_all_gathers", "plan.version-without-setting",
-       "fsdp1's limit_all_gathers was introduced in torch 1.13 and is not in 1.12"},
+       "fsdp1's limit_all_gathers was introduced in torch 1.13 and does not exist in 1.12"},
       {[](Request& r) { r.sequence_length = 1025; }, "training.sequence_length",
-       "plan.sequence-too-long", "the model has 1024 positions, but sequence_length is 1025"},
+       "plan.sequence-too-long", "the model has 1024 position embeddings, but sequence_length is "
+                                 "1025"},
       {[](Request& r) { r.micro_batch_size = 16'385; }, "training.micro_batch_size",
        "plan.too-many-tokens",
        // 2^24 / 1024 = 16,384
-       "a micro-batch of 16385 x 1024 tokens is more than 16777216"},
+       "a micro-batch of 16385 x 1024 tokens exceeds the maximum of 16777216"},
       {[](Request& r) { r.gradient_accumulation = 1025; }, "training.gradient_accumulation",
        "plan.too-many-micro-batches",
        // 2^17 / 128 = 1024
-       "a step of 1025 micro-batches through 128 layers is more than 131072"},
+       "a step of 1025 micro-batches times 128 layers exceeds the maximum of 131072"},
       {[](Request& r) { r.precision = DataType::kFp8; }, "training.precision",
        "plan.precision-not-of-device", "a100-sxm-40gb does not compute in fp8"},
       {[](Request& r) {
@@ -331,7 +332,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "training.global_batch_size", "plan.batch",
        "global_batch_size 40 is not a multiple of micro_batch_size 2 x data 8 = 16"},
       {[](Request& r) { r.gradient_accumulation = 2049; }, "training.gradient_accumulation",
-       "plan.too-many-micro-batches", "a step of 2049 micro-batches is more than 2048"},
+       "plan.too-many-micro-batches", "a step of 2049 micro-batches exceeds the maximum of 2048"},
       {[](Request& r) {
          r.framework = Framework::kDdp;
          r.zero_stage = 1;
@@ -356,14 +357,14 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.reshard_after_forward = ReshardAfterForward(false);
        },
        "data_parallel.reshard_after_forward", "plan.key-not-of-framework",
-       "fsdp1 has no setting reshard_after_forward"},
+       "the framework fsdp1 has no setting reshard_after_forward"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;
          r.limit_all_gathers = true;
        },
        "data_parallel.limit_all_gathers", "plan.key-not-of-framework",
-       "fsdp2 has no setting limit_all_gathers"},
+       "the framework fsdp2 has no setting limit_all_gathers"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.zero_stage = 3;
@@ -415,7 +416,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.framework = Framework::kNanotron;
          r.overlap = false;
        },
-       "data_parallel.overlap", "plan.key-not-of-framework", "nanotron has no setting overlap"},
+       "data_parallel.overlap", "plan.key-not-of-framework", "the framework nanotron has no "
+                                                             "setting overlap"},
       {[](Request& r) {
          r.framework = Framework::kDdp;
          r.reduce_dtype = DataType::kFp32;
@@ -433,16 +435,18 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.framework = Framework::kDdp;
          r.prefetch = 1;
        },
-       "data_parallel.prefetch", "plan.key-not-of-framework", "ddp has no setting prefetch"},
+       "data_parallel.prefetch", "plan.key-not-of-framework", "the framework ddp has no setting "
+                                                              "prefetch"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;
          r.bucket_size = MiB(25);
        },
        "data_parallel.bucket_size", "plan.key-not-of-framework",
-       "fsdp2 has no setting bucket_size"},
+       "the framework fsdp2 has no setting bucket_size"},
       {[](Request& r) { r.bucket_size = PerUnit{}; }, "data_parallel.bucket_size", "plan.bucket",
-       "a bucket per unit needs stage 3 of framework reference, not stage 0 of reference"},
+       "bucket_size: unit needs framework: reference at zero_stage 3, not zero_stage 0 of "
+       "reference"},
       {[](Request& r) { r.shard_group_size = 3; }, "data_parallel.shard_group_size",
        "plan.shard-group", "shard_group_size 3 does not divide data 8"},
       {[](Request& r) {
@@ -616,8 +620,8 @@ TEST(Check, LimitsTheLengthOfASequence) {
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].key, "training.sequence_length");
   EXPECT_EQ(violations[0].message,
-            "attention over 1 x 4194305 x 4194305 pairs of tokens is more than 17592186044416 for "
-            "each of 1 context-parallel ranks");
+            "attention over 1 x 4194305 x 4194305 pairs of tokens exceeds the maximum of "
+            "17592186044416 for each of 1 context-parallel ranks");
 }
 
 TEST(Check, PassesOverRulesWhoseFactsAreUnknown) {

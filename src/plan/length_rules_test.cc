@@ -32,7 +32,8 @@ TEST(LengthRules, NameEveryImpossibleCombinationWithBothValues) {
          r.attention = model::Attention::kMath;
        },
        "training.lengths", "plan.lengths",
-       "attention: math computes the scores of whole sequences and masks them"},
+       "attention: math computes the scores of whole sequences and masks the scores between "
+       "documents"},
       {[](Request& r) {
          r.lengths = Packed({{256, 1}, {512, 1}});
          r.context = 2;

@@ -35,8 +35,8 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 3;
        },
        "data_parallel.zero_stage", "plan.lora",
-       "reference with lora is modelled only if each rank has all frozen parameters: zero_stage is "
-       "3"},
+       "reference with lora is modelled only if each rank holds all frozen parameters, but "
+       "zero_stage is 3"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.framework = Framework::kFsdp2;
@@ -49,7 +49,7 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
          r.lora = kAdapters;
          r.framework = Framework::kNanotron;
        },
-       "training.lora", "plan.key-not-of-framework", "nanotron has no setting lora"},
+       "training.lora", "plan.key-not-of-framework", "the framework nanotron has no setting lora"},
   };
   ExpectEach(cases);
 }

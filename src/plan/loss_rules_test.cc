@@ -34,7 +34,7 @@ TEST(LossRules, NameEveryImpossibleCombinationWithBothValues) {
          r.loss_chunk = 63;
        },
        "training.loss_chunk", "plan.loss",
-       "a micro-batch has at most 16384 chunks, but 1048576 tokens in chunks of 63 are 16644"},
+       "a micro-batch can have at most 16384 chunks, but 1048576 tokens in chunks of 63 make 16644"},
   };
   ExpectEach(cases);
 }

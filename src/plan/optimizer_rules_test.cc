@@ -58,7 +58,7 @@ TEST(OptimizerRules, NameEveryImpossibleCombinationWithBothValues) {
   request.optimizer_implementation = OptimizerImplementation::kFused;
   ExpectFault(
       request, EightDevices(), "training.optimizer_implementation", kCode,
-      "adamw_8bit has its own kernels, tensor by tensor, but optimizer_implementation is fused");
+      "adamw_8bit uses its own kernels, one per tensor, but optimizer_implementation is fused");
   request = With(Optimizer::kAdamW8bit, Framework::kDdp);
   request.optimizer_state_dtype = DataType::kBf16;
   ExpectFault(request, EightDevices(), "training.optimizer_state_dtype", kCode,

@@ -380,10 +380,10 @@ TEST_F(PlanSpaceTest, TypesFollowTheFramework) {
   const auto space = PlanSpace::Around(base, options_);
   ASSERT_TRUE(space.has_value());
   EXPECT_THAT(space->notes(),
-              ElementsAre("deepspeed, megatron cannot use training.parameter_dtype: fp32: plans "
-                          "use the default of each framework",
-                          "ddp, megatron cannot use training.reduce_dtype: bf16: plans use the "
-                          "default of each framework"));
+              ElementsAre("deepspeed, megatron cannot use training.parameter_dtype: fp32, so its "
+                          "plans use the default of each framework",
+                          "ddp, megatron cannot use training.reduce_dtype: bf16, so its plans use "
+                          "the default of each framework"));
   for (const PlanPart& part : space->parts()) {
     std::vector<std::string> set = {"training.parameter_dtype=fp32", "training.reduce_dtype=bf16"};
     for (const auto& [key, value] : space->Settings(part.first)) set.push_back(key + "=" + value);
@@ -399,8 +399,8 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   auto space = Space();
   ASSERT_TRUE(space.has_value());
   EXPECT_THAT(space->notes(),
-              ElementsAre("--vary data_parallel.prefetch: ddp does not support "
-                          "this setting: the search includes its plans without it"));
+              ElementsAre("--vary data_parallel.prefetch: ddp does not support this setting, so "
+                          "the search includes its plans without it"));
 
   options_.frameworks = {plan::Framework::kDdp, plan::Framework::kMegatron};
   space = Space();
@@ -419,7 +419,7 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   space = Space();
   ASSERT_TRUE(space.has_value());
   EXPECT_THAT(space->notes(), ElementsAre("--fix data_parallel.zero_stage: ddp, megatron do not "
-                                          "support this stage: the search omits their plans"));
+                                          "support this stage, so the search omits their plans"));
 
   options_.frameworks = {plan::Framework::kFsdp2, plan::Framework::kFsdp2};
   space = Space();

@@ -54,12 +54,12 @@ TEST(RaceCheckTest, StreamsAreNotOrderedByThemselves) {
   EXPECT_EQ(violations[0].message,
             "step[1] kernel 'read' of 'layer' on stream 'side1' reads bytes [0, 64) of buffer 'x' "
             "but is not ordered after step[0] kernel 'write' on stream 'compute' which writes "
-            "them");
+            "these bytes");
   EXPECT_EQ(violations[1].instruction, 0u);
   EXPECT_EQ(violations[1].message,
             "step[0] kernel 'write' on stream 'compute' writes bytes [0, 64) of buffer 'x' but is "
             "not ordered after step[1] kernel 'read' of 'layer' on stream 'side1', issued in the "
-            "previous step, which reads them");
+            "previous step, which reads these bytes");
 }
 
 TEST(RaceCheckTest, TwoReadsDoNotConflict) {
@@ -433,9 +433,9 @@ TEST(RaceCheckTest, AnExchangeIsOrderedByItsCommunicator) {
   EXPECT_EQ(CheckRaces(test.program()), kSound);
   test.Kernel(0, "overwrite", {test.Write(x)});
   EXPECT_EQ(Only(test).message,
-            "step[2] kernel 'overwrite' on stream 'compute' writes bytes [0, 64) of buffer 'x' but "
-            "is not ordered after step[1] send to position 1 on communicator 'pipeline' on stream "
-            "'side1' which reads them");
+            "step[2] kernel 'overwrite' on stream 'compute' writes bytes [0, 64) of buffer 'x' "
+            "but is not ordered after step[1] send to position 1 on communicator 'pipeline' on "
+            "stream 'side1' which reads these bytes");
 }
 
 TEST(RaceCheckTest, MessagesOfAnExchangeDoNotShareBytes) {
@@ -452,7 +452,7 @@ TEST(RaceCheckTest, MessagesOfAnExchangeDoNotShareBytes) {
   EXPECT_EQ(violation.kind, Kind::kRace);
   EXPECT_EQ(violation.message,
             "step[1] exchange of 2 messages on communicator 'ring' on stream 'compute' receives "
-            "into bytes of buffer 'x' that another of its messages uses");
+            "into bytes of buffer 'x' that another message of the same exchange uses");
 }
 
 }  // namespace

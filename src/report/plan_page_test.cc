@@ -70,7 +70,8 @@ TEST_F(PlanPageTest, SaysWhatIsBestAndWhatBecameOfOthers) {
   const std::string page = Page();
   EXPECT_THAT(page, HasSubstr("<b>100 ms</b><span class=\"more\">zero_stage = 3</span>"));
   EXPECT_THAT(page, HasSubstr("<b>1,200</b>"));
-  EXPECT_THAT(page, HasSubstr("cannot fit, by its bound</th><td>1,198</td>"));
+  EXPECT_THAT(page, HasSubstr("cannot fit, according to a lower bound of its "
+                              "memory</th><td>1,198</td>"));
   EXPECT_THAT(page, HasSubstr("all</th><td>1,200</td>"));
   // 95 of 100 ms.
   EXPECT_THAT(page, HasSubstr(" 10 % faster</th><td>95.000</td><td>-5.0</td>"));
@@ -79,7 +80,7 @@ TEST_F(PlanPageTest, SaysWhatIsBestAndWhatBecameOfOthers) {
 TEST_F(PlanPageTest, SaysHowManyPlansMayBeBetterWhereTheSearchWasEnded) {
   EXPECT_THAT(Page(), HasSubstr("2 simulated; no other plan is better"));
   result_.open = 327;
-  EXPECT_THAT(Page(), HasSubstr("2 simulated; 327 more may be better"));
+  EXPECT_THAT(Page(), HasSubstr("2 simulated; 327 more plans may be better"));
 }
 
 // Plans are columns. Common settings are stated once, and differences from the first plan are

@@ -34,7 +34,7 @@ TEST(SchedulePageTest, DrawsEveryPassOfEveryStage) {
 
 TEST(SchedulePageTest, TooManyPassesAreNotDrawn) {
   const std::string page = PageOf(parallel::OneForwardOneBackward(64, 200));
-  EXPECT_THAT(page, HasSubstr("A page draws at most 20,000 passes; this schedule has 25,600."));
+  EXPECT_THAT(page, HasSubstr("A page draws at most 20,000 passes, but this schedule has 25,600."));
   EXPECT_THAT(page, Not(HasSubstr("<figure")));
   EXPECT_THAT(page, HasSubstr("stage"));
 }

@@ -89,7 +89,7 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
             "-----------------------------------------------------------------------------\n"
             "all_reduce  data       2   3.00     9.000  ring LL128        24  modelled\n"
             "all_gather  data       1  <0.01     0.010  table              -  extrapolated\n"
-            "in flight for 9.000 ms of the step, exposed for 4.000 ms\n"
+            "communication is in flight for 9.000 ms of the step, exposed for 4.000 ms\n"
             "\n"
             "memory of rank 1             GiB\n"
             "--------------------------------\n"
@@ -105,7 +105,7 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
             "outside the allocator       1.00\n"
             "capacity                   80.00\n"
             "headroom                   61.00\n"
-            "2 KiB of the peak is padding of shards to equal length\n"
+            "2 KiB of the peak is padding that gives shards equal length\n"
             "\n"
             "fits: 61 GiB of 80 GiB are left\n");
 }
@@ -116,7 +116,7 @@ TEST(SimulateReportTest, WhatFitsOnlyWithoutTheCacheSaysSo) {
   forecast.memory.allocator_flushes = 2;
   EXPECT_EQ(MemorySentence(forecast.memory),
             "may not fit: 61 GiB of 80 GiB are left after the allocator has returned cached "
-            "memory to the device; it fits with a probability of 100 %");
+            "memory to the device to the device; it fits with a probability of 100 %");
   forecast.memory.allocator_flushes = 0;
   forecast.memory.error = GiB(2);
   forecast.memory.fit_probability = 0.75;

@@ -45,9 +45,9 @@ TEST_F(DataRootTest, FindsAbsolutePathsThenTheFolderThenTheDataRoot) {
 
 TEST_F(DataRootTest, SaysWhereItLooked) {
   EXPECT_EQ(PlacesTried("x.yaml", "work"),
-            "looked in 'work' and in the data root '" + base_ + "/data'");
+            "stepcast looked in 'work' and in the data root '" + base_ + "/data'");
   EXPECT_EQ(PlacesTried("x.yaml", ""),
-            "looked in the working directory and in the data root '" + base_ + "/data'");
+            "stepcast looked in the working directory and in the data root '" + base_ + "/data'");
   EXPECT_EQ(PlacesTried("/x.yaml", "work"), "'/x.yaml' does not exist");
 }
 
@@ -56,7 +56,7 @@ TEST_F(DataRootTest, DoesNotFallBackFromAWrongVariable) {
   EXPECT_EQ(DataRoot(), "");
   EXPECT_EQ(FindInput("models/gpt2.yaml", base_), std::nullopt);
   EXPECT_EQ(PlacesTried("x.yaml", "work"),
-            "looked in 'work'; STEPCAST_DATA is not a directory: '/no/such/folder'");
+            "stepcast looked in 'work'; STEPCAST_DATA is not a directory: '/no/such/folder'");
 }
 
 // This test's runfiles contain the shipped data, as the program's do.
@@ -71,7 +71,7 @@ TEST_F(DataRootTest, IsTheDataTheBinaryWasBuiltWith) {
     EXPECT_TRUE(fs::is_regular_file(DataRoot() + "/models/gpt2.yaml")) << DataRoot();
     // A path inside a build would tell the user nothing.
     EXPECT_EQ(PlacesTried("x.yaml", "work"),
-              "looked in 'work' and in the data folder of the stepcast build");
+              "stepcast looked in 'work' and in the data folder of its build");
   }
 }
 

@@ -1088,15 +1088,16 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
-  EXPECT_THAT(mistakes[0].hint, testing::StartsWith(known + "; by files of models/families: "));
+  EXPECT_THAT(mistakes[0].hint, testing::StartsWith(known + "; with files of models/families: "));
   // OPT is a known name.
   EXPECT_THAT(MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
               testing::StartsWith(
-                  "opt differs from gpt2 by feed-forward layers of ReLU, which are not modelled; " +
+                  "opt differs from gpt2 by feed-forward layers of ReLU, but these are not "
+                  "modelled; " +
                   known));
   EXPECT_THAT(
       MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
-      testing::StartsWith("jamba has state-space layers, which are not modelled; " + known));
+      testing::StartsWith("jamba has state-space layers, but these are not modelled; " + known));
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }
 

@@ -45,7 +45,7 @@ TEST(JobDevicesTest, RefusesGroupsOfTensorRanksThatAPartOfANodeWouldSplit) {
   const auto placed = PlaceJob(12, kTwoOfEight, 4);
   ASSERT_FALSE(placed);
   EXPECT_EQ(placed.error().code, "scenario.split-tensor-group");
-  EXPECT_EQ(placed.error().hint, "use 8 or 16 GPUs, or a degree that divides 6");
+  EXPECT_EQ(placed.error().hint, "use 8 or 16 GPUs, or a tensor degree that divides 6");
   EXPECT_EQ(CodeOf(12, kTwoOfEight, 3), "");
   EXPECT_EQ(CodeOf(12, kTwoOfEight, 2), "");
   EXPECT_EQ(CodeOf(6, kTwoOfEight, 4), "") << "in one node nothing is split";

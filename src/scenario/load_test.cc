@@ -432,7 +432,7 @@ TEST(Load, NamesBothValuesOfADeviceCount) {
       Messages(result),
       "s.yaml:16:21: error[plan.device-count]: data 7 x tensor 1 x pipeline 1 x context 1 = 7 "
       "ranks, but the cluster has 8 devices\n"
-      "  hint: write data: 8, or leave it out (--set parallelism.data=null)\n");
+      "  hint: write data: 8, or omit the key (--set parallelism.data=null)\n");
 }
 
 TEST(Load, SuggestsTheFileThatWasMeant) {
@@ -492,7 +492,7 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
   EXPECT_EQ(hint("model=gtp2"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("calibration=h200.yaml"), "did you mean 'h200'?");
   EXPECT_EQ(hint("calibration=mine"),
-            "looked in the working directory and in the data folder of the stepcast build");
+            "stepcast looked in the working directory and in the data folder of its build");
 }
 
 // A name is enough, and a GPU's form defaults to SXM.
@@ -604,7 +604,7 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
                 "training.master_weights has no effect with fp32 parameters, which need no master "
                 "weights",
                 "training.checkpoint_early_stop has no effect with activation_checkpointing none; "
-                "it applies to full and selective_op only",
+                "it applies only to full and selective_op",
                 "communication.nccl_collnet has no effect on one node, because its GPUs send "
                 "nothing through the fabric's switches",
                 "training.norm has no effect with this model, because its layers run the same "
@@ -658,8 +658,8 @@ TEST(Load, AProfileOfTablesTakesTheRestFromTheGpuType) {
   EXPECT_TRUE(loaded->calibration->kernels.has_value());
   EXPECT_EQ(
       loaded->warnings,
-      (std::vector<std::string>{"the calibration profile has no kernels, links, memory; taken from "
-                                "calibration/h100-sxm.yaml",
+      (std::vector<std::string>{"the calibration profile has no kernels, links, memory; values "
+                                "from calibration/h100-sxm.yaml are used",
                                 "the calibration profile 'mine' does not name its GPU (key 'gpu'); "
                                 "it is used for h100-sxm"}));
 }
@@ -670,9 +670,10 @@ TEST(Load, RefusesAProfileOfAnotherGpuUnlessAskedForIt) {
   const std::string pin = "calibration=calibration/h100-sxm.yaml";
   EXPECT_EQ(Messages(LoadString(a100, {pin})),
             "--set calibration=calibration/h100-sxm.yaml: error[calibration.another-gpu]: the "
-            "profile 'h100-sxm' is for h100-sxm, h100-96gb, but this GPU is a100-sxm-80gb\n  "
-            "hint: remove it (--set calibration=null) to use the profile of a100-sxm-80gb; or "
-            "accept it, with a warning: --set calibration_of_another_gpu=true\n");
+            "profile 'h100-sxm' is for h100-sxm, h100-96gb, but this GPU is a100-sxm-80gb\n"
+            "  hint: remove the profile (--set calibration=null) to use the profile of "
+            "a100-sxm-80gb; or accept this profile, with a warning: --set "
+            "calibration_of_another_gpu=true\n");
   const auto own = LoadString(a100, {pin, "calibration=null"});
   ASSERT_TRUE(own.has_value()) << Messages(own);
   EXPECT_EQ(own->calibration->name, "a100-sxm-80gb");
@@ -787,7 +788,7 @@ TEST(Load, ADeviceCountSaysHowToLeaveGpusIdle) {
   EXPECT_EQ(Messages(LoadString(std::string(kShipped), {"parallelism.data=4"})),
             "--set parallelism.data=4: error[plan.device-count]: data 4 x tensor 1 x pipeline 1 x "
             "context 1 = 4 ranks, but the cluster has 16 devices\n"
-            "  hint: write data: 16, or leave it out (--set parallelism.data=null); or leave the "
+            "  hint: write data: 16, or omit the key (--set parallelism.data=null); or leave the "
             "other GPUs idle: --set cluster.devices=plan\n");
 }
 
@@ -841,9 +842,9 @@ TEST(Load, WarnsWhereFlashAttentionIsTakenOnBlackwell) {
   const std::vector<std::string> said = warnings("b200", "deepspeed");
   ASSERT_EQ(said.size(), 1U);
   EXPECT_EQ(said.front(),
-            "training.attention is not given, so flash (FlashAttention-2) is assumed. It has no "
-            "kernels for b200, and reaches a quarter of cuDNN's rate on this GPU. If you use "
-            "cuDNN's attention, write training.attention: cudnn");
+            "training.attention is not given, so flash (FlashAttention-2) is assumed. "
+            "FlashAttention-2 has no kernels for b200, and reaches a quarter of cuDNN's rate on "
+            "this GPU. If you use cuDNN's attention, write training.attention: cudnn");
   EXPECT_TRUE(warnings("b200", "deepspeed", ", attention: flash").empty());
   EXPECT_TRUE(warnings("b200", "ddp").empty());
   EXPECT_TRUE(warnings("h100-sxm", "deepspeed").empty());
@@ -859,10 +860,10 @@ TEST(Load, WarnsAboutTablesOfOtherGroups) {
   EXPECT_EQ(WarningsWithTables(table(2, 1) + ", " + table(8, 8)), std::vector<std::string>{});
   EXPECT_EQ(
       WarningsWithTables(table(4, 1) + ", " + table(2, 1)),
-      std::vector<std::string>{"the calibration profile's tables of collectives are not used: "
-                               "they were measured over 4 ranks on 1 node, 2 ranks on 1 node, "
-                               "but this plan has 8 ranks on 8 nodes (each device of a flat "
-                               "cluster is a node)"});
+      std::vector<std::string>{"the profile's tables of collectives are not used, because they "
+                               "were measured over 4 ranks on 1 node, 2 ranks on 1 node, but "
+                               "this plan has 8 ranks on 8 nodes (each device of a flat cluster "
+                               "is a node)"});
   // Hybrid sharding: groups of four shards, and of two replicas.
   const std::vector<std::string> hybrid = {"data_parallel.zero_stage=3",
                                            "data_parallel.shard_group_size=4"};
@@ -915,8 +916,8 @@ TEST(Load, MeasuredKernelsTakeWhatTheyLackFromTheGpuType) {
                 "the calibration profile has no links, memory, kernels.gemm.bf16, kernels.power, "
                 "kernels.attention.flash1, kernels.attention.flash2, kernels.attention.flash3, "
                 "kernels.attention.cudnn, kernels.gemm_unaligned, kernels.gemm_unaligned_even, "
-                "kernels.gemm_unaligned_result, kernels.variation; taken from "
-                "calibration/h100-sxm.yaml",
+                "kernels.gemm_unaligned_result, kernels.variation; values from "
+                "calibration/h100-sxm.yaml are used",
                 "the calibration profile 'mine' does not name its GPU (key 'gpu'); it is used for "
                 "h100-sxm"}));
   // How far forecasts of other sources are off, as well.

@@ -74,8 +74,9 @@ TEST(WithOverride, SaysWhatIsWrong) {
             "  hint: set the whole value of 'a'\n");
   EXPECT_EQ(
       After("a: [1, 2]", "a.2=1"),
-      "--set a.2=1: error[override.no-item]: 'a' has 2 items, numbered from 0, but no item '2'\n  "
-      "hint: write an existing number, or set the whole sequence\n");
+      "--set a.2=1: error[override.no-item]: 'a' has 2 items, numbered from 0, so item '2' does "
+      "not exist\n"
+      "  hint: write an existing number, or set the whole sequence\n");
   EXPECT_EQ(After("a: 1", "a=[1").substr(0, 30), "--set a=[1: error[yaml.syntax]");
   EXPECT_EQ(After("a: 1", "=1").substr(0, 28), "--set =1: error[override.syn");
   EXPECT_EQ(After("a: 1", "a.=1").substr(0, 30), "--set a.=1: error[override.syn");

@@ -34,7 +34,7 @@ TEST(StageLayout, SaysWhatIsWrong) {
   EXPECT_EQ(fault("Et)|tL"), "a ')' has no matching '('");
   EXPECT_EQ(fault("Et*|tL"), "a * needs a number of 1 or more after it");
   EXPECT_EQ(fault("Et*0|tL"), "a * needs a number of 1 or more after it");
-  EXPECT_EQ(fault("E((((t*999)*999)*999)*999)L"), "it has more than 100000 layers");
+  EXPECT_EQ(fault("E((((t*999)*999)*999)*999)L"), "the layout has more than 100000 layers");
 }
 
 }  // namespace

@@ -513,8 +513,9 @@ TEST(SimulateTest, EverythingThatHangsOnTheDeadlockIsNamed) {
                 "'reduced' on stream 'compute' of step 0 is reached",
                 "rank 0, step 0: all_reduce on communicator 'data' on stream 'compute' waits for "
                 "rank 4, which has not reached it",
-                "rank 0, step 0: all_reduce on communicator 'data' on stream 'side1' waits for its "
-                "turn on its communicator: it is collective 1, and collective 0 has not finished",
+                "rank 0, step 0: all_reduce on communicator 'data' on stream 'side1' waits for "
+                "its turn on the communicator: it is collective 1, but collective 0 has not "
+                "finished",
                 "rank 0, step 0: wait-event 'reduced' on stream 'side2' waits until record-event "
                 "'reduced' on stream 'compute' of step 0 is reached"}));
 }
@@ -526,8 +527,8 @@ TEST(SimulateTest, AMemberWithoutTheCommunicatorIsNamed) {
   a->Communicate(0, a.Collective(CollectiveKind::kAllReduce, data, 5));
   EXPECT_EQ(Blocked({a.Class(), b.Class()}),
             (std::vector<std::string>{
-                "rank 0, prologue: all_reduce on communicator 'data' on stream 'compute' waits for "
-                "rank 4, which has no communicator of this name and these ranks"}));
+                "rank 0, prologue: all_reduce on communicator 'data' on stream 'compute' waits "
+                "for rank 4, which has no communicator with this name and these ranks"}));
 }
 
 TEST(SimulateTest, WithABarrierTheOthersWait) {

@@ -65,9 +65,10 @@ TEST(DrawText, ShowsAFlatCluster) {
   flat.devices = 4;
   flat.memory = GiB(80);
   EXPECT_EQ(DrawText(Cluster(flat)),
-            "Flat cluster: 4 devices, each a node by itself, behind one non-blocking switch\n  "
-            "gpu     none: for layer lists only\n  memory  80 GiB\n  link    none: tables "
-            "determine the times of collectives\n");
+            "Flat cluster: 4 devices, each of them a node, behind one non-blocking switch\n"
+            "  gpu     none: for layer lists only\n"
+            "  memory  80 GiB\n"
+            "  link    none: tables determine the times of collectives\n");
 }
 
 // The drawing as a DOT parser sees it: devices by label, and the number of edges.

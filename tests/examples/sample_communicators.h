@@ -4,8 +4,8 @@
 #include "src/nccl/communicator_model.h"
 #include "src/nccl/node.h"
 
-// Makes communicators for tests of the tuner, with graphs given by numbers: `nodes` machines of
-// eight GPUs on NVSwitch.
+// Returns communicators for tests of the tuner, whose graphs are given by numbers. Each consists of
+// `nodes` machines with eight GPUs on NVSwitch.
 namespace stepcast::nccl {
 
 inline Graph NumbersOnly(Pattern pattern, int channels, double bw_intra, double bw_inter) {
@@ -38,9 +38,9 @@ inline Communicator EightGpuNodes(int nodes, int compute_capability, Cpu cpu, co
   return result;
 }
 
-// Makes a communicator of H100. One node: 12 rings of 30 GB/s and 8 NVLS heads of 40 GB/s (60 GB/s
-// through the cards). Several nodes with eight 400 Gbit/s network cards: 8 rings of 48 GB/s; NVLS
-// heads of 40 GB/s inside nodes and 48 GB/s between nodes.
+// Returns a communicator of H100 GPUs. In one node, it has 12 rings of 30 GB/s, and 8 NVLS heads of
+// 40 GB/s (60 GB/s through the cards). Across nodes with eight 400 Gbit/s network cards, it has 8
+// rings of 48 GB/s. Its NVLS heads have 40 GB/s inside nodes and 48 GB/s between nodes.
 inline Communicator H100(int nodes, Version version = Version::kV230) {
   const double speed = nodes == 1 ? 30 : 48;
   const int channels = nodes == 1 ? 12 : 8;
@@ -50,8 +50,8 @@ inline Communicator H100(int nodes, Version version = Version::kV230) {
                        NumbersOnly(Pattern::kNvls, 8, 40, nodes == 1 ? 60 : 48), version);
 }
 
-// Makes a communicator of A100 with AMD processors. One node: 12 rings of 20 GB/s. Several nodes
-// with eight 200 Gbit/s network cards: 8 rings of 24 GB/s.
+// Returns a communicator of A100 GPUs with AMD processors. In one node, it has 12 rings of 20 GB/s.
+// Across nodes with eight 200 Gbit/s network cards, it has 8 rings of 24 GB/s.
 inline Communicator A100(int nodes, Version version = Version::kV230) {
   const double speed = nodes == 1 ? 20 : 24;
   const int channels = nodes == 1 ? 12 : 8;
@@ -60,10 +60,11 @@ inline Communicator A100(int nodes, Version version = Version::kV230) {
                        NumbersOnly(Pattern::kNvls, 0, 0, 0), version);
 }
 
-// Machines for the tests of this package.
+// Sample machines for the tests of this package.
 
-// Makes a node with the first `gpus` of eight Hopper or Blackwell GPUs on NVSwitch. Each GPU shares
-// a PCIe switch with its own network card (NVIDIA DGX H100 and B200 user guides, system topology).
+// Returns a node with the first `gpus` of eight Hopper or Blackwell GPUs on NVSwitch. Each GPU
+// shares a PCIe switch with its own network card (NVIDIA DGX H100 and B200 user guides, system
+// topology).
 inline Node RailNode(int gpus, int compute_capability, double port) {
   Node node;
   node.cpu = Cpu::kIntelSapphireRapids;
@@ -81,8 +82,8 @@ inline Node RailNode(int gpus, int compute_capability, double port) {
 inline Node DgxH100(int gpus = 8) { return RailNode(gpus, 90, PortBandwidth(400'000)); }
 inline Node DgxB200(int gpus = 8) { return RailNode(gpus, 100, PortBandwidth(400'000)); }
 
-// Makes a node of eight A100 on NVSwitch, with two GPUs and two 200 Gbit/s network cards behind
-// each PCIe switch (NVIDIA DGX A100 user guide, system topology).
+// Returns a node of eight A100 on NVSwitch. Behind each PCIe switch are two GPUs and two 200 Gbit/s
+// network cards (NVIDIA DGX A100 user guide, system topology).
 inline Node DgxA100(int gpus = 8) {
   Node node;
   node.cpu = Cpu::kAmd;
@@ -96,7 +97,7 @@ inline Node DgxA100(int gpus = 8) {
   return node;
 }
 
-// Makes a node with GPUs and one network card at a processor's PCIe root, without NVLink.
+// Returns a node with GPUs and one network card at a processor's PCIe root, without NVLink.
 inline Node PcieNode(int gpus, Cpu cpu) {
   Node node;
   node.cpu = cpu;

@@ -8,7 +8,7 @@
 #include "src/base/collective_kind.h"
 #include "src/collective/step_list.h"
 
-// Every combination of an algorithm and a collective that it supports, for tests.
+// All combinations of an algorithm and a collective that the algorithm supports, for tests.
 namespace stepcast::collective {
 
 struct Sample {
@@ -28,7 +28,7 @@ struct SampleShape {
   std::uint32_t seed = 0;  // 0: rings in ascending order; otherwise shuffled differently per
                            // channel
 };
-// Makes the step list of a sample. Algorithms for one node, or for one rank per node, use nodes *
+// Returns the step list of a sample. Algorithms for one node, or for one rank per node, use nodes *
 // ranks_per_node ranks.
 std::unique_ptr<StepList> MakeSample(const Sample& sample, const SampleShape& shape);
 

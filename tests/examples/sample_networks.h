@@ -11,25 +11,25 @@
 namespace stepcast::network {
 
 // A network of nodes with `ranks_per_node` ranks. Each rank is linked to its node's switch (over
-// NVLink) and, by rail, to the fabric's switch for its position; all rails meet in one more switch.
-// Places: the ranks node by node, the nodes' switches, the fabric's topmost switch.
+// NVLink) and, by rail, to the fabric's switch for its position. All rails meet in one more switch.
+// The places are the ranks node by node, the nodes' switches, and the fabric's topmost switch.
 struct SampleNetwork {
   Network network;
   int ranks = 0;
   int nodes = 0;
 
-  // Returns the place of each participant, for a list with as many ranks as the network. A switch
-  // participant is the node's switch or, for "collnet", the fabric's. NVLS over all ranks as one
-  // node uses the topmost switch.
+  // Returns the place of each participant, for a list with as many ranks as the network. A
+  // participant that is a switch is the node's switch or, for "collnet", the fabric's switch. NVLS
+  // over all ranks as one node uses the topmost switch.
   std::vector<int> PlacesOf(const collective::StepList& list) const;
 };
 
-// Makes a sample network. The latency and bandwidth of each link are drawn from `seed`; 0: 1 us and
-// 10 GB/s for every link.
+// Returns a sample network. The latency and bandwidth of each link are drawn from `seed`. If `seed`
+// is 0, every link has 1 us and 10 GB/s.
 SampleNetwork MakeSampleNetwork(int nodes, int ranks_per_node, std::uint32_t seed);
 
-// Makes a network of ranks on one switch. Each rank's link has a latency, all of it from rank to
-// switch, and a bandwidth in each direction.
+// Returns a network of ranks on one switch. Each rank's link has a bandwidth in each direction, and
+// a latency that applies only from the rank to the switch.
 Network MakeStar(const std::vector<Time>& latencies, const std::vector<Bandwidth>& bandwidths);
 
 }  // namespace stepcast::network

@@ -18,7 +18,7 @@ class TestProgram {
     }
   }
 
-  // Starts the step: later instructions belong to it.
+  // Starts the step. Instructions that are added later belong to it.
   TestProgram& Step() {
     in_step_ = true;
     return *this;

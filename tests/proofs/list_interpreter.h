@@ -11,21 +11,22 @@
 namespace stepcast::collective {
 
 struct Interpretation {
-  // [rank][address]: the value left by the final steps at this address; 0 if there is none.
+  // The value that the final steps leave at an address, as [rank][address]. 0 if no final step
+  // writes there.
   std::vector<std::vector<std::int64_t>> results;
-  // [rank][address]: the number of final steps at this address.
+  // The number of final steps at an address, as [rank][address].
   std::vector<std::vector<int>> copies;
   std::vector<std::int64_t> sent;      // [participant]: bytes
   std::vector<std::int64_t> received;  // [participant]: bytes
   // Empty, or a description of the fault: workers that wait forever, messages of an unexpected
-  // size, or messages that were never received.
+  // size, or messages that no one received.
   std::string fault;
 };
 
 // Executes the list. `contributions` are indexed by rank and address; each rank's contribution has
-// the partition's size. If `lowest_first` is true, the participant with the lowest number runs
-// first, among the participants that can continue; otherwise, the participant with the highest
-// number. No result may depend on this order.
+// the partition's size. If `lowest_first`, the participant with the lowest number runs first, among
+// the participants that can continue. Otherwise, the participant with the highest number runs
+// first. No result may depend on this order.
 Interpretation Interpret(const StepList& list,
                          const std::vector<std::vector<std::int64_t>>& contributions,
                          bool lowest_first);

@@ -155,7 +155,7 @@ TEST(MatchingTest, AHostThatWaits) {
   const auto messages = Messages(stages, Kind::kDeadlock);
   ASSERT_EQ(messages.size(), 4u);
   EXPECT_EQ(messages[0],
-            "rank 0, step[2] host-wait-event 'received' waits forever: rank 0, step[1] "
+            "rank 0, step[2] host-wait-event 'received' waits forever, because rank 0, step[1] "
             "record-event 'received' on stream 'compute' is not reached");
 }
 

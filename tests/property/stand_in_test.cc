@@ -60,8 +60,8 @@ TEST(StandIn, IsSaidAndWidensTheRange) {
   ASSERT_TRUE(h100.has_value() && h20.has_value() && named.has_value());
   EXPECT_EQ(h20->warnings,
             std::vector<std::string>{
-                "no measurements exist for h20; the profile 'h100-sxm' is used instead, with the "
-                "same compute capability, and the step time's range is twice as wide"});
+                "no measurements exist for h20. The profile 'h100-sxm', which has the same "
+                "compute capability, is used instead, and the step time's range is twice as wide"});
   EXPECT_EQ(named->warnings, h20->warnings);
   EXPECT_EQ(ForecastOf(named).step_time, ForecastOf(h20).step_time);
   const auto width = [](const forecast::Forecast& forecast) {

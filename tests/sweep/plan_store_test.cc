@@ -161,8 +161,8 @@ TEST_F(PlanStoreTest, AnInterruptSaysWhatIsKept) {
   if (WEXITSTATUS(status) == 0) GTEST_SKIP() << "the search was faster than the signal";
   EXPECT_EQ(WEXITSTATUS(status), 130);
   EXPECT_THAT(Read("err"), HasSubstr("stepcast: ending with the best plan so far"));
-  EXPECT_THAT(Read("err"), HasSubstr(fmt::format(" bounds and forecasts are kept in '{}': the same "
-                                                 "command goes on from there",
+  EXPECT_THAT(Read("err"), HasSubstr(fmt::format(" bounds and forecasts are saved in '{}'; the same "
+                                                 "command continues from them",
                                                  store_)));
   EXPECT_EQ(Shell(Stored("")).output, undisturbed);
 }
@@ -190,7 +190,7 @@ TEST_F(PlanStoreTest, AFullDiskIsAFailureAndTheRestFollows) {
   EXPECT_EQ(full.output, "");
   EXPECT_THAT(full.messages, HasSubstr("stepcast: cannot write the store '"));
   EXPECT_THAT(full.messages, HasSubstr("File too large"));
-  EXPECT_THAT(full.messages, HasSubstr("bounds and forecasts are kept in"));
+  EXPECT_THAT(full.messages, HasSubstr("bounds and forecasts are saved in"));
   EXPECT_GT(Kept(), 0);
   EXPECT_EQ(Shell(Stored("")).output, Undisturbed());
 }
@@ -259,7 +259,7 @@ TEST_F(PlanStoreTest, AKilledRankEndsTheJobAndTheRestFollows) {
   EXPECT_THAT(Read("err"), HasSubstr("rank 1 on '"));
   // Ranks report their stage only from time to time, so this one may still be setting up.
   EXPECT_THAT(Read("err"), AnyOf(HasSubstr("it was forecasting"), HasSubstr("it was setting up")));
-  EXPECT_THAT(Read("err"), HasSubstr(" bounds and forecasts are kept in '"));
+  EXPECT_THAT(Read("err"), HasSubstr(" bounds and forecasts are saved in '"));
   const std::int64_t kept = Kept();
   EXPECT_GT(kept, 0);
   const ShellResult rest = Shell(Stored(""));

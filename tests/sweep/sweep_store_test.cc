@@ -169,8 +169,8 @@ TEST_F(SweepStoreTest, AnInterruptSaysWhatIsKept) {
   EXPECT_EQ(WEXITSTATUS(status), 130);
   EXPECT_EQ(Read("out"), "");
   EXPECT_THAT(Read("err"), HasSubstr("stepcast: interrupted\nstepcast: "));
-  EXPECT_THAT(Read("err"), HasSubstr(fmt::format(" of {} combinations are kept in '{}': the same "
-                                                 "command goes on from there",
+  EXPECT_THAT(Read("err"), HasSubstr(fmt::format(" of {} combinations are saved in '{}'; the same "
+                                                 "command continues from them",
                                                  rows_.count, store_)));
   ExpectTheRest("--csv", undisturbed);
 }
@@ -198,7 +198,7 @@ TEST_F(SweepStoreTest, AFullDiskIsAFailureAndTheRestFollows) {
   EXPECT_EQ(full.output, "");
   EXPECT_THAT(full.messages, HasSubstr("stepcast: cannot write the store '"));
   EXPECT_THAT(full.messages, HasSubstr("File too large"));
-  EXPECT_THAT(full.messages, HasSubstr("combinations are kept in"));
+  EXPECT_THAT(full.messages, HasSubstr("combinations are saved in"));
   EXPECT_GT(Kept(), 0);
   ExpectTheRest("--csv", Undisturbed("--csv"));
 }
@@ -244,7 +244,7 @@ TEST_F(SweepStoreTest, ADamagedStoreIsToBeRemovedAndNothingElse) {
   EXPECT_EQ(damaged.output, "");
   EXPECT_THAT(damaged.messages, HasSubstr("error[store.damaged]: this store is damaged"));
   EXPECT_THAT(damaged.messages, HasSubstr("remove the store to start over"));
-  EXPECT_THAT(damaged.messages, testing::Not(HasSubstr("goes on from there")));
+  EXPECT_THAT(damaged.messages, testing::Not(HasSubstr("continues from them")));
 }
 
 TEST_F(SweepStoreTest, RanksPrintWhatOneProcessPrints) {
@@ -282,7 +282,7 @@ TEST_F(SweepStoreTest, AKilledRankEndsTheJobAndTheRestFollows) {
   // Ranks report their stage only from time to time, so this one may still be setting up.
   EXPECT_THAT(Read("err"), AnyOf(HasSubstr("it was forecasting"), HasSubstr("it was setting up")));
   EXPECT_THAT(Read("err"),
-              HasSubstr(fmt::format(" of {} combinations are kept in '", kLong.count)));
+              HasSubstr(fmt::format(" of {} combinations are saved in '", kLong.count)));
   const std::int64_t kept = Kept();
   EXPECT_GT(kept, 0);
   const ShellResult rest = Shell(Stored("--csv"));
