@@ -4,7 +4,7 @@
 
 namespace stepcast::cli {
 
-// help.txt: the texts of all help pages.
+// help.txt, the texts of all help pages, and words.txt, the words that hints replace.
 std::string_view HelpText();
 
 // The completion scripts of the shells. Each script calls `stepcast complete WORD...`, and offers
