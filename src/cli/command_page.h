@@ -27,8 +27,8 @@ struct CommandPage {
   std::vector<OptionPage> options{};
 };
 
-// Returns the text of the line "NAME: TEXT" below a heading of help.txt; empty if there is none.
-// Indented lines continue the text.
+// Returns the text of the line "NAME: TEXT" below a heading of help.txt or words.txt, or an empty
+// text if there is no such line. Indented lines continue the text.
 std::string HelpEntry(std::string_view heading, std::string_view name);
 
 // Returns the first sentence of a text on one line, without the period or colon at its end.

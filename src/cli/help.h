@@ -4,7 +4,8 @@
 
 namespace stepcast::cli {
 
-// Returns the content of help.txt: the texts of all help pages.
+// Returns the content of help.txt and words.txt: the texts of all help pages, and the words that
+// hints replace.
 std::string_view HelpText();
 
 // These functions return the completion scripts of the shells. Each script calls `stepcast complete
