@@ -176,7 +176,8 @@ struct RunTime {
   CheckpointCost cost;
   double interval = 0, best_interval = 0;
   std::optional<std::pair<double, double>> young_and_daly;  // none without failures
-  double expected_failures = 0;  // in the whole run; the job has none while it waits for repairs
+  double expected_failures =
+      0;  // in the whole run, apart from the time in which it waits for repairs
 };
 
 // Computes a run's time at the likely inputs, and its range at the same checkpoint interval. Inputs

@@ -208,6 +208,8 @@ TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
           "--set training.blocks_per_checkpoint=2 --best 1 "
           "--vary 'data_parallel.bucket_size=25 MiB'",
           kScenario),
+      plan + "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --target energy "
+             "--tokens 1B --best 1 --no-front",
       // The rank of a layout.
       fmt::format("plan {} --json --framework megatron --only data,tensor --best 1 --no-front "
                   "--no-sensitivity --fix training.activation_checkpointing "
