@@ -33,9 +33,8 @@ enum class ClippingKernels : std::uint8_t {
 struct FrameworkTraits {
   const char* name;
   int first_stage, last_stage;  // the ZeRO stages that it supports
-  const char* stages = "";      // its behavior as a stage: "keeps full copies of the model "
-  "states, which is stage 0" const char* other_stage =
-      "";  // hint for an unsupported stage: "zero_stage: 0, or ..."
+  const char* stages = "";       // its behavior as a stage: "keeps full copies (stage 0)"
+  const char* other_stage = "";  // hint for an unsupported stage: "zero_stage: 0, or ..."
   // Whether the framework is part of PyTorch. It then uses PyTorch's checkpoints without reentrant
   // autograd, and PyTorch's optimizers, which can update tensor by tensor.
   bool of_pytorch = false;
