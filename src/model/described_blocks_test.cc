@@ -520,6 +520,14 @@ TEST(DescribedBlocksTest, AFurtherTokenOfStreams) {
     EXPECT_EQ(projected("h_proj"), 2 * 256 * 4 * kHidden * kHidden);
     EXPECT_EQ(projected("e_proj"), 2 * 256 * kHidden * kHidden);
   }
+  // Of two tensor-parallel ranks, each projects its part of the tokens.
+  WorkOptions options = Options(1, 256);
+  options.tensor = 2;
+  options.sequence_parallel = true;
+  const std::vector<LayerWork> works = BuildWork(model, options);
+  const auto head = static_cast<std::size_t>(WorkOfLayers(model, options, {}, {}).back());
+  EXPECT_EQ(Find(works[head], "h_proj")->flops, 2 * 128 * 4 * kHidden * kHidden);
+  EXPECT_EQ(Find(works[head], "e_proj")->flops, 2 * 128 * kHidden * kHidden);
 }
 
 // If backward is split, gradients of constants are complete with those of the weights, also where
