@@ -30,7 +30,7 @@ const std::vector<CommandPage>& Pages() {
       {.name = "", .about = "All", .options = {kHelp}},
       {.name = "simulate",
        .footer = "Example:\n  stepcast simulate a.yaml \\\n      --tokens 15T\n",
-       .options = {kHelp, kScenario, kSet, length, gpus, tokens, json}},
+       .options = {kHelp, kScenario, kSet, length, gpus, json, tokens}},
       {.name = "sweep", .options = {kHelp, kScenario, kSet, kVary}},
       {.name = "plan",
        .options = {kHelp, kScenario, kSet, kVary, {.names = {"--fix"}, .type = "KEY"}}},
