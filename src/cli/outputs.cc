@@ -146,9 +146,8 @@ void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optiona
         probability, *least);
   } else if (!least && verdict == forecast::MemoryVerdict::kMayNotFit) {
     outcome.messages += fmt::format(
-        "warning: the plan may not fit: its probability of fitting is {}, given the error of "
-        "memory "
-        "forecasts; with --fit-probability P, a probability below P gives exit status 4\n",
+        "warning: the plan may not fit: by the error of forecasts of memory it does with a "
+        "probability of {}; --fit-probability P makes a probability below P exit status 4\n",
         probability);
   }
 }
