@@ -166,6 +166,7 @@ std::string UnknownOptionHint(std::string_view option, std::string_view value,
   if (const OptionPage* own = Find(command, name)) {
     return fmt::format("write {}", Pasted(*own, name, given));
   }
+  if (given == "json" && Find(command, "--json") != nullptr) return "write --json";
 
   std::string key = HelpEntry("settings of options", name);
   if (key.empty()) key = HelpEntry("settings of other options", word);

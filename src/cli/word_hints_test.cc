@@ -22,6 +22,7 @@ const std::vector<CommandPage>& Pages() {
   static const OptionPage gpus{.names = {"--gpus"}, .type = "GPUS", .help = "GPUs"};
   static const OptionPage op{
       .names = {"--op"}, .type = "NAME", .offers = {"all_reduce"}, .help = "Which"};
+  static const OptionPage json{.names = {"--json"}, .help = "Print JSON"};
   static const OptionPage to{.names = {"--to"}, .type = "BYTES", .help = "Last size"};
   static const OptionPage what{
       .names = {"WHAT"}, .argument = true, .words = {"models", "gpus"}, .help = "What"};
@@ -29,7 +30,7 @@ const std::vector<CommandPage>& Pages() {
       {.name = "", .about = "All", .options = {kHelp}},
       {.name = "simulate",
        .footer = "Example:\n  stepcast simulate a.yaml \\\n      --tokens 15T\n",
-       .options = {kHelp, kScenario, kSet, length, gpus, tokens}},
+       .options = {kHelp, kScenario, kSet, length, gpus, json, tokens}},
       {.name = "sweep", .options = {kHelp, kScenario, kSet, kVary}},
       {.name = "plan",
        .options = {kHelp, kScenario, kSet, kVary, {.names = {"--fix"}, .type = "KEY"}}},
@@ -81,6 +82,7 @@ TEST(UnknownOptionHint, VariesWhereACommandTriesValues) {
 TEST(UnknownOptionHint, NamesTheNearestOrTheCommandThatHasIt) {
   EXPECT_EQ(Hint("--tokns", "1T"), "did you mean '--tokens'?");
   EXPECT_EQ(Hint("--vary", "a=1"), "--vary is an option of stepcast sweep, stepcast plan");
+  EXPECT_EQ(Hint("--output", "json"), "write --json");
   EXPECT_EQ(Hint("--tokens", "1T", 0),
             "write the command first, for example: stepcast simulate SCENARIO --tokens");
   EXPECT_EQ(Hint("--nothing-like-it", ""), "stepcast simulate --help lists the options");

@@ -185,8 +185,7 @@ std::string IntegerHint(const Node& node, IntegerRange range) {
   }
   if (node.kind() == NodeKind::kScalar && IsRange(node.scalar())) {
     return fmt::format(
-        "only sweep and plan accept several values; write a range with dots: --vary '{}=1..8 x2'",
-        node.path());
+        "write the range with dots, as values for sweep or plan: --vary '{}=1..8 x2'", node.path());
   }
   if (range.example > 0) {
     return fmt::format("write for example {}", Example(node, fmt::format("{}", range.example)));

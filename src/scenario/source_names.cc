@@ -132,8 +132,14 @@ std::string HintOfName(std::string_view word) {
     return "";
   }
   const std::vector<std::string> names = ShippedNames(SourceKind::kModel);
+  // "qwen3-30b" means qwen3-30b-a3b, although qwen3-32b differs by fewer letters.
+  const auto longer = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+    return name.starts_with(fmt::format("{}-", word));
+  });
   const std::string_view near =
-      NearestWord(word, std::vector<std::string_view>(names.begin(), names.end()));
+      longer != names.end()
+          ? std::string_view(*longer)
+          : NearestWord(word, std::vector<std::string_view>(names.begin(), names.end()));
   return (near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near)) +
          "stepcast list models shows all named models";
 }

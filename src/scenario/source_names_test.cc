@@ -53,6 +53,11 @@ TEST(SameName, IgnoresCapitalLettersAndSeparators) {
             FindSource("dgx-h100", "", SourceKind::kTopology));
 }
 
+TEST(HintOfName, PrefersANameThatBeginsWithTheWord) {
+  EXPECT_TRUE(HintOfName("qwen3-30b").starts_with("did you mean 'qwen3-30b-a3b'?"));
+  EXPECT_TRUE(HintOfName("gpt5").starts_with("did you mean 'gpt2'?"));
+}
+
 TEST(ShippedNames, AreInOrder) {
   const auto names = ShippedNames(SourceKind::kTopology);
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
