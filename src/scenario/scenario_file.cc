@@ -280,7 +280,7 @@ std::optional<DevicesRequest> ReadDevices(MappingReader& reader, Diagnostics& di
   if (!node) return std::nullopt;
   if (IsWord(*node, "plan")) return DevicesRequest();
   const auto count = ReadInteger(*node, kDeviceRange, diagnostics);
-  return count ? std::optional(DevicesRequest{.count = count, .most = {}}) : std::nullopt;
+  return count ? std::optional(DevicesRequest{count}) : std::nullopt;
 }
 
 // Reports a cluster that is described twice: by `gpu` or `gpus`, and by a key of a topology.
@@ -310,7 +310,7 @@ void TakeMachine(const MappingReader& reader, const std::string& gpu, std::int64
   if (file.devices) {
     file.devices->most = gpus;
   } else if (machine->devices) {
-    file.devices = DevicesRequest{.count = machine->devices, .most = {}};
+    file.devices = DevicesRequest{machine->devices};
   }
   file.machine = std::move(machine->taken);
 }

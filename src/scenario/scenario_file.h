@@ -40,8 +40,8 @@ struct OtherNodes {
 
 // The value of `cluster.devices`: the number of the topology's GPUs that the job uses.
 struct DevicesRequest {
-  std::optional<std::int64_t> count;  // none: `plan`, the product of the axes
-  std::optional<std::int64_t> most;   // the value of `gpus`, for `plan`; none: all GPUs
+  std::optional<std::int64_t> count = {};  // none: `plan`, the product of the axes
+  std::optional<std::int64_t> most = {};   // the value of `gpus`, for `plan`; none: all GPUs
 };
 
 // A scenario file as written (docs/formats.md, version 1). Each value has been checked separately.
