@@ -97,6 +97,8 @@ struct Surroundings {
   std::function<std::optional<std::int64_t>()> experts{};        // of the model; 0: no experts
   // Returns whether one of the files belongs to the framework with this name.
   std::function<bool(std::string_view)> has_file_of{};
+  // Returns the text of an option in accelerate's file. Empty if there is none.
+  std::function<std::string(std::string_view)> accelerate_option{};
 };
 
 // Reads one file, as a configuration of one framework, into a draft. The constructor's arguments
@@ -163,6 +165,13 @@ class Reading {
   }
   bool has_file_of(std::string_view framework) const {
     return surroundings_.has_file_of && surroundings_.has_file_of(framework);
+  }
+  std::string accelerate_option(std::string_view name) const {
+    return surroundings_.accelerate_option ? surroundings_.accelerate_option(name) : std::string();
+  }
+  // Returns whether DeepSpeed trains, by its own file or by accelerate's.
+  bool under_deepspeed() const {
+    return has_file_of("DeepSpeed") || accelerate_option("distributed_type") == "DEEPSPEED";
   }
   // Returns the origin of a default, such as "torchtitan's default at 238fa9953e4a".
   std::string DefaultOrigin() const;

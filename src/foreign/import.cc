@@ -657,7 +657,15 @@ class Importer {
                   return std::any_of(
                       sources_.begin(), sources_.end(),
                       [name](const Recognised& source) { return source.framework->name == name; });
-                }};
+                },
+            .accelerate_option = [this](std::string_view name) -> std::string {
+              for (const Recognised& source : sources_) {
+                if (source.framework->name != "accelerate") continue;
+                const Setting* setting = source.document.Find(name);
+                if (setting != nullptr) return setting->value.text;
+              }
+              return {};
+            }};
   }
 
   void AskForWhatIsMissing() {

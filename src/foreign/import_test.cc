@@ -216,6 +216,48 @@ TEST(Import, AccelerateSaysWhatIsSharded) {
   EXPECT_EQ(ValueOf(*imported, "devices"), "8");
 }
 
+TEST(Import, AccelerateStartsDeepSpeedWithoutItsFile) {
+  const auto imported =
+      Import({.files = {Write("trainer.yaml", kTrainer),
+                        Write("z3.yaml",
+                              "distributed_type: DEEPSPEED\nmixed_precision: bf16\n"
+                              "deepspeed_config:\n  zero_stage: 3\n")},
+              .cluster = "dgx-a100"});
+  ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+  EXPECT_EQ(ValueOf(*imported, "framework"), "deepspeed");
+  EXPECT_EQ(ValueOf(*imported, "zero_stage"), "3");
+  // DeepSpeed keeps parameters in the type of the computation.
+  EXPECT_EQ(ValueOf(*imported, "parameter_dtype"), "");
+}
+
+TEST(Import, FsdpConvertsLoadedParametersUnderMixedPrecision) {
+  const auto type = [](const std::string& trainer, const std::string& precision) {
+    const auto imported = Import(
+        {.files = {Write("trainer.yaml", trainer),
+                   Write("fsdp.yaml", "distributed_type: FSDP\nmixed_precision: " + precision +
+                                          "\nfsdp_config: {fsdp_version: 2}\n")},
+         .cluster = "dgx-a100"});
+    return imported ? ValueOf(*imported, "parameter_dtype") : Format(imported.error());
+  };
+  const std::string trainer =
+      "model_name_or_path: Qwen/Qwen3-8B\nper_device_train_batch_size: 1\nmax_length: 2048\n"
+      "torch_dtype: bfloat16\n";
+  EXPECT_EQ(type(trainer + "bf16: true\n", "'no'"), "fp32");
+  EXPECT_EQ(type(trainer, "bf16"), "fp32");
+  EXPECT_EQ(type(trainer, "'no'"), "bf16");
+}
+
+TEST(Import, DeepSpeedsSwitchNamesNoFile) {
+  const auto imported = Import(
+      {.files = {Write("run.sh",
+                       "deepspeed main.py --model_name_or_path Qwen/Qwen3-8B --max_seq_len "
+                       "512 --per_device_train_batch_size 4 --deepspeed --output_dir out\n")},
+       .cluster = "dgx-a100"});
+  ASSERT_FALSE(imported.has_value());
+  EXPECT_EQ(imported.error().front().message,
+            "the option turns DeepSpeed on, but its configuration was not given");
+}
+
 TEST(Import, AxolotlStatesItsDegrees) {
   const auto imported = Import(
       {.files = {Write("axolotl.yaml",

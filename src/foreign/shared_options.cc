@@ -306,7 +306,7 @@ void ReadHubOptimizer(Reading& reading, std::string_view option) {
   // transformers/trainer_optimizer.py: names of bitsandbytes and torchao.
   const bool adamw_8bit = name == "adamw_8bit" || name == "adamw_bnb_8bit" ||
                           name == "adamw_torch_8bit" || name == "paged_adamw_8bit";
-  if (adamw_8bit && !reading.has_file_of("DeepSpeed")) {
+  if (adamw_8bit && !reading.under_deepspeed()) {
     reading.Set(key, "adamw_8bit", option);
     if (name.starts_with("paged"))
       reading.Omit(option,
@@ -323,7 +323,7 @@ void ReadHubOptimizer(Reading& reading, std::string_view option) {
     reading.Omit(option, "the optimizer is AdamW");
   } else if (name == "adamw_torch_fused" || name == "adamw_apex_fused") {
     // DeepSpeed replaces it by its own optimizer.
-    if (!reading.has_file_of("DeepSpeed")) reading.Set(implementation, "fused", option);
+    if (!reading.under_deepspeed()) reading.Set(implementation, "fused", option);
   }
 }
 

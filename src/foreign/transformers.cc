@@ -68,6 +68,24 @@ constexpr Option kOptions[] = {
         "use_fast_tokenizer"),
 };
 
+// Returns the words of the Trainer's option fsdp, which can be a list. Empty without FSDP.
+std::string FsdpWords(const Reading& reading) {
+  const Setting* fsdp = reading.Stated("fsdp");
+  if (fsdp == nullptr) return {};
+  std::string words = fsdp->value.text;
+  for (const std::string& item : fsdp->value.items) words += " " + item;
+  return words == "false" || words == "False" ? std::string() : words;
+}
+
+// Whether ReadFsdp decides the type of the parameters, whichever type they are loaded in.
+bool IsConvertedByFsdp(const Reading& reading) {
+  const std::string precision = reading.accelerate_option("mixed_precision");
+  const bool mixed =
+      reading.IsOn("bf16") || reading.IsOn("fp16") || (!precision.empty() && precision != "no");
+  return mixed &&
+         (!FsdpWords(reading).empty() || reading.accelerate_option("distributed_type") == "FSDP");
+}
+
 void ReadTypes(Reading& reading) {
   const std::string_view key = "training.precision";
   const bool pure = reading.IsOn("pure_bf16");
@@ -80,12 +98,14 @@ void ReadTypes(Reading& reading) {
                 reading.IsOn("tf32") ? "tf32" : "bf16");
   }
   // DeepSpeed keeps them in its compute type.
-  if (reading.has_file_of("DeepSpeed")) return;
+  if (reading.under_deepspeed()) return;
   const std::string_view type = reading.Stated("dtype") != nullptr ? "dtype" : "torch_dtype";
   const std::string named = reading.Text(type);
   constexpr std::string_view kTypes = "bfloat16=bf16 float16=fp16 float32=fp32";
   if (pure) {
     reading.Set("training.parameter_dtype", "bf16", "pure_bf16");
+  } else if (IsConvertedByFsdp(reading)) {
+    return;
   } else if (const auto word = WordFor(kTypes, named)) {
     reading.Set("training.parameter_dtype", std::string(*word), type);
   } else {
@@ -104,13 +124,8 @@ void ReadBatch(Reading& reading) {
 // Applies if neither DeepSpeed nor accelerate decides.
 void ReadSharding(Reading& reading) {
   if (reading.has_file_of("DeepSpeed")) return;
-  const Setting* fsdp = reading.Stated("fsdp");
-  std::string named = reading.Text("fsdp");
-  if (fsdp != nullptr) {
-    for (const std::string& item : fsdp->value.items) named += " " + item;
-  }
-  const bool shards = !named.empty() && named != "false" && named != "False";
-  if (!shards) {
+  const std::string named = FsdpWords(reading);
+  if (named.empty()) {
     if (reading.has_file_of("accelerate")) return;
     reading.draft().Assume("data_parallel.framework", "ddp",
                            "transformers' Trainer without DeepSpeed and FSDP");
@@ -157,6 +172,14 @@ void AskForFiles(Reading& reading) {
 
   const Setting* named = reading.Stated("deepspeed");
   if (named == nullptr || named->value.text.empty() || reading.has_file_of("DeepSpeed")) return;
+  if (const auto on = named->value.Boolean()) {
+    if (!*on) return;
+    reading.Wrong("deepspeed", "the option turns DeepSpeed on, but its configuration was not given",
+                  fmt::format("write the program's configuration of DeepSpeed as JSON, and give "
+                              "both files: stepcast init {} ds.json",
+                              reading.document().file));
+    return;
+  }
   reading.Wrong("deepspeed",
                 fmt::format("this option names a DeepSpeed configuration that was not given: {}",
                             Quoted(named->value.Shown())),

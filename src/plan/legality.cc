@@ -172,7 +172,7 @@ class Checker : public Rules {
 
   // A hint to leave devices idle; empty for a flat cluster, which has as many devices as it states.
   std::string LeavingSomeIdle() const {
-    if (!facts_.node_devices || facts_.one_machine) return "";
+    if (!facts_.node_devices) return "";
     return "; or leave the other GPUs idle: --set cluster.devices=plan";
   }
 

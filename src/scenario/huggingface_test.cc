@@ -655,19 +655,15 @@ TEST(HuggingFaceTest, Gemma) {
           "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0,
           "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256, "attention_bias": false,
           "cache_implementation": "hybrid", "sliding_window_size": 4096})";
-  // One key belongs to another program.
-  const Architecture a = ArchitectureOf(With(text, ", \"sliding_window_size\": 4096", ""));
+  // transformers does not read the last key, which belongs to another program.
+  const Architecture a = ArchitectureOf(text);
   EXPECT_EQ(Parameters(a), 9'241'705'984);
   EXPECT_EQ(a.score_cap, 50);
   EXPECT_EQ(a.logit_cap, 30);
   EXPECT_EQ(a.attention_window, 4096);
   EXPECT_EQ(a.full_attention_every, 2);
   EXPECT_TRUE(a.tie_embeddings);
-  EXPECT_EQ(MistakesIn(text).at(0).message,
-            "models of this model_type have no attention window: 'sliding_window_size' is 4096");
-  EXPECT_EQ(ArchitectureOf(With(With(text, ", \"sliding_window_size\": 4096", ""), "50.0", "null"))
-                .score_cap,
-            0);
+  EXPECT_EQ(ArchitectureOf(With(text, "50.0", "null")).score_cap, 0);
   const std::string wrapper =
       R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "hidden_size": 5376,
           "num_hidden_layers": 62, "head_dim": 128, "num_attention_heads": 32,

@@ -441,7 +441,8 @@ class Loader::Reading {
     const auto& description = std::get<NodeDescription>(topology.description);
     const NodesOfGpus described{nodes, description.node_type.Count(topology::DeviceKind::kGpu)};
     const std::int64_t all = described.nodes * described.gpus;
-    const std::int64_t devices = DevicesOfJob(*file.devices, file.request, all);
+    const std::int64_t devices =
+        DevicesOfJob(*file.devices, file.request, std::min(all, file.devices->most.value_or(all)));
     const Location location = LocationOf(root_, "cluster.devices");
     if (!file.other_nodes.empty() && devices < all) {
       Report(

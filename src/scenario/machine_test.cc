@@ -12,13 +12,13 @@
 namespace stepcast::scenario {
 namespace {
 
-Result<Scenario> LoadOn(const std::string& cluster) {
+Result<Scenario> LoadOn(const std::string& cluster, const std::string& others = "") {
   static InputCache cache;
   const std::string text = "stepcast: 1\nmodel: llama3.2-1b\ncluster: " + cluster + R"(
 training: {sequence_length: 2048, micro_batch_size: 1, gradient_accumulation: 1, precision: bf16,
            optimizer: adamw}
 data_parallel: {zero_stage: 3, framework: fsdp2}
-)";
+)" + others;
   return LoadText(text, "machine.yaml", {}, cache);
 }
 
@@ -56,6 +56,22 @@ TEST(Machine, HasAsManyNodesAsHoldItsGpus) {
   EXPECT_EQ(one->cluster->devices(), 1);
 }
 
+// A sweep of the data-parallel degree leaves GPUs idle.
+TEST(Machine, LeavesGpusIdleThatThePlanDoesNotUse) {
+  for (const std::string gpu : {"rtx-4090", "a100-sxm-40gb"}) {  // a whole machine, and a part
+    const std::string cluster = "{gpu: " + gpu + ", gpus: 4, devices: plan}";
+    const auto two = LoadOn(cluster, "parallelism: {data: 2}");
+    ASSERT_TRUE(two) << Format(two.error());
+    EXPECT_EQ(two->cluster->devices(), 2);
+    const auto all = LoadOn(cluster);
+    ASSERT_TRUE(all) << Format(all.error());
+    EXPECT_EQ(all->cluster->devices(), 4);
+    const auto eight = LoadOn(cluster, "parallelism: {data: 8}");
+    ASSERT_FALSE(eight);
+    EXPECT_EQ(eight.error().front().code, "plan.device-count");
+  }
+}
+
 TEST(Machine, RefusesWhatIsNone) {
   const auto codes = [](const std::string& cluster) {
     const auto scenario = LoadOn(cluster);
@@ -64,6 +80,7 @@ TEST(Machine, RefusesWhatIsNone) {
   EXPECT_EQ(codes("{gpu: rtx-4091, gpus: 4}"), "topology.unknown-gpu");
   EXPECT_EQ(codes("{gpu: rtx-4090, gpus: 64}"), "topology.too-many-gpus");
   EXPECT_EQ(codes("{gpu: rtx-4090, gpus: 4, nodes: 2}"), "scenario.two-clusters");
+  EXPECT_EQ(codes("{gpu: rtx-4090, gpus: 4, devices: 2}"), "scenario.two-clusters");
   EXPECT_EQ(codes("{topology: rtx-4090}"), "file.not-found");
 }
 

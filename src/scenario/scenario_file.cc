@@ -284,10 +284,13 @@ std::optional<DevicesRequest> ReadDevices(MappingReader& reader, Diagnostics& di
 }
 
 // Reports a cluster that is described twice: by `gpu` or `gpus`, and by a key of a topology.
-bool IsDescribedOnce(const MappingReader& reader, Diagnostics& diagnostics) {
+// `devices: plan` states no number.
+bool IsDescribedOnce(const MappingReader& reader, const ScenarioFile& file,
+                     Diagnostics& diagnostics) {
+  const bool of_plan = file.devices && !file.devices->count;
   const char* own = reader.Has("gpu") ? "gpu" : "gpus";
   for (const char* key : {"topology", "nodes", "devices"}) {
-    if (!reader.Has(key)) continue;
+    if (!reader.Has(key) || (of_plan && std::string_view(key) == "devices")) continue;
     diagnostics.push_back(
         {"scenario.two-clusters", reader.LocationOf(own),
          fmt::format("the cluster is described twice, by {} and by {}", Quoted(own), Quoted(key)),
@@ -297,14 +300,18 @@ bool IsDescribedOnce(const MappingReader& reader, Diagnostics& diagnostics) {
   return true;
 }
 
-// `gpu` and `gpus`, which replace `topology`, `nodes` and `devices`.
+// `gpu` and `gpus`, which replace `topology`, `nodes` and a number of `devices`.
 void TakeMachine(const MappingReader& reader, const std::string& gpu, std::int64_t gpus,
                  ScenarioFile& file, Diagnostics& diagnostics) {
   auto machine = MachineOf(gpu, gpus, reader.LocationOf("gpu"), diagnostics);
   if (!machine) return;
   file.topology.emplace(std::move(machine->topology), "cluster.topology");
   file.nodes = machine->nodes;
-  if (machine->devices) file.devices = DevicesRequest{machine->devices};
+  if (file.devices) {
+    file.devices->most = gpus;
+  } else if (machine->devices) {
+    file.devices = DevicesRequest{machine->devices};
+  }
   file.machine = std::move(machine->taken);
 }
 
@@ -315,7 +322,7 @@ void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnos
   file.nodes = reader.ReadInteger("nodes", Need::kOptional, kNodeRange);
   file.devices = ReadDevices(reader, diagnostics);
   if (gpu || gpus) {
-    if (IsDescribedOnce(reader, diagnostics)) {
+    if (IsDescribedOnce(reader, file, diagnostics)) {
       if (gpu)
         TakeMachine(reader, *gpu, gpus.value_or(1), file, diagnostics);
       else

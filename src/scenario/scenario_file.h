@@ -41,7 +41,8 @@ struct OtherNodes {
 
 // The value of `cluster.devices`: how many of the topology's GPUs the job uses.
 struct DevicesRequest {
-  std::optional<std::int64_t> count;  // none: the value is `plan`, the product of the axes
+  std::optional<std::int64_t> count = {};  // none: the value is `plan`, the product of the axes
+  std::optional<std::int64_t> most = {};   // the value of `gpus`, for `plan`; none: all GPUs
 };
 
 // A scenario file as written (docs/formats.md, version 1). Each value has been checked separately.

@@ -127,6 +127,9 @@ const Keys kFree = {"best[].set",
                     "pareto[].set",
                     "nearest[].set",
                     "by_gpus[].best.set",
+                    "risky.set",
+                    "risky.resolved",
+                    "risky.as_good.settings",
                     "by_gpus[].best.as_good.settings",
                     "losers[].set",
                     "kinds[].set",
@@ -221,6 +224,19 @@ TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
              "--vary training.micro_batch_size=512 --fix training.activation_checkpointing",
       // No plan is acceptable.
       plan + "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --headroom 99% --best 1",
+      // A kind without an acceptable plan, which is not simulated.
+      plan + "--framework ddp,fsdp2 --vary 'data_parallel.bucket_size=25 MiB' --headroom 99% "
+             "--best 1 --no-front --price 2",
+      // A setting that all plans keep. The scenario's own plan is illegal.
+      plan + "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --best 1 --no-front "
+             "--no-sensitivity --set training.compile=true --set training.global_batch_size=32 "
+             "--set training.gradient_accumulation=null --set training.micro_batch_size=3 "
+             "--vary training.micro_batch_size=2,4 --target days --tokens 1B",
+      // A faster plan may not fit.
+      plan + "--framework ddp --vary 'data_parallel.bucket_size=25 MiB' --best 1 --no-front "
+             "--no-sensitivity --set training.global_batch_size=1472 "
+             "--set training.gradient_accumulation=null --set training.micro_batch_size=92 "
+             "--vary training.micro_batch_size=92,184",
   });
   EXPECT_EQ(Printed(answers), documented);
   ExpectSchema("plan", answers);
@@ -228,13 +244,16 @@ TEST(OutputKeysTest, ThoseOfPlanAreDocumented) {
 
 TEST(OutputKeysTest, ThoseOfSweepAreDocumented) {
   const Keys documented = Documented("Output of sweep", "row");
-  const Answers answers =
-      AnswersOf({fmt::format("sweep {} --json --vary data_parallel.zero_stage=0,1", kScenario),
-                 "sweep scenarios/bucket-sweep/scenario.yaml --json "
-                 "--vary data_parallel.zero_stage=0,1",
-                 fmt::format("sweep {} --json --vary cluster.nodes=1,2 --set parallelism.data=null "
-                             "--tokens 1B --price 2 --deadline '1 d'",
-                             kScenario)});
+  const Answers answers = AnswersOf(
+      {fmt::format("sweep {} --json --vary data_parallel.zero_stage=0,1", kScenario),
+       "sweep scenarios/bucket-sweep/scenario.yaml --json "
+       "--vary data_parallel.zero_stage=0,1",
+       fmt::format("sweep {} --json --vary cluster.nodes=1,2 --set parallelism.data=null "
+                   "--tokens 1B --price 2 --deadline '1 d'",
+                   kScenario),
+       // Illegal rows, without a price or without a number of tokens.
+       fmt::format("sweep {} --json --vary data_parallel.zero_stage=0,1 --tokens 1B", kScenario),
+       fmt::format("sweep {} --json --vary data_parallel.zero_stage=0,1 --price 2", kScenario)});
   EXPECT_EQ(Printed(answers), documented);
   ExpectSchema("sweep", answers);
   // A line of --jsonl is a row.
@@ -252,6 +271,8 @@ TEST(OutputKeysTest, ThoseOfSimulateAreDocumented) {
                   "bandwidth: 2 GB/s}}'",
                   kScenario, kWarning),
       fmt::format("simulate {} --json --tokens 1B --price '$2' --deadline '1 d'", kScenario),
+      fmt::format("simulate {} --json --tokens 1B", kScenario),
+      fmt::format("simulate {} --json --price 2", kScenario),
       // It does not fit, and would with smaller micro-batches.
       fmt::format("simulate {} --json --set training.micro_batch_size=512", kScenario),
       // Host costs are unknown, and the host bounds the step.
@@ -331,7 +352,14 @@ TEST(OutputKeysTest, ThoseOfExplainAreDocumented) {
                  fmt::format("explain {} --json {}", kScenario, kWarning),
                  fmt::format("explain {} --json --measured '60 ms'", kScenario),
                  // Without a range, and with resources that no speed makes explain it.
-                 "explain scenarios/bucket-sweep/scenario.yaml --json --measured '1 h'"});
+                 "explain scenarios/bucket-sweep/scenario.yaml --json --measured '1 h'",
+                 // With ranks that wait for others.
+                 "explain scenarios/gpt2-pipeline/scenario.yaml --json",
+                 // With collectives that no speed hides.
+                 fmt::format("explain {} --json --set training.sequence_length=64 "
+                             "--set 'data_parallel={{framework: megatron, zero_stage: 1}}' "
+                             "--set 'parallelism={{tensor: 4, data: 2}}'",
+                             kScenario)});
   EXPECT_EQ(Folded(Printed(answers), {"time_s", "memory"}), Documented("Output of explain"));
   ExpectSchema("explain", answers);
 }
@@ -371,9 +399,10 @@ TEST(OutputKeysTest, ThoseOfCalibrateTraceAreDocumented) {
   const Answers answers = AnswersOf(
       {fmt::format("calibrate trace {} --scenario {} --json", trace, kScenario),
        // Collectives that do not match.
-       fmt::format("calibrate trace {} --scenario {} --json --set 'data_parallel.bucket_size=1 MiB' "
-                   "--output {}/learned.yaml",
-                   trace, kScenario, testing::TempDir())});
+       fmt::format(
+           "calibrate trace {} --scenario {} --json --set 'data_parallel.bucket_size=1 MiB' "
+           "--output {}/learned.yaml",
+           trace, kScenario, testing::TempDir())});
   EXPECT_EQ(Printed(answers), Documented("Output of calibrate trace"));
   ExpectSchema("calibrate-trace", answers);
 }
