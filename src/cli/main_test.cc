@@ -146,7 +146,7 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"simulate x --set cluster.nodes 2", "write --set cluster.nodes=2"},
       {"--nothing-like-it", "stepcast --help lists the commands"},
       {"simulate", "for example: stepcast simulate"},
-      {"list", "WHAT is one of models, topologies, gpus"},
+      {"list", "WHAT accepts one of models, topologies, gpus"},
       {"topology show a b", "write stepcast topology show FILE [OPTIONS]"},
       {"collective x all_reduce 1GB", "write stepcast collective x --op all_reduce --to 1GB"},
       {"simulate x --set", "for example: --set training.micro_batch_size=1"},

@@ -84,7 +84,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.microbatch_group_size_per_vp_stage = 4;
        },
        "parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
-       "the schedule 1f1b does not group micro-batches: 4"},
+       "1f1b has no groups of micro-batches: 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "zb_v";

@@ -106,7 +106,7 @@ TEST(Check, ReductionsInEveryMicroBatchNeedWholeGradients) {
   request.zero_stage = 3;
   violations = Check(request, EightDevices());
   ASSERT_EQ(violations.size(), 1U);
-  EXPECT_EQ(violations[0].hint, "remove it; fsdp2 has accumulate_unsharded for this");
+  EXPECT_EQ(violations[0].hint, "remove the key; fsdp2 uses accumulate_unsharded instead");
   request = Legal();
   request.no_sync = false;
   request.pipeline = 2;
@@ -122,7 +122,7 @@ TEST(Check, HintsNameTheSettingThatTheFrameworkHasInstead) {
   request.bucket_size = MiB(25);
   const auto violations = Check(request, EightDevices());
   ASSERT_EQ(violations.size(), 1U);
-  EXPECT_EQ(violations[0].hint, "remove it; fsdp2 has unit_blocks for this");
+  EXPECT_EQ(violations[0].hint, "remove the key; fsdp2 uses unit_blocks instead");
 }
 
 TEST(Check, OnlyMegatronsRanksShareAKeyValueHead) {
@@ -297,8 +297,9 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "data_parallel.limit_all_gathers", "plan.version-without-setting",
        "fsdp1's limit_all_gathers was introduced in torch 1.13 and does not exist in 1.12"},
       {[](Request& r) { r.sequence_length = 1025; }, "training.sequence_length",
-       "plan.sequence-too-long", "the model has 1024 position embeddings, but sequence_length is "
-                                 "1025"},
+       "plan.sequence-too-long",
+       "the model has 1024 position embeddings, but sequence_length is "
+       "1025"},
       {[](Request& r) { r.micro_batch_size = 16'385; }, "training.micro_batch_size",
        "plan.too-many-tokens",
        // 2^24 / 1024 = 16,384
@@ -370,7 +371,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 3;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "megatron keeps full copies of the model states (stage 0) or uses its distributed "
+       "megatron keeps full copies (stage 0) or uses its distributed "
        "optimizer (stage 1): zero_stage is 3"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
@@ -392,7 +393,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 2;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "nanotron keeps full copies of the model states (stage 0) or shards the optimizer (stage "
+       "nanotron keeps full copies (stage 0) or shards the optimizer (stage "
        "1): zero_stage is 2"},
       {[](Request& r) {
          r.framework = Framework::kNanotron;
@@ -416,8 +417,9 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.framework = Framework::kNanotron;
          r.overlap = false;
        },
-       "data_parallel.overlap", "plan.key-not-of-framework", "the framework nanotron has no "
-                                                             "setting overlap"},
+       "data_parallel.overlap", "plan.key-not-of-framework",
+       "the framework nanotron has no "
+       "setting overlap"},
       {[](Request& r) {
          r.framework = Framework::kDdp;
          r.reduce_dtype = DataType::kFp32;
@@ -435,8 +437,9 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.framework = Framework::kDdp;
          r.prefetch = 1;
        },
-       "data_parallel.prefetch", "plan.key-not-of-framework", "the framework ddp has no setting "
-                                                              "prefetch"},
+       "data_parallel.prefetch", "plan.key-not-of-framework",
+       "the framework ddp has no setting "
+       "prefetch"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;

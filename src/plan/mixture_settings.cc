@@ -184,8 +184,8 @@ std::vector<MixtureSetting> Rows() {
          const bool drops = *mixture.capacity_factor < mixture.imbalance;
          return drops || mixture.pad_to_capacity
                     ? ""
-                    : "with a value of experts.imbalance or more, because no expert receives so "
-                      "many rows";
+                    : "with a value of experts.imbalance or more, because no expert receives more "
+                      "rows than that";
        },
        .values =
            "the largest number of rows that an expert accepts, divided by the mean number of rows "

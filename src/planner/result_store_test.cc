@@ -120,9 +120,10 @@ TEST_F(ResultStoreTest, AnotherRunIsRefusedWithWhatDiffers) {
     facts[i] = std::move(fact);
     return facts;
   };
-  EXPECT_EQ(Refusal(path_, with(0, {"the command", "plan", false})),
-            "store.other-run: this store was made by another run: the command was 'sweep' and is "
-            "'plan'");
+  EXPECT_EQ(
+      Refusal(path_, with(0, {"the command", "plan", false})),
+      "store.other-run: this store was made by another run: the command was 'sweep' before and is "
+      "'plan' now");
   EXPECT_EQ(Refusal(path_, with(1, {"file a.yaml", "2f-3", true})),
             "store.other-run: this store was made by another run: file a.yaml has changed");
   EXPECT_EQ(Refusal(path_, with(1, {"file b.yaml", "1f-3", true})),

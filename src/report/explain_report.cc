@@ -319,8 +319,8 @@ AnswerTable Resources(const MeasuredStep& step) {
 std::string MeasuredStepText(const forecast::Forecast& forecast, const MeasuredStep& step) {
   std::string out = MeasuredLine(forecast, step);
   out += step.causes ? CausesText(step) : "\n";
-  out += step.settings.empty() ? "of the settings that were tried, none explains between a tenth "
-                                 "and twice the difference\n"
+  out += step.settings.empty() ? "none of the tried settings explains between a tenth and twice "
+                                 "the difference\n"
                                : Settings(step).Text();
   return step.resources.empty() ? out : out + "\n" + Resources(step).Text();
 }

@@ -239,8 +239,8 @@ PageSection TimeSection(const WholeRun& run) {
 PageSection InputSection(const WholeRun& run) {
   PageSection section{.heading = "What it depends on"};
   section.paragraphs = {
-      "The range of the effective time combines the effects of each figure's best and worst value "
-      "and of the random number of failures, as the root of the sum of squares."};
+      "The range of the effective time combines each figure's best and worst value with the "
+      "random number of failures. It is the root of the sum of the squared effects."};
   section.tables.push_back({.caption = "Inputs", .table = InputTable(run.inputs).ToTable()});
   return section;
 }

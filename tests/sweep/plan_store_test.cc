@@ -161,9 +161,10 @@ TEST_F(PlanStoreTest, AnInterruptSaysWhatIsKept) {
   if (WEXITSTATUS(status) == 0) GTEST_SKIP() << "the search was faster than the signal";
   EXPECT_EQ(WEXITSTATUS(status), 130);
   EXPECT_THAT(Read("err"), HasSubstr("stepcast: ending with the best plan so far"));
-  EXPECT_THAT(Read("err"), HasSubstr(fmt::format(" bounds and forecasts are saved in '{}'; the same "
-                                                 "command continues from them",
-                                                 store_)));
+  EXPECT_THAT(Read("err"),
+              HasSubstr(fmt::format(" bounds and forecasts are saved in '{}'; the same "
+                                    "command continues from them",
+                                    store_)));
   EXPECT_EQ(Shell(Stored("")).output, undisturbed);
 }
 
@@ -204,10 +205,10 @@ TEST_F(PlanStoreTest, WhatIsNotThisScenariosStoreIsRefused) {
     EXPECT_THAT(result.messages, HasSubstr(message)) << command;
   };
   refused(Stored("--set training.sequence_length=64"),
-          "--set was '' and is 'training.sequence_length=64'");
+          "--set was '' before and is 'training.sequence_length=64'");
   refused(fmt::format("{} sweep '{}/scenario.yaml' --vary data_parallel.overlap=all --store '{}'",
                       kBinary, folder_, store_),
-          "the command was 'plan' and is 'sweep'");
+          "the command was 'plan' before and is 'sweep'");
   // A comment changes no result, but the file's digest differs.
   std::ofstream(folder_ + "/scenario.yaml", std::ios::app) << "# larger\n";
   refused(Stored(""), "scenario.yaml has changed");

@@ -212,7 +212,7 @@ TEST_F(SweepStoreTest, WhatIsNotThisSweepsStoreIsRefused) {
     EXPECT_THAT(result.messages, HasSubstr(message)) << command;
   };
   refused(Stored("--set training.sequence_length=64"),
-          "--set was '' and is 'training.sequence_length=64'");
+          "--set was '' before and is 'training.sequence_length=64'");
   refused(Stored("--vary data_parallel.overlap=all"), "--vary data_parallel.overlap is new");
   // A comment changes no result, but the file's digest differs.
   std::ofstream(folder_ + "/scenario.yaml", std::ios::app) << "# larger\n";
