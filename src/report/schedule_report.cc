@@ -171,7 +171,7 @@ std::string Legend(const parallel::PipelineSchedule& schedule, const ScheduleTim
   }
   if (numbers)
     return legend + (chunks ? "   with micro-batch.chunk\n" : "   with the micro-batch\n");
-  return legend + (chunks ? "   lowercase: a chunk other than the stage's first\n" : "\n");
+  return legend + (chunks ? "   lowercase: another chunk of the stage\n" : "\n");
 }
 
 // The number of columns per slot at which all labels fit.

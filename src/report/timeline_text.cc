@@ -133,7 +133,7 @@ std::string TimelineText(const forecast::Run& run, const TerminalStyle& style) {
                                  : fmt::format("{} {}", kInks[i].letter, name));
     widths.push_back(2 + std::string_view(name).size());
   }
-  words.emplace_back("lowercase: busy for less than half of the time");
+  words.emplace_back("lowercase: less than half busy");
   widths.push_back(words.back().size());
   std::size_t used = 0;
   for (std::size_t i = 0; i < words.size(); ++i) {
