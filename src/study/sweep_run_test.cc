@@ -30,7 +30,7 @@ TEST(SweepRun, NamesTheKeyThatTheFrameworkHasInstead) {
   EXPECT_EQ(ready.error().front().code, "plan.key-not-of-framework");
   EXPECT_EQ(ready.error().front().location.file, "--vary data_parallel.bucket_size=1 MiB,25 MiB");
   EXPECT_EQ(ready.error().front().hint,
-            "fsdp2 has unit_blocks for this: stepcast sweep my.yaml --vary "
+            "fsdp2 uses unit_blocks instead: stepcast sweep my.yaml --vary "
             "data_parallel.unit_blocks=1,2,4 --vary training.micro_batch_size=1,2");
   // Where some combinations have it, the others are rows with the reason.
   question.vary.front() = "data_parallel.bucket_size=null,25 MiB";
