@@ -188,7 +188,7 @@ TEST_F(ExecuteTest, TrainsAsPlainDataParallelismDoes) {
     const ShellResult result =
         Execute(fmt::format("--steps 1 --warmup 0 --check --set 'data_parallel={{{}}}'", plan));
     EXPECT_EQ(result.status, 0) << plan;
-    EXPECT_NE(result.messages.find("equal those of plain data parallelism (bit by bit)"),
+    EXPECT_NE(result.messages.find("equal the values of plain data parallelism (bit by bit)"),
               std::string::npos)
         << result.messages;
   }
@@ -206,7 +206,7 @@ TEST_F(ExecuteTest, PipelinesTrainUnderMpirun) {
                                "schedule: zb_h1", "schedule: zb_v", "schedule: dualpipe_v"}) {
     const ShellResult result = Shell(Mpirun(2) + Command("execute", pipeline + schedule + "}'"));
     EXPECT_EQ(result.status, 0) << schedule << "\n" << result.messages;
-    EXPECT_NE(result.messages.find("equal those of plain data parallelism (bit by bit)"),
+    EXPECT_NE(result.messages.find("equal the values of plain data parallelism (bit by bit)"),
               std::string::npos)
         << schedule << "\n"
         << result.messages;
