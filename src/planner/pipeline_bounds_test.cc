@@ -21,6 +21,7 @@ ChunkWork Work(std::int64_t forward, std::int64_t backward, std::int64_t saved) 
           .backward = Picoseconds(backward),
           .backward_input = Picoseconds(backward / 2),
           .backward_weight = Picoseconds(backward - backward / 2),
+          .kernels = Picoseconds(forward + backward),
           .saved = Bytes(saved),
           .backward_peak = Bytes(saved + 1)};
 }
