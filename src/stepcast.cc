@@ -180,7 +180,8 @@ Answer<Planning> Plan(const Input& input, const PlanQuestion& question) {
   const auto search = study::PlanSearch::Of(asked);
   if (auto ready = search->Prepare(); !ready) return WrongInput(ready.error());
   if (!question.folder.empty()) {
-    const auto good = study::CheckPlanFolder(question.folder, question.force);
+    const auto good =
+        study::CheckPlanFolder(search->base(), source.name(), question.folder, question.force);
     if (!good) return FailureOf(good.error());
   }
   const auto pool = planner::MakeThreadPool(
@@ -248,12 +249,10 @@ Answer<Document> Emit(const Input& input, const std::string& folder, bool force)
   const Source source(input);
   const FilesRead files;  // the folder may replace none of these
   scenario::InputCache cache;
-  if (auto scenario = scenario::Load(source.name(), input.set, cache); !scenario) {
-    return WrongInput(scenario.error());
-  }
-  if (const auto good = study::CheckPlanFolder(folder, force); !good) {
-    return FailureOf(good.error());
-  }
+  const auto scenario = scenario::Load(source.name(), input.set, cache);
+  if (!scenario) return WrongInput(scenario.error());
+  const auto good = study::CheckPlanFolder(*scenario, source.name(), folder, force);
+  if (!good) return FailureOf(good.error());
   auto simulated = SimulateAndShow(source, input);
   if (!simulated) return tl::unexpected(std::move(simulated.error()));
   const auto written = study::WritePlanFolder(simulated->scenario, source.name(), folder, force);

@@ -115,7 +115,7 @@ Outcome Simulate(const SimulateOptions& options) {
 
   TraceFile trace;
   if (auto failed = trace.Create(options.trace)) return *failed;
-  if (auto fault = CheckEmit(options.emit)) return *std::move(fault);
+  if (auto fault = CheckEmit(*scenario, options.scenario, options.emit)) return *std::move(fault);
   TraceFolder traces;
   if (auto failed = traces.Create(options.trace_dir)) return *failed;
   OptionalOutput page;

@@ -154,9 +154,10 @@ void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optiona
   }
 }
 
-std::optional<Outcome> CheckEmit(const EmitOptions& options) {
+std::optional<Outcome> CheckEmit(const scenario::Scenario& scenario, const std::string& source,
+                                 const EmitOptions& options) {
   if (options.folder.empty()) return std::nullopt;
-  const auto good = study::CheckPlanFolder(options.folder, options.force);
+  const auto good = study::CheckPlanFolder(scenario, source, options.folder, options.force);
   if (!good) return OutcomeOf(good.error());
   return std::nullopt;
 }

@@ -105,9 +105,10 @@ struct EmitOptions {
   bool force = false;  // replaces the plan in the folder
 };
 
-// Checks whether the plan can be written. Call this before the work, so that a folder that cannot
-// be used is reported at once. Returns an outcome only on failure.
-std::optional<Outcome> CheckEmit(const EmitOptions& options);
+// Checks whether the plan of `scenario` can be written. Call this before the work, so that a folder
+// or an input file that cannot be used is reported at once. Arguments and result: see EmitPlan.
+std::optional<Outcome> CheckEmit(const scenario::Scenario& scenario, const std::string& source,
+                                 const EmitOptions& options);
 
 // Writes the plan of `scenario`, if requested. `source` is the file from which the scenario was
 // loaded. Returns an outcome only on failure. Otherwise, a message about the written files is

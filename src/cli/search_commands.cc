@@ -178,7 +178,9 @@ Outcome Work(const PlanOptions& options, study::PlanSearch& search,
              planner::WorkerPool& pool) {
   OptionalOutput page;
   if (auto failed = page.Create(options.report)) return *failed;
-  if (auto fault = CheckEmit({options.folder, options.force})) return *std::move(fault);
+  if (auto fault = CheckEmit(search.base(), options.scenario, {options.folder, options.force})) {
+    return *std::move(fault);
+  }
   KeptResults kept;
   if (auto failed = kept.Open(
           options.store, [&] { return search.Facts(CodeDigest()); }, "bounds and forecasts")) {

@@ -330,6 +330,14 @@ std::string Readme(const scenario::Scenario& scenario, const std::vector<File>& 
 
 }  // namespace
 
+tl::expected<void, FolderFailure> CheckInputs(const scenario::Scenario& scenario,
+                                              const std::string& source) {
+  if (auto inputs = Inputs(scenario, source); !inputs) {
+    return tl::unexpected(std::move(inputs.error()));
+  }
+  return {};
+}
+
 tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
                                            const std::string& source, const std::string& path,
                                            bool force) {

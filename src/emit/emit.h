@@ -18,6 +18,10 @@ struct Emission {
   std::vector<std::pair<std::string, std::string>> left_out;
 };
 
+// Returns the failure that Emit would have because of the files that the scenario names.
+tl::expected<void, FolderFailure> CheckInputs(const scenario::Scenario& scenario,
+                                              const std::string& source);
+
 // Writes the scenario's plan to the folder `path` (WriteFolder), completely or not at all. `source`
 // is the file from which the scenario was loaded. If the scenario names files by paths relative to
 // that file's folder, they are copied, so that plan.json gives the same forecast anywhere.

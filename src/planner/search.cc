@@ -24,8 +24,13 @@ tl::expected<SearchResult, std::string> Searcher::Run() {
   }
   result_.states.ForEach(
       [&](std::int64_t plan, std::int64_t, PlanState& state, const PlanFacts& facts) {
-        if (state.verdict == Verdict::kOpen || plan == options_.own) return;
-        if (options_.among && !options_.among(plan)) {
+        if (state.verdict == Verdict::kOpen) return;
+        const bool among = !options_.among || options_.among(plan);
+        if (state.verdict == Verdict::kSimulated) {
+          if (known_ != nullptr && among) TakeOutcome(plan, known_->outcomes.at(plan));
+          return;
+        }
+        if (!among) {
           state.pending = false;
           return;
         }
@@ -58,18 +63,17 @@ Finding Searcher::Begin() {
     result_.states.At(i).whole.pending = false;
   }
   if (options_.own < 0) return {};
-  const auto at = static_cast<std::int64_t>(result_.states.IndexOf(options_.own));
-  PlanStates::Family& family = result_.states.At(static_cast<std::size_t>(at));
+  PlanStates::Family& family = result_.states.At(result_.states.IndexOf(options_.own));
   STEPCAST_CHECK(family.plans == 1, "the scenario's own plan must form a separate family");
-  const auto screened = answers_.ScreenMembers({at});
-  if (!screened) return tl::unexpected(screened.error());
-  if (answers_.stopped()) return {};
-  const Screened& own = screened->front().front();
+  // The worker pool would refuse the plan after the time limit.
+  const Screened own = problem.screen(options_.own);
   Take(own, 1, family.whole);
   family.facts = own.facts;
   if (!family.whole.pending) return {};
   family.whole.sharp = true;  // no bound spares its forecast
-  return Advance({options_.own});
+  if (!options_.own_outcome) return Advance({options_.own});
+  TakeOutcome(options_.own, *options_.own_outcome);
+  return {};
 }
 
 Finding Searcher::Screen() {
@@ -186,24 +190,26 @@ Finding Searcher::Advance(const std::vector<std::int64_t>& round) {
       }
       continue;
     }
-    End(plan, Verdict::kSimulated);
-    Outcome& outcome = stage->outcomes[i];
-    TakeOverBound(plan, outcome);
-    if (Feasible(plan, outcome)) {
-      const Score score = ScoreOf(plan, outcome);
-      ranked_.insert(score);
-      if (!groups_.empty()) {
-        groups_[static_cast<std::size_t>(options_.group(plan))].ranked.insert(score);
-      }
-      const PlanFacts& facts = FactsOf(plan);
-      AddToFront(
-          {TimePerTokenOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus, plan},
-          fronts_[score.behind ? 1 : 0]);
-    }
-    result_.outcomes.emplace(plan, std::move(outcome));
+    TakeOutcome(plan, std::move(stage->outcomes[i]));
   }
   Report();
   return {};
+}
+
+void Searcher::TakeOutcome(std::int64_t plan, Outcome outcome) {
+  End(plan, Verdict::kSimulated);
+  TakeOverBound(plan, outcome);
+  if (Feasible(plan, outcome)) {
+    const Score score = ScoreOf(plan, outcome);
+    ranked_.insert(score);
+    if (!groups_.empty()) {
+      groups_[static_cast<std::size_t>(options_.group(plan))].ranked.insert(score);
+    }
+    const PlanFacts& facts = FactsOf(plan);
+    AddToFront({TimePerTokenOf(facts, outcome.step_time), outcome.memory.count(), facts.gpus, plan},
+               fronts_[score.behind ? 1 : 0]);
+  }
+  result_.outcomes.emplace(plan, std::move(outcome));
 }
 
 void Searcher::TakeOverBound(std::int64_t plan, const Outcome& outcome) {

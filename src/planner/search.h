@@ -68,9 +68,11 @@ struct SearchOptions {
   // each group. All plans of a family are in the same group.
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
-  // The scenario's own plan. It is simulated first, so that no answer is worse than it. -1: the
-  // search does not include it.
+  // The scenario's own plan. It is ranked first, so that no answer is worse than it. -1: the search
+  // does not include it. `own_outcome` is its forecast, if known. The search then ranks the plan
+  // even if all work has been stopped.
   std::int64_t own = -1;
+  std::optional<Outcome> own_outcome{};
   // Returns whether the search includes a plan. It includes either all plans of a family or none.
   // Null: the search includes all plans.
   std::function<bool(std::int64_t plan)> among{};

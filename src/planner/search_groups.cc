@@ -86,8 +86,11 @@ tl::expected<bool, std::string> Searcher::Forecast(Queue& queue, int most,
   while (!queue.empty() && !queue.top().behind && static_cast<int>(plans.size()) < most) {
     const std::int64_t first = queue.top().plan;
     queue.pop();
-    if (FactsOf(first).passes > most_passes) continue;
+    const PlanFacts& facts = FactsOf(first);
+    if (facts.passes > most_passes) continue;
     if (result_.states.Together(first)) {
+      // Without a bound of memory, the family may hold no plan that fits. Expanding it takes long.
+      if (StateOf(first).bound.over <= Bytes(0) - facts.capacity) continue;
       if (auto expanded = Expand({first}); !expanded) return tl::unexpected(expanded.error());
       if (answers_.stopped()) return false;
     }

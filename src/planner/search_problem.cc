@@ -148,7 +148,6 @@ Screened Look(const PlanSource& source, std::int64_t plan, bool closely) {
 }
 
 Outcome Simulate(const PlanSource& source, std::int64_t plan) {
-  if (plan == 0 && source.own) return *source.own;
   Outcome outcome;
   const LoadedPlan loaded = source.load(plan);
   if (loaded.scenario == nullptr) {

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,9 +101,7 @@ struct PlanSource {
   std::function<std::string(std::int64_t)> kind{};
   // Whether forecasts include the energy, for which they take longer.
   bool energy = false;
-  // If plan 0 is the scenario's own plan: `own` is its forecast, if known, and `same_as_own`
-  // returns whether another plan equals it.
-  std::optional<Outcome> own{};
+  // If plan 0 is the scenario's own plan: returns whether another plan equals it.
   std::function<bool(const scenario::Scenario&)> same_as_own{};
 };
 

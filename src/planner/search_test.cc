@@ -19,9 +19,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
+#include "src/base/stop.h"
+#include "src/planner/answers.h"
 #include "src/planner/plan_space.h"
 #include "src/planner/search_problem.h"
 #include "src/planner/sweep_grid.h"
+#include "src/planner/worker_pool.h"
 #include "src/scenario/load.h"
 #include "tests/samples/samples.h"
 
@@ -182,6 +185,17 @@ void CheckExact(const SearchProblem& problem, const Goal& goal, const SearchOpti
   RC_ASSERT(again.shared == result.shared);
 }
 
+// A later search of the same plans with another goal is exact, too.
+void CheckLaterSearch(const SearchProblem& problem, const Goal& goal, const Goal& later,
+                      SearchOptions options) {
+  const SearchResult result = Search(problem, goal, options);
+  options.pareto = false;
+  options.kind = nullptr;
+  std::vector<std::int64_t> best = Ranked(problem, later);
+  best.resize(std::min(best.size(), static_cast<std::size_t>(options.best)));
+  RC_ASSERT(Search(problem, later, options, &result).best == best);
+}
+
 // Plans with few distinct figures, so that ties are common, and bounds of any tightness.
 struct AnyPlans {
   std::vector<Screened> first, second;
@@ -310,7 +324,14 @@ TEST(SearchTest, IsExactWhateverTheBoundsAre) {
         return static_cast<int>(families.empty() ? plan % 2 : (next - families.begin()) % 2);
       };
     }
-    CheckExact(plans.problem, AnyGoal(), options);
+    const std::vector<std::int64_t>& families = plans.problem.families;
+    const std::int64_t of_first = families.empty()       ? 1
+                                  : families.size() == 1 ? plans.problem.plans
+                                                         : families[1];
+    if (of_first == 1 && *rc::gen::arbitrary<bool>()) options.own = 0;
+    const Goal goal = AnyGoal();
+    CheckExact(plans.problem, goal, options);
+    CheckLaterSearch(plans.problem, goal, AnyGoal(), options);
   });
 }
 
@@ -806,6 +827,41 @@ TEST(SearchTest, EndsWithWhatItHasFound) {
   EXPECT_TRUE(Search(problem, {}, options).best.empty());
   options.own = 3;
   EXPECT_THAT(Search(problem, {}, options).best, ElementsAre(3));
+}
+
+// Once the own plan has a forecast, it is ranked whatever the goal, even if the time limit has
+// passed before the search begins.
+TEST(SearchTest, RanksTheOwnPlanAfterTheTimeLimit) {
+  const SearchProblem problem = Descending(40);
+  StopFlag stop;
+  stop.Request();
+  const auto pool = MakeThreadPool(
+      [&stop, work = WorkOf(problem)](const std::string& item) {
+        const StopScope scope(stop);
+        return work(item);
+      },
+      1);
+  SearchOptions options{.best = 2, .enough = [] { return true; }, .anytime = true};
+  options.own = 3;
+  options.own_outcome = problem.simulate(3);
+  for (const Target target : kTargets) {
+    for (const double headroom : {0.0, 0.5}) {
+      Goal goal;
+      goal.target = target;
+      goal.training.tokens = 640;  // ten steps
+      goal.training.deadline = 1000;
+      goal.headroom_part = headroom;
+      Answers answers(problem, *pool);
+      const auto result = Search(answers, goal, options);
+      ASSERT_TRUE(result);
+      EXPECT_THAT(result->best, ElementsAre(3)) << Name(target);
+      EXPECT_FALSE(result->proved);
+      // So does a later search among some plans, for example those with the same number of GPUs.
+      const auto again = Search(answers, goal, options, &*result);
+      ASSERT_TRUE(again);
+      EXPECT_THAT(again->best, ElementsAre(3)) << Name(target);
+    }
+  }
 }
 
 TEST(SearchTest, ChoosesAmongThoseThatAreAskedFor) {

@@ -137,6 +137,8 @@ class Searcher {
   // Takes each plan of a round one stage further. The stages are bound, sharper bound and forecast.
   Finding Advance(const std::vector<std::int64_t>& round);
 
+  // Records a plan's forecast, and ranks the plan if it is eligible.
+  void TakeOutcome(std::int64_t plan, Outcome outcome);
   void TakeOverBound(std::int64_t plan, const Outcome& outcome);
 
   // The best plans among those that are simulated so far.

@@ -131,6 +131,11 @@ std::shared_ptr<const model::Family> FamilyOf(MappingReader& reader) {
   Diagnostics& diagnostics = reader.diagnostics();
   const auto read_word = [&] {
     const std::vector<std::string> names = FamiliesOfDimensions();
+    if (names.empty()) {
+      reader.Report("family", "file.not-found", "the shipped model families were not found",
+                    fmt::format("set STEPCAST_DATA to a folder that contains {}", kFamilies));
+      return;
+    }
     ReadWordIndex(*node, std::vector<std::string_view>(names.begin(), names.end()), diagnostics);
   };
   const bool asks = node->schema() != nullptr;

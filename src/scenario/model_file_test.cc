@@ -1,6 +1,7 @@
 #include "src/scenario/model_file.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -365,6 +366,17 @@ TEST(ModelFileTest, AFamilyOfOtherLayersIsToldByName) {
   EXPECT_EQ(hint("bloom"),
             "bloom differs from mpt by a norm behind the embedding, but these are not modelled");
   EXPECT_EQ(hint("mistrall"), "did you mean 'mistral'?");
+}
+
+// Incomplete data is a mistake of the installation, which the message says.
+TEST(ModelFileTest, DataWithoutFamiliesIsNamed) {
+  ::setenv("STEPCAST_DATA", testing::TempDir().c_str(), 1);
+  const auto model = Parse(kTiny);
+  ::unsetenv("STEPCAST_DATA");
+  ASSERT_FALSE(model.has_value());
+  EXPECT_EQ(model.error().front().code, "file.not-found");
+  EXPECT_EQ(model.error().front().hint,
+            "set STEPCAST_DATA to a folder that contains models/families");
 }
 
 TEST(ModelFileTest, ImpossibleDimensionsPointAtTheirKey) {

@@ -14,8 +14,10 @@ tl::unexpected<Failure> FailureOf(emit::FolderFailure failure) {
 
 }  // namespace
 
-Answer<void> CheckPlanFolder(const std::string& folder, bool force) {
-  const auto good = emit::CheckFolder(folder, force);
+Answer<void> CheckPlanFolder(const scenario::Scenario& scenario, const std::string& source,
+                             const std::string& folder, bool force) {
+  auto good = emit::CheckFolder(folder, force);
+  if (good) good = emit::CheckInputs(scenario, source);
   if (!good) return FailureOf(good.error());
   if (auto wrong = ReplacesInputIn(folder)) return WrongInput({*std::move(wrong)});
   return {};

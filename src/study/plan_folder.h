@@ -9,11 +9,11 @@
 // Writes a plan to a folder (emit/emit.h). Never replaces an input.
 namespace stepcast::study {
 
-// Checks, before the work begins, whether the folder can be written, as far as this is known in
-// advance.
-Answer<void> CheckPlanFolder(const std::string& folder, bool force);
+// Checks, before the work begins, whether the plan can be written, as far as this is known in
+// advance. `source` is the file from which the scenario was loaded.
+Answer<void> CheckPlanFolder(const scenario::Scenario& scenario, const std::string& source,
+                             const std::string& folder, bool force);
 
-// Writes the plan. `source` is the file from which the scenario was loaded.
 Answer<emit::Emission> WritePlanFolder(const scenario::Scenario& scenario,
                                        const std::string& source, const std::string& folder,
                                        bool force);

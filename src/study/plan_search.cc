@@ -180,6 +180,7 @@ class Search final : public PlanSearch {
         .group = [this](std::int64_t plan) { return space_->GroupOf(plan); },
         .groups = static_cast<int>(space_->groups().size()),
         .own = space_->own(),
+        .own_outcome = report.own ? std::optional(report.own->outcome) : std::nullopt,
         .enough = enough_,
         .anytime = within_.has_value(),
         .bounded_enough = within_ ? Enough(kPartForBounds * searching) : nullptr,
@@ -413,10 +414,7 @@ class Search final : public PlanSearch {
     if (!forecast) return;
     Detail(*forecast, row);
     row.outcome = planner::OutcomeOf(*base_, *forecast);
-    if (space_->own() == kOwn) {
-      source_.own = row.outcome;
-      detailed_.emplace(kOwn, row);
-    }
+    if (space_->own() == kOwn) detailed_.emplace(kOwn, row);
     report.own = std::move(row);
   }
 

@@ -327,6 +327,12 @@ class FolderTest(EmitTest):
         done = run("simulate", str(inside / "s.yaml"), "--emit", str(self.folder / "plan"))
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("file.outside", done.stderr)
+        # The mistake is reported before the search, which would open the store.
+        done = run("plan", str(inside / "s.yaml"), "--emit", str(self.folder / "plan"), "--store",
+                   str(self.folder / "store"))
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("file.outside", done.stderr)
+        self.assertFalse((self.folder / "store").exists())
 
 
 class DeepSpeedTest(EmitTest):
