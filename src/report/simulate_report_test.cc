@@ -116,7 +116,7 @@ TEST(SimulateReportTest, WhatFitsOnlyWithoutTheCacheSaysSo) {
   forecast.memory.allocator_flushes = 2;
   EXPECT_EQ(MemorySentence(forecast.memory),
             "may not fit: 61 GiB of 80 GiB are left after the allocator has returned cached "
-            "memory to the device to the device; it fits with a probability of 100 %");
+            "memory to the device; it fits with a probability of 100 %");
   forecast.memory.allocator_flushes = 0;
   forecast.memory.error = GiB(2);
   forecast.memory.fit_probability = 0.75;
