@@ -156,7 +156,8 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   }
   if (TraitsOf(*request.framework).textbook && request.dispatch) {
     sentences.emplace_back(
-        "training.dispatch has no effect with framework reference, which does not model the host");
+        "training.dispatch has no effect with framework reference, because it does not model the "
+        "host");
   } else if (request.compile.value_or(false) && request.dispatch) {
     sentences.emplace_back(
         "training.dispatch has no effect with training.compile, because one call launches all "

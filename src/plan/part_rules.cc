@@ -17,7 +17,6 @@ class PartRules : public Rules {
 
   void CheckAll() {
     CheckDistances();
-    CheckFurtherTokens();
     if (facts_.unusual_part.empty()) return;
     CheckFramework();
     CheckAxes();
@@ -97,17 +96,6 @@ class PartRules : public Rules {
             "a micro-batch of {} x {} rows, {} of them of an encoder or a text, is too large",
             micro_batch, rows, facts_.other_rows),
         "use a smaller micro_batch_size or sequence_length");
-  }
-
-  // Its pipelines are refused because of the shared embedding (pipeline rules).
-  void CheckFurtherTokens() {
-    const std::int64_t ranks = request_.context.value_or(1);
-    if (!facts_.predicts_further || request_.framework != Framework::kFsdp2 || ranks <= 1) return;
-    Add("parallelism.context", "plan.axis-not-supported-with",
-        fmt::format("torchtitan does not support multi-token prediction with context parallelism: "
-                    "context is {}",
-                    ranks),
-        "leave it at 1, write framework: megatron, or take a model without the modules");
   }
 
   void CheckDistances() {

@@ -57,16 +57,17 @@ TEST(PartRulesTest, RefuseAxes) {
 }
 
 TEST(PartRulesTest, TorchtitanHasNoFurtherTokensWithContextRanks) {
-  Request request;
-  request.context = 2;
-  Facts facts;
-  facts.predicts_further = true;
-  request.framework = Framework::kMegatron;
-  EXPECT_TRUE(Codes(request, facts).empty());
+  Request request = Legal();
   request.framework = Framework::kFsdp2;
-  EXPECT_TRUE(Codes(request, Facts()).empty());
-  EXPECT_EQ(Codes(request, facts),
-            std::vector<std::string>{"parallelism.context plan.axis-not-supported-with"});
+  request.zero_stage = 3;
+  request.context = 2;
+  Facts facts = EightDevices();
+  EXPECT_TRUE(Check(request, facts).empty());
+  facts.predicts_further = true;
+  const std::vector<Violation> violations = Check(request, facts);
+  ASSERT_EQ(violations.size(), 1u);
+  EXPECT_EQ(violations[0].key, "parallelism.context");
+  EXPECT_EQ(violations[0].code, "plan.axis-not-supported-with");
 }
 
 TEST(PartRulesTest, NumbersByDistanceStayOnOneStage) {

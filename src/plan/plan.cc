@@ -157,7 +157,7 @@ model::ExpertParallel ExpertsOf(const Plan& plan) {
           .dispatches_fp8 = mixture.dispatch_dtype == DataType::kFp8,
           .fused_router = mixture.fused_router,
           .fused_permutation = mixture.fused_permutation,
-          .fused_rows = mixture.fused_rows,
+          .fused_rows = mixture.fused_rows && mixture.dispatcher == model::Dispatcher::kHybridEp,
           .router_type = mixture.router_dtype,
           .load = LoadOf(mixture),
           .fixed_rows = mixture.pad_to_capacity,

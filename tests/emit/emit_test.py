@@ -459,7 +459,7 @@ class TorchtitanTest(EmitTest):
                          "--set=cluster.topology=topologies/dgx-b200.yaml",
                          "--set=calibration=calibration/b200.yaml")):
             said = self.config(*options)
-            self.assertRegex(said, "not torchtitan.toml: .*torchtitan's ")
+            self.assertRegex(said, "not torchtitan.toml: .*torchtitan('s| uses) ")
             self.assertIn("not pytorch_fsdp2.py: the module multiplies only in 16 or 32 bits", said)
 
     def test_hybrid(self):

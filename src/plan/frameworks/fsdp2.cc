@@ -18,6 +18,14 @@ class Fsdp2Rules : public Rules {
     if (request_.pipeline.value_or(1) > 1) CheckPipeline(*request_.pipeline, ScheduleOf(request_));
     if (facts_.experts > 0) CheckExperts();
     if (request_.optimizer == Optimizer::kMuon) CheckMuon();
+    const std::int64_t ranks = request_.context.value_or(1);
+    if (facts_.predicts_further && ranks > 1) {
+      Add("parallelism.context", "plan.axis-not-supported-with",
+          fmt::format("torchtitan does not support multi-token prediction with context "
+                      "parallelism: context is {}",
+                      ranks),
+          "keep the value 1, write framework: megatron, or use a model without the modules");
+    }
   }
 
  private:
