@@ -120,7 +120,11 @@ std::string ChartHtml(const Chart& chart, std::size_t number) {
   std::string keys = "Arrow keys move between values; Escape leaves the chart.";
   if (chart.window) {
     json["window"] = {chart.window->first, chart.window->second};
-    json["lanes"] = chart.lanes;
+    json["tick"] = chart.tick;
+    json["lanes"] = Json::array();
+    for (const Chart::TimelineLane& lane : chart.lanes) {
+      json["lanes"].push_back({{"name", lane.name}, {"bars", lane.bars}});
+    }
     tools =
         "<div class=\"tools\" role=\"group\" aria-label=\"Zoom\">"
         "<button type=\"button\" data-do=\"in\">Zoom in</button>"
@@ -239,42 +243,52 @@ ChartData::Column& ChartData::At(std::string_view name) {
   return columns_.back();
 }
 
-void ChartData::Number(std::string_view column, double value) {
-  Json& values = At(column).values;
-  // Integers are written without a decimal point, which is shorter.
-  constexpr double kExact = 9e15;
-  if (value == std::floor(value) && std::abs(value) < kExact) {
-    values.push_back(static_cast<std::int64_t>(value));
-  } else {
-    values.push_back(value);
-  }
+void ChartData::Column::Add(const std::string& text, Json value) {
+  const auto [place, is_new] = known.try_emplace(text, values.size());
+  if (is_new) values.push_back(std::move(value));
+  rows.push_back(place->second);
 }
 
-void ChartData::Missing(std::string_view column) { At(column).values.push_back(nullptr); }
+// Whether rows hold indices of values. For numbers, indices are shorter only if values repeat.
+bool ChartData::Column::indexed() const {
+  constexpr std::size_t kOften = 4;
+  return has_words || rows.size() > kOften * values.size();
+}
+
+// One value for all rows, or a value for each row.
+Json ChartData::Column::ToJson() const {
+  if (values.size() == 1) return indexed() ? Json(0) : values.front();
+  if (indexed()) return rows;
+  Json all = Json::array();
+  for (const std::size_t row : rows) all.push_back(values[row]);
+  return all;
+}
+
+void ChartData::Number(std::string_view column, double value) {
+  // Integers are written without a decimal point, which is shorter.
+  constexpr double kExact = 9e15;
+  const bool whole = value == std::floor(value) && std::abs(value) < kExact;
+  At(column).Add(fmt::format("{}", value),
+                 whole ? Json(static_cast<std::int64_t>(value)) : Json(value));
+}
+
+void ChartData::Missing(std::string_view column) { At(column).Add("", nullptr); }
 
 void ChartData::Word(std::string_view name, const std::string& word) {
   Column& column = At(name);
-  const auto place = std::lower_bound(
-      column.known.begin(), column.known.end(), word,
-      [](const auto& entry, const std::string& other) { return entry.first < other; });
-  if (place != column.known.end() && place->first == word) {
-    column.values.push_back(place->second);
-    return;
-  }
-  column.known.insert(place, {word, column.words.size()});
-  column.values.push_back(column.words.size());
-  column.words.push_back(word);
+  column.has_words = true;
+  column.Add(word, word);
 }
 
 Json ChartData::ToJson() const {
-  Json columns = Json::object(), words = Json::object();
+  const std::size_t rows = columns_.empty() ? 0 : columns_.front().rows.size();
+  Json columns = Json::object(), values = Json::object();
   for (const Column& column : columns_) {
-    STEPCAST_CHECK(column.values.size() == columns_.front().values.size(),
-                   "a row must have a value in every column");
-    columns[column.name] = column.values;
-    if (!column.words.empty()) words[column.name] = column.words;
+    STEPCAST_CHECK(column.rows.size() == rows, "a row must have a value in every column");
+    columns[column.name] = column.ToJson();
+    if (column.indexed()) values[column.name] = column.values;
   }
-  return Json{{"columns", std::move(columns)}, {"words", std::move(words)}};
+  return Json{{"rows", rows}, {"columns", std::move(columns)}, {"values", std::move(values)}};
 }
 
 std::string PageHtml(const Page& page) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,7 @@ struct PageFigure {
   Tone tone = Tone::kPlain;
 };
 
-// The rows of a chart, stored by column. Repeated words are stored once.
+// The rows of a chart, stored by column. Each distinct value of a column is stored once.
 class ChartData {
  public:
   void Number(std::string_view column, double value);
@@ -43,9 +44,13 @@ class ChartData {
  private:
   struct Column {
     std::string name;
-    Json values = Json::array();
-    std::vector<std::string> words{};
-    std::vector<std::pair<std::string, std::size_t>> known{};  // sorted words and their indices
+    bool has_words = false;
+    std::vector<Json> values{};                            // distinct
+    std::unordered_map<std::string, std::size_t> known{};  // the values' indices, by their texts
+    std::vector<std::size_t> rows{};                       // the index of each row's value
+    void Add(const std::string& text, Json value);
+    bool indexed() const;
+    Json ToJson() const;
   };
   Column& At(std::string_view name);
 
@@ -66,10 +71,16 @@ struct Chart {
   ChartData data;
   std::vector<ChartTip> tips;
   // `window` is the start and end of the window in ms; `lanes` are the lanes from top to bottom.
-  // Set only for a timeline, whose data has the columns lane, start, end, kind, name, of,
-  // operations and busy.
+  // Set only for a timeline. Its data has the columns kind, name, of and operations, and three
+  // columns in ticks: `gap` since the end of the lane's previous bar, `length`, and `idle` of the
+  // length. The rows stand lane by lane.
+  struct TimelineLane {
+    std::string name;
+    std::size_t bars = 0;
+  };
   std::optional<std::pair<double, double>> window{};
-  std::vector<std::string> lanes{};
+  double tick = 0;  // ms
+  std::vector<TimelineLane> lanes{};
 };
 
 struct PageTable {

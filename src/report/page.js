@@ -16,21 +16,18 @@
     return fixed[digits].format(value);
   };
 
-  // Data come as columns; words of a column are told once.
+  // Data come as columns. A column is one value for all rows, or a value for each row; repeated
+  // values are told once, and the rows hold their indices.
   function rowsOf(data) {
-    const names = Object.keys(data.columns);
-    const count = names.length === 0 ? 0 : data.columns[names[0]].length;
-    const rows = new Array(count);
-    for (let i = 0; i < count; ++i) {
+    const columns = Object.entries(data.columns);
+    return Array.from({length: data.rows}, (_, i) => {
       const row = {id: i};
-      for (const name of names) {
-        const value = data.columns[name][i];
-        const words = data.words?.[name];
-        row[name] = words && value !== null ? words[value] : value;
+      for (const [name, column] of columns) {
+        const value = Array.isArray(column) ? column[i] : column;
+        row[name] = data.values[name] ? data.values[name][value] : value;
       }
-      rows[i] = row;
-    }
-    return rows;
+      return row;
+    });
   }
 
   // What a row says: pairs of a title and a text.
@@ -66,13 +63,14 @@
   }
 
   // Bars narrower than this many of the shown width's parts are drawn as one with their neighbours,
-  // and nothing is drawn narrower than the second.
-  const kParts = 1400, kNarrowest = 850;
+  // and nothing is drawn narrower than the second. All lanes together have at most so many parts as
+  // the third.
+  const kParts = 1400, kNarrowest = 850, kAllParts = 10000;
 
   // The bars of a timeline in [from, to): those too narrow to see are joined, lane by lane. Always
   // new objects: Vega marks those that it is given.
   function barsIn(lanes, from, to) {
-    const least = (to - from) / kParts;
+    const least = (to - from) / Math.min(kParts, kAllParts / lanes.length);
     const bars = [];
     for (const lane of lanes) {
       // The first bar that ends in the window; ends of a lane ascend.
@@ -87,8 +85,11 @@
         if (bar.end - bar.start >= least) {
           joined = null;
           bars.push(bar);
-        } else if (joined && joined.kind === bar.kind && bar.start - joined.end < least &&
-                   joined.end - joined.start < 4 * least) {
+        } else if (joined && bar.start - joined.end < least &&
+                   (joined.kind === bar.kind ? joined.end - joined.start < 4 * least :
+                                               bar.end - joined.start < least)) {
+          // A bar of several kinds has the kind of its busiest part.
+          if (bar.busy > joined.busy) joined.kind = bar.kind;
           joined.end = bar.end;
           joined.operations += bar.operations;
           joined.busy += bar.busy;
@@ -115,12 +116,19 @@
 
   class Timeline {
     constructor(rows, chart) {
-      const lanes = new Map();
-      for (const row of rows) {
-        if (!lanes.has(row.lane)) lanes.set(row.lane, []);
-        lanes.get(row.lane).push(row);
-      }
-      this.lanes = [...lanes.values()];
+      let next = 0;
+      this.lanes = chart.lanes.map(({name, bars}) => {
+        let ticks = 0;  // at the end of the last bar
+        return rows.slice(next, next += bars).map(row => {
+          const start = ticks + row.gap;
+          ticks = start + row.length;
+          return {
+            lane: name, kind: row.kind, name: row.name, of: row.of, operations: row.operations,
+            start: start * chart.tick, end: ticks * chart.tick,
+            busy: (row.length - row.idle) * chart.tick,
+          };
+        });
+      });
       this.whole = chart.window;
       this.shown = chart.window;
     }
@@ -194,7 +202,7 @@
     const change = by => {
       if (!timeline || at < 0) return go(at + by);
       const row = drawn[at];
-      const names = chart.lanes;
+      const names = chart.lanes.map(lane => lane.name);
       for (let lane = names.indexOf(row.lane) + by; lane >= 0 && lane < names.length; lane += by) {
         let best = -1;
         drawn.forEach((other, i) => {

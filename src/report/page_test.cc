@@ -29,14 +29,24 @@ Page WithChart() {
   return page;
 }
 
-TEST(ChartDataTest, WritesWordsOnceAndWholeNumbersShort) {
+TEST(ChartDataTest, WritesRepeatedValuesOnceAndWholeNumbersShort) {
   ChartData data;
   for (const char* name : {"b", "a", "b"}) data.Word("name", name);
   data.Number("value", 2);
   data.Number("value", 2.5);
   data.Missing("value");
+  for (int i = 0; i < 3; ++i) data.Number("same", 7);
   EXPECT_EQ(data.ToJson().dump(),
-            R"({"columns":{"name":[0,1,0],"value":[2,2.5,null]},"words":{"name":["b","a"]}})");
+            R"({"rows":3,"columns":{"name":[0,1,0],"value":[2,2.5,null],"same":7},)"
+            R"("values":{"name":["b","a"]}})");
+}
+
+TEST(ChartDataTest, WritesIndicesOfNumbersThatRepeat) {
+  ChartData data;
+  for (int i = 0; i < 9; ++i) data.Number("value", i % 2 == 0 ? 123456 : 1.5);
+  EXPECT_EQ(
+      data.ToJson().dump(),
+      R"({"rows":9,"columns":{"value":[0,1,0,1,0,1,0,1,0]},"values":{"value":[123456,1.5]}})");
 }
 
 TEST(PageTest, EscapesWhatStandsInIt) {

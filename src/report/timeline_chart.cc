@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -18,8 +19,8 @@ using program::Instruction;
 using program::kNone;
 using program::Opcode;
 
-// Suffices for every operation of most steps, in a page of a few megabytes.
-constexpr std::size_t kMostBars = 40'000;
+// A page has at most two timelines. With them and the libraries it takes less than 2 MB.
+constexpr std::size_t kMostBytes = 400'000;
 
 BarKind KindOf(const Instruction& instruction) {
   switch (instruction.opcode) {
@@ -127,7 +128,9 @@ void SortBars(std::vector<Bar>& bars) {
   });
 }
 
+// A bar of several kinds has the kind of its busiest part.
 void Join(Bar& into, const Bar& bar) {
+  if (bar.busy > into.busy) into.kind = bar.kind;
   into.end = std::max(into.end, bar.end);
   into.operations += bar.operations;
   into.busy += bar.busy;
@@ -201,6 +204,34 @@ Table LongestTable(const std::vector<Lane>& lanes) {
   }
   return table;
 }
+
+// The resolution of the bars in the page: a millionth of the step, from 1 ns to 1 us.
+Time TickOf(Time length) {
+  return std::clamp(Nanoseconds(length.picoseconds() / 1'000'000'000), Nanoseconds(1),
+                    Microseconds(1));
+}
+
+ChartData DataOf(const std::vector<Lane>& lanes, Time tick) {
+  ChartData data;
+  const auto ticks = [&](Time time) { return std::llround(time / tick); };
+  for (const Lane& lane : lanes) {
+    std::int64_t before = 0;  // the end of the last bar
+    for (const Bar& bar : lane.bars) {
+      const std::int64_t start = ticks(bar.start), end = ticks(bar.end);
+      data.Number("gap", static_cast<double>(start - before));
+      data.Number("length", static_cast<double>(end - start));
+      data.Number("idle", static_cast<double>(ticks(bar.end - bar.start - bar.busy)));
+      data.Word("kind", Name(bar.kind));
+      data.Word("name", bar.name);
+      data.Word("of", bar.of);
+      data.Number("operations", static_cast<double>(bar.operations));
+      before = end;
+    }
+  }
+  return data;
+}
+
+std::size_t SizeOf(const ChartData& data) { return data.ToJson().dump().size(); }
 
 Json Spec(const std::vector<Lane>& lanes, double length, const std::string& unit) {
   constexpr std::array<const char*, kBarKinds> kColours = {
@@ -340,13 +371,15 @@ Time JoinShortBars(std::vector<Lane>& lanes, std::size_t most) {
   constexpr std::int64_t kFinest = 1 << 16;
   Time least = Picoseconds(std::max<std::int64_t>(1, longest.picoseconds() / kFinest));
   Time joined_to;
-  while (Count(lanes) > most && least < longest) {
+  constexpr int kSameKind = 4;  // the color of a bar of one kind is exact, so it may be longer
+  while (Count(lanes) > most && joined_to < kSameKind * longest) {
     for (Lane& lane : lanes) {
       std::vector<Bar> joined;
       for (Bar& bar : lane.bars) {
-        const bool near = !joined.empty() && joined.back().kind == bar.kind &&
-                          bar.end - joined.back().start <= least;
-        if (near) {
+        const bool joins = !joined.empty() && (joined.back().kind == bar.kind ? 1 : kSameKind) *
+                                                      (bar.end - joined.back().start) <=
+                                                  least;
+        if (joins) {
           Join(joined.back(), bar);
           joined.back().name =
               fmt::format("{} short operations", Grouped(joined.back().operations));
@@ -367,8 +400,18 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
   Table lane_table = LaneTable(lanes, length);
   Table longest = LongestTable(lanes);
   std::string note;
+  const Time tick = TickOf(length);
   const std::size_t before = Count(lanes);
-  if (const Time joined = JoinShortBars(lanes, kMostBars); joined > Time()) {
+  ChartData data = DataOf(lanes, tick);
+  Time joined;
+  std::size_t bytes = SizeOf(data);
+  for (bool fewer = true; fewer && bytes > kMostBytes; bytes = SizeOf(data)) {
+    const std::size_t bars = Count(lanes);
+    joined = std::max(joined, JoinShortBars(lanes, bars * kMostBytes / bytes));
+    fewer = Count(lanes) < bars;
+    data = DataOf(lanes, tick);
+  }
+  if (joined > Time()) {
     note = fmt::format(
         "The step has {} operations. Neighboring operations are drawn as one if they take at most "
         "{} together; a trace (--trace) shows every operation.",
@@ -377,19 +420,9 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
   Chart chart;
   chart.label = label;
   chart.spec = Spec(lanes, InMilliseconds(length), unit);
-  for (const Lane& lane : lanes) {
-    chart.lanes.push_back(lane.name);
-    for (const Bar& bar : lane.bars) {
-      chart.data.Word("lane", lane.name);
-      chart.data.Number("start", InMilliseconds(bar.start));
-      chart.data.Number("end", InMilliseconds(bar.end));
-      chart.data.Word("kind", Name(bar.kind));
-      chart.data.Word("name", bar.name);
-      chart.data.Word("of", bar.of);
-      chart.data.Number("operations", static_cast<double>(bar.operations));
-      chart.data.Number("busy", InMilliseconds(bar.busy));
-    }
-  }
+  chart.data = std::move(data);
+  chart.tick = tick / stepcast::Milliseconds(1);
+  for (const Lane& lane : lanes) chart.lanes.push_back({lane.name, lane.bars.size()});
   chart.window = {0, InMilliseconds(length)};
   const int digits = unit == "ms" ? 3 : 0;
   chart.tips = {{"name", "Operation"},

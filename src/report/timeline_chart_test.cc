@@ -152,6 +152,38 @@ TEST(JoinShortBarsTest, LeavesAloneWhatFits) {
   EXPECT_EQ(lanes[0].bars.size(), 2U);
 }
 
+// Alternating kinds have no neighbors of one kind.
+TEST(JoinShortBarsTest, JoinsKindsThatAlternate) {
+  std::vector<Lane> lanes(1);
+  constexpr int kPairs = 500;
+  for (int i = 0; i < kPairs; ++i) {
+    lanes[0].bars.push_back({.start = Ms(30 * i), .end = Ms(30 * i + 10), .busy = Ms(10)});
+    lanes[0].bars.push_back({.start = Ms(30 * i + 10),
+                             .end = Ms(30 * i + 30),
+                             .kind = BarKind::kBackward,
+                             .busy = Ms(20)});
+  }
+  constexpr std::size_t kMost = 100;
+  EXPECT_GT(JoinShortBars(lanes, kMost), Time());
+  EXPECT_LE(lanes[0].bars.size(), kMost);
+  EXPECT_EQ(lanes[0].bars[1].kind, BarKind::kBackward);  // the longer part
+}
+
+TEST(TimelineChartTest, TakesAtMostItsBytes) {
+  std::vector<Lane> lanes(1);
+  constexpr int kBars = 100'000;
+  for (int i = 0; i < kBars; ++i) {
+    lanes[0].bars.push_back({.start = Microseconds(100 * i),
+                             .end = Microseconds(100 * i + i % 97),
+                             .name = "operation",
+                             .of = "micro-batch " + std::to_string(i),
+                             .busy = Microseconds(i % 97)});
+  }
+  const TimelineFigure figure = TimelineChart(lanes, Microseconds(100 * kBars), "label");
+  EXPECT_LE(figure.chart.data.ToJson().dump().size(), 400'000U);
+  EXPECT_THAT(figure.note, HasSubstr("drawn as one"));
+}
+
 TEST(MemoryOverTest, StandsWhereTheComputeStreamGetsThere) {
   const forecast::Run run = OneStep();
   // In host order the 6 MiB are allocated before the first kernel, at 0 of the window. They are

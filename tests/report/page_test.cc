@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -48,6 +49,8 @@ class PageTest : public ::testing::Test {
     const cli::ShellResult result =
         cli::Shell(fmt::format("{} {}", kStepcast, fmt::format(fmt::runtime(command), page)));
     EXPECT_THAT(statuses, testing::Contains(result.status)) << result.messages;
+    constexpr std::uintmax_t kMostBytes = 2'000'000;
+    EXPECT_LE(fs::file_size(page), kMostBytes);
     return page;
   }
 
@@ -67,6 +70,11 @@ class PageTest : public ::testing::Test {
 
 TEST_F(PageTest, Simulate) {
   Open("simulate", Make("simulate", "simulate scenarios/llama3-8b-fsdp/scenario.yaml --report {}"));
+}
+
+// The largest page of the scenarios: 64 stages with 512 micro-batches.
+TEST_F(PageTest, SimulateManyStages) {
+  Open("stages", Make("stages", "simulate scenarios/gpt3-1t-megatron/scenario.yaml --report {}"));
 }
 
 TEST_F(PageTest, SweepOverOneKey) {
