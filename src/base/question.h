@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-// A question as values: its settings, each with a name, a type, a help text and a variable.
-// Commands take their options from these settings, and `stepcast serve` takes the keys of its
-// questions from them.
+// Describes a question by its settings. Each setting has a name, a type, a help text and a
+// variable. The options of commands and the keys of questions to `stepcast serve` come from these
+// settings.
 namespace stepcast {
 
 // The variable that receives the value of a setting. Its previous value is the default.

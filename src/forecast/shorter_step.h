@@ -49,8 +49,8 @@ class RepeatedOperations {
   // Selects the operations. `priced` are the classes of the shorter step.
   RepeatedOperations(const std::vector<PricedClass>& priced, const ShorterStep& step);
 
-  // Returns the cuts in a priced class's program: the last operation of each micro-batch that is
-  // compared.
+  // Returns the places at which the program of a priced class is cut: the last operation of each
+  // compared micro-batch.
   std::span<const program::Index> EndsOf(std::size_t priced) const { return ends_[priced]; }
   // Returns a description of the longer step in terms of the shorter step's program.
   program::LongerStep LongerOf(std::size_t priced) const;

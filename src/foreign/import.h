@@ -48,8 +48,8 @@ struct Imported {
   std::string title;                 // names of the files, for positions in the scenario
   std::vector<std::string> notes;    // sentences without full stop
   std::vector<std::string> assumed;  // "KEY=VALUE": defaults
-                                     // `assumed` is set for a model that is given without other
-                                     // files.
+                                     // `assumed` is set if a model is the only input, without any
+                                     // other file.
   std::string omissions;             // settings that the scenario lacks, as text; may be empty
 };
 

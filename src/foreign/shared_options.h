@@ -39,9 +39,9 @@ void ReadClipping(Reading& reading, std::string_view option);
 
 // Reads how a program makes sequences from samples: "packed", "padded" or "by_length"
 // (plan::Batching). Configurations do not contain sample lengths. If the command line states
-// lengths (training.lengths.histogram, or one length of packed documents), the batching is added to
-// them. Otherwise, if the file states the option, it becomes an omission that names the missing
-// lengths.
+// lengths (training.lengths.histogram, or one length of packed documents), the batching is written
+// next to these lengths. Otherwise, if the file states the option, the option is reported as an
+// omission, with the lengths that are missing.
 void ReadBatching(Reading& reading, std::string_view batching, std::string_view because_of);
 
 // Reads the cluster and the software from torchrun's options and from a script's environment:

@@ -43,7 +43,7 @@ class PipelineStage {
   // Returns the first layer of each of chunks().
   std::vector<int> ChunkBegins() const;
   int chunks_of_all() const { return stages_ * static_cast<int>(chunks_.size()); }
-  // Returns the index in chunks() of a pass's chunk.
+  // Returns the position that the chunk of a pass has in chunks().
   std::size_t chunk_of(const parallel::Action& pass) const { return chunk_at(pass.chunk); }
   // Returns the index in chunks() of the chunk with this number.
   std::size_t chunk_at(int number) const {

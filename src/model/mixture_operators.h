@@ -184,7 +184,8 @@ class MixtureOperators {
   void RunBeside(const std::function<void()>& operators);
 
   // Sends the equal parts of `from` to the other ranks. Returns the rank's own part and the
-  // received parts. `first` is the direction of the exchange, which determines its loads.
+  // received parts. `first` states the direction of the exchange. The loads of the exchange depend
+  // on this direction.
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, AllToAllLoads::First first);
   // Describes an exchange among some of the ranks on `multiprocessors` multiprocessors. None: the

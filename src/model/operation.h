@@ -96,10 +96,11 @@ struct Operation {
   // The positions in Layer::tensors of the parameters of the operation's module. Empty if the
   // operation is outside modules with parameters.
   std::vector<int> parameters{};
-  // For backward: the positions in Layer::tensors of the parameters for which this layer's
-  // contribution to the gradient is complete after the operation.
+  // For backward: parameters, given as positions in Layer::tensors. After the operation, this
+  // layer's contribution to the gradients of these parameters is complete.
   std::vector<int> gradients{};
-  // For a kernel: its uses of values that the list's group operations read or write.
+  // For a kernel: the values that it uses and that group operations of the same list also read or
+  // write.
   std::vector<ValueUse> uses{};
   // The earlier operations of the list for which this operation waits: group operations, and
   // kernels of another lane.

@@ -32,10 +32,11 @@ struct ModuleParameter {
 };
 
 // EmbeddingParameters, BlockParameters and HeadParameters return the parameters of one layer in
-// registration order. The weight of a tied head is the embedding's: module `embedding`, last in
-// HeadParameters. Multi-token prediction runs with the head. Its parameters precede the head's:
-// first the embedding's, which it also reads, then those of its modules. An adapter's parameters
-// follow those of the linear layer.
+// registration order. A tied head uses the weight of the embedding: this weight is last in
+// HeadParameters, and its module is `embedding`. Multi-token prediction runs with the head, and its
+// parameters come before those of the head: first the parameters of the embedding, which
+// multi-token prediction also reads, then those of its own modules. An adapter's parameters follow
+// those of the linear layer.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 // Returns the parameters of a block. If `experts`, the block's feed-forward layer is a mixture of
 // experts.

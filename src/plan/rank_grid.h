@@ -71,9 +71,9 @@ bool HasExpertGroup(const Plan& plan);
 // the same samples. If their gradients are summed, each of them has a part of the tokens.
 std::int64_t BatchPartOf(const Plan& plan, int rank);
 
-// Only with sequence parallelism. Returns whether the tensor-parallel ranks sum the gradients of
-// parameters that are applied to a part of the tokens. The sum is once a step, before the update
-// (Megatron-LM). If false, the ranks sum these gradients in the backward of each layer.
+// Only with sequence parallelism. Returns when the tensor-parallel ranks sum the gradients of
+// parameters that each rank applies to only a part of the tokens. True: once per step, before the
+// update (Megatron-LM). False: in the backward of each layer.
 bool AddsUpPartsOfTokens(const Plan& plan);
 
 // Returns the rank's pipeline stage. All ranks of a stage run the same program.

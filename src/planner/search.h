@@ -172,10 +172,10 @@ tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goa
 SearchResult Search(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
                     const SearchResult* known = nullptr);
 
-// Returns the plans closest to the best, by bounds or forecasts. Rejection reasons alternate, and
-// only the first plan of each kind is returned. Plans that do not fit are ranked by the memory that
-// they lack; if any of them have better bounds than the best, only these are included. All other
-// plans are ranked by the goal.
+// Returns the rejected plans that are closest to the best plan, by bounds or forecasts. The list
+// takes plans from each rejection reason in turn, and only the first of several plans of the same
+// kind. Plans that do not fit are ranked by the memory that they lack. If some of these plans have
+// better bounds than the best plan, only they are included. All other plans are ranked by the goal.
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
 

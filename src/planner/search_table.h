@@ -43,8 +43,8 @@ std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes,
                                     const WrittenValueOf& value_of);
 
 // The search space as one table: each varying setting, its values, and the plans to which they
-// apply. The rows determine the space (plan_space_builder.h), the line of the answer about tried
-// values, and the table in docs/planning.md.
+// apply. Three things are made from the rows: the space (plan_space_builder.h), the line in the
+// answer that states which values were tried, and the table in docs/planning.md.
 
 // The plans of one framework at one ZeRO stage for which a row's values are requested.
 struct SearchPoint {

@@ -86,8 +86,8 @@ Shown ShownOf(const PlanRow& row);
 std::string RangeText(const PlanRow& row);
 // Returns the probability, in per cent, that a simulated plan fits.
 std::string FitText(const planner::Outcome& outcome);
-// Returns how much more time per token the plan needs than `than`, as a fraction of the time of
-// `than`.
+// Compares the plan with the plan `than`. Returns the additional time per token that the plan
+// needs, as a fraction of the time of `than`.
 double Longer(const PlanRow& row, const PlanRow& than);
 // The largest relative difference of the times of two plans that tie. It is the forecast error
 // between plans on one machine (docs/accuracy.md, "Executions").

@@ -21,6 +21,7 @@ using program::Opcode;
 
 // A page has at most two timelines. With them and the libraries it takes less than 2 MB.
 constexpr std::size_t kMostBytes = 400'000;
+constexpr std::size_t kFewBytes = 8;  // of a bar
 
 BarKind KindOf(const Instruction& instruction) {
   switch (instruction.opcode) {
@@ -402,8 +403,9 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
   std::string note;
   const Time tick = TickOf(length);
   const std::size_t before = Count(lanes);
+  // Bars take several bytes each, so more than these are joined before their size is measured.
+  Time joined = JoinShortBars(lanes, kMostBytes / kFewBytes);
   ChartData data = DataOf(lanes, tick);
-  Time joined;
   std::size_t bytes = SizeOf(data);
   for (bool fewer = true; fewer && bytes > kMostBytes; bytes = SizeOf(data)) {
     const std::size_t bars = Count(lanes);

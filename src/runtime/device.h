@@ -62,9 +62,9 @@ enum class GradientRule : std::uint8_t {
   // layers with given times, write the gradient of a quadratic loss. This loss pulls every
   // parameter to a target that depends on rank and micro-batch.
   kComputed,
-  // Gradients are small integers, made from the bits of the parameters as the kernel reads them,
-  // the rank, the step and the micro-batch. Sums are exact in any order, and a single wrong
-  // parameter bit shows. For tests that compare plans bit by bit.
+  // For tests that compare plans bit by bit. Gradients are small integers, made from the rank, the
+  // step, the micro-batch, and the bits of the parameters that the kernel reads. Sums of gradients
+  // are therefore exact in any order, and a single wrong bit of a parameter changes the result.
   kSmallIntegers,
 };
 

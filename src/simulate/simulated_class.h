@@ -43,13 +43,12 @@ struct StepPosition {
 };
 
 // One class of ranks in a run: its host, streams, event records, its own communicators, and its
-// operations in flight. simulate.h defines the simulated behavior.
-//
-// A class has few operations in flight, so its next event is found by comparing all of them. A
-// stream processes uninterrupted kernels without events. A class runs by itself (detached) as long
-// as it has no pending collective with other classes. From the time at which it reaches such a
-// collective until the collective ends, the class is attached, and the simulation controls its
-// progress.
+// operations in flight. simulate.h defines the simulated behavior. A class has few operations in
+// flight, so its next event is found by comparing all of them. If nothing interrupts the kernels of
+// a stream, the stream processes them without simulation events. A class runs by itself (detached)
+// as long as it has no pending collective with other classes. From the time at which it reaches
+// such a collective until the collective ends, the class is attached, and the simulation controls
+// its progress.
 
 class SimulatedClass;
 

@@ -114,8 +114,9 @@ struct TransferError {
   std::size_t sources = 0;
   std::size_t cases = 0, inside = 0;  // inside: within the band of the other sources
   double half_width = 0;              // bound for 90 % of all rows
-                                      // The half-width bounds |measured / forecast - 1| for the
-                                      // fraction of rows that the range must contain.
+                                      // The half-width of the range: |measured / forecast - 1| is
+                                      // at most this value for the fraction of rows that the range
+                                      // must contain.
   double residual = 0;  // for a profile's `source` or `memory` (forecast/uncertainty.h)
 };
 

@@ -54,8 +54,8 @@ struct RateErrors {
   double bias = 0;  // mean of signed errors; above zero: forecasts are too slow
 };
 
-// Returns the errors of forecasts with `costs` at a power limit of `limit_watts` watts (0: at full
-// clock). Rows without a price are skipped.
+// Returns the errors of forecasts that use `costs`, at a power limit of `limit_watts` watts (0: at
+// full clock). Rows whose time cannot be computed from `costs` are skipped.
 RateErrors ErrorsOf(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                     const calibration::KernelCosts& costs, double limit_watts = 0);
 

@@ -50,9 +50,9 @@ class Blas {
 };
 
 // The memory and work of kernels whose operands are not in buffers of the program. All streams
-// share the operands; each stream has separate results. The largest product determines the size.
-// Memory-bound kernels cycle through at most kWindow of this memory, which is larger than the
-// caches.
+// share the operands; each stream has separate results. The largest product determines the size of
+// this memory. Memory-bound kernels cycle through at most kWindow bytes of it; kWindow is larger
+// than the caches.
 class KernelWork {
  public:
   static constexpr Bytes kWindow = MiB(64);
