@@ -46,7 +46,7 @@ constexpr const char* kRule =
     "most tokens per second. No profile was fitted to these rows.";
 
 // A bar whose length is a fraction of `longest`.
-std::string Bar(const char* kind, const char* label, Time time, Time longest) {
+std::string TimeBar(const char* kind, const char* label, Time time, Time longest) {
   return fmt::format(
       "<dt>{}</dt><dd class=\"track\"><span class=\"{}\" style=\"width:{:.1f}%\"></span></dd>"
       "<dd>{}</dd>\n",
@@ -64,8 +64,8 @@ std::string Card(const GalleryStep& step) {
       "<p>{}<br>{}</p>\n<dl>\n{}{}</dl>\n",
       std::abs(step.error()) <= kNear ? " near" : "", Signed(kHundred * step.error(), 1), title,
       HtmlEscaped(step.machine), HtmlEscaped(step.plan),
-      Bar("forecast", "forecast", step.forecast.step_time, longest),
-      Bar("published", "published", step.published, longest));
+      TimeBar("forecast", "forecast", step.forecast.step_time, longest),
+      TimeBar("published", "published", step.published, longest));
   if (const auto& range = step.forecast.step_time_range) {
     out += fmt::format("<p>Range of the forecast: {} to {}</p>\n",
                        HtmlEscaped(FormatTime(range->low)), HtmlEscaped(FormatTime(range->high)));
