@@ -34,9 +34,9 @@ struct ModuleParameter {
 // EmbeddingParameters, BlockParameters and HeadParameters return the parameters of one layer in
 // registration order. A tied head uses the weight of the embedding: this weight is last in
 // HeadParameters, and its module is `embedding`. Multi-token prediction runs with the head, and its
-// parameters come before those of the head: first the parameters of the embedding, which
-// multi-token prediction also reads, then those of its own modules. An adapter's parameters follow
-// those of the linear layer.
+// parameters come before the head's. The first are the embedding's parameters, which multi-token
+// prediction also reads, and its modules' parameters follow. An adapter's parameters follow those of
+// the linear layer.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 // Returns the parameters of a block. If `experts`, the block's feed-forward layer is a mixture of
 // experts.
