@@ -35,8 +35,8 @@ struct ModuleParameter {
 // registration order. A tied head uses the weight of the embedding: this weight is last in
 // HeadParameters, and its module is `embedding`. Multi-token prediction runs with the head, and its
 // parameters come before the head's. The first are the embedding's parameters, which multi-token
-// prediction also reads, and its modules' parameters follow. An adapter's parameters follow those of
-// the linear layer.
+// prediction also reads, and its modules' parameters follow. An adapter's parameters follow those
+// of the linear layer.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 // Returns the parameters of a block. If `experts`, the block's feed-forward layer is a mixture of
 // experts.
