@@ -392,15 +392,22 @@ TEST(DescribedBlocksTest, AnIndexerLearnsFromAttention) {
   EXPECT_EQ(target->model_flops, 0);
 }
 
+// DeepSeek-V4's attention: one key for all heads, and an indexer that chooses 16 vectors, each of
+// which represents 4 tokens.
+Architecture CompressedKeys() {
+  Architecture a = Attention();
+  a.kv_heads = 1;
+  a.attention_window = 64;
+  a.shared_key = {
+      .query_rank = 256, .output_groups = 2, .output_rank = 64, .compressed = 4, .overlap = 2};
+  a.indexer = {.heads = 4, .head = 32, .top = 16, .from_query_rank = false};
+  return a;
+}
+
 // DeepSeek-V4's indexer learns likewise, from vectors that each represent 4 tokens: 16 of them for
 // each of 1024 queries.
 TEST(DescribedBlocksTest, AnIndexerOfVectorsLearnsFromAttention) {
-  Architecture shared = Attention();
-  shared.kv_heads = 1;
-  shared.attention_window = 64;
-  shared.shared_key = {
-      .query_rank = 256, .output_groups = 2, .output_rank = 64, .compressed = 4, .overlap = 2};
-  shared.indexer = {.heads = 4, .head = 32, .top = 16, .from_query_rank = false};
+  const Architecture shared = CompressedKeys();
   const LayerWork work =
       OneBlock(shared, Options(1, 1024, Checkpointing::kNone, Attention::kFlash3));
   const Kernel* target = Find(work, "self_attn.indexer.target");
@@ -466,12 +473,7 @@ TEST(DescribedBlocksTest, NormsOfABlockHaveTwoNames) {
 
 // Every trained tensor has its gradient, in every kind of block.
 TEST(DescribedBlocksTest, EveryTensorHasItsGradient) {
-  Architecture shared = Attention();
-  shared.kv_heads = 1;
-  shared.attention_window = 64;
-  shared.shared_key = {
-      .query_rank = 256, .output_groups = 2, .output_rank = 64, .compressed = 4, .overlap = 2};
-  shared.indexer = {.heads = 4, .head = 32, .top = 16, .from_query_rank = false};
+  const Architecture shared = CompressedKeys();
   Architecture a = Of({Attention(), Delta(), Mamba(), shared}, {0, 1, 2, 3});
   a.streams = 2;
   for (Architecture& kind : a.kinds) kind.streams = 2;
