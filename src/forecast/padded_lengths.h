@@ -19,9 +19,9 @@
 // micro-batch), they wait for the longest of all ranks' b samples. If they communicate only at the
 // end of a step, they wait for the rank whose micro-batches take longest in total (MeanOfLargest).
 //
-// By length, the samples of a step are neighbors in the order of lengths. Its micro-batches on all
-// ranks therefore have one length and no padding. A step's time is linear in the times of its
-// micro-batches. The mean step time therefore equals the time of a step whose micro-batches all
+// If samples are batched by length, the samples of a step have similar lengths. The forecast gives
+// all micro-batches of the step one length and no padding. A step's time is linear in the times of
+// its micro-batches. The mean step time therefore equals the time of a step whose micro-batches all
 // take the mean time.
 //
 // The memory forecast assumes only the longest micro-batches.

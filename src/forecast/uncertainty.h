@@ -93,12 +93,12 @@ inline constexpr double kMemoryResidual = 0.063;
 // Returns the probability that a caching allocator holds at most `available` bytes when the
 // forecast is `reserved`.
 //
-// Half of the published peaks lie within 1.9 % of their forecasts, and 90 % within 13 %, which is
-// seven times as far. This ratio is 2.4 for a normal distribution and 6.3 for a Cauchy
-// distribution, so the relative error is modeled as Cauchy. The median comes from published peaks
-// that fill half to four fifths of their device, 0.1 % below the forecast. The scale makes 90 % lie
-// within MemoryRange. `stepcast validate published`, "Probability that a peak fits", compares this
-// probability with all check rows.
+// For half of the published peaks, the forecast error is at most 1.9 %. For 90 %, it is at most
+// 13 %, which is seven times as much. This ratio is 2.4 for a normal distribution and 6.3 for a
+// Cauchy distribution, so the relative error is modeled as Cauchy. The median comes from published
+// peaks that fill half to four fifths of their device, 0.1 % below the forecast. The scale makes 90
+// % lie within MemoryRange. `stepcast validate published`, "Probability that a peak fits", compares
+// this probability with all check rows.
 double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);
 

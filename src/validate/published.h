@@ -99,7 +99,8 @@ struct PlanChoice {
 };
 inline constexpr double kGoodChoice = 0.03;
 
-// The number of measurements that lie within their ranges. The goal is 90 % of them.
+// Counts the measurements that lie within the range of their forecast. The goal is 90 % of all
+// measurements that have a range.
 struct Coverage {
   std::size_t cases = 0;  // number of cases with a range
   std::size_t inside = 0;
