@@ -1,6 +1,9 @@
 #include "src/cli/command.h"
 
+#include <getopt.h>
+
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +15,7 @@
 #include <string_view>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "fmt/format.h"
@@ -183,55 +187,101 @@ std::optional<Diagnostic> WithoutSign(const QuestionSetting& setting, const std:
                   fmt::format("write {}", report::CommandLine({{name, key + "=" + next}, {}})));
 }
 
+// The options of a command in the form that getopt_long takes.
+class KnownOptions {
+ public:
+  // What Next() finds besides '?' (an unknown option), ':' (no value), and -1 (the end).
+  static constexpr int kArgument = 1, kOption = 2;
+
+  explicit KnownOptions(const TypedLine& line) {
+    Add("-h,--help", no_argument);
+    if (line.name.empty()) Add("-V,--version", no_argument);
+    // A flag may have a value here, because SetVariables() has a message for that.
+    for (const Given& one : line.given) {
+      Add(one.setting->name, IsFlag(*one.setting) ? optional_argument : required_argument);
+    }
+    long_.push_back({});
+  }
+
+  // Reads the next of the words, which begin with the program and end with a null pointer.
+  int Next(const std::vector<char*>& words) const {
+    opterr = 0;  // the messages are ours
+    const int found = getopt_long(static_cast<int>(words.size()) - 1, words.data(), short_.c_str(),
+                                  long_.data(), nullptr);
+    return std::isalpha(found) != 0 ? kOption : found;
+  }
+
+ private:
+  void Add(const std::string& names, int value) {
+    for (const std::string& name : Split(names, ',')) {
+      if (name.starts_with("--")) {
+        long_.push_back({names_.emplace_back(name.substr(2)).c_str(), value, nullptr, kOption});
+      } else if (name.starts_with('-')) {
+        short_ += name.substr(1) + (value == required_argument ? ":" : "");
+      }
+    }
+  }
+
+  std::deque<std::string> names_;  // `long_` points to them
+  std::vector<option> long_;
+  std::string short_ = "-:";  // getopt_long keeps the order of arguments, and finds ':'
+};
+
 // Assigns the words from `at` to the settings. Returns mistakes in the words themselves.
 Diagnostics ReadTyped(std::size_t at, TypedLine& line,
                       const std::function<std::vector<CommandPage>()>& pages) {
+  std::string program = "stepcast";
+  std::vector<char*> words = {program.data()};
+  for (std::size_t i = at; i < line.words.size(); ++i) words.push_back(line.words[i].data());
+  words.push_back(nullptr);
+  const KnownOptions options(line);
   Diagnostics unknown, missing;
   std::vector<std::string> arguments;
-  const std::vector<std::string>& words = line.words;
-  for (bool options = true; at < words.size(); ++at) {
-    const std::string& word = words[at];
-    if (!options || word.size() < 2 || !word.starts_with('-')) {
-      arguments.push_back(word);
-      continue;
-    }
-    options = word != "--";
-    if (!options) continue;
+  int place = 1, found = 0, wrong = 0;
+  for (optind = 0; (found = options.Next(words)) != -1; place = optind) {
+    const std::string word = words[static_cast<std::size_t>(place)];
+    const char* const next = words[static_cast<std::size_t>(std::max(optind, place + 1))];
     const std::size_t sign = word.find('=');
-    const std::string name = word.substr(0, sign);
-    const bool has_next = at + 1 < words.size();
-    if (name == "-h" || name == "--help") {
+    const std::string name = word.substr(0, word.starts_with("--") || found == '?' ? sign : 2);
+    Given* const own = line.Find(name);
+    if (found == KnownOptions::kArgument) {
+      arguments.emplace_back(optarg);
+    } else if (name == "-h" || name == "--help") {
       line.help = true;
     } else if (line.name.empty() && (name == "-V" || name == "--version")) {
       line.version = true;
-    } else if (Given* const own = line.Find(name); own == nullptr) {
-      const bool next_is_value = has_next && !words[at + 1].starts_with('-');
+    } else if (own == nullptr) {  // getopt_long also finds "--he" and each letter of "-tp"
+      if (place == std::exchange(wrong, place)) continue;
+      const bool next_is_value = optarg == nullptr && next != nullptr && *next != '-';
       const std::string value = sign != std::string::npos ? word.substr(sign + 1)
-                                : next_is_value           ? words[at + 1]
+                                : next_is_value           ? next
+                                : optarg != nullptr       ? optarg
                                                           : "";
       const std::vector<CommandPage> all = pages();
       unknown.push_back(WrongUse(
           fmt::format("unknown option of {}: {}", line.Title(), Quoted(name)),
           UnknownOptionHint(name, value, PageOf(all, line.name), all), "command.unknown-option"));
+    } else if (found == ':') {
+      ++own->times;
+      missing.push_back(
+          WrongUse(fmt::format("{} needs a value", NameOf(*own->setting)),
+                   fmt::format("for example: {}",
+                               OptionExample(NameOf(*own->setting), PageOf(pages(), line.name),
+                                             own->setting->type))));
     } else {
       ++own->times;
-      if (sign != std::string::npos) {
-        own->values.push_back(word.substr(sign + 1));
-      } else if (!IsFlag(*own->setting) && has_next) {
-        const std::string& value = own->values.emplace_back(words[++at]);
-        if (arguments.empty() || at + 1 >= words.size()) continue;
-        auto fault = WithoutSign(*own->setting, name, value, words[at + 1]);
-        if (!fault) continue;
+      if (optarg != nullptr) own->values.emplace_back(optarg);
+      if (arguments.empty() || next == nullptr || sign != std::string::npos || optarg == nullptr) {
+        continue;
+      }
+      if (auto fault = WithoutSign(*own->setting, name, optarg, next)) {
         unknown.push_back(*std::move(fault));
-        ++at;
-      } else if (!IsFlag(*own->setting)) {
-        missing.push_back(
-            WrongUse(fmt::format("{} needs a value", NameOf(*own->setting)),
-                     fmt::format("for example: {}",
-                                 OptionExample(NameOf(*own->setting), PageOf(pages(), line.name),
-                                               own->setting->type))));
+        ++optind;
       }
     }
+  }
+  for (; words[static_cast<std::size_t>(optind)] != nullptr; ++optind) {
+    arguments.emplace_back(words[static_cast<std::size_t>(optind)]);
   }
   auto next = arguments.begin();
   for (Given& one : line.given) {
