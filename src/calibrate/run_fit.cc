@@ -149,6 +149,25 @@ std::vector<SettingResidual> SettingsOf(const std::vector<MeasuredRun>& runs) {
   return named;
 }
 
+// Compares errors with the corrections of other configurations and without corrections.
+bool IsUseful(const std::vector<Configuration>& configurations,
+              const std::vector<MeasuredRun>& runs) {
+  const auto error = [](const MeasuredRun& run, double log_ratio) {
+    return std::abs(run.forecast * std::exp(log_ratio) / run.measured - 1);
+  };
+  std::vector<double> reductions;  // by configuration, of its mean absolute error
+  for (const Configuration& configuration : configurations) {
+    const double log_ratio = configuration.left_out ? configuration.left_out->log_ratio : 0;
+    double sum = 0;
+    for (const std::size_t run : configuration.members) {
+      sum += error(runs[run], 0) - error(runs[run], log_ratio);
+    }
+    reductions.push_back(sum / static_cast<double>(configuration.members.size()));
+  }
+  const Moments all = MomentsOf(reductions, std::vector<bool>(reductions.size(), true), true);
+  return all.mean > std::sqrt(all.variance / static_cast<double>(all.count));
+}
+
 }  // namespace
 
 RunFit FitRuns(const std::vector<MeasuredRun>& runs) {
@@ -170,11 +189,13 @@ RunFit FitRuns(const std::vector<MeasuredRun>& runs) {
   }
   if (!learned.empty()) {
     fit.learned.emplace(std::move(learned));
+    fit.useful = only;
     if (only) return fit;
     const std::vector<LearnedRuns::Estimate> estimates = fit.learned->LeavingOneOut();
     for (std::size_t i = 0; i < places.size(); ++i) {
       fit.configurations[places[i]].left_out = estimates[i];
     }
+    fit.useful = IsUseful(fit.configurations, runs);
   }
   fit.settings = SettingsOf(runs);
   return fit;

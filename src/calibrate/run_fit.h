@@ -38,6 +38,11 @@ struct RunFit {
   // there is only one configuration, they are learned from it. None if there are several
   // configurations and no two of them are similar.
   std::optional<calibration::LearnedRuns> learned{};
+  // Whether to use the corrections. If there are several configurations, the corrections from the
+  // others must reduce the mean absolute error of a configuration by more than one standard error
+  // of this reduction. (L. Breiman et al. 1984, Classification and Regression Trees, section 3.4,
+  // prefers the simpler of two models by this rule.)
+  bool useful = false;
   std::vector<SettingResidual> settings;  // most significant first
 };
 

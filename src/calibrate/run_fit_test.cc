@@ -46,17 +46,34 @@ TEST(FitRuns, EqualSettingsAreOneConfiguration) {
   EXPECT_NEAR(fit.configurations[0].run.log_ratio, std::log(1.1), 1e-12);
 }
 
-// A single run is known as well as a repeated measurement: of the variance of its error, 1 % squared
-// of 1 % + 4.5 % + 2.2 % is scatter.
+// A single run is known as well as a repeated measurement: of the variance of its error, 1 %
+// squared of 1 % + 4.5 % + 2.2 % is scatter.
 TEST(FitRuns, TheOnlyRunTeachesOneFactor) {
   const RunFit fit = FitRuns({Measured(8, "bf16", 1.1)});
   ASSERT_TRUE(fit.learned.has_value());
   EXPECT_FALSE(fit.configurations[0].left_out.has_value());
   const auto estimate = fit.learned->At(fit.configurations[0].run.settings);
-  const double prior = std::pow(calibration::kNearDeviation, 2) +
-                       std::pow(calibration::kWideDeviation, 2);
+  const double prior =
+      std::pow(calibration::kNearDeviation, 2) + std::pow(calibration::kWideDeviation, 2);
   const double scatter = std::pow(calibration::kRepeatDeviation, 2);
   EXPECT_NEAR(estimate.log_ratio, std::log(1.1) * prior / (prior + scatter), 1e-9);
+}
+
+// One of ten configurations is 30 % longer than forecast and teaches its neighbors a wrong
+// correction, which is smaller than the scatter of the ten. If all are 5 % longer, they teach one
+// another.
+TEST(FitRuns, IsUsefulBeyondOneStandardError) {
+  std::vector<MeasuredRun> scattered, common;
+  for (int i = 0; i < 10; ++i) {
+    scattered.push_back(Measured(8 << i, "bf16", i == 4 ? 1.3 : 1));
+    common.push_back(Measured(8 << i, "bf16", 1.05));
+  }
+  EXPECT_FALSE(FitRuns(scattered).useful);
+  EXPECT_TRUE(FitRuns(common).useful);
+  EXPECT_TRUE(FitRuns({common[0]}).useful);
+  // Both configurations gain, but only one of them by much: 14 % and 4 %, as long as the mean gain
+  // of 9 % exceeds its standard error of 5 %.
+  EXPECT_TRUE(FitRuns({Measured(8, "bf16", 1.2), Measured(16, "bf16", 1.05)}).useful);
 }
 
 // 1 and 2^40 GPUs are forty doublings apart: 400 squared lengths.
@@ -68,8 +85,7 @@ TEST(FitRuns, ARunFarFromAllOthersChangesNothing) {
   EXPECT_FALSE(fit.configurations[2].left_out.has_value());
   ASSERT_TRUE(fit.learned.has_value());
   EXPECT_EQ(fit.learned->runs().size(), 2U);
-  EXPECT_FALSE(
-      FitRuns({Measured(1, "bf16", 1.1), Measured(far, "bf16", 3)}).learned.has_value());
+  EXPECT_FALSE(FitRuns({Measured(1, "bf16", 1.1), Measured(far, "bf16", 3)}).learned.has_value());
 }
 
 // FP8 takes 12 % longer than forecast, and other precisions are exact; the number of GPUs does not

@@ -110,17 +110,13 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
                       "remove the runs that are least like those to forecast");
   }
   Outcome outcome;
-  const report::RunErrors errors = ErrorsOfLearned(report);
-  const bool better =
-      OneFactorOf(report) || (report.fit.learned && errors.learned.mean < errors.forecast.mean);
-  if (!better) {
+  if (!report.fit.useful) {
     outcome.status = kAnswerIsNo;
     report.unwritten =
         report.fit.learned
-            ? "the runs predict one another no better than the forecast does: no "
-              "profile is written"
-            : "no two configurations are similar enough to learn from: no profile is "
-              "written";
+            ? "no profile is written: corrections from the other runs reduce the error of a run "
+              "by less than one standard error"
+            : "no profile is written: no two configurations are similar enough to learn from";
   } else if (options.output.empty()) {
     report.unwritten = "no profile is written: name a file with --output";
   } else {

@@ -1,7 +1,6 @@
 // Learns from half of a published source's configurations, and forecasts the others. Half: the
-// first, third, ... of the file. As `calibrate runs` does, nothing is learned unless the
-// configurations predict one another better than the forecast does. Simulates all published rows,
-// which takes minutes.
+// first, third, ... of the file. Corrections are used if they are useful (RunFit::useful), as
+// `calibrate runs` does. Simulates all published rows, which takes minutes.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -28,19 +27,6 @@ double ErrorOf(const MeasuredRun& run, double log_ratio) {
   return std::abs(run.forecast * std::exp(log_ratio) / run.measured - 1);
 }
 
-// Whether the configurations predict one another better than the forecast does.
-bool IsBetter(const RunFit& fit, const std::vector<MeasuredRun>& runs) {
-  double forecast = 0, learned = 0;
-  for (const calibrate::Configuration& configuration : fit.configurations) {
-    for (const std::size_t run : configuration.members) {
-      const double ratio = configuration.left_out ? configuration.left_out->log_ratio : 0;
-      forecast += ErrorOf(runs[run], 0);
-      learned += ErrorOf(runs[run], ratio);
-    }
-  }
-  return learned < forecast;
-}
-
 struct Source {
   std::string name;
   std::size_t rows = 0;              // of the half that is forecast
@@ -57,10 +43,9 @@ Source HalfOf(const std::string& name, const std::vector<MeasuredRun>& runs) {
     (place % 2 == 0 ? known : others).push_back(run);
   }
   const RunFit fit = calibrate::FitRuns(known);
-  const bool learns = fit.learned && (fit.configurations.size() == 1 || IsBetter(fit, known));
   Source source{.name = name, .rows = others.size()};
   for (const MeasuredRun& run : others) {
-    const double ratio = learns ? fit.learned->At(run.settings).log_ratio : 0;
+    const double ratio = fit.useful ? fit.learned->At(run.settings).log_ratio : 0;
     source.forecast += ErrorOf(run, 0) / static_cast<double>(others.size());
     source.learned += ErrorOf(run, ratio) / static_cast<double>(others.size());
   }
