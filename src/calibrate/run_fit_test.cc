@@ -71,9 +71,6 @@ TEST(FitRuns, IsUsefulBeyondOneStandardError) {
   EXPECT_FALSE(FitRuns(scattered).useful);
   EXPECT_TRUE(FitRuns(common).useful);
   EXPECT_TRUE(FitRuns({common[0]}).useful);
-  // Both configurations gain, but only one of them by much: 14 % and 4 %, as long as the mean gain
-  // of 9 % exceeds its standard error of 5 %.
-  EXPECT_TRUE(FitRuns({Measured(8, "bf16", 1.2), Measured(16, "bf16", 1.05)}).useful);
 }
 
 // 1 and 2^40 GPUs are forty doublings apart: 400 squared lengths.
