@@ -88,8 +88,8 @@ std::vector<TrainingSetting> Rows() {
        .type = Count{&Given::sequence_length, &Training::sequence_length, 1, kMostTokens, 4096},
        .required = true,
        .uses = {},
-       .values = "the number of tokens per sequence, from 1. A model with learned positions limits "
-                 "the number",
+       .values = "the number of tokens per sequence, from 1. If the model has learned positions, "
+                 "at most the number of positions",
        .default_value = "required"},
       {.key = "micro_batch_size",
        .type = Count{&Given::micro_batch_size, &Training::micro_batch_size, 1, kMostSequences, 1},
@@ -152,7 +152,7 @@ std::vector<TrainingSetting> Rows() {
            "(`optimizer_implementation: fused`). With `adamw_8bit`, the key sets the type for "
            "tensors that are too small for 8-bit states",
        .default_value = "`fp32`. Without master weights: `parameter_dtype`, but `fp32` with "
-                        "`lion`, `adafactor` and `adamw_8bit`"},
+                        "`lion`, `adafactor` and, except for fsdp2, `adamw_8bit`"},
       {.key = "gradient_dtype",
        .type = Words<&Given::gradient_dtype, &Training::gradient_dtype, DataType::kFp32,
                      DataType::kBf16, DataType::kFp16>(),
@@ -230,7 +230,7 @@ std::vector<TrainingSetting> Rows() {
        .values = "`true`: recomputation ends as soon as backward has all values that it needs, so "
                  "the last matrix multiplication of a block does not run twice",
        .default_value = "`true` for ddp, fsdp1 and fsdp2 from torch 2.1 on, if "
-                        "`blocks_per_checkpoint` is not set; otherwise `false`"},
+                        "`blocks_per_checkpoint` is 1; otherwise `false`"},
       {.key = "checkpointed_blocks",
        .type = OwnNotation<&Given::checkpointed_blocks>(),
        .uses = {},
