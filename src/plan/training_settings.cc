@@ -147,10 +147,10 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .values =
            "the data type of the optimizer's moments: `fp32`, `bf16`, `fp16`. Types other than the "
-           "default need a fused AdamW: with megatron at stage 1, the precision-aware optimizer. "
-           "With ddp, fsdp1 and fsdp2, they need the FusedAdam of Apex or Transformer Engine "
-           "(`optimizer_implementation: fused`). With `adamw_8bit`, the key sets the type for "
-           "tensors that are too small for 8-bit states",
+           "default need a fused AdamW. With megatron at stage 1, the fused AdamW is the "
+           "precision-aware optimizer. With ddp, fsdp1 and fsdp2, it is the FusedAdam of Apex or "
+           "Transformer Engine (`optimizer_implementation: fused`). With `adamw_8bit`, the key "
+           "sets the type for tensors that are too small for 8-bit states",
        .default_value = "`fp32`. Without master weights: `parameter_dtype`, but `fp32` with "
                         "`lion`, `adafactor` and, except for fsdp2, `adamw_8bit`"},
       {.key = "gradient_dtype",
