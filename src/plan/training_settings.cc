@@ -269,7 +269,7 @@ std::vector<TrainingSetting> Rows() {
        .type = Switch{&Given::compile, &Training::compile},
        .uses = {},
        .of_architectures = true,
-       .values = "`true`: the memory-bound kernels of a block are fused, as by torch.compile",
+       .values = "`true`: torch.compile fuses the memory-bound kernels of each block",
        .default_value = "`false`"},
       {.key = "loss",
        .type = Words<&Given::loss, &Training::loss, model::Loss::kEager, model::Loss::kInPlace,
@@ -344,9 +344,9 @@ std::vector<TrainingSetting> Rows() {
        .had_by = HasSinks,
        .needed = "attention sinks",
        .shown = [](const Training& training) { return training.sinks_fallback; },
-       .values = "`true`: `attention: cudnn` with attention sinks runs at only 0.18 of its usual "
-                 "rate. In NVIDIA's containers up to 26.06, Transformer Engine uses such slow "
-                 "kernels for attention sinks",
+       .values = "`true`: with attention sinks, `attention: cudnn` runs at only 0.18 of its usual "
+                 "rate. In NVIDIA's containers up to 26.06, Transformer Engine uses slow kernels "
+                 "for attention sinks",
        .default_value = "`false`"},
       {.key = "masked_tokens",
        .type = Count{&Given::masked_tokens, &Training::masked_tokens, 1, kMostTokens},
@@ -367,8 +367,8 @@ std::vector<TrainingSetting> Rows() {
        .values = "the number of tokens in a document. Documents of this length are packed to fill "
                  "each sequence, and attention stays within a document (FlashAttention for varying "
                  "lengths, as in NeMo's fine-tuning with packed sequences). Not allowed with "
-                 "`attention: math` and `fused_softmax`, which compute and mask all scores. The "
-                 "key is shorthand for packed `lengths` with one length",
+                 "`attention: math` and `fused_softmax`, because their kernels compute and mask "
+                 "all scores. The key is shorthand for packed `lengths` with one length",
        .default_value = "attention covers the complete sequence, as one document or without a mask "
                         "for documents"},
       {.key = "lengths",
@@ -387,9 +387,9 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = [](const Training& training) { return training.precision == DataType::kFp8; },
-       .values = "with `precision: fp8`: the library whose layers cast to FP8, and how the scale "
-                 "of a tensor is computed: `delayed`, `current`, `torchao` or `torchao_rowwise`, "
-                 "explained below",
+       .values =
+           "with `precision: fp8`: the library that casts to FP8, and the computation of a "
+           "tensor's scale: `delayed`, `current`, `torchao` or `torchao_rowwise`, explained below",
        .default_value = "`torchao` with fsdp2, otherwise `delayed`"},
       {.key = "tensor_overlap",
        .type = Words<&Given::tensor_overlap, &Training::tensor_overlap, model::TensorOverlap::kNone,
