@@ -88,28 +88,31 @@ std::vector<TrainingSetting> Rows() {
        .type = Count{&Given::sequence_length, &Training::sequence_length, 1, kMostTokens, 4096},
        .required = true,
        .uses = {},
-       .values = "the number of tokens per sequence, from 1, and at most the number of the "
-                 "model's learned positions",
+       .values = "the number of tokens per sequence, from 1. If the model has learned positions, "
+                 "at most the number of positions",
        .default_value = "required"},
       {.key = "micro_batch_size",
        .type = Count{&Given::micro_batch_size, &Training::micro_batch_size, 1, kMostSequences, 1},
        .required = true,
        .uses = {},
-       .values = "mbs, the number of sequences that a GPU processes in one forward and backward",
+       .values = "the number of sequences that a GPU processes in one forward and backward (mbs)",
        .default_value = "required"},
       {.key = "gradient_accumulation",
        .type = Count{&Given::gradient_accumulation, &Training::gradient_accumulation, 1,
                      kMostSequences, 1},
        .of_task = true,
        .uses = {},
-       .values = "grad_acc, the number of micro-batches per step",
-       .default_value = "computed from `global_batch_size`; give exactly one of the two keys"},
+       .values = "the number of micro-batches per step (grad_acc)",
+       .default_value = "computed from `global_batch_size`. Exactly one of `gradient_accumulation` "
+                        "and `global_batch_size` is required"},
       {.key = "global_batch_size",
        .type = OwnNotation<&Given::global_batch_size>(),
        .of_task = true,
        .uses = {},
-       .values = "gbs = mbs x grad_acc x dp, the number of sequences per step",
-       .default_value = "computed from `gradient_accumulation`; give exactly one of the two keys"},
+       .values =
+           "the number of sequences per step: mbs x grad_acc x the number of data-parallel ranks",
+       .default_value = "computed from `gradient_accumulation`. Exactly one of "
+                        "`gradient_accumulation` and `global_batch_size` is required"},
       {.key = "precision",
        .type = Words<&Given::precision, &Training::precision, DataType::kBf16, DataType::kFp16,
                      DataType::kFp32, DataType::kTf32, DataType::kFp8, DataType::kMxfp8,
@@ -117,67 +120,64 @@ std::vector<TrainingSetting> Rows() {
        .required = true,
        .uses = {},
        .values = "the data type of computation: `bf16`, `fp16`, `fp32`, `tf32`, `fp8`, `mxfp8` or "
-                 "`nvfp4`, explained below. The GPU must support this type",
+                 "`nvfp4`, explained below. The GPU must support the type",
        .default_value = "required"},
       {.key = "parameter_dtype",
        .type = Words<&Given::parameter_dtype, &Training::parameter_dtype, DataType::kFp32,
                      DataType::kBf16, DataType::kFp16>(),
        .of_task = true,
        .uses = {},
-       .values = "the type in which a rank keeps parameters: `fp32`, `bf16`, `fp16`",
-       .default_value = "`precision`; `bf16` with `fp8`, `mxfp8` and `nvfp4`; `fp32` with `tf32`"},
+       .values = "the data type in which a rank stores parameters: `fp32`, `bf16`, `fp16`",
+       .default_value = "the same as `precision`, except `bf16` with `fp8`, `mxfp8` and `nvfp4`, "
+                        "and `fp32` with `tf32`"},
       {.key = "master_weights",
        .type = Words<&Given::master_weights, &Training::master_weights, MasterWeights::kNone,
                      MasterWeights::kFp32, MasterWeights::kFp16Remainder>(),
        .uses = {},
        .shown = HasShortParameters,
-       .values =
-           "the master weights that the optimizer keeps for 16-bit parameters: `none`, `fp32` or "
-           "`fp16_remainder`, explained below. deepspeed, megatron and nanotron always keep "
-           "master weights",
-       .default_value =
-           "`none` for ddp, fsdp1 and fsdp2 (like PyTorch's optimizers), except with `lamb`. "
-           "`fp16_remainder` for megatron if `optimizer_state_dtype` is a 16-bit type and "
-           "parameters are `bf16`. Otherwise `fp32`"},
+       .values = "the master weights that the optimizer keeps for 16-bit parameters: `none`, "
+                 "`fp32` or `fp16_remainder`, explained below. deepspeed, megatron and nanotron "
+                 "always keep master weights",
+       .default_value = "`fp32`, with two exceptions. ddp, fsdp1 and fsdp2 without `lamb`: `none`, "
+                        "as in PyTorch's optimizers. megatron with a 16-bit "
+                        "`optimizer_state_dtype` and `bf16` parameters: `fp16_remainder`"},
       {.key = "optimizer_state_dtype",
        .type = Words<&Given::optimizer_state_dtype, &Training::optimizer_state_dtype,
                      DataType::kFp32, DataType::kBf16, DataType::kFp16>(),
        .uses = {},
        .values =
-           "the data type of the optimizer's moments: `fp32`, `bf16`, `fp16`. Other types than "
-           "the default need a fused AdamW. With megatron at stage 1, this is the "
+           "the data type of the optimizer's moments: `fp32`, `bf16`, `fp16`. Types other than the "
+           "default need a fused AdamW. With megatron at stage 1, the fused AdamW is the "
            "precision-aware optimizer. With ddp, fsdp1 and fsdp2, it is the FusedAdam of Apex or "
            "Transformer Engine (`optimizer_implementation: fused`). With `adamw_8bit`, the key "
-           "sets the type for tensors that are too small for 8 bits",
-       .default_value =
-           "`fp32`. Without master weights `parameter_dtype`, but still `fp32` with `lion`, "
-           "`adafactor` and bitsandbytes' `adamw_8bit`"},
+           "sets the type for tensors that are too small for 8-bit states",
+       .default_value = "`fp32`. Without master weights: `parameter_dtype`, but `fp32` with "
+                        "`lion`, `adafactor` and, except for fsdp2, `adamw_8bit`"},
       {.key = "gradient_dtype",
        .type = Words<&Given::gradient_dtype, &Training::gradient_dtype, DataType::kFp32,
                      DataType::kBf16, DataType::kFp16>(),
        .of_task = true,
        .uses = {},
-       .values = "the type in which gradients accumulate: `fp32`, `bf16`, `fp16`; fsdp1 and fsdp2 "
-                 "always use `parameter_dtype`",
+       .values = "the data type in which gradients accumulate: `fp32`, `bf16`, `fp16`; fsdp1 and "
+                 "fsdp2 always use `parameter_dtype`",
        .default_value = "`parameter_dtype`"},
       {.key = "reduce_dtype",
        .type = Words<&Given::reduce_dtype, &Training::reduce_dtype, DataType::kFp32,
                      DataType::kBf16, DataType::kFp16>(),
        .of_task = true,
        .uses = {},
-       .values = "the type in which gradients are sent and reduced: `fp32`, `bf16`, `fp16`",
-       .default_value =
-           "`parameter_dtype`; with fsdp1 and fsdp2 `precision` (`bf16` with `fp8`, `fp32` with "
-           "`tf32`)"},
+       .values = "the data type in which gradients are sent and reduced: `fp32`, `bf16`, `fp16`",
+       .default_value = "`parameter_dtype`. With fsdp1 and fsdp2: the same as `precision`, except "
+                        "`bf16` with `fp8`, and `fp32` with `tf32`"},
       {.key = "optimizer",
        .type = Words<&Given::optimizer, &Training::optimizer, Optimizer::kAdamW, Optimizer::kSgd,
                      Optimizer::kLamb, Optimizer::kAdamW8bit, Optimizer::kLion,
                      Optimizer::kAdafactor, Optimizer::kMuon>(),
        .required = true,
        .uses = {},
-       .values =
-           "`adamw`, `sgd` (with momentum), `lamb`, `adamw_8bit`, `lion`, `adafactor` or `muon`, "
-           "explained below. The last four can be forecast but not executed",
+       .values = "`adamw`, `sgd` (with momentum), `lamb`, `adamw_8bit`, `lion`, `adafactor` or "
+                 "`muon`, explained below. stepcast can forecast but not execute `adamw_8bit`, "
+                 "`lion`, `adafactor` and `muon`",
        .default_value = "required"},
       {.key = "optimizer_implementation",
        .type = Words<&Given::optimizer_implementation, &Training::optimizer_implementation,
@@ -185,20 +185,19 @@ std::vector<TrainingSetting> Rows() {
                      OptimizerImplementation::kSingle>(),
        .uses = {},
        .shown = [](const Training& training) { return !HasOwnKernels(training.optimizer); },
-       .values =
-           "`fused` (one kernel), `foreach` (a chain of kernels over all tensors) or `single` "
-           "(the same chain, run separately for each tensor), explained below",
-       .default_value =
-           "`fused` with `lamb`; `single` with `adamw_8bit`, `lion` and `adafactor`. With other "
-           "optimizers: `fused` for reference, megatron and deepspeed; `single` for ddp and "
-           "fsdp1 before torch 2.0; else `foreach`"},
+       .values = "`fused` (one kernel), `foreach` (a chain of kernels over all tensors) or "
+                 "`single` (the same chain, run separately for each tensor), explained below",
+       .default_value = "`fused` with `lamb`; `single` with `adamw_8bit`, `lion` and `adafactor`. "
+                        "With other optimizers: `fused` for reference, megatron and deepspeed; "
+                        "`single` for ddp and fsdp1 before torch 2.0; otherwise `foreach`"},
       {.key = "optimizer_in_backward",
        .type = Switch{&Given::optimizer_in_backward, &Training::optimizer_in_backward},
        .uses = {Of(Framework::kFsdp2)},
        .shown = [](const Training& training) { return training.optimizer_in_backward; },
-       .values = "`true`: backward updates each parameter as soon as its gradient is reduced, then "
-                 "frees the gradient (torchtune's `optimizer_in_bwd`, torchtitan's "
-                 "`early_step_in_backward`). Not with clipping, accumulation or a pipeline",
+       .values =
+           "`true`: backward updates each parameter as soon as its gradient is reduced, then frees "
+           "the gradient (torchtune's `optimizer_in_bwd`, torchtitan's `early_step_in_backward`). "
+           "Not allowed with gradient clipping, gradient accumulation or a pipeline",
        .default_value = "`false`"},
       {.key = "activation_checkpointing",
        .type = Words<&Given::activation_checkpointing, &Training::activation_checkpointing,
@@ -206,10 +205,10 @@ std::vector<TrainingSetting> Rows() {
                      model::Checkpointing::kSelectiveOp, model::Checkpointing::kFull>(),
        .uses = {},
        .of_architectures = true,
-       .values = "`none`: all activations are kept. `selective`: the modules in "
-                 "`recompute_modules` are recomputed. `selective_op`: torchtitan's policy, which "
-                 "keeps the results of attention and of every second matrix product. `full`: "
-                 "only the input of a block is kept",
+       .values =
+           "`none`: all activations are kept. `selective`: the modules in `recompute_modules` are "
+           "recomputed. `selective_op`: torchtitan's policy, which keeps the results of attention "
+           "and of every second matrix multiplication. `full`: only the input of a block is kept",
        .default_value = "`none`"},
       {.key = "recompute_modules",
        .type = OwnNotation<&Given::recompute_modules>(),
@@ -218,23 +217,20 @@ std::vector<TrainingSetting> Rows() {
        .shown = IsSelective,
        .values =
            "the modules of each block that `selective` recomputes, separated by spaces or as a "
-           "list (Megatron-LM's `--recompute-modules`). `core_attn`: scores, softmax and their "
-           "product with the values. `mlp`: the feed-forward layer, from its input. `layernorm`: "
-           "both norms of a block; their outputs are not kept. `moe`: the layer of experts, from "
-           "its input. `moe_act`: the activations of experts. `mla_up_proj`: queries, keys and "
-           "values of latent attention, from the latent vectors",
+           "list (Megatron-LM's `--recompute-modules`). `core_attn`: scores, softmax and "
+           "multiplication by the values. `mlp`: the feed-forward layer. `layernorm`: both norms "
+           "of a block; their outputs are not kept. `moe`: the layer of experts. `moe_act`: the "
+           "activations of experts. `mla_up_proj`: queries, keys and values of latent attention",
        .default_value = "`core_attn`"},
       {.key = "checkpoint_early_stop",
        .type = Switch{&Given::checkpoint_early_stop, &Training::checkpoint_early_stop},
        .uses = {},
        .of_architectures = true,
        .shown = Recomputes,
-       .values =
-           "`true`: recomputation ends as soon as backward has all values that it needs, so the "
-           "last product of a block does not run twice",
-       .default_value =
-           "`true` for ddp, fsdp1 and fsdp2 since torch 2.1 without `blocks_per_checkpoint`; else "
-           "`false`"},
+       .values = "`true`: recomputation ends as soon as backward has all values that it needs, so "
+                 "the last matrix multiplication of a block does not run twice",
+       .default_value = "`true` for ddp, fsdp1 and fsdp2 from torch 2.1 on, if "
+                        "`blocks_per_checkpoint` is 1; otherwise `false`"},
       {.key = "checkpointed_blocks",
        .type = OwnNotation<&Given::checkpointed_blocks>(),
        .uses = {},
@@ -253,12 +249,11 @@ std::vector<TrainingSetting> Rows() {
                 Of(Framework::kMegatron)},
        .of_architectures = true,
        .shown = ChecksWholeBlocks,
-       .values =
-           "the number of blocks under one checkpoint, from 1. Only the input of the first of "
-           "these blocks is kept, and backward first runs all these blocks again (Megatron-LM's "
-           "`--recompute-method uniform --recompute-num-layers`, PyTorch's "
-           "`checkpoint_sequential`). Each pipeline stage begins a new checkpoint. The square "
-           "root of the number of all blocks needs the least memory",
+       .values = "the number of blocks under one checkpoint, from 1. A checkpoint keeps only the "
+                 "input of its first block, and backward first runs all blocks of the checkpoint "
+                 "again (Megatron-LM's `--recompute-method uniform --recompute-num-layers`, "
+                 "PyTorch's `checkpoint_sequential`). Each pipeline stage begins a new checkpoint. "
+                 "The square root of the number of all blocks needs the least memory",
        .default_value = "1"},
       {.key = "attention",
        .type = Words<&Given::attention, &Training::attention, model::Attention::kFlash,
@@ -274,7 +269,7 @@ std::vector<TrainingSetting> Rows() {
        .type = Switch{&Given::compile, &Training::compile},
        .uses = {},
        .of_architectures = true,
-       .values = "`true`: memory-bound kernels of a block are fused, as by torch.compile",
+       .values = "`true`: torch.compile fuses the memory-bound kernels of each block",
        .default_value = "`false`"},
       {.key = "loss",
        .type = Words<&Given::loss, &Training::loss, model::Loss::kEager, model::Loss::kInPlace,
@@ -282,22 +277,20 @@ std::vector<TrainingSetting> Rows() {
                      model::Loss::kCut>(),
        .uses = {},
        .of_architectures = true,
-       .values =
-           "the cross entropy: `eager`, `huggingface`, `in_place`, `fused`, `chunked` or `cut`, "
-           "explained below",
-       .default_value =
-           "`eager`, also with `compile`, because only blocks are compiled; megatron: `in_place`"},
+       .values = "the cross entropy: `eager`, `huggingface`, `in_place`, `fused`, `chunked` or "
+                 "`cut`, explained below",
+       .default_value = "`in_place` for megatron; otherwise `eager`, also with `compile`, because "
+                        "only blocks are compiled"},
       {.key = "loss_chunk",
        .type = Count{&Given::loss_chunk, &Training::loss_chunk, 1, kMostTokens},
        .of_task = true,
        .uses = {},
        .of_architectures = true,
        .shown = [](const Training& training) { return training.loss_chunk > 0; },
-       .values = "with `loss: chunked`: the number of a rank's tokens whose logits are in memory "
-                 "at the same time",
-       .default_value =
-           "Liger's value: the rank's tokens divided by `vocab_size / hidden_size`, rounded up to "
-           "a power of two"},
+       .values = "with `loss: chunked`: the number of tokens in a chunk. The logits of only one "
+                 "chunk are in memory at the same time",
+       .default_value = "the number of a rank's tokens divided by `vocab_size / hidden_size`, "
+                        "rounded up to a power of two, as in Liger"},
       {.key = "norm",
        .type = Words<&Given::norm, &Training::norm, model::Implementation::kEager,
                      model::Implementation::kFused, model::Implementation::kCompiled,
@@ -319,10 +312,10 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .had_by = HasRotaryPositions,
        .needed = "rotary positions",
-       .values = "the kernels that rotate queries and keys: the same words as for `norm`, "
-                 "explained below",
-       .default_value = "`compiled` with `compile`; `apex` for megatron; `fused` for "
-                        "reference; else `eager`"},
+       .values = "the kernels that rotate queries and keys (rotary positions): the same values as "
+                 "for `norm`, explained below",
+       .default_value = "`compiled` with `compile`; `apex` for megatron; `fused` for reference; "
+                        "otherwise `eager`"},
       {.key = "activation_function",
        .type =
            Words<&Given::activation_function, &Training::activation_function,
@@ -331,19 +324,18 @@ std::vector<TrainingSetting> Rows() {
                  model::Implementation::kTransformerEngine, model::Implementation::kHuggingFace>(),
        .uses = {},
        .of_architectures = true,
-       .values =
-           "the kernels that compute GELU or SwiGLU: the same words as for `norm`, explained below",
-       .default_value = "`compiled` with `compile`; `fused` for megatron; else `eager`"},
+       .values = "the kernels that compute GELU or SwiGLU: the same values as for `norm`, "
+                 "explained below",
+       .default_value = "`compiled` with `compile`; `fused` for megatron; otherwise `eager`"},
       {.key = "repeat_kv",
        .type = Switch{&Given::repeat_kv, &Training::repeat_kv},
        .uses = {},
        .of_architectures = true,
        .had_by = HasGroupedQueries,
        .needed = "grouped queries",
-       .values =
-           "`true`: models with grouped queries copy keys and values for every head before "
-           "`flash` attention, and keep the copies (`repeat_kv` of torchtitan, Meta's Llama and "
-           "Hugging Face). Attention with `math` always makes these copies",
+       .values = "`true`: models with grouped queries copy keys and values for every query head "
+                 "before `flash` attention, and keep the copies (`repeat_kv` of torchtitan, Meta's "
+                 "Llama and Hugging Face). `attention: math` always makes such copies",
        .default_value = "`true` if `rotary` is `eager` or `huggingface`"},
       {.key = "sinks_fallback",
        .type = Switch{&Given::sinks_fallback, &Training::sinks_fallback},
@@ -352,10 +344,9 @@ std::vector<TrainingSetting> Rows() {
        .had_by = HasSinks,
        .needed = "attention sinks",
        .shown = [](const Training& training) { return training.sinks_fallback; },
-       .values =
-           "`true`: with `attention: cudnn`, attention with sinks reaches only 0.18 of its usual "
-           "rate. In NVIDIA's containers up to 26.06, Transformer Engine falls back to such slow "
-           "kernels",
+       .values = "`true`: with attention sinks, `attention: cudnn` runs at only 0.18 of its usual "
+                 "rate. In NVIDIA's containers up to 26.06, Transformer Engine uses slow kernels "
+                 "for attention sinks",
        .default_value = "`false`"},
       {.key = "masked_tokens",
        .type = Count{&Given::masked_tokens, &Training::masked_tokens, 1, kMostTokens},
@@ -363,22 +354,22 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = Gathers,
-       .values = "for encoders: the number of tokens of a sequence that the head predicts. The "
-                 "rows of these tokens are gathered before the head. NVIDIA/DeepLearningExamples "
+       .values = "for encoders: the number of tokens per sequence that the head predicts. The head "
+                 "then computes only the rows of these tokens. NVIDIA/DeepLearningExamples "
                  "predicts 20 of 128 tokens, or 80 of 512",
-       .default_value = "the head computes all tokens (Hugging Face, Megatron-LM)"},
+       .default_value = "the head computes the rows of all tokens (Hugging Face, Megatron-LM)"},
       {.key = "document_length",
        .type = Count{&Given::document_length, &Training::document_length, 1, kMostTokens},
        .of_task = true,
        .uses = {},
        .of_architectures = true,
        .shown = PacksAlike,
-       .values = "the number of tokens of a document. Documents of this length are packed to fill "
-                 "each sequence, and attention stays within a document (FlashAttention for "
-                 "varying lengths, as in NeMo's fine-tuning with packed sequences). Not with "
-                 "`attention: math` and `fused_softmax`, which compute and mask all scores. The "
-                 "key is shorthand for packed `lengths` with one length",
-       .default_value = "attention covers the whole sequence, as one document or without a mask "
+       .values = "the number of tokens in a document. Documents of this length are packed to fill "
+                 "each sequence, and attention stays within a document (FlashAttention for varying "
+                 "lengths, as in NeMo's fine-tuning with packed sequences). Not allowed with "
+                 "`attention: math` and `fused_softmax`, because their kernels compute and mask "
+                 "all scores. The key is shorthand for packed `lengths` with one length",
+       .default_value = "attention covers the complete sequence, as one document or without a mask "
                         "for documents"},
       {.key = "lengths",
        .type = OwnNotation<&Given::lengths>(),
@@ -396,9 +387,10 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = [](const Training& training) { return training.precision == DataType::kFp8; },
-       .values = "with `precision: fp8`: which layers cast, and how a tensor's scale is computed: "
-                 "`delayed`, `current`, `torchao` or `torchao_rowwise`, explained below",
-       .default_value = "`torchao` with fsdp2, else `delayed`"},
+       .values =
+           "with `precision: fp8`: the library that casts to FP8, and the computation of a "
+           "tensor's scale: `delayed`, `current`, `torchao` or `torchao_rowwise`, explained below",
+       .default_value = "`torchao` with fsdp2, otherwise `delayed`"},
       {.key = "tensor_overlap",
        .type = Words<&Given::tensor_overlap, &Training::tensor_overlap, model::TensorOverlap::kNone,
                      model::TensorOverlap::kUserBuffers, model::TensorOverlap::kAsync>(),
@@ -408,8 +400,8 @@ std::vector<TrainingSetting> Rows() {
            [](const Training& training) {
              return training.tensor_overlap != model::TensorOverlap::kNone;
            },
-       .values = "how products of blocks overlap with the collectives of tensor and sequence "
-                 "parallelism: `none`, `user_buffers` (megatron) or `async` (fsdp2 with "
+       .values = "how matrix multiplications of blocks overlap with the collectives of tensor and "
+                 "sequence parallelism: `none`, `user_buffers` (megatron) or `async` (fsdp2 with "
                  "`compile`), explained below",
        .default_value = "`none`"},
       {.key = "tp_only_amax_red",
@@ -419,7 +411,7 @@ std::vector<TrainingSetting> Rows() {
        .shown = [](const Training& training) { return training.tp_only_amax_red; },
        .values =
            "`true`: only the tensor-parallel ranks agree on FP8 scales. `false`: all ranks of a "
-           "pipeline stage agree on FP8 scales (Megatron-Core's setting of this name)",
+           "pipeline stage agree on FP8 scales (Megatron-Core's setting of the same name)",
        .default_value = "`false`"},
       {.key = "async_tensor_model_parallel_allreduce",
        .type = Switch{&Given::async_tensor_model_parallel_allreduce,
@@ -428,11 +420,10 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .shown =
            [](const Training& training) { return !training.async_tensor_model_parallel_allreduce; },
-       .values =
-           "without sequence parallelism, backward sums the gradients of a linear layer's input "
-           "over the tensor-parallel ranks. `true`: at the same time as the product of the "
-           "weight gradient. `false`: after this product, as in Megatron-LM before October 2021 "
-           "and in Megatron-DeepSpeed",
+       .values = "without sequence parallelism, backward sums the gradients of a linear layer's "
+                 "input over the tensor-parallel ranks. `true`: the sum runs while the weight "
+                 "gradient is computed. `false`: the sum runs after the weight gradient, as in "
+                 "Megatron-LM before October 2021 and in Megatron-DeepSpeed",
        .default_value = "`true`"},
       {.key = "make_vocab_size_divisible_by",
        .type = Count{&Given::make_vocab_size_divisible_by, &Training::make_vocab_size_divisible_by,
@@ -441,9 +432,8 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .shown =
            [](const Training& training) { return training.make_vocab_size_divisible_by != 128; },
-       .values =
-           "each rank's part of the vocabulary is padded to a multiple of this number, from 1, so "
-           "that rows of the head's products stay aligned",
+       .values = "the vocabulary is padded so that each rank's part is a multiple of this number, "
+                 "from 1. The rows of the logits are then aligned in memory",
        .default_value = "`128`"},
       {.key = "lora",
        .type = OwnNotation<&Given::lora>(),
@@ -453,10 +443,9 @@ std::vector<TrainingSetting> Rows() {
                 Of(Framework::kDeepSpeed, "stages 0 to 2")},
        .of_architectures = true,
        .shown = Adapts,
-       .values =
-           "a mapping, below: only low-rank adapters are trained, and all other parameters are "
-           "frozen. With fsdp1, the adapters of a unit form a separate flat parameter, because "
-           "PEFT's wrap policy separates adapters from frozen parameters",
+       .values = "a mapping, described below: only low-rank adapters are trained, and all other "
+                 "parameters are frozen. With fsdp1, the adapters of a unit form a separate flat "
+                 "parameter, because PEFT's wrap policy separates adapters from frozen parameters",
        .default_value = "all parameters are trained"},
       {.key = "frozen_dtype",
        .type = OwnNotation<&Given::frozen_dtype>(),
@@ -465,16 +454,16 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .shown = Adapts,
        .values = "with `lora`: the data type of frozen parameters: `fp32`, `bf16`, `fp16`, or with "
-                 "`precision: fp8` also `fp8`. With `fp8`, matrices of blocks have one byte per "
+                 "`precision: fp8` also `fp8`. With `fp8`, matrices of blocks take one byte per "
                  "element and need no casts (NeMo's `fp8_params`)",
-       .default_value = "`precision`; `bf16` with `fp8`, `fp32` with `tf32`"},
+       .default_value =
+           "the same as `precision`, except `bf16` with `fp8`, and `fp32` with `tf32`"},
       {.key = "activation_offload",
        .type = Switch{&Given::activation_offload, &Training::activation_offload},
        .uses = {},
-       .values =
-           "`true`: the activations of a block are copied to host memory while the next block "
-           "runs, and are copied back during the backward of the next block. This needs "
-           "`node.host` in the topology",
+       .values = "`true`: the activations of a block are copied to host memory while the next "
+                 "block runs, and are copied back during the backward of the next block. The "
+                 "topology must have `node.host`",
        .default_value = "`false`"},
       {.key = "host_waits",
        .type = Words<&Given::host_waits, &Training::host_waits, HostWaits::kNever, HostWaits::kStep,
@@ -483,14 +472,14 @@ std::vector<TrainingSetting> Rows() {
        .of_task = true,
        .uses = {},
        .idle = WhyNoHostWaits,
-       .values = "when the training loop reads a value from the device, so that the host waits: "
+       .values = "when the host waits because the training loop reads a value from the device: "
                  "`never`, `step`, `update`, `micro_batch`, `phase` or `launch`, explained below",
        .default_value = "`never`"},
       {.key = "gradient_clipping",
        .type = OwnNotation<&Given::gradient_clipping>(),
        .of_task = true,
        .uses = {},
-       .values = "the maximum of the total norm of all gradients, for example `1.0`, or `none`",
+       .values = "the maximum norm of all gradients together, for example `1.0`, or `none`",
        .default_value = "`none`"},
       {.key = "deterministic",
        .type = Switch{&Given::deterministic, &Training::deterministic},
@@ -508,35 +497,33 @@ std::vector<TrainingSetting> Rows() {
        .type = OwnNotation<&Given::data_loading>(),
        .of_task = true,
        .uses = {},
-       .values = "a mapping, below",
-       .default_value = "every micro-batch is loaded before it is needed"},
+       .values = "a mapping, described below: the time and the processes that load data",
+       .default_value = "no step waits for data"},
       {.key = "checkpoint_saving",
        .type = OwnNotation<&Given::checkpoint_saving>(),
        .of_task = true,
        .uses = {},
-       .values = "a mapping, below",
+       .values = "a mapping, described below: how often and how checkpoints are saved",
        .default_value = "no checkpoint is saved"},
       {.key = "step_barrier",
        .type = Switch{&Given::step_barrier, &Training::step_barrier},
        .of_task = true,
        .uses = {},
        .idle = WhyNoStepBarrier,
-       .values = "`true`: the step time is the time of one step between barriers. `false`: it is "
-                 "the steady interval between the ends of steps",
+       .values = "`true`: the step time is measured between barriers of all ranks. `false`: the "
+                 "step time is the steady interval between the ends of successive steps",
        .default_value = "`false`"},
       {.key = "dispatch",
        .type = OwnNotation<&Given::dispatch>(),
        .of_task = true,
        .uses = {},
        .of_architectures = true,
-       .values =
-           "the host time before each kernel launch of eager execution: `{module: TIME, autograd: "
-           "TIME}`. `module` applies to kernels that the code of a module issues, also in "
-           "recomputation. `autograd` applies to kernels of autograd. Compiled blocks have no "
-           "such time",
-       .default_value =
-           "the framework's value under `host.dispatch` of the profile, else its value in the "
-           "file that `frameworks` of the profile names"},
+       .values = "the host time before each kernel launch of eager execution: `{module: TIME, "
+                 "autograd: TIME}`. `module` applies to kernels that the code of a module "
+                 "launches, also during recomputation. `autograd` applies to kernels that autograd "
+                 "launches. Kernels of compiled blocks have no dispatch time",
+       .default_value = "the framework's value under `host.dispatch` of the profile; otherwise the "
+                        "framework's value in the file under `frameworks` of the profile"},
   };
 }
 
