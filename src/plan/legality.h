@@ -21,7 +21,7 @@ namespace stepcast::plan {
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
 inline constexpr std::int64_t kMostTokenPairs = std::int64_t{1} << 44;
 inline constexpr std::int64_t kMostMicroBatches = 2048;
-inline constexpr std::int64_t kMostLayerPasses = std::int64_t{1} << 17;
+inline constexpr std::int64_t kMostLayerPasses = std::int64_t{1} << 18;
 inline constexpr std::int64_t kMostTensorPasses = std::int64_t{1} << 22;
 
 // Returns all errors of the request, in the order of the scenario file's keys. The reader, not this
