@@ -36,9 +36,9 @@ std::vector<DataParallelSetting> Rows() {
        .idle = [](const Plan& plan) -> std::string_view {
          return TraitsOf(plan.data_parallel.framework).textbook ? OnOneRank(plan) : "";
        },
-       .values = "`true`: gradients are reduced during backward. `false`: gradients are reduced "
-                 "after the whole backward (megatron: `overlap_grad_reduce`, deepspeed: "
-                 "`overlap_comm`)",
+       .values =
+           "`true`: gradients are reduced during backward. `false`: gradients are reduced after "
+           "the end of backward (megatron: `overlap_grad_reduce`, deepspeed: `overlap_comm`)",
        .default_value = "`true`; deepspeed at stages 1 and 2: `false`"},
       {.key = "bucket_size",
        .type = OwnNotation<&Given::bucket_size>(),
