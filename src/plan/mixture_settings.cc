@@ -152,7 +152,7 @@ std::vector<MixtureSetting> Rows() {
        .values = "`true`: HybridEP's exchange, the router and Transformer Engine's fused grouped "
                  "MLP also permute, pad and cast rows, without separate kernels. Values for the "
                  "experts' backward are copied into pages and back (`moe_paged_stash`). "
-                 "Megatron-Bridge's recipes use both optimizations from container 26.06 on",
+                 "Megatron-Bridge's recipes use `true` from container 26.06 on",
        .default_value = "false"},
       {.key = "imbalance",
        .type = OwnNotation<&Given::imbalance>(),
