@@ -23,12 +23,15 @@ constexpr Option kOptions[] = {
          "zero_optimization.offload_optimizer zero_optimization.offload_optimizer.device "
          "zero_optimization.offload_param zero_optimization.offload_param.device "
          "tensor_parallel.autotp_size sequence_parallel_size"),
-    NotModelled("fp16.auto_cast", "false auto", "operations run in the type of the parameters"),
+    NotModelled("fp16.auto_cast", "false auto",
+                "operations run in the data type of the parameters"),
     Sets("communication_data_type", "training.reduce_dtype", "",
          "fp16=fp16 fp32=fp32 bf16=bf16 bfp16=bf16"),
     NotModelled("optimizer.params.torch_adam", "false", "the optimizer is fused"),
     NotModelled("sparse_gradients", "false", "gradients of embeddings are dense"),
-    NotModelled("wall_clock_breakdown", "false", "set training.host_waits: phase"),
+    NotModelled(
+        "wall_clock_breakdown", "false",
+        "the host does not wait after each phase; to change this, set training.host_waits: phase"),
     NotModelled("zero_optimization.contiguous_gradients", "true",
                 "gradients share one buffer, so the forecast shows less fragmentation than the "
                 "real run"),
@@ -47,19 +50,19 @@ constexpr Option kOptions[] = {
          "expert_parallel.use_grouped_mm=true activation_checkpointing.cpu_checkpointing "
          "compile.disable"),
     NotModelled("expert_parallel.expert_tensor_parallel_size", "1",
-                "each rank holds whole experts"),
+                "each rank has complete experts"),
     NotModelled("expert_parallel.comm_backend", "comm", "NCCL's all-to-all exchanges the rows"),
     NotModelled("expert_parallel.async_split_plan", "false",
                 "the host waits for the row counts before rows are packed"),
     NotModelled("expert_parallel.score_apply", "auto post",
                 "the rows that experts return are multiplied by the router's weights"),
     NotModelled("expert_parallel.combine_impl", "auto weighted_sum",
-                "the rows that experts return are weighted and summed"),
+                "the rows that experts return are multiplied by the router's weights and added up"),
     NotModelled("expert_parallel.gate_up_impl", "separate",
-                "each expert has three grouped matrix products"),
+                "each expert has three grouped matrix multiplications"),
     NotModelled("activation_checkpointing.partition_activations", "false",
-                "each rank keeps the whole inputs of blocks"),
-    NotModelled("compile.deepcompile", "false", "hooks start the gathers"),
+                "each rank keeps the complete inputs of blocks"),
+    NotModelled("compile.deepcompile", "false", "autograd hooks start the gathers of parameters"),
     NotModelled("compression_training", "", "weights are not compressed"),
     NotModelled("curriculum_learning.enabled data_efficiency.enabled", "false",
                 "all sequences have the same length"),
@@ -272,7 +275,7 @@ void Rules(Reading& reading) {
     reading.Set("parallelism.tensor", tensor, "tensor_parallel.autotp_size");
   }
   if (reading.Integer("sequence_parallel_size").value_or(1) > 1) {
-    reading.Omit("sequence_parallel_size", "each rank computes whole sequences");
+    reading.Omit("sequence_parallel_size", "each rank computes complete sequences");
   }
   if (reading.IsOn("activation_checkpointing.cpu_checkpointing")) {
     reading.Set("training.activation_offload", "true",

@@ -35,12 +35,11 @@ constexpr Option kOptions[] = {
          "megatron_lm_config.megatron_lm_tp_degree megatron_lm_config.megatron_lm_pp_degree"),
     Sets("num_machines", "cluster.nodes"),
     NotModelled("parallelism_config.parallelism_config_sp_size", "1",
-                "each rank computes whole sequences"),
+                "each rank computes complete sequences"),
     Sets("deepspeed_config.gradient_accumulation_steps", "training.gradient_accumulation"),
     NotModelled("megatron_lm_config", "", "stepcast reads only Megatron-LM's own arguments"),
     NotModelled("fp8_config.backend", "",
-                "matrix products run in the type that mixed_precision "
-                "names"),
+                "matrix multiplications run in the data type of mixed_precision"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation"),
     NoEffect("compute_environment debug downcast_bf16 enable_cpu_affinity machine_rank "
              "main_process_ip main_process_port main_training_function rdzv_backend same_network "

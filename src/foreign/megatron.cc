@@ -37,11 +37,12 @@ constexpr Option kOptions[] = {
         "moe-permute-fusion=false moe-expert-capacity-factor moe-pad-expert-input-to-capacity "
         "overlap-moe-expert-parallel-comm delay-wgrad-compute"),
     NotModelled("rotary-percent", "1 1.0",
-                "rotary positions rotate the whole head, so the forecast of elementwise work is "
-                "too high"),
+                "rotary positions apply to all numbers of a head, so the forecast time of "
+                "elementwise kernels is too long"),
     NotModelled("embed-layernorm", "false", "the embedding has no norm"),
-    NotModelled("pp-partition-method", "",
-                "stages have equal numbers of blocks; set parallelism.stage_layers"),
+    NotModelled(
+        "pp-partition-method", "",
+        "stages have equal numbers of blocks; to change this, set parallelism.stage_layers"),
     NotModelled("moe-router-padding-for-fp8 moe-router-padding-for-quantization", "false",
                 "the rows that each expert receives are not padded"),
     NotModelled("moe-router-force-load-balancing", "true false",
@@ -54,9 +55,10 @@ constexpr Option kOptions[] = {
          "main-grads-dtype=fp32 exp-avg-dtype=fp32 exp-avg-sq-dtype=fp32 clip-grad=1.0 "
          "deterministic-mode"),
     NotModelled("rampup-batch-size", "", "every step has the full batch"),
-    NotModelled("first-last-layers-bf16", "false", "matrix products of all blocks run in 8 bits"),
+    NotModelled("first-last-layers-bf16", "false",
+                "matrix multiplications of all blocks run in 8 bits"),
     Switch("tp-only-amax-red", "training.tp_only_amax_red"),
-    NotModelled("main-params-dtype", "fp32", "the FP32 values of parameters are kept"),
+    NotModelled("main-params-dtype", "fp32", "the optimizer stores the parameters in FP32"),
     Sets("optimizer", "training.optimizer", "adam", "adam=adamw sgd=sgd muon=muon"),
     // Kernels.
     Rule(
@@ -77,8 +79,8 @@ constexpr Option kOptions[] = {
     Rule("recompute-activations recompute-granularity recompute-method recompute-num-layers=1 "
          "recompute-modules cpu-offloading cpu-offloading-num-layers"),
     NotModelled("distribute-saved-activations", "false",
-                "the forecast keeps the whole inputs of recomputed blocks on each rank, so the "
-                "memory forecast is too high"),
+                "each rank keeps the complete inputs of recomputed blocks, so the memory forecast "
+                "is too high"),
     // Parallel axes.
     Sets("tensor-model-parallel-size", "parallelism.tensor", "1"),
     Sets("pipeline-model-parallel-size", "parallelism.pipeline", "1"),
@@ -103,13 +105,13 @@ constexpr Option kOptions[] = {
          "no-gradient-accumulation-fusion use-precision-aware-optimizer optimizer-cpu-offload "
          "optimizer-offload-fraction=1.0 overlap-cpu-optimizer-d2h-h2d"),
     NotModelled("use-megatron-fsdp use-custom-fsdp use-torch-fsdp2", "false",
-                "every rank has whole parameters"),
+                "every rank has all parameters, not shards of them"),
     NotModelled("data-parallel-sharding-strategy", "no_shard optim",
                 "only the distributed optimizer shards the optimizer's states"),
     NotModelled("ddp-num-buckets ddp-bucket-cap-mb", "", "buckets have the default size"),
-    NotModelled("grad-sync-dtype", "fp32", "gradients are reduced in the type of the gradients"),
+    NotModelled("grad-sync-dtype", "fp32", "gradients are reduced in their own data type"),
     NotModelled("ddp-reduce-scatter-with-fp32-accumulation", "false",
-                "gradients are reduced in the type of the gradients"),
+                "gradients are reduced in their own data type"),
     // Megatron-DeepSpeed's.
     Rule("deepspeed deepspeed-config zero-stage checkpoint-activations moe-expert-parallel-size"),
     NotModelled("cpu-optimizer", "false", "DeepSpeed's configuration selects the data to offload"),
@@ -119,19 +121,23 @@ constexpr Option kOptions[] = {
          "env.PYTORCH_CUDA_ALLOC_CONF patch-tokenizer-type"),
     Sets("env.NCCL_ALGO", "communication.nccl_algo"),
     Sets("env.NCCL_PROTO", "communication.nccl_proto"),
-    NotModelled("env.NCCL_NVLS_ENABLE", "1 2", "NCCL may use NVLS; set communication.nccl_algo"),
-    NotModelled("env.CUDA_LAUNCH_BLOCKING", "0", "set training.host_waits: launch"),
+    NotModelled("env.NCCL_NVLS_ENABLE", "1 2",
+                "NCCL may use NVLS; to change this, set communication.nccl_algo"),
+    NotModelled("env.CUDA_LAUNCH_BLOCKING", "0",
+                "the host does not wait after each kernel; to change this, set "
+                "training.host_waits: launch"),
     // Options of Primus.
     NotModelled("use-turbo-attention", "false", "attention runs the kernels of training.attention"),
     NotModelled("use-turbo-grouped-mlp", "false",
-                "experts' matrix products run as experts.products sets"),
+                "experts.products selects the kernels of the experts"),
     NotModelled("use-turbo-parallel-linear", "false",
                 "linear layers are Transformer Engine's layers"),
     NotModelled("use-turbo-rms-norm", "false", "norms run the kernels of training.norm"),
     Rule("use-turbo-deepep"),
     NotModelled("turbo-sync-free-moe-stage", "0",
                 "the host waits for the row counts before rows are packed"),
-    NotModelled("moe-use-fused-router-with-aux-score", "false", "set experts.fused_router"),
+    NotModelled("moe-use-fused-router-with-aux-score", "false",
+                "experts.fused_router selects the kernels of the router"),
     NotModelled("moe-paged-stash", "false", "activations stay in the device's memory"),
     NoEffect(
         "rotary-seq-len-interpolation-factor rotary-interleaved "
@@ -349,8 +355,8 @@ void ReadPrecision(Reading& reading) {
   const std::string recipe = reading.Text("fp8-recipe");
   if (quantised && Has(reading, "fp8-param-gather")) {
     reading.Omit("fp8-param-gather",
-                 "the forecast gathers parameters in 16 bits, so forecast gathers take up to "
-                 "twice as long as the real ones");
+                 "parameters are gathered in 16 bits, so the forecast time of gathers is up to "
+                 "twice the real time");
   }
   if (!reading.Text("fp4-format").empty()) {
     reading.Set(key, "nvfp4", "fp4-format");
@@ -513,7 +519,9 @@ void ReadUnevenStages(Reading& reading, std::int64_t stages) {
   const std::int64_t between = counted(layers) - counted(first) - counted(last);
   if (!layers || stages <= ends || between % (stages - ends) != 0 ||
       reading.draft().Integer("parallelism.virtual_stages").value_or(1) > 1) {
-    reading.Omit(option, "stages have equal numbers of blocks; set parallelism.stage_layers");
+    reading.Omit(
+        option,
+        "stages have equal numbers of blocks; to change this, set parallelism.stage_layers");
     return;
   }
   std::vector<std::int64_t> parts(static_cast<std::size_t>(stages), between / (stages - ends));

@@ -27,9 +27,9 @@ constexpr Option kOptions[] = {
     Sets("model.model_config.rope_theta", "model.rope_theta"),
     Switch("model.model_config.tie_word_embeddings", "model.tie_word_embeddings"),
     NotModelled("model.model_config.rope_scaling", "", "rotary positions are not scaled"),
-    NotModelled("model.model_config.moe_config", "", "the feed-forward is dense"),
+    NotModelled("model.model_config.moe_config", "", "the feed-forward layer is dense"),
     NotModelled("model.model_config.sliding_window_size", "",
-                "attention covers the whole sequence"),
+                "attention covers the complete sequence"),
     NotModelled("model.model_config.attention_bias", "false", "projections have no biases"),
     // Batch.
     Sets("tokens.sequence_length", "training.sequence_length"),
@@ -39,22 +39,21 @@ constexpr Option kOptions[] = {
     Sets("parallelism.dp", "parallelism.data"),
     Sets("parallelism.tp", "parallelism.tensor", "1"),
     Sets("parallelism.pp", "parallelism.pipeline", "1"),
-    NotModelled("parallelism.context_parallel_size", "1", "each rank computes whole sequences"),
-    NotModelled("parallelism.expert_parallel_size", "1", "the feed-forward is dense"),
+    NotModelled("parallelism.context_parallel_size", "1", "each rank computes complete sequences"),
+    NotModelled("parallelism.expert_parallel_size", "1", "the feed-forward layer is dense"),
     Rule("parallelism.pp_engine=1f1b parallelism.tp_mode=ALL_REDUCE "
          "parallelism.recompute_layer=false"),
     NotModelled("parallelism.tp_linear_async_communication", "false",
-                "the forecast step waits for the gathers of tensor parallelism, so the forecast "
+                "the step waits for the gathers of tensor parallelism, so the forecast step time "
                 "is too long"),
     NotModelled("parallelism.tp_recompute_allgather", "true",
-                "the forecast gathers inputs again in backward, so the memory forecast is too low"),
-    NotModelled("parallelism.moe_layer_recompute", "false", "the feed-forward is dense"),
+                "inputs are gathered again in backward, so the memory forecast is too low"),
+    NotModelled("parallelism.moe_layer_recompute", "false", "the feed-forward layer is dense"),
     // The optimizer.
     Rule("optimizer.zero_stage=0 optimizer.clip_grad=1.0 optimizer.optimizer_factory.name=adamW "
          "optimizer.optimizer_factory.torch_adam_is_fused=true"),
     NotModelled("optimizer.accumulate_grad_in_fp32", "true",
-                "the forecast keeps gradients and optimizer states in FP32, so the memory "
-                "forecast is too high"),
+                "gradients and optimizer states are in FP32, so the memory forecast is too high"),
     NoEffect(
         "model.model_config.* model.init_method.* tokens.* optimizer.* checkpoints.* data_stages* "
         "general.* lighteval* logging.* metrics_logging* profiler* s3_upload* tokenizer.*"),

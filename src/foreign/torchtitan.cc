@@ -41,13 +41,13 @@ constexpr Option kOptions[] = {
     Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
     NotModelled(
         "parallelism.disable_loss_parallel", "false",
-        "the forecast computes the loss on divided logits, so the memory forecast of a rank is "
-        "too low"),
+        "the loss is computed on divided logits, so the memory forecast of a rank is too low"),
     NotModelled("parallelism.enable_compiled_autograd", "false",
                 "backward is compiled block by block"),
     Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
-    NotModelled("parallelism.pipeline_parallel_split_points parallelism.module_fqns_per_model_part",
-                "", "stages have equal numbers of blocks; set parallelism.stage_layers"),
+    NotModelled(
+        "parallelism.pipeline_parallel_split_points parallelism.module_fqns_per_model_part", "",
+        "stages have equal numbers of blocks; to change this, set parallelism.stage_layers"),
     NotModelled("parallelism.pipeline_parallel_schedule_csv", "",
                 "the file is not read; set parallelism.schedule to its path"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
@@ -61,19 +61,19 @@ constexpr Option kOptions[] = {
     NotModelled("parallelism.expert_parallel_comm_backend", "standard",
                 "tokens reach experts through NCCL's all-to-all"),
     NotModelled("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "",
-                "the output of every second matrix product is kept, whatever its shape"),
+                "the output of every second matrix multiplication is kept, for all shapes"),
     NotModelled("activation_checkpoint.memory_budget", "0.5",
                 "the compiler's choice of tensors to keep is not modelled"),
     NotModelled(
         "float8.enable_fsdp_float8_all_gather quantize.linear.float8.enable_fsdp_float8_all_gather "
         "quantize.dense.float8.enable_fsdp_float8_all_gather",
         "false",
-        "the forecast gathers parameters in 16 bits, so forecast gathers take up to "
-        "twice as long as the real ones"),
+        "parameters are gathered in 16 bits, so the forecast time of gathers is up to twice the "
+        "real time"),
     // The head stays in 16 bits in the forecast too; routers of experts are small.
     NotModelled("quantize.moe.float8.fqns quantize.moe.mx.fqns quantize.grouped_mm.float8.fqns "
                 "quantize.grouped_mm.mx.fqns",
-                "", "matrix products of experts run in 16 bits"),
+                "", "matrix multiplications of experts run in 16 bits"),
     NotModelled("fault_tolerance.enable", "false", "no step is repeated or skipped"),
     Rule("liger_kernel.enable_fused_linear_cross_entropy"),
     NoEffect("model.* job.* profiling.* metrics.* lr_scheduler.* checkpoint.* comm.* "
@@ -109,8 +109,8 @@ constexpr Option kPythonOptions[] = {
     NotModelled("model_spec.moe_comm_backend", "standard",
                 "tokens reach experts through NCCL's all-to-all"),
     NotModelled("model_converters.converters.0.enable_fsdp_float8_all_gather", "false",
-                "the forecast gathers parameters in 16 bits, so forecast gathers take up to twice "
-                "as long as the real ones"),
+                "parameters are gathered in 16 bits, so the forecast time of gathers is up to "
+                "twice the real time"),
     Sets("training.max_context_length", "training.sequence_length", "2048"),
     Sets("training.seq_len", "training.sequence_length"),
     Sets("training.dtype", "training.parameter_dtype", "float32", kTypes),
@@ -121,16 +121,18 @@ constexpr Option kPythonOptions[] = {
     NotModelled("compile.backend", "inductor", "inductor compiles the blocks"),
     NotModelled(
         "parallelism.disable_loss_parallel", "false",
-        "the forecast computes the loss on divided logits, so the memory forecast of a rank is "
-        "too low"),
-    NotModelled("parallelism.enable_fsdp_symm_mem", "false", "collectives are NCCL's own kernels"),
-    NotModelled("parallelism.full_dtensor", "false", "the host costs are those of FSDP2"),
+        "the loss is computed on divided logits, so the memory forecast of a rank is too low"),
+    NotModelled("parallelism.enable_fsdp_symm_mem", "false",
+                "collectives are NCCL's standard kernels"),
+    NotModelled("parallelism.full_dtensor", "false", "the host time is the same as with FSDP2"),
     Switch("parallelism.fsdp_defer_gradient_reduction", "data_parallel.accumulate_unsharded"),
-    NotModelled("parallelism.fsdp_symm_mem_scope", "None", "collectives are NCCL's own kernels"),
+    NotModelled("parallelism.fsdp_symm_mem_scope", "None",
+                "collectives are NCCL's standard kernels"),
     Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
     Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
-    NotModelled("parallelism.pipeline_parallel_module_fqns_per_model_part", "None",
-                "stages have equal numbers of blocks; set parallelism.stage_layers"),
+    NotModelled(
+        "parallelism.pipeline_parallel_module_fqns_per_model_part", "None",
+        "stages have equal numbers of blocks; to change this, set parallelism.stage_layers"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
          "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
     Sets("parallelism.pipeline_parallel_last_stage_less_layers",
@@ -228,7 +230,7 @@ void ReadExperts(Reading& reading) {
   if (degree > 1) reading.Set("parallelism.expert", degree, option);
   const std::string_view parts = "parallelism.expert_tensor_parallel_degree";
   if (reading.Integer(parts).value_or(1) > 1) {
-    reading.Omit(parts, "tensor-parallel ranks hold whole experts");
+    reading.Omit(parts, "tensor-parallel ranks have complete experts");
   }
 }
 

@@ -34,7 +34,7 @@ constexpr Option kOptions[] = {
     Switch("fsdp_cpu_offload", "data_parallel.cpu_offload", "false"),
     Switch("fsdp_reshard_after_forward", "data_parallel.reshard_after_forward", "true"),
     NotModelled("custom_sharded_layers", "",
-                "the embedding and the head are units, as in torchtitan"),
+                "FSDP wraps the embedding and the head as separate units, as in torchtitan"),
     Rule("data_parallel_shard_dim data_parallel_replicate_dim tensor_parallel_dim "
          "context_parallel_dim"),
     // Kernels.
@@ -48,7 +48,7 @@ constexpr Option kOptions[] = {
     // The optimizer.
     Rule("optimizer._component_ optimizer.fused=false clip_grad_norm"),
     // Other recipes.
-    NotModelled("teacher_model*", "", "supervised training"),
+    NotModelled("teacher_model*", "", "the forecast is for supervised training"),
     NoEffect(
         "model.lora_alpha tensor_parallel_plan* compile.scale_grads optimizer.* base_model_path "
         "tokenizer* dataset* dataset_val* batch_size_val run_val_every_n_steps collate_fn "

@@ -11,7 +11,7 @@ constexpr ExecutionLimit kLimits[] = {
               plan.training.optimizer == plan::Optimizer::kMuon;
      }},
     {"training.optimizer_state_dtype, training.master_weights",
-     "types other than that of the updated values, and fp16_remainder",
+     "data types that differ from the type of the updated values, and fp16_remainder",
      "the type of optimizer states differs from the type of the values that they update",
      "remove optimizer_state_dtype and master_weights: fp16_remainder",
      [](const plan::Plan& plan) {
@@ -30,14 +30,13 @@ constexpr ExecutionLimit kLimits[] = {
      [](const plan::Plan& plan) {
        return plan.data_parallel.comm_hook == plan::CommHook::kPowerSgd;
      }},
-    {"data_parallel.deepspeed.offload_optimizer, .offload_param", "all but none",
+    {"data_parallel.deepspeed.offload_optimizer, .offload_param", "cpu and nvme",
      "states are offloaded to the host", "remove offload_optimizer and offload_param",
      [](const plan::Plan& plan) { return plan.data_parallel.deepspeed.offloads(); }},
-    {"data_parallel.cpu_offload", "true", "states are offloaded to the host",
-     "leave cpu_offload out",
+    {"data_parallel.cpu_offload", "true", "states are offloaded to the host", "remove cpu_offload",
      [](const plan::Plan& plan) { return plan.data_parallel.cpu_offload; }},
     {"data_parallel.optimizer_cpu_offload", "true", "the optimizer runs on the host",
-     "leave optimizer_cpu_offload out",
+     "remove optimizer_cpu_offload",
      [](const plan::Plan& plan) { return plan.data_parallel.optimizer_cpu_offload; }},
     {"data_parallel.deepspeed.zero_quantized_weights, .zero_quantized_gradients", "true",
      "communication is quantized", "remove zero_quantized_weights and zero_quantized_gradients",

@@ -36,33 +36,31 @@ std::vector<DataParallelSetting> Rows() {
        .idle = [](const Plan& plan) -> std::string_view {
          return TraitsOf(plan.data_parallel.framework).textbook ? OnOneRank(plan) : "";
        },
-       .values = "`true`: gradients are reduced during backward. `false`: gradients are reduced "
-                 "after the whole backward (megatron: `overlap_grad_reduce`, deepspeed: "
-                 "`overlap_comm`)",
+       .values =
+           "`true`: gradients are reduced during backward. `false`: gradients are reduced after "
+           "the end of backward (megatron: `overlap_grad_reduce`, deepspeed: `overlap_comm`)",
        .default_value = "`true`; deepspeed at stages 1 and 2: `false`"},
       {.key = "bucket_size",
        .type = OwnNotation<&Given::bucket_size>(),
        .uses = {Of(kReference), Of(kDdp), Of(kMegatron, "with overlap"),
                 At(kNanotron, 0, 0, "`ddp_bucket_cap_mb`")},
        .elsewhere = "unit_blocks",
-       .values =
-           "the size of a bucket in bytes. `0 B` means one collective per tensor. `unit` means "
-           "one collective per unit (reference, stage 3)",
-       .default_value =
-           "megatron: the gradients of 40 million parameters, or of 1 million per rank if this is "
-           "more. reference at stage 3: `unit`. reference at stages 0 to 2 without overlap: one "
-           "bucket, unless every micro-batch reduces its gradients. Otherwise: 25 MiB"},
+       .values = "the size of a bucket in bytes. `0 B`: one collective per tensor. `unit`: one "
+                 "collective per unit (reference, stage 3)",
+       .default_value = "megatron: the gradients of 40 million parameters, or of 1 million "
+                        "parameters per data-parallel rank, whichever is larger. reference at "
+                        "stage 3: `unit`. reference at stages 0 to 2 without overlap: one bucket, "
+                        "unless every micro-batch reduces its gradients. Otherwise: 25 MiB"},
       {.key = "first_bucket_size",
        .type = OwnNotation<&Given::first_bucket_size>(),
        .uses = {Of(kReference), Of(kDdp)},
-       .values = "the largest size, in bytes, of the bucket whose gradients are ready first",
-       .default_value =
-           "reference: `bucket_size`. ddp: 1 MiB; since torch 2.0, `bucket_size` if that key is "
-           "given"},
+       .values = "the maximum size, in bytes, of the first bucket that backward fills",
+       .default_value = "reference: `bucket_size`. ddp: 1 MiB; since torch 2.0, `bucket_size` if "
+                        "the scenario sets `bucket_size`"},
       {.key = "prefetch",
        .type = Count{&Given::prefetch, &DataParallel::prefetch, 0, kMostUnits},
        .uses = {At(kReference, 3, 3), Of(kFsdp2)},
-       .values = "the number of units that are gathered ahead of the current unit; `0`: none",
+       .values = "the number of units that are gathered ahead of the current unit",
        .default_value = "`1`"},
       {.key = "reshard_after_forward",
        .type = OwnNotation<&Given::reshard_after_forward>(),
@@ -70,15 +68,15 @@ std::vector<DataParallelSetting> Rows() {
        .values =
            "`true`: parameters are freed after forward and gathered again for backward. `false`: "
            "parameters stay gathered until backward. An integer k: after forward, parameters are "
-           "sharded over groups of k neighboring ranks. This needs tensor degree 1, and k must "
-           "divide `shard_group_size` times `context`. k = 1 means `false`, and the whole group "
-           "means `true`",
+           "sharded over groups of k neighboring ranks. An integer requires `tensor: 1`, and must "
+           "divide `shard_group_size` times `context`. `1` has the same effect as `false`, and "
+           "`shard_group_size` times `context` has the same effect as `true`",
        .default_value = "`true`; `false` for fsdp2 at stage 2 and in a pipeline"},
       {.key = "accumulate_unsharded",
        .type = Switch{&Given::accumulate_unsharded, &DataParallel::accumulate_unsharded},
        .uses = {At(kReference, 2, 3), Of(kFsdp1), Of(kFsdp2)},
-       .values = "`true`: each rank adds up whole gradients over the micro-batches, and reduces "
-                 "them once per step",
+       .values = "`true`: each rank adds up full gradients over the micro-batches, and reduces the "
+                 "sums once per step",
        .default_value = "`false`; `true` for fsdp2 in a pipeline"},
       {.key = "no_sync",
        .type = Switch{&Given::no_sync, &DataParallel::no_sync},
@@ -128,7 +126,7 @@ std::vector<DataParallelSetting> Rows() {
        .idle = WithoutVirtualStages,
        .values = "`true`: all stages gather the parameters of a virtual stage at the same time, "
                  "when the last pipeline stage begins the previous virtual stage. `false`: each "
-                 "stage gathers parameters when its forward begins",
+                 "stage gathers parameters when its own forward begins",
        .default_value = "`true`"},
       {.key = "overlap_param_gather_with_optimizer_step",
        .type = Switch{&Given::overlap_param_gather_with_optimizer_step,
@@ -147,10 +145,9 @@ std::vector<DataParallelSetting> Rows() {
            [](const DataParallel& data_parallel) {
              return !data_parallel.gradient_accumulation_fusion;
            },
-       .values =
-           "`true`: products of weight gradients add directly to the main gradients. `false`: "
-           "autograd makes gradients, and hooks add them to the main gradients, as in "
-           "Megatron-LM before 3.0 (2022)",
+       .values = "`true`: the GEMMs of weight gradients add their results directly to the main "
+                 "gradients. `false`: autograd creates gradients, and hooks add these gradients to "
+                 "the main gradients, as in Megatron-LM before 3.0 (2022)",
        .default_value = "`true`"},
       {.key = "copy_main_gradients",
        .type = Switch{&Given::copy_main_gradients, &DataParallel::copy_main_gradients},
@@ -188,7 +185,7 @@ std::vector<DataParallelSetting> Rows() {
          return plan.data_parallel.overlap_p2p_comm ? "with overlap_p2p_comm" : "";
        },
        .shown = [](const DataParallel& data_parallel) { return !data_parallel.batch_p2p_sync; },
-       .values = "`true`: after each batch of messages the host waits for the device",
+       .values = "`true`: after each batch of sends and receives, the host waits for the device",
        .default_value = "`true`"},
       {.key = "scatter_gather_tensors_in_pipeline",
        .type = Switch{&Given::scatter_gather_tensors_in_pipeline,
@@ -202,27 +199,26 @@ std::vector<DataParallelSetting> Rows() {
              return data_parallel.scatter_gather_tensors_in_pipeline;
            },
        .values = "`true`: each of t tensor-parallel ranks sends 1/t of a message between stages, "
-                 "and the receivers gather the whole message, as in Megatron-LM before 2023",
+                 "and the receivers gather the complete message, as in Megatron-LM before 2023",
        .default_value = "`false`"},
       {.key = "optimizer_cpu_offload",
        .type = Switch{&Given::optimizer_cpu_offload, &DataParallel::optimizer_cpu_offload},
        .uses = {At(kMegatron, 1, 1, "with `--optimizer-offload-fraction 1`")},
-       .values =
-           "`true`: FP32 parameters and moments are in host memory, and the CPUs update them. "
-           "This needs `node.host` in the topology",
+       .values = "`true`: FP32 parameters and moments are in host memory, and the CPUs update "
+                 "them. `true` requires `node.host` in the topology",
        .default_value = "`false`"},
       {.key = "overlap_cpu_optimizer_d2h_h2d",
        .type = Switch{&Given::overlap_cpu_optimizer_d2h_h2d,
                       &DataParallel::overlap_cpu_optimizer_d2h_h2d},
        .uses = {At(kMegatron, 1, 1, "with `optimizer_cpu_offload`")},
-       .values =
-           "`true`: gradients are copied to the host, and updated values back, tensor by tensor "
-           "on separate streams, while the CPUs update other tensors",
+       .values = "`true`: while the CPUs update a tensor, separate streams copy gradients of other "
+                 "tensors to the host and updated values to the device",
        .default_value = "`false`"},
       {.key = "gradient_as_bucket_view",
        .type = Switch{&Given::gradient_as_bucket_view, &DataParallel::gradient_as_bucket_view},
        .uses = {TakenByReference(), Of(kDdp)},
-       .values = "`true`: gradients are views of the buckets, so they are not copied back",
+       .values = "`true`: gradients are views of the buckets, so reduced gradients are not copied "
+                 "out of the buckets",
        .default_value = "`false`"},
       {.key = "find_unused_parameters",
        .type = Switch{&Given::find_unused_parameters, &DataParallel::find_unused_parameters},
@@ -243,15 +239,15 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "powersgd",
        .type = OwnNotation<&Given::powersgd>(),
        .uses = {Of(kDdp, "with `comm_hook: powerSGD`")},
-       .values = "a mapping, below",
-       .default_value = "the defaults below"},
+       .values = "a mapping with the keys of [powersgd](#data_parallelpowersgd)",
+       .default_value = "the default of each key"},
       {.key = "backward_prefetch",
        .type = Words<&Given::backward_prefetch, &DataParallel::backward_prefetch,
                      BackwardPrefetch::kPre, BackwardPrefetch::kPost, BackwardPrefetch::kNone>(),
        .uses = {TakenByReference(), Of(kFsdp1)},
        .values = "when the next unit of backward is gathered. `pre`: before the gradients of the "
-                 "current unit are computed. `post`: after these gradients are computed. `none`: "
-                 "when the next unit is needed",
+                 "current unit are computed. `post`: after the gradients of the current unit are "
+                 "computed. `none`: when the next unit is needed",
        .default_value = "`pre`; before torch 2.0 `none`"},
       {.key = "forward_prefetch",
        .type = Switch{&Given::forward_prefetch, &DataParallel::forward_prefetch},
@@ -262,16 +258,16 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "limit_all_gathers",
        .type = Switch{&Given::limit_all_gathers, &DataParallel::limit_all_gathers},
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "`true`: before each gather, the host waits until the device has freed all "
-                 "earlier units except about two",
+       .values = "`true`: before each gather, the host waits until the device has freed all but "
+                 "about two of the units that were gathered before",
        .default_value = "`true`; before torch 2.1 `false`"},
       {.key = "units",
        .type = Words<&Given::units, &DataParallel::units, WrappedUnits::kBlock,
                      WrappedUnits::kLayer, WrappedUnits::kModel>(),
        .uses = {TakenByReference(), Of(kFsdp1), Of(kFsdp2)},
        .values = "the modules that FSDP wraps as units. `block`: each block is a unit, and the "
-                 "rest of the model is the root. `layer`: the embedding and the head are also "
-                 "units, unless they share a tensor. `model`: the whole model is one unit",
+                 "rest of the model is the root unit. `layer`: the embedding and the head are also "
+                 "units, unless they share a tensor. `model`: the complete model is one unit",
        .default_value = "`block`"},
       {.key = "unit_blocks",
        .type = Count{&Given::unit_blocks, &DataParallel::unit_blocks, 1, kMostUnits},
@@ -282,17 +278,15 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "cpu_offload",
        .type = Switch{&Given::cpu_offload, &DataParallel::cpu_offload},
        .uses = {Of(kFsdp1), Of(kFsdp2)},
-       .values =
-           "`true`: sharded parameters, gradients and optimizer states are in host memory, and "
-           "the CPUs update them (`CPUOffload(offload_params=True)`, `CPUOffloadPolicy()`). This "
-           "needs `node.host` in the topology",
+       .values = "`true`: sharded parameters, gradients and optimizer states are in host memory, "
+                 "and the CPUs update the parameters (`CPUOffload(offload_params=True)`, "
+                 "`CPUOffloadPolicy()`). `true` requires `node.host` in the topology",
        .default_value = "`false`"},
       {.key = "use_orig_params",
        .type = Switch{&Given::use_orig_params, &DataParallel::use_orig_params},
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values =
-           "`true`: since torch 2.1, tensors of a flat parameter begin at multiples of 16 B, so "
-           "gradients need no padding",
+       .values = "`true`: since torch 2.1, tensors in a flat parameter begin at multiples of 16 B, "
+                 "so gradients need no padding",
        .default_value = "`false`"},
       {.key = "mixed_precision",
        .type = Words<&Given::mixed_precision, &DataParallel::mixed_precision, MixedPrecision::kFsdp,
@@ -303,18 +297,18 @@ std::vector<DataParallelSetting> Rows() {
                     ? "with 16-bit parameters, which need no cast"
                     : "";
        },
-       .values =
-           "the mechanism that casts 32-bit parameters. `fsdp`: FSDP's `MixedPrecision`, which "
-           "casts shards before they are gathered; accelerate and the Trainer set it. "
-           "`autocast`: `torch.autocast` without `MixedPrecision`. With `autocast`, parameters "
-           "are gathered, and gradients reduced, in FP32. Residuals and norms are FP32, and a "
-           "16-bit copy of every matrix stays in memory from forward to backward",
+       .values = "the mechanism that casts 32-bit parameters. `fsdp`: FSDP's `MixedPrecision`, "
+                 "which casts shards before they are gathered (accelerate and Hugging Face's "
+                 "Trainer use `MixedPrecision`). `autocast`: `torch.autocast` without "
+                 "`MixedPrecision`. With `autocast`, parameters are gathered, and gradients are "
+                 "reduced, in FP32. Residuals and norms are FP32, and a 16-bit copy of every "
+                 "matrix stays in memory from forward to backward",
        .default_value = "`fsdp`"},
       {.key = "deepspeed",
        .type = OwnNotation<&Given::deepspeed>(),
        .uses = {Of(kDeepSpeed)},
-       .values = "a mapping, below",
-       .default_value = "the defaults below"},
+       .values = "a mapping with the keys of [deepspeed](#data_paralleldeepspeed)",
+       .default_value = "the default of each key"},
   };
 }
 

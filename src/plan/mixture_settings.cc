@@ -29,13 +29,13 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values =
-           "how tokens reach the ranks of their experts. `all_to_all`: each rank sends each row "
-           "to the rank of its expert, and the host waits for the numbers of rows. `all_gather`: "
-           "all ranks get all tokens. `deepep` and `hybridep`: a token is sent once to each node "
-           "that holds some of its experts, then once to each of their ranks",
-       .default_value = "`all_to_all`, which recipes set; the default of Megatron-Core is "
-                        "`allgather`"},
+       .values = "how tokens are sent to the ranks of their experts. `all_to_all`: each rank sends "
+                 "each row to the rank of its expert, and the host waits for the numbers of rows. "
+                 "`all_gather`: all ranks receive all tokens. `deepep` and `hybridep`: a token is "
+                 "sent once to each node with experts of the token, then once to each rank with "
+                 "experts of the token",
+       .default_value =
+           "`all_to_all`, as in NVIDIA's recipes; the default of Megatron-Core is `allgather`"},
       {.key = "implementation",
        .type =
            Words<&Given::expert_implementation, &Mixture::implementation,
@@ -52,13 +52,13 @@ std::vector<MixtureSetting> Rows() {
                     mixture.implementation != model::ExpertImplementation::kTorchtitan;
            },
        .values =
-           "the library that implements the layers of experts. `torchtitan`: with fsdp2. "
-           "`transformers`: Hugging Face's layers, in which each rank has all experts, with "
-           "fsdp2 and deepspeed. `deepspeed`: `deepspeed.moe.layer.MoE`. `autoep`: DeepSpeed's "
-           "`expert_parallel` on transformers' layers. ddp and fsdp1 always use transformers' "
+           "the library that implements the layers of experts. `torchtitan` (fsdp2). "
+           "`transformers` (fsdp2, deepspeed): Hugging Face's layers; each rank has all experts. "
+           "`deepspeed` (deepspeed): `deepspeed.moe.layer.MoE`. `autoep` (deepspeed): DeepSpeed's "
+           "`expert_parallel` with transformers' layers. ddp and fsdp1 always use transformers' "
            "layers, and megatron always uses Megatron-Core's layers",
-       .default_value =
-           "fsdp2: `torchtitan`; deepspeed: `transformers` if `expert` is 1, else `deepspeed`"},
+       .default_value = "fsdp2: `torchtitan`. deepspeed: `transformers` if `expert` is 1, "
+                        "otherwise `deepspeed`"},
       {.key = "products",
        .type = Words<&Given::expert_products, &Mixture::products, model::ExpertProducts::kGrouped,
                      model::ExpertProducts::kStreams, model::ExpertProducts::kLooped>(),
@@ -66,15 +66,14 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values = "how the matrix products of a rank's experts are launched. `grouped`: one kernel "
-                 "for all experts. `streams`: one kernel per expert, on four streams "
-                 "(Transformer Engine's GroupedLinear). `looped`: one kernel per expert, one "
-                 "after the other (Megatron-Core without `moe_grouped_gemm`). In transformers "
-                 "before 5, the host also waits for the number of tokens of each expert",
-       .default_value =
-           "`grouped`, with two exceptions. `looped`: transformers' layers and AutoEP before "
-           "torch 2.9, and DeepSpeed's own layer. `streams`: megatron, as recipes set it; the "
-           "default of Megatron-Core is `looped`"},
+       .values = "how the matrix multiplications of a rank's experts are launched. `grouped`: one "
+                 "kernel for all experts. `streams`: one kernel per expert, on four streams "
+                 "(Transformer Engine's GroupedLinear). `looped`: one kernel per expert, one after "
+                 "the other (Megatron-Core without `moe_grouped_gemm`). In transformers before 5, "
+                 "the host also waits for the number of tokens of each expert",
+       .default_value = "megatron: `streams`, as in NVIDIA's recipes; the default of Megatron-Core "
+                        "is `looped`. DeepSpeed's own layer: `looped`. transformers' layers and "
+                        "AutoEP before torch 2.9: `looped`. Otherwise: `grouped`"},
       {.key = "dispatch_dtype",
        .type = Words<&Given::dispatch_dtype, &Mixture::dispatch_dtype, DataType::kBf16,
                      DataType::kFp8>(),
@@ -83,10 +82,9 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .shown = [](const Mixture& mixture) { return mixture.dispatch_dtype != DataType::kBf16; },
-       .values =
-           "the data type in which rows are sent to their experts: `bf16`, or `fp8` with an FP32 "
-           "scale for every 128 numbers. `fp8` is an option of DeepEP and needs `precision: "
-           "fp8`; Megatron-Core's dispatchers send 16 bits. Rows return in 16 bits",
+       .values = "the data type in which rows are sent to their experts: `bf16`, or `fp8` with an "
+                 "FP32 scale for every 128 numbers. `fp8` is an option of DeepEP and needs "
+                 "`precision: fp8`. Rows always return in 16 bits",
        .default_value = "`bf16`"},
       {.key = "router_dtype",
        .type =
@@ -95,7 +93,7 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values = "the type of the router's logits (Megatron-Core's `moe_router_dtype`)",
+       .values = "the data type of the router's logits (Megatron-Core's `moe_router_dtype`)",
        .default_value = "bf16; torchtitan's and DeepSpeed's layers: fp32"},
       {.key = "node_limit",
        .type = Count{&Given::node_limit, &Mixture::node_limit, 1, kMostNodes},
@@ -114,12 +112,11 @@ std::vector<MixtureSetting> Rows() {
        },
        .shown = [](const Mixture& mixture) { return mixture.node_limit > 0; },
        .values =
-           "the largest number of nodes that may hold the experts of one token, with `deepep` and "
-           "`hybridep` (Megatron-Core's `moe_router_group_topk`, with one group of experts per "
-           "node)",
+           "with `deepep` and `hybridep`: the maximum number of nodes to which one token is sent "
+           "(Megatron-Core's `moe_router_group_topk`, with one group of experts per node)",
        .default_value =
-           "the model's number of groups per token, if the number of nodes that divide the "
-           "experts equals the model's number of groups; else no limit"},
+           "the model's number of groups per token, if the number of nodes that divide the experts "
+           "equals the model's number of groups; otherwise no limit"},
       {.key = "fused_router",
        .type = Switch{&Given::fused_router, &Mixture::fused_router},
        .uses = {Of(Framework::kMegatron), TakenByReference()},
@@ -152,12 +149,10 @@ std::vector<MixtureSetting> Rows() {
                     : "but with dispatcher: hybridep";
        },
        .shown = [](const Mixture& mixture) { return mixture.fused_rows; },
-       .values =
-           "`true`: rows are permuted, padded for 8-bit products and cast inside of other "
-           "kernels: HybridEP's exchange, the router and Transformer Engine's fused grouped MLP. "
-           "Values that the experts' backward reads are copied into pages and back "
-           "(`moe_paged_stash`). "
-           "Megatron-Bridge's recipes set both from container 26.06 on",
+       .values = "`true`: HybridEP's exchange, the router and Transformer Engine's fused grouped "
+                 "MLP also permute, pad and cast rows, without separate kernels. Values for the "
+                 "experts' backward are copied into pages and back (`moe_paged_stash`). "
+                 "Megatron-Bridge's recipes use `true` from container 26.06 on",
        .default_value = "false"},
       {.key = "imbalance",
        .type = OwnNotation<&Given::imbalance>(),
@@ -166,12 +161,12 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .values =
-           "the largest number of rows of a rank divided by the mean number of rows, from 1 to "
-           "the number of ranks that divide the experts. The forecast assumes in every layer the "
-           "products, messages and memory of the rank with the most rows. In a layer list, which "
-           "has fixed times and memory, the imbalance only affects all-to-alls along the expert "
-           "axis",
-       .default_value = "1: the router balances perfectly, as in runs with forced balance"},
+           "the largest number of rows of a rank divided by the mean number of rows, from 1 to the "
+           "number of ranks that divide the experts. In every layer, the forecast uses the time, "
+           "messages and memory of the rank with the most rows. A layer list has fixed times and "
+           "memory, so the imbalance affects only its all-to-alls along the expert axis",
+       .default_value =
+           "1: all ranks receive the same number of rows, as in runs with forced balance"},
       {.key = "capacity_factor",
        .type = OwnNotation<&Given::capacity_factor>(),
        .uses = {Of(Framework::kMegatron), Of(Framework::kDeepSpeed, "its own layer"),
@@ -187,12 +182,11 @@ std::vector<MixtureSetting> Rows() {
                     : "with a value of experts.imbalance or more, because no expert receives more "
                       "rows than that";
        },
-       .values =
-           "the largest number of rows that an expert accepts, divided by the mean number of rows "
-           "of all experts. Tokens above this limit are dropped and cost nothing "
-           "(Megatron-Core's `moe_expert_capacity_factor`). DeepSpeed's layer always allocates "
-           "the largest number of rows",
-       .default_value = "none: no token is dropped; DeepSpeed's layer: 1"},
+       .values = "the maximum number of rows of an expert, divided by the mean number of rows of "
+                 "all experts. Tokens above the maximum are dropped and need no time "
+                 "(Megatron-Core's `moe_expert_capacity_factor`). DeepSpeed's own layer always "
+                 "allocates and computes the maximum number of rows",
+       .default_value = "none (no token is dropped). DeepSpeed's own layer: 1"},
       {.key = "min_capacity",
        .type = Count{&Given::min_capacity, &Mixture::min_capacity, 0, kMostRows},
        .uses = {Of(Framework::kDeepSpeed, "its own layer")},
@@ -208,8 +202,8 @@ std::vector<MixtureSetting> Rows() {
            [](const Mixture& mixture) {
              return mixture.implementation == model::ExpertImplementation::kDeepSpeed;
            },
-       .values = "the minimum of an expert's capacity, in rows per rank (DeepSpeed's "
-                 "`min_capacity`)",
+       .values =
+           "the minimum capacity of an expert, in rows from each rank (DeepSpeed's `min_capacity`)",
        .default_value = "4"},
       {.key = "pad_to_capacity",
        .type = Switch{&Given::pad_to_capacity, &Mixture::pad_to_capacity},
@@ -217,10 +211,9 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values =
-           "`true`: every expert computes as many rows as its capacity, including empty rows. The "
-           "ranks exchange no numbers of rows, and the host does not wait "
-           "(`moe_pad_expert_input_to_capacity`)",
+       .values = "`true`: every expert computes the maximum number of rows that `capacity_factor` "
+                 "allows, including empty rows. The ranks do not exchange numbers of rows, and the "
+                 "host does not wait (`moe_pad_expert_input_to_capacity`)",
        .default_value = "false"},
       {.key = "overlap_communication",
        .type = Switch{&Given::overlap_communication, &Mixture::overlap_communication},
@@ -229,11 +222,10 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .shown = [](const Mixture& mixture) { return mixture.overlap_communication; },
-       .values =
-           "`true`: the forward of one micro-batch and the backward of another alternate layer by "
-           "layer, so that one computes while the other exchanges rows of experts "
-           "(Megatron-Core's `overlap_moe_expert_parallel_comm`, combined 1F1B). In a pipeline, "
-           "this needs `virtual_stages`",
+       .values = "`true`: the forward of one micro-batch and the backward of another micro-batch "
+                 "alternate layer by layer. One micro-batch computes while the ranks exchange rows "
+                 "of the other micro-batch (Megatron-Core's `overlap_moe_expert_parallel_comm`, "
+                 "combined 1F1B). In a pipeline, `true` requires `virtual_stages`",
        .default_value = "false"},
       {.key = "delay_weight_gradients",
        .type = Switch{&Given::delay_weight_gradients, &Mixture::delay_weight_gradients},
@@ -242,9 +234,9 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .shown = [](const Mixture& mixture) { return mixture.delay_weight_gradients; },
-       .values = "`true`: the exchange of rows does not wait for the products of weight "
-                 "gradients, which run later (`delay_wgrad_compute`). This needs "
-                 "`overlap_communication`",
+       .values =
+           "`true`: weight gradients are computed later, so that the exchange of rows does not "
+           "wait for them (`delay_wgrad_compute`). `true` requires `overlap_communication`",
        .default_value = "false"},
       {.key = "overlap_shared_experts",
        .type = Switch{&Given::overlap_shared_experts, &Mixture::overlap_shared_experts},
@@ -253,10 +245,9 @@ std::vector<MixtureSetting> Rows() {
        .had_by = HasSharedExperts,
        .needed = "shared experts",
        .shown = [](const Mixture& mixture) { return mixture.overlap_shared_experts; },
-       .values =
-           "`true`: shared experts run on a separate stream while rows are exchanged "
-           "(`moe_shared_expert_overlap`). This needs `dispatcher: all_to_all`. `false`: shared "
-           "experts run before the router",
+       .values = "`true`: shared experts run on a separate stream while rows are exchanged "
+                 "(`moe_shared_expert_overlap`). `true` requires `dispatcher: all_to_all`. "
+                 "`false`: shared experts run before the router",
        .default_value = "false"}};
 }
 

@@ -68,7 +68,9 @@ std::string ListOfRules(const Framework& framework) {
                         : fmt::format("`{}` (`{}`)", option.name, option.standard));
   }
   if (names.empty()) return "";
-  return "\nInterpreted together with other options:\n" + Wrapped(names);
+  return "\n`init` interprets these options together with other options (defaults in "
+         "parentheses):\n" +
+         Wrapped(names);
 }
 
 // Options with the same consequence share rows.
@@ -94,12 +96,13 @@ std::string TableOfGaps(const Framework& framework) {
   if (rows.empty()) return "";
   std::string table;
   for (const Row& row : rows) table += fmt::format("| {} | {} |\n", row.names, row.consequence);
-  return "\n| not modelled | the forecast instead |\n|---|---|\n" + table;
+  return "\n| option that is not modelled | assumption of the forecast |\n|---|---|\n" + table;
 }
 
 std::string TableOf(const Framework& framework) {
-  return fmt::format("Defaults are from {}.\n", framework.release) + TableOfKeys(framework) +
-         ListOfRules(framework) + TableOfGaps(framework);
+  return fmt::format("Defaults are from release or commit {} of the program.\n",
+                     framework.release) +
+         TableOfKeys(framework) + ListOfRules(framework) + TableOfGaps(framework);
 }
 
 std::string Tables() {
