@@ -76,18 +76,18 @@ def markdown_choices(cases):
 
 def summary(cases):
     bad = worst(cases)
-    lines = [f"{len(cases)} cases. The mean absolute error is {mean_error(cases):.2f} %, and the worst "
-             f"error is {bad.error:+.1f} % ({bad.speed}, {bad.model}, {bad.plan})."]
+    lines = [f"{len(cases)} cases. The mean absolute error is {mean_error(cases):.2f} %, and the "
+             f"worst error is {bad.error:+.1f} % ({bad.speed}, {bad.model}, {bad.plan})."]
     choices = bucket_choices(cases)
     if choices:
         chosen, best, loss = max(choices, key=lambda choice: choice[2])
         right = sum(1 for c, b, _ in choices if c is b)
         lines.append(
-            f"In {right} of {len(choices)} series of bucket sizes, the size with the fastest forecast "
-            f"also had the fastest measured step. In the worst series, its measured step was "
-            f"{loss:.1f} % longer than the fastest step ({chosen.speed}, {chosen.model}: "
-            f"{chosen.plan} instead of {best.plan}).")
-    return "\n".join(textwrap.fill(line, 100) for line in lines)
+            f"In {right} of {len(choices)} series of bucket sizes, the size with the fastest "
+            f"forecast also had the fastest measured step. In the worst series, the measured step of "
+            f"this size was {loss:.1f} % longer than the fastest step ({chosen.speed}, "
+            f"{chosen.model}: {chosen.plan} instead of {best.plan}).")
+    return "\n".join(textwrap.fill(line, 100, break_on_hyphens=False) for line in lines)
 
 
 def text(cases):
