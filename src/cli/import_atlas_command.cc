@@ -150,14 +150,15 @@ class Import {
     if (!tables.sustained.empty()) rates.costs.power = new_.power;
     if (!tables.attention.empty()) rates.costs.attention[flash - 1U] = new_.attention[flash - 1U];
     rates.comments.emplace_back(
-        "Made by 'stepcast calibrate import atlas'. Mean error (and bias) of forecasts in percent,");
+        "Made by 'stepcast calibrate import atlas'. Mean error (and bias) of forecasts in "
+        "percent,");
     rates.comments.emplace_back(
         "for all rows, and for the half of the shapes that was not fitted:");
     for (const Line& line : lines_) {
-      rates.comments.push_back(fmt::format(
-          "  {}: {} ({:+.1f}) for {} rows; half: {}",
-          line.what, report::PerCent(line.fitted.mean), report::kHundred * line.fitted.bias,
-          line.rows, line.checked ? PerCentOf(*line.checked) : "-"));
+      rates.comments.push_back(fmt::format("  {}: {} ({:+.1f}) for {} rows; half: {}", line.what,
+                                           report::PerCent(line.fitted.mean),
+                                           report::kHundred * line.fitted.bias, line.rows,
+                                           line.checked ? PerCentOf(*line.checked) : "-"));
     }
     return rates;
   }

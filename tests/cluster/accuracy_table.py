@@ -85,8 +85,8 @@ def summary(cases):
         lines.append(
             f"In {right} of {len(choices)} series of bucket sizes, the size with the fastest "
             f"forecast also had the fastest measured step. In the worst series, the measured step of "
-            f"this size was {loss:.1f} % longer than the fastest step ({chosen.speed}, "
-            f"{chosen.model}: {chosen.plan} instead of {best.plan}).")
+            f"this size was {loss:.1f} % longer than the fastest step. (Series: {chosen.speed}, "
+            f"{chosen.model}. Sizes: {chosen.plan} instead of {best.plan}.)")
     return "\n".join(textwrap.fill(line, 100, break_on_hyphens=False) for line in lines)
 
 
