@@ -87,7 +87,7 @@ class Import {
       const RateErrors checked = validate::ErrorsOf(rest, gpu_, fit(Half(rows, 0)));
       new_.gemm_tiling[at] = fit(rows).gemm_tiling[at];
       new_.gemm[at] = {};
-      Report(fmt::format("products {}", Name(type)), rows, checked, 0);
+      Report(fmt::format("GEMMs {}", Name(type)), rows, checked, 0);
     }
     const auto& bf16 = new_.gemm_tiling[static_cast<std::size_t>(DataType::kBf16)];
     if (tables.products.contains(DataType::kBf16)) {
@@ -102,7 +102,7 @@ class Import {
       const double watts = validate::FitWatts(rows, gpu_, new_, type);
       (type == DataType::kBf16 ? new_.power.products
                                : new_.power.of_type[static_cast<std::size_t>(type)]) = watts;
-      Report(fmt::format("products {} at the power limit", Name(type)), rows, std::nullopt,
+      Report(fmt::format("GEMMs {} at the power limit", Name(type)), rows, std::nullopt,
              gpu_.power_limit);
     }
   }
@@ -150,12 +150,15 @@ class Import {
     if (!tables.sustained.empty()) rates.costs.power = new_.power;
     if (!tables.attention.empty()) rates.costs.attention[flash - 1U] = new_.attention[flash - 1U];
     rates.comments.emplace_back(
-        "Made by 'stepcast calibrate import atlas'. Mean error, and bias, per cent:");
+        "Made by 'stepcast calibrate import atlas'. Mean error (and bias) of forecasts in "
+        "percent,");
+    rates.comments.emplace_back(
+        "for all rows, and for the half of the shapes that was not fitted:");
     for (const Line& line : lines_) {
-      rates.comments.push_back(fmt::format(
-          "  {}: {} ({:+.1f}) over {} rows; over the half of the shapes that was not fitted, {}",
-          line.what, report::PerCent(line.fitted.mean), report::kHundred * line.fitted.bias,
-          line.rows, line.checked ? PerCentOf(*line.checked) : "-"));
+      rates.comments.push_back(fmt::format("  {}: {} ({:+.1f}) for {} rows; half: {}", line.what,
+                                           report::PerCent(line.fitted.mean),
+                                           report::kHundred * line.fitted.bias, line.rows,
+                                           line.checked ? PerCentOf(*line.checked) : "-"));
     }
     return rates;
   }

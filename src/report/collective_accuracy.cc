@@ -61,15 +61,15 @@ std::string TotalSentence(const CollectiveAccuracy& accuracy, Role role) {
   const ErrorSummary total = accuracy.Total(role);
   const ErrorSummary law = accuracy.TotalByLaw(role);
   return fmt::format(
-      "{}, 32 KiB to 16 GiB: {} points have a median error of {} %, nine of ten are within {} %, "
-      "and the mean error is {} %. Without curves, the same figures are {} %, {} % and {} %.\n",
-      role == Role::kHeldBack ? "Held back" : "Fit", total.points, PerCent(total.median),
-      PerCent(total.p90), SignedPerCent(total.bias), PerCent(law.median), PerCent(law.p90),
-      SignedPerCent(law.bias));
+      "{} from 32 KiB to 16 GiB ({} points): median error {} %, 90th percentile {} %, mean error "
+      "{} %. Without curves: median error {} %, 90th percentile {} %, mean error {} %.\n",
+      role == Role::kHeldBack ? "Points held back," : "Fit points,", total.points,
+      PerCent(total.median), PerCent(total.p90), SignedPerCent(total.bias), PerCent(law.median),
+      PerCent(law.p90), SignedPerCent(law.bias));
 }
 
 std::string Choices(const CollectiveAccuracy& accuracy) {
-  std::string out = fmt::format("Algorithms: {} of {} are the documented algorithms.\n",
+  std::string out = fmt::format("Algorithms: {} of {} forecast choices are as documented.\n",
                                 accuracy.as_documented(), accuracy.documented());
   for (const CollectivePoint& point : accuracy.points) {
     if (!point.documented() || point.as_documented()) continue;
@@ -84,8 +84,8 @@ std::string Choices(const CollectiveAccuracy& accuracy) {
 
 std::string Targets(const CollectiveAccuracy& accuracy) {
   return fmt::format(
-      "The targets for held-back points are a median error of at most {:.0f} %, nine of ten "
-      "points within {:.0f} %, and every documented choice. They are {}.\n",
+      "Targets for points held back: a median error of at most {:.0f} %, nine of ten errors of at "
+      "most {:.0f} %, and all documented choices. The targets are {}.\n",
       100 * CollectiveAccuracy::kMedianTarget, 100 * CollectiveAccuracy::kP90Target,
       accuracy.MeetsTargets() ? "met" : "not met");
 }
@@ -97,8 +97,8 @@ Json SummaryJson(const ErrorSummary& summary) {
               {"bias", summary.bias}};
 }
 
-// Without `fit`, no rows of fit points: forecasts take them from the curve, so their error says
-// nothing.
+// Without `fit`, no rows of fit points: forecasts equal the curve at these points, so their errors
+// are zero.
 Table ErrorTable(const CollectiveAccuracy& accuracy, bool fit) {
   using enum Align;
   Table table({{"source", kLeft},
@@ -124,10 +124,9 @@ Table ErrorTable(const CollectiveAccuracy& accuracy, bool fit) {
 
 std::string CollectiveAccuracyText(const CollectiveAccuracy& accuracy) {
   return fmt::format(
-      "Errors are forecast minus measured, in percent of measured. Median and p90 are figures of\n"
-      "absolute errors, and mean is the mean of signed errors. The columns 'law' are errors of "
-      "forecasts\n"
-      "without measured curves.\n"
+      "An error is the forecast time minus the measured time, in percent of the measured time.\n"
+      "Median and p90 describe absolute errors, and mean is the mean of signed errors. The\n"
+      "columns 'law' show errors of forecasts without measured curves.\n"
       "\n"
       "{}\n"
       "{}{}{}{}",

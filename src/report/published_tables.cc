@@ -95,10 +95,10 @@ PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
     table.rows.push_back(std::move(cells));
   }
   table.note =
-      "The column 'rival' is the mean error of an estimate without simulation: the MFU of the "
-      "most similar fit row. The column 'same cases' is the mean error of the forecast over the "
-      "cases that have a similar fit row. The column 'in range' counts measurements within the "
-      "range of the forecast; 90 % are expected.";
+      "The column 'rival' is the mean error of an estimate without simulation, which assumes the "
+      "MFU of the most similar fit row. The column 'same cases' is the mean error of the "
+      "forecast over the cases with such an estimate. The column 'in range' counts the measured "
+      "times inside the range of their forecast; 90 % are expected.";
   return table;
 }
 
@@ -107,8 +107,8 @@ PublishedTable Memories(const PublishedAccuracy& accuracy) {
                        .columns = kFigureColumns,
                        .note =
                            "Each source measured one kind of peak: allocated memory, reserved "
-                           "memory, or all memory that the driver reports. The forecast of the "
-                           "same kind is compared with it."};
+                           "memory, or all memory that the driver reports. The table compares "
+                           "each measured peak with the forecast of the same kind."};
   table.columns.push_back({"in range"});
   for (const Group& group : GroupsOf(accuracy)) {
     const AccuracyFigures figures = accuracy.Memory(group.selection);
@@ -130,9 +130,9 @@ PublishedTable Choices(const PublishedAccuracy& accuracy) {
                   {"mean regret %"},
                   {"worst %"}},
       .note =
-          "A group contains plans for one model at one sequence length on the same number of GPUs "
-          "of one type. Regret is a ratio of measured times: how much longer a token takes with "
-          "the plan whose forecast is the fastest than with the fastest plan."};
+          "A group contains plans for one model at one sequence length on the same number of "
+          "GPUs of one type. Regret compares the measured time per token of two plans: the plan "
+          "with the fastest forecast, and the plan with the fastest measurement."};
   struct Sum {
     std::size_t groups = 0, cases = 0, good = 0;
     double regret = 0, worst = 0;
@@ -167,8 +167,8 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                   {"bias %"},
                   {"in range"}},
       .note =
-          "Errors of step time. No profile was fitted to your own runs, so the row of sources "
-          "that were never fitted applies to them."};
+          "The errors are errors of step time. For your own runs, expect the errors of the row "
+          "'of sources that were never fitted'."};
   const auto add = [&](std::string name, Selection selection) {
     selection.split = Split::kCheck;
     const AccuracyFigures figures = accuracy.StepTime(selection);
@@ -183,8 +183,8 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                           PerCent(figures.median), SignedPerCent(figures.bias),
                           InRange(accuracy.StepTimeCoverage(selection))});
   };
-  add("from sources that profiles were fitted to", {.fitted_source = true});
-  add("from sources that were never fitted", {.fitted_source = false});
+  add("of sources that profiles were fitted to", {.fitted_source = true});
+  add("of sources that were never fitted", {.fitted_source = false});
   constexpr int kNode = 8, kLarge = 512;
   constexpr double kNearlyFull = 0.9;
   add("up to 8 GPUs", {.most_devices = kNode});
@@ -203,7 +203,7 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
   }
   if (!predicted.empty()) {
     table.note += fmt::format(
-        " The table does not count {}, because its times come from another simulator.", predicted);
+        " The table omits {}, because another simulator computed their times.", predicted);
   }
   // With one source the rows would repeat the total.
   if (accuracy.sources.size() == 1 || table.rows.size() < 2) table.rows.clear();
@@ -225,7 +225,7 @@ PublishedTable Counted(std::string title, std::string heading, const PublishedAc
 
 PublishedTable Transfer(const PublishedAccuracy& accuracy) {
   PublishedTable table{
-      .title = "Ranges for a source without measurements of its own",
+      .title = "Ranges from the errors of other sources",
       .columns = {{"check rows", kLeft},
                   {"sources"},
                   {"half-width %"},
@@ -234,13 +234,14 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
                   {"inside"},
                   {"inside %"}},
       .note =
-          "The column 'inside' counts rows of a source that lie within the 90 % range of the "
-          "other sources. In this range, each source is weighted by the square root of its "
-          "number of rows. The column 'half-width' is half of the 90 % range of all sources. The "
-          "column 'residual' is the same as a profile's `source` or `memory`. For runs that are "
-          "specified completely, only allocator peaks count, and the half-width is the error "
-          "that decides whether a plan fits. If a run without a known peak is forecast not to "
-          "fit, its error is the memory that the forecast lacks."};
+          "For each source, a 90 % range is computed from the errors of all other sources. The "
+          "weight of each source is the square root of its number of rows. The column 'inside' "
+          "counts the rows whose error is inside the range from the other sources. The column "
+          "'half-width' is half of the 90 % range from all sources. The column 'residual' is the "
+          "value for the residual `source` or `memory` of a profile. The last row of the table "
+          "includes only peaks that the allocator reported. If the peak of a run is unknown, but "
+          "the run is forecast not to fit, the error is the forecast peak minus the device's "
+          "memory."};
   const auto add = [&](std::string what, const validate::TransferError& transfer) {
     // A single source has no other sources to predict it from.
     if (transfer.cases == 0 || transfer.sources < 2) return;
@@ -273,10 +274,12 @@ PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
                   {"fitted %"},
                   {"off %"}},
       .note = fmt::format(
-          "The column 'peaks' counts the measured peaks of check rows. Each peak is compared with "
-          "imaginary devices, one for each percent of the forecast's probability of fitting. The "
-          "column 'fitted' counts the cases in which the measured peak is at most the capacity. "
-          "The goal for the column 'off' is at most {:.0f} %",
+          "The column 'peaks' counts the measured peaks of check rows. A case compares a "
+          "measured peak with an imaginary device. For each percent of the probability of "
+          "fitting, there is one imaginary device whose capacity gives the forecast this "
+          "probability. The column 'fitted' counts the cases whose measured peak is at most the "
+          "capacity. The column 'off' is the difference between the forecast and the observed "
+          "percentage; the target is at most {:.0f} %.",
           100 * validate::kFitCalibrationLimit)};
   // Errors of rows of one source are correlated, so at least two sources are needed.
   if (accuracy.MemoryTransfer({}).sources < 2) return table;
@@ -305,7 +308,7 @@ PublishedTable StandIns(const PublishedAccuracy& accuracy) {
       cases.emplace_back(text, &outcome);
     }
   }
-  return Counted("Simulated as something else", "what", accuracy, cases);
+  return Counted("Simulated with other settings than the run", "replacement", accuracy, cases);
 }
 
 PublishedTable TooLarge(const PublishedAccuracy& accuracy) {
@@ -353,9 +356,7 @@ PublishedTable Worst(const PublishedAccuracy& accuracy) {
 PublishedTable Residuals(const PublishedAccuracy& accuracy) {
   PublishedTable table{.title = "Remaining errors of fit rows",
                        .columns = {{"GPU", kLeft}, {"residual", kLeft}, {"cases"}, {"median %"}},
-                       .note =
-                           "The residuals of profiles are computed from the errors in this "
-                           "table."};
+                       .note = "The residuals of profiles are set from the errors in this table."};
   for (const validate::FitResidual& residual : accuracy.FitResiduals()) {
     table.rows.push_back(
         {residual.gpu, residual.of, fmt::format("{}", residual.cases), PerCent(residual.median)});
@@ -403,11 +404,12 @@ std::vector<PublishedTable> PublishedTables(const PublishedAccuracy& accuracy) {
 }
 
 std::string PublishedPreface() {
-  return "Errors are forecast minus measured, in percent of the measured value. Mean, median and "
-         "p90 are figures of absolute errors, and the bias is the mean of signed errors. The "
-         "column 'rank' is Spearman's correlation. Profiles may be fitted to rows marked fit, "
-         "but never to rows marked check. In rows marked A, the source specifies the run "
-         "completely. In rows marked B, something was assumed.";
+  return "An error is the forecast value minus the measured value, in percent of the measured "
+         "value. The columns 'mean', 'median' and 'p90' describe absolute errors, and the column "
+         "'bias' is the mean of signed errors. The column 'rank' is Spearman's rank correlation "
+         "between forecast and measurement. Profiles may be fitted to rows marked fit, but never "
+         "to rows marked check. In rows marked A, the source specifies the run completely. In "
+         "rows marked B, some settings of the run were assumed.";
 }
 
 std::string PublishedCounts(const PublishedAccuracy& accuracy) {

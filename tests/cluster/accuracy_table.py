@@ -76,18 +76,18 @@ def markdown_choices(cases):
 
 def summary(cases):
     bad = worst(cases)
-    lines = [f"{len(cases)} cases. Mean absolute error {mean_error(cases):.2f} %; worst "
-             f"{bad.error:+.1f} % ({bad.speed}, {bad.model}, {bad.plan})."]
+    lines = [f"{len(cases)} cases. The mean absolute error is {mean_error(cases):.2f} %, and the "
+             f"worst error is {bad.error:+.1f} % ({bad.speed}, {bad.model}, {bad.plan})."]
     choices = bucket_choices(cases)
     if choices:
         chosen, best, loss = max(choices, key=lambda choice: choice[2])
         right = sum(1 for c, b, _ in choices if c is b)
         lines.append(
-            f"In {right} of {len(choices)} series, the bucket size with the fastest forecast was also "
-            f"the fastest in the measurement. In the worst series, it was {loss:.1f} % slower than the "
-            f"fastest bucket size ({chosen.speed}, {chosen.model}: {chosen.plan} instead of "
-            f"{best.plan}).")
-    return "\n".join(textwrap.fill(line, 100) for line in lines)
+            f"In {right} of {len(choices)} series of bucket sizes, the size with the fastest "
+            f"forecast also had the fastest measured step. In the worst series, the measured step of "
+            f"this size was {loss:.1f} % longer than the fastest step. (Series: {chosen.speed}, "
+            f"{chosen.model}. Sizes: {chosen.plan} instead of {best.plan}.)")
+    return "\n".join(textwrap.fill(line, 100, break_on_hyphens=False) for line in lines)
 
 
 def text(cases):

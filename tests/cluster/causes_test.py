@@ -138,7 +138,8 @@ class Causes(unittest.TestCase):
                     del self.known[key]
             right += is_right
             rows.append(row)
-        print("| injected | named first | injected ms | named ms | error % |\n|---|---|---:|---:|---:|")
+        print("| added cause | first cause in the answer | added ms | assigned ms | error % |")
+        print("|---|---|---:|---:|---:|")
         print("\n".join(rows))
         self.assertGreaterEqual(right, RIGHT, "\n".join(rows))
 

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Figures that the README and docs/accuracy.md repeat are those of the generated tables.
+"""Checks that the README and docs/accuracy.md repeat rows of the generated tables correctly.
 
     stepcast validate published --update docs/accuracy/published-steps.md
 
-writes the tables; this test says which lines of the two pages to write anew.
+writes the tables; this test prints the lines of the two pages that differ.
 """
 
 import pathlib
@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def in_short():
     """Rows of the table *In short*, by their first cell."""
     text = (ROOT / "docs/accuracy/published-steps.md").read_text()
-    table = text[text.index("### In short"):text.index("Errors of step time.")]
+    table = text[text.index("### In short"):text.index("The errors are errors of step time.")]
     rows = [[cell.strip() for cell in line.strip("|").split("|")]
             for line in table.splitlines() if line.startswith("|")]
     return {row[0]: row for row in rows[2:]}
@@ -42,6 +42,8 @@ def main():
             if cells[1:] != due[1:]:
                 faults.append(f"{path}: {' | '.join(cells)}\n    the table has {' | '.join(due)}")
     faults += [f"{path} repeats no row of the table" for path, count in found.items() if count == 0]
+    if found["docs/accuracy.md"] != len(rows):
+        faults.append(f"docs/accuracy.md has {found['docs/accuracy.md']} of the table's {len(rows)} rows")
     print("\n".join(faults))
     return 1 if faults else 0
 
