@@ -38,18 +38,20 @@ TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes);
 // rank) and between nodes (per node), and the number of links that a byte crosses one after
 // another.
 //
-// algorithm          inside, of S         between, of S     one after another ring all-reduce    2
-// (N - 1) / N        2 (N - 1) / N     2 (N - n) inside, 2 (n - 1) between ring others        (N -
-// 1) / N          (N - 1) / N       half of that ring broadcast     1                    1
-// half of that tree               2 (k - 1) / k        2 (n - 1) / n     2 (k - 1) and 2 floor(log2
-// n) NVLS               (N - 1) / N          -                 1 inside NVLSTree           (k - 1)
-// / k          2 (n - 1) / n     1 and 2 floor(log2 n) CollNet            (k - 1) / k          (n -
-// 1) / n       1 and 1 PAT                (N - 1) / N          (N - 1) / N       0 and floor(log2
-// n)
+//  algorithm          inside, of S         between, of S     one after another
+//  ring all-reduce    2 (N - 1) / N        2 (N - 1) / N     2 (N - n) inside, 2 (n - 1) between
+//  ring others        (N - 1) / N          (N - 1) / N       half of that
+//  ring broadcast     1                    1                 half of that
+//  tree               2 (k - 1) / k        2 (n - 1) / n     2 (k - 1) and 2 floor(log2 n)
+//  NVLS               (N - 1) / N          -                 1 inside
+//  NVLSTree           (k - 1) / k          2 (n - 1) / n     1 and 2 floor(log2 n)
+//  CollNet            (k - 1) / k          (n - 1) / n       1 and 1
+//  PAT                (N - 1) / N          (N - 1) / N       0 and floor(log2 n)
 //
-// ring reduce        as ring broadcast all-to-all         (k - 1) / N          k (N - k) / N     1
-// inside, or 1 between scatter, gather    (k - 1) / N          (N - k) / N       1 inside, or 1
-// between send_recv          1                    1                 1 inside, or 1 between
+//  ring reduce        as ring broadcast
+//  all-to-all         (k - 1) / N          k (N - k) / N     1 inside, or 1 between
+//  scatter, gather    (k - 1) / N          (N - k) / N       1 inside, or 1 between
+//  send_recv          1                    1                 1 inside, or 1 between
 //
 // With reduction in a switch, each rank sends its data only once. The traffic of a scatter's or
 // gather's root over PCIe is not compared with the ring's bandwidth inside the node, because the
@@ -80,14 +82,17 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 // model), with N ranks on n nodes and S bytes as in nccl-tests. docs/collectives.md derives steps
 // and bytes on the wire.
 //
-// algorithm             steps (latency)   sent and received by the busiest rank ring all-reduce
-// 2 (N - 1)         2 (N - 1) / N S ring reduce-scatter,  N - 1             (N - 1) / N S
+//  algorithm             steps (latency)   sent and received by the busiest rank
+//  ring all-reduce       2 (N - 1)         2 (N - 1) / N S
+//  ring reduce-scatter,  N - 1             (N - 1) / N S
 //       all-gather
-// ring broadcast        N - 1             S          (pipelined: chunks follow one another) tree
-// all-reduce       2 depth           2 S        (double binary tree, both directions) tree
-// broadcast        depth             S reduce                as broadcast, backwards all-to-all
-// 1                 (N - 1) / N S      (pairwise: all at once) scatter, gather       1
-// (N - 1) / N S      (the root) send_recv             1                 S
+//  ring broadcast        N - 1             S          (pipelined: chunks follow one another)
+//  tree all-reduce       2 depth           2 S        (double binary tree, both directions)
+//  tree broadcast        depth             S
+//  reduce                as broadcast, backwards
+//  all-to-all            1                 (N - 1) / N S      (pairwise: all at once)
+//  scatter, gather       1                 (N - 1) / N S      (the root)
+//  send_recv             1                 S
 //
 // Reduce-scatter and all-gather have no tree algorithm and always run as rings.
 //
@@ -103,18 +108,20 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 //
 // Real topology with devices other than CUDA devices (for CUDA devices, see nccl_price.h): hop by
 // hop, like NCCL's Simple protocol (NVIDIA/nccl 2.30.7, src/graph/tuning.cc), with the profile's
-// constants: B               = min(intra bandwidth x NVLink or PCIe efficiency,
+// constants:
+//  B               = min(intra bandwidth x NVLink or PCIe efficiency,
 //                        inter bandwidth x network efficiency), of those that exist
-// intra hop       = ring_nvlink_hop or ring_pcie_hop, at least the wire's latency; tree alike inter
-// hop       = ring_network_hop + the wire's latency; tree alike ring            = ring_base + (N -
-// n) intra hops + (n - 1) inter hops (none when n = 1), twice
+//  intra hop       = ring_nvlink_hop or ring_pcie_hop, at least the wire's latency; tree alike
+//  inter hop       = ring_network_hop + the wire's latency; tree alike
+//  ring            = ring_base + (N - n) intra hops + (n - 1) inter hops (none when n = 1), twice
 //                    that many hops for all-reduce; bytes as above over B
-// tree all-reduce = tree_base + 2 ((ranks per node - 1) intra hops + floor(log2 n) inter hops)
+//  tree all-reduce = tree_base + 2 ((ranks per node - 1) intra hops + floor(log2 n) inter hops)
 //                    + 2 S / (0.92 B): a chain inside each node, trees between nodes. NCCL assumes
 //                   0.92 of the ring's bus bandwidth for trees; the algorithm bandwidth is half of
 //                   the bus bandwidth.
-// broadcast, reduce          = ring: NCCL has no other algorithm all-to-all, scatter, gather,
-// send_recv
+//  broadcast,
+//  reduce          = ring: NCCL has no other algorithm
+//  all-to-all, scatter, gather, send_recv
 //                  = ring_base + one hop of the slowest kind + the longer of the transfers over
 //                    links inside nodes and between nodes, each at the bandwidth that these links
 //                    achieve

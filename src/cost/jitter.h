@@ -14,8 +14,9 @@
 // before they synchronize, the sum has the standard deviation jitter t sqrt(k). n ranks that
 // synchronize wait for the expected maximum of n sums:
 //
-// jitter sqrt(sum of t^2) q(n),   q(n): expected maximum of n standard normal numbers
-// (device_speed.h)
+//  jitter sqrt(sum of t^2) q(n)
+//
+// q(n) is the expected maximum of n standard normal numbers (device_speed.h).
 //
 // Relative to k t, this wait decreases with the number of kernels between synchronizations. The
 // wait is large with tensor parallelism, which synchronizes twice per layer, and small with data

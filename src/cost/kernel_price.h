@@ -13,21 +13,22 @@
 // kernel takes the longer of its arithmetic and its memory traffic. Each runs at the fraction of
 // the peak that kernels of this kind achieve.
 //
-// latency = start_latency work    = max(arithmetic, traffic); for tiles with an `overlap` p, which
-// hide only a part of
+//  latency = start_latency
+//  work    = max(arithmetic, traffic); for tiles with an `overlap` p, which hide only a part of
 //            their traffic: (arithmetic^p + traffic^p)^(1/p)
-// traffic = (bytes read + bytes written) / (memory bandwidth x memory_efficiency)
+//  traffic = (bytes read + bytes written) / (memory bandwidth x memory_efficiency)
 //
-// kind           arithmetic kGemm          tiles in waves (kernel_price.h), with the tiling's start
-// as latency; without
+//  kind           arithmetic
+//  kGemm          tiles in waves (kernel_price.h), with the tiling's start as latency; without
 //                 tiles (flops + half_flops) / (peak of the data type x max_efficiency);
 //                 both slower if rows are not a multiple of 16 bytes (kernel_time.h)
-// kAttention,    max(flops + tail x longest, longest) (1 + half_length / sequence) / (peak of the
-// kAttentionGradient  data type x efficiency of its generation, direction and size of heads),
+//  kAttention,    max(flops + tail x longest, longest) (1 + half_length / sequence) / (peak of the
+//  kAttentionGradient  data type x efficiency of its generation, direction and size of heads),
 //                 longest: the flops that the device could do during the longest thread block
 //                 (calibration.h, AttentionEfficiency)
-// kMemoryBound,  flops / FP32 peak: vector arithmetic, hidden by traffic kOptimizer kGiven
-// the given time is the price: no latency, no roofline, for any device or none;
+//  kMemoryBound,  flops / FP32 peak: vector arithmetic, hidden by traffic
+//  kOptimizer
+//  kGiven         the given time is the price: no latency, no roofline, for any device or none;
 //                 uses all multiprocessors, unless the host does the work
 //
 // Eager PyTorch kernels that are limited by multiprocessors (Access) take their traffic divided by
@@ -66,12 +67,12 @@ namespace stepcast::cost {
 // 4, 8 or 16 parts (split-K) of at least 512. A second kernel then sums the FP32 results of the
 // parts:
 //
-// tiles     = batch x ceil(m / tile_m) x ceil(n / tile_n) x parts waves     = ceil(tiles /
-// multiprocessors); if there are several, the last wave costs the fraction
-//              of it that has tiles, plus `last_wave` times the remaining fraction
-// one wave  = 2 tile_m tile_n (k / parts + fill)
+//  tiles     = batch x ceil(m / tile_m) x ceil(n / tile_n) x parts
+//  waves     = ceil(tiles / multiprocessors); the last of several waves costs the fraction of it
+//              that has tiles, plus `last_wave` times the remaining fraction
+//  one wave  = 2 tile_m tile_n (k / parts + fill)
 //              / (peak / multiprocessors x efficiency of the shape)
-// summation = start_latency + 8 batch m n parts bytes x `split` / achieved memory bandwidth
+//  summation = start_latency + 8 batch m n parts bytes x `split` / achieved memory bandwidth
 //
 // `fill` is the time to load the pipeline and store the tile. add_fill is added if the tile is
 // added to FP32 values, which have four times as many bytes to read and store. The library is

@@ -14,42 +14,43 @@
 
 // Prices of a program's operations on a scenario's cluster, with its calibration profile.
 //
-// kernels       kernel_price.h       the profile's surfaces and curves if it has them, otherwise
+//  kernels       kernel_price.h       the profile's surfaces and curves if it has them, otherwise
 //                                     roofline with its efficiencies
-// collectives   collective_price.h   the profile's table for exactly the kind, ranks and nodes of
+//  collectives   collective_price.h   the profile's table for exactly the kind, ranks and nodes of
 //                                     the group, if it has one (collective_price.h); on CUDA
 //                                     devices in a real topology NCCL's choices, with the time
 //                                     from published curves or the profile's law (nccl_price.h);
 //                                     otherwise ring or tree over the links between the ranks
-// messages      as a send_recv between the two ranks, together with the simultaneous messages of
+//  messages      as a send_recv between the two ranks, together with the simultaneous messages of
 //                other groups at the same positions; messages of copy engines inside a node as
 //                copies
-// copies        copy_price.h         the profile's curves, otherwise memory or PCIe bandwidth issue
-// the profile's `launch` for a kernel or copy, `collective_launch` for a collective:
+//  copies        copy_price.h         the profile's curves, otherwise memory or PCIe bandwidth
+//  issue         the profile's `launch` for a kernel or copy, `collective_launch` for a collective:
 //                the CPU time of an eager framework. The plan's `dispatch` is added if a module's
 //                code or autograd issues the kernel.
 //
-// Not priced: framework `reference`   no issue cost and no start latency: the textbook model has
-// only the times
-//                          of kernels and collectives
-// no GPU (a flat cluster without GPU), or a profile without `kernels`: only kernels with given
+// Not priced:
+//  framework `reference`   no issue cost and no start latency: the textbook model has only the
+//                          times of kernels and collectives
+//  no GPU (a flat cluster without GPU), or a profile without `kernels`: only kernels with given
 //                          times are priced. Issues, copies and memory-bound kernels (the
 //                          framework's own copies and casts) cost nothing; any other kernel is an
 //                          error
 //
-// Errors, one for each cause, not for each operation: cost.no-gpu               a kernel that must
-// be priced, without a GPU cost.no-kernel-costs      a kernel that must be priced, with a profile
-// without `kernels` cost.no-peak              the GPU type does not support a kernel's data type
-// cost.no-efficiency        the profile has no efficiency for matrix multiplications of a data
+// Errors, one for each cause, not for each operation:
+//  cost.no-gpu               a kernel that must be priced, without a GPU
+//  cost.no-kernel-costs      a kernel that must be priced, with a profile without `kernels`
+//  cost.no-peak              the GPU type does not support a kernel's data type
+//  cost.no-efficiency        the profile has no efficiency for matrix multiplications of a data
 //                            type, for attention or for memory-bound kernels
-// cost.faster-than-device   a measured matrix multiplication exceeds the GPU's peak cost.no-link
-// a collective on a flat cluster with neither `link` nor table cost.no-link-costs        a
-// collective, or a copy from or to the host, on a real topology with
+//  cost.faster-than-device   a measured matrix multiplication exceeds the GPU's peak
+//  cost.no-link              a collective on a flat cluster with neither `link` nor table
+//  cost.no-link-costs        a collective, or a copy from or to the host, on a real topology with
 //                            a profile that has neither `links` nor table
-// cost.no-host-link         a copy from or to the host, but no link connects GPU and CPU
-// cost.no-algorithm         nccl_algo and nccl_proto exclude every choice for a collective
-// cost.faster-than-wire     a table has a point that is faster than the links cost.too-long
-// an operation takes a day or more: some bandwidth is far too small
+//  cost.no-host-link         a copy from or to the host, but no link connects GPU and CPU
+//  cost.no-algorithm         nccl_algo and nccl_proto exclude every choice for a collective
+//  cost.faster-than-wire     a table has a point that is faster than the links
+//  cost.too-long             an operation takes a day or more: some bandwidth is far too small
 namespace stepcast::cost {
 
 // Returns the prices of the program. `works` is the work of the plan's micro-batch
