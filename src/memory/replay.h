@@ -16,9 +16,9 @@
 // frees unused segments and then allocates the segment.
 //
 // A replay reads the number of steps from a timeline (step_ends). With deferred frees
-// (DeferredFrees::any), it also reads times of every step or of the repeated step: the times of
-// memory changes, and the end times of the operations that frees wait for. Record always needs the
-// times of memory changes.
+// (DeferredFrees::any), it also reads the times of memory changes, and the end times of the
+// operations that frees wait for. These times are needed for every step, or for the repeated step.
+// Record always needs the times of memory changes.
 namespace stepcast::memory {
 
 // Replays runs one after another. Reuses memory and cached results. Without deferred frees, the

@@ -207,9 +207,9 @@ class Network::Router {
     };
     // A device on the routes, and the links by which the routes reach it.
     struct Hop {
-      double ending = 0;     // fraction of the transfer, 0 to 1, that ends here
-      bool chooses = false;  // whether the hop's links are from the fabric, which uses only one
-                             // link per message
+      double ending = 0;  // fraction of the transfer, 0 to 1, that ends here
+      bool chooses =
+          false;  // the hop's links come from the fabric, which uses only one link per message
       std::vector<Way> ways;
     };
     Time latency;
