@@ -28,19 +28,20 @@ namespace stepcast::calibrate {
 // if another part adds values to the section `kernels` of the profile.
 enum class Part : std::uint8_t {
   kLaunch,        // issue and start of kernels; with several ranks, also issue of collectives
-  kMemory,        // memory-bound kernels by bytes
+  kMemory,        // memory-bound kernels, by bytes
   kGemm,          // matrix multiplications by m, n, k, data type and layout; and the sustained
                   // clock if the device reports its power
-  kAttention,     // by heads, sequence length, head size and data type, forward and backward
-  kOptimizer,     // fused AdamW by bytes
-  kCopies,        // in each direction, and in both directions at once
-  kCollectives,   // each kind, by size and shape of group
-  kInterference,  // kernels concurrent with collectives
+  kAttention,     // attention by heads, sequence length, head size and data type, in both
+                  // directions
+  kOptimizer,     // fused AdamW, by bytes
+  kCopies,        // copies in each direction, and in both directions at once
+  kCollectives,   // each kind of collective, by size and shape of group
+  kInterference,  // kernels and collectives at the same time
 };
 inline constexpr Part kParts[] = {Part::kLaunch,      Part::kMemory,      Part::kGemm,
                                   Part::kAttention,   Part::kOptimizer,   Part::kCopies,
                                   Part::kCollectives, Part::kInterference};
-std::string_view Name(Part part);  // "launch", "gemm", ...
+std::string_view Name(Part part);  // the name in options: "launch", "gemm", ...
 std::optional<Part> PartFromName(std::string_view name);
 
 struct Options {
@@ -50,7 +51,7 @@ struct Options {
   // quarter. Below 10 min, kernels are measured as with `quick`.
   Time time;
   std::vector<Part> parts;      // empty: all parts
-  std::vector<DataType> types;  // of matrix multiplications and attention; empty: fp32 and bf16
+  std::vector<DataType> types;  // types of matrix multiplications and attention; empty: fp32, bf16
   // The layouts of matrix multiplications. One layout suffices if the time does not depend on the
   // layout. fp8 is measured only in the forward layout.
   std::vector<ProductLayout> layouts = {ProductLayout::kForward};
@@ -87,7 +88,7 @@ struct Fitted {
 struct Outcome {
   calibration::Calibration profile;
   std::vector<Fitted> fits;
-  std::vector<std::string> warnings;  // sentences without full stop
+  std::vector<std::string> warnings;  // sentences without a period
   // Why nothing was measured: the stored state is invalid or from another machine. Empty if
   // something was measured.
   std::string refused;

@@ -15,8 +15,8 @@ namespace stepcast::calibrate {
 // Disjoint groups of equal size that together contain all ranks. The groups communicate at the same
 // time, as in a training step.
 struct GroupShape {
-  int ranks = 0;  // per group
-  int nodes = 0;  // spanned by each group
+  int ranks = 0;  // number of ranks per group
+  int nodes = 0;  // number of nodes that each group spans
   std::vector<std::vector<int>> groups;
 };
 

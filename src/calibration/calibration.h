@@ -166,7 +166,7 @@ struct UnalignedBatches {
 // measured times of complete operations, including their start, and replace efficiencies. A
 // measured section may lack efficiencies, which are then zero until Complete() fills them.
 struct KernelCosts {
-  std::array<GemmEfficiency, kDataTypeCount> gemm;  // by DataType
+  std::array<GemmEfficiency, kDataTypeCount> gemm;  // indexed by DataType
   double attention_forward_efficiency = 0;          // fraction of the data type's peak
   double attention_backward_efficiency = 0;
   double memory_efficiency = 0;  // fraction of the device memory bandwidth that kernels achieve
@@ -176,7 +176,7 @@ struct KernelCosts {
   // The time per token of a thread block that sums 32 columns over tokens. The time is limited by
   // memory latency. Zero: unknown; the time is then computed from memory bandwidth.
   Time token_sum_time;
-  std::array<GemmTiling, kDataTypeCount> gemm_tiling;  // by DataType
+  std::array<GemmTiling, kDataTypeCount> gemm_tiling;  // indexed by DataType
   // The fraction of the full rate that a matrix multiplication reaches if the rows of its operands
   // are aligned only to 2 bytes (cost/kernel_time.h). Zero: unknown, no loss.
   double gemm_unaligned = 0;
@@ -190,7 +190,7 @@ struct KernelCosts {
   // the fractions for single multiplications apply.
   std::vector<UnalignedBatches> batched_unaligned;
   std::array<AttentionEfficiency, std::size(kFusedNames)>
-      attention;  // by index in kFusedNames, which is Kernel::flash - 1
+      attention;  // indexed like kFusedNames, by Kernel::flash - 1
   PowerDraw power;
   // The standard deviation of kernel times among devices of one type, divided by the typical time.
   // Devices differ in arithmetic speed, and a step waits for the slowest device
@@ -204,9 +204,10 @@ struct KernelCosts {
   Time collective_launch;  // host time to issue one collective
 
   // Surfaces of measured matrix multiplications, by DataType.
-  std::array<GemmSurface, kDataTypeCount> gemm_surface;                  // forward layout
-  std::array<GemmSurface, kDataTypeCount> gemm_input_gradient_surface;   // input gradients
-  std::array<GemmSurface, kDataTypeCount> gemm_weight_gradient_surface;  // with FP32 results
+  std::array<GemmSurface, kDataTypeCount> gemm_surface;                  // of the forward layout
+  std::array<GemmSurface, kDataTypeCount> gemm_input_gradient_surface;   // of input gradients
+  std::array<GemmSurface, kDataTypeCount> gemm_weight_gradient_surface;  // of weight gradients,
+                                                                         // with FP32 results
   std::array<AttentionSurface, kDataTypeCount> attention_forward_surface;
   std::array<AttentionSurface, kDataTypeCount> attention_backward_surface;
   Curve memory_curve;     // memory-bound kernels
@@ -318,7 +319,7 @@ struct Calibration {
                                                                 // never empty
   std::optional<KernelCosts> kernels;          // costs for releases before the first of
                                                // `kernel_releases`
-  std::vector<KernelRelease> kernel_releases;  // ascending
+  std::vector<KernelRelease> kernel_releases;  // sorted by release, ascending
   std::optional<LinkCosts> links;
   std::optional<MemoryCosts> memory;
   std::vector<CollectiveTable> collectives;
@@ -332,7 +333,7 @@ struct Calibration {
   // Host costs like FrameworkCosts, but measured on this machine. These costs are not scaled, and
   // override `frameworks`.
   std::map<std::string, Dispatch, std::less<>> dispatch;
-  std::shared_ptr<const FrameworkCosts> frameworks;  // null: unknown
+  std::shared_ptr<const FrameworkCosts> frameworks;  // null: unknown costs
   // Corrections learned from measured runs with this profile (learned_runs.h). Null: none.
   std::shared_ptr<const LearnedRuns> runs;
 

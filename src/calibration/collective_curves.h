@@ -70,7 +70,7 @@ struct DocumentedChoice {
 // The measurements of one collective on one shape of group. Sizes are defined as in nccl-tests.
 // Each list is sorted by size.
 struct CollectiveCurve {
-  Location location;  // for messages
+  Location location;  // position in the file, for messages
   CollectiveKind collective = CollectiveKind::kAllReduce;
   int ranks = 0;
   int nodes = 0;
@@ -92,7 +92,7 @@ struct CurveFile {
   std::string not_counted;  // why accuracy statistics omit the points; empty: they include them
   bool nvlink = true;       // true: NVLink connects the GPUs of a node; false: PCIe
   Bandwidth inside;         // NVLink or PCIe bandwidth of a GPU, one direction; zero: not stated
-  Bandwidth network;        // of all network cards of a node, one direction; zero: a single node
+  Bandwidth network;        // sum of a node's network cards, one direction; zero: a single node
   Transport transport = Transport::kInfiniband;  // ignored for a single node
   std::vector<CollectiveCurve> curves;
 };

@@ -48,7 +48,7 @@ std::vector<std::string> FillFrom(const Calibration& defaults, Calibration& prof
 // The data sheet of the device for which a profile is used.
 struct DeviceSheet {
   Bandwidth memory_bandwidth;
-  std::array<FlopRate, kDataTypeCount> peak;  // by DataType; zero: not supported
+  std::array<FlopRate, kDataTypeCount> peak;  // indexed by DataType; zero: not supported
   bool separate = true;                       // the host launches kernels of a separate device;
                                               // false for host-cpu
 };

@@ -15,9 +15,9 @@ namespace stepcast::cli {
 // Options that `execute` and `validate` have in common.
 struct HardwareOptions {
   std::string scenario;
-  std::vector<std::string> set;  // "KEY=VALUE"
+  std::vector<std::string> set;  // values of --set, "KEY=VALUE"
   std::string backend;           // "host" or "cuda"
-  int steps = 5;                 // measured steps
+  int steps = 5;                 // number of measured steps
   int warmup = 2;
   bool barrier = false;  // as with training.step_barrier
   bool graph = false;
@@ -60,7 +60,7 @@ struct CalibrateOptions {
   std::string timeout = "120 s";
   bool json = false;
   std::string command;  // the complete command line, for the provenance
-  std::string version;  // of stepcast
+  std::string version;  // version of stepcast
 };
 
 // The commands that need hardware or several processes. The program stepcast links neither MPI nor

@@ -19,7 +19,7 @@ class Pairwise final : public StepList {
     CollectiveKind kind = CollectiveKind::kAllToAll;
     Bytes size;
     int ranks = 1;
-    int root = 0;  // for scatter and gather
+    int root = 0;  // only for scatter and gather
     int channels = 1;
     int loops = 1;
   };

@@ -23,7 +23,7 @@ class Ring final : public StepList {
   struct Options {
     CollectiveKind kind = CollectiveKind::kAllReduce;  // all-reduce, reduce-scatter or all-gather
     Bytes size;
-    std::vector<std::vector<int>> orders;  // [channel][position]: rank
+    std::vector<std::vector<int>> orders;  // rank, indexed by channel and position
     int loops = 1;
     int slices = 1;
   };
@@ -73,7 +73,7 @@ class Ring final : public StepList {
   std::uint32_t first_;        // added to the position: 0, or n - 1 (-1 modulo n)
   std::uint32_t last_reduce_;  // last step that adds
   std::uint32_t first_copy_;   // first step after which the chunk is final
-  std::vector<Seat> seats_;    // [worker]
+  std::vector<Seat> seats_;    // indexed by worker
   std::vector<std::int32_t> orders_;
 };
 
@@ -85,7 +85,7 @@ class Chain final : public StepList {
   struct Options {
     CollectiveKind kind = CollectiveKind::kBroadcast;  // broadcast or reduce
     Bytes size;
-    std::vector<std::vector<int>> orders;  // [channel][position]: rank
+    std::vector<std::vector<int>> orders;  // rank, indexed by channel and position
     int root = 0;
     int loops = 1;
   };
@@ -96,7 +96,7 @@ class Chain final : public StepList {
   Step At(int worker, std::int64_t i) const override;
 
  private:
-  std::vector<std::int32_t> next_;  // [worker]: worker or kNobody
+  std::vector<std::int32_t> next_;  // next worker or kNobody, indexed by worker
   std::vector<std::int32_t> previous_;
 };
 

@@ -10,9 +10,9 @@ namespace stepcast::collective {
 // A message of a step list, with its round.
 struct SentChunk {
   int round = 0;
-  int from = 0, to = 0;  // participants
+  int from = 0, to = 0;  // numbers of participants
   Chunk chunk;
-  bool reduce = false;  // the receiver adds the chunk to its own
+  bool reduce = false;  // whether the receiver adds the chunk to its own
 };
 
 // Returns the messages of channel 0 in its first loop, if every message takes one round and a

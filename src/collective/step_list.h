@@ -56,7 +56,7 @@ class Partition {
   std::int64_t parts_ = 1;
   std::int64_t block_ = 0;
   std::int64_t longer_blocks_ = 0;
-  std::int64_t part_[2] = {0, 0};  // [0]: in a short block; [1]: in a long block
+  std::int64_t part_[2] = {0, 0};  // part_[0] is for short blocks, part_[1] for long blocks
   std::int64_t longer_parts_[2] = {0, 0};
 };
 
@@ -82,8 +82,8 @@ struct Chunk {
 // Messages between two workers arrive in the order of sending. A step without peers copies the
 // rank's own contribution.
 struct Step {
-  std::int32_t receive_from = kNobody;  // worker
-  std::int32_t send_to = kNobody;       // worker
+  std::int32_t receive_from = kNobody;  // number of a worker
+  std::int32_t send_to = kNobody;       // number of a worker
   bool reduce = false;
   bool copy = false;
   Chunk chunk;

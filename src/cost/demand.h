@@ -11,11 +11,11 @@
 //
 // A demand has two parts, one after the other. During the fixed `latency`, the operation occupies
 // its stream but no resource. During `work`, it uses resources. An uncontended operation takes
-// latency + work. The share of a resource is the fraction of the work's time for which the resource
-// alone would be needed. The limiting resource has share 1; a resource that is needed for 30 % of
-// the time has share 0.3. If the shares of two operations add up to more than 1 for some resource,
-// both cannot run at full rate. The sharing of multiprocessors depends on the operations' occupancy
-// (engine/shared_resources.h, "What persists").
+// latency + work. The share of a resource is the fraction of the work's time for which the
+// operation needs the resource. The limiting resource has share 1; a resource that is needed for 30
+// % of the time has share 0.3. If the shares of two operations add up to more than 1 for some
+// resource, both cannot run at full rate. The sharing of multiprocessors depends on the operations'
+// occupancy (engine/shared_resources.h, "What persists").
 //
 // A share above 1 is for a link that sibling groups use at the same time as the operation. The work
 // then takes longer by this factor, and uses the other resources at a rate lower by the same
@@ -79,7 +79,7 @@ struct Demand {
   Time latency{};                          // fixed part, such as start-up and hops; uses no
                                            // resource
   Time work{};                             // uncontended time of the remaining part
-  std::array<double, kResources> share{};  // by Resource, during `work`; not negative
+  std::array<double, kResources> share{};  // indexed by Resource, during `work`; not negative
   Provenance provenance = Provenance::kModelled;
   Occupancy occupancy = Occupancy::kTurns;
 

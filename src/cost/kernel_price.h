@@ -38,7 +38,7 @@
 //
 // Matrix multiplications and attention run at the clock that the board's power limit sustains.
 // Their power draw is proportional to their rate relative to the best multiplications
-// (kernel_time.h). A wave with half of the multiprocessors idle therefore costs less than half.
+// (kernel_time.h). Idle multiprocessors therefore reduce the power draw and raise the clock.
 //
 // cuBLAS's matrix multiplications for Hopper (compute capability 9.x) are persistent: one thread
 // block per multiprocessor processes tile after tile, until the multiplication ends. During a

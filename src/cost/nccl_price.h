@@ -278,12 +278,12 @@ class NcclPricer {
   }
 
   NcclSetting setting_;
-  Bandwidth nvlink_, pcie_;  // per GPU
+  Bandwidth nvlink_, pcie_;  // bandwidth per GPU
   LinkSpeeds own_;
   std::map<Machine, Communicator> communicators_;
-  // The exchange models, by machine and by the list of GPUs that relay data.
+  // The exchange models, indexed by machine and by the list of GPUs that relay data.
   std::map<std::pair<Machine, std::vector<int>>, nccl::ExchangeModel> exchanges_;
-  // The groups, by kind, shape, and bandwidth from a node to other nodes.
+  // The groups, indexed by kind, shape, and bandwidth from a node to other nodes.
   std::map<std::tuple<CollectiveKind, GroupShape, std::int64_t>, Group> groups_;
 };
 

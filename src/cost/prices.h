@@ -43,7 +43,7 @@ struct MessagePrice {
 struct Prices {
   std::vector<Demand> kernels;
   std::vector<CollectivePrice> collectives;
-  std::vector<std::vector<MessagePrice>> exchanges;  // [exchange][message]
+  std::vector<std::vector<MessagePrice>> exchanges;  // indexed by exchange and message
   std::vector<Demand> copies;
   Time issue_kernel;
   Time issue_copy;

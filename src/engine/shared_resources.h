@@ -160,20 +160,20 @@ class SharedResources {
  private:
   struct Running {
     bool running = false;
-    bool started = false;          // since the last Settle
+    bool started = false;          // whether it started since the last Settle
     std::uint32_t fixed_in = 0;    // number of the solve that set its rate
     std::uint32_t reached_in = 0;  // number of the last solve that affects it
     std::uint32_t first_resource = 0;
     std::uint64_t rate = 0;  // in units of 2^-38
     std::uint64_t new_rate = 0;
-    Work remaining = 0;  // at `since`
+    Work remaining = 0;  // work that remains at `since`
     Time since;
     Time end;
     std::span<const Use> uses;
   };
   struct User {
     Activity activity = 0;
-    std::uint64_t share = 0;  // above zero
+    std::uint64_t share = 0;  // positive, in units of 2^-24
   };
   struct Resource {
     bool changed = false;         // over-subscribed, with changed activities
@@ -211,7 +211,7 @@ class SharedResources {
   std::vector<std::uint32_t> reached_in_;  // number of the last solve that affects each resource
   std::vector<Activity> moved_;
   bool unsettled_ = false;
-  std::vector<Activity> started_;       // since the last Settle; some may have finished
+  std::vector<Activity> started_;       // started since the last Settle; some may have finished
   std::vector<std::uint32_t> changed_;  // resources whose activities changed
   // The resources and activities that the current solve affects.
   std::uint32_t solve_ = 0;

@@ -72,16 +72,16 @@ struct LayerMemory {
 
 struct Explanation {
   Forecast forecast;
-  std::vector<PathShare> path;             // largest first; adds up to path_length
+  std::vector<PathShare> path;             // sorted by time, largest first; adds up to path_length
   Time path_length;                        // equals the step time
-  std::vector<ExposedCollective> exposed;  // largest first
+  std::vector<ExposedCollective> exposed;  // sorted by exposed time, largest first
   // The factor by which collectives must be faster so that exposed communication is at most
   // kHiddenPart of the step. None if no factor is sufficient.
   std::optional<double> speed_that_hides;
   std::vector<WhatIf> what_if;        // gains if operations are faster by kFaster, largest gain
                                       // first
-  std::vector<PeakContent> contents;  // largest first; adds up to memory.peak
-  std::vector<LayerMemory> layers;    // largest first; adds up to memory.peak
+  std::vector<PeakContent> contents;  // sorted by size, largest first; adds up to memory.peak
+  std::vector<LayerMemory> layers;    // sorted by size, largest first; adds up to memory.peak
 };
 
 inline constexpr double kFaster = 1.1;

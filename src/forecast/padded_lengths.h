@@ -65,7 +65,7 @@ class PaddedLengths {
   const scenario::Scenario& scenario_;
   std::vector<scenario::Scenario> scenarios_;
   bool wait_in_micro_batches_ = true;
-  std::vector<double> of_rank_;  // by scenario: fraction of a rank's micro-batches
+  std::vector<double> of_rank_;  // indexed by scenario: fraction of a rank's micro-batches
   std::vector<double> of_step_;  // by scenario: fraction of steps; equals of_rank_ if ranks wait
                                  // only at the end of a step
 };

@@ -59,7 +59,7 @@ class RepeatedOperations {
   const std::vector<program::Index>& Of(std::size_t priced) const { return of_[priced]; }
 
  private:
-  std::vector<std::vector<program::Index>> ends_, of_;  // by priced class
+  std::vector<std::vector<program::Index>> ends_, of_;  // indexed by priced class
   int period_;
   std::int64_t left_out_;
 };
@@ -72,7 +72,7 @@ struct StepPeriod {
   }
 
   Time length;
-  std::vector<Time> begins;  // by class of SimulatedRanks: start of a period
+  std::vector<Time> begins;  // indexed by class of SimulatedRanks: start of a period
 };
 
 // A run of a shorter step. It must be the simulator's last run, with `operations` recorded in all

@@ -33,8 +33,8 @@ struct PricedClass : RankClass {
 // different classes (cost/collective_flows.h). In message mode, every rank is simulated. In every
 // mode, the forecast reports the analytic classes, represented by their first ranks.
 struct SimulatedRanks {
-  std::vector<simulate::RankClass> classes{};  // by representative
-  std::vector<RankClass> reported{};           // by first rank
+  std::vector<simulate::RankClass> classes{};  // sorted by representative
+  std::vector<RankClass> reported{};           // sorted by first rank
   std::optional<network::CollectiveTraffic> traffic{};
   // Objects to which `classes` refers, in addition to the priced classes and `reported`.
   std::deque<std::vector<program::ProcessGroup>> groups{};

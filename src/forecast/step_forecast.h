@@ -60,8 +60,8 @@ class MarkedOperations {
   void MarkIn(SimulatedRanks& ranks) const;
 
  private:
-  std::vector<std::vector<bool>> marked_;          // by priced class and instruction
-  std::vector<const program::Program*> programs_;  // by priced class
+  std::vector<std::vector<bool>> marked_;          // indexed by priced class and instruction
+  std::vector<const program::Program*> programs_;  // indexed by priced class
   const RepeatedOperations* repeated_;
   bool for_memory_ = false;
 };

@@ -16,7 +16,7 @@ namespace stepcast::forecast {
 // one kernel runs at a time, and the time is attributed to this kernel.
 
 struct KernelSpan {
-  Time start, end;  // within the interval
+  Time start, end;  // both are within the interval
   std::uint16_t stream = 0;
   program::Phase phase = program::Phase::kForward;
   program::Index instruction = program::kNone;
@@ -31,7 +31,7 @@ struct KernelCluster {
 };
 
 struct KernelSpans {
-  std::vector<KernelSpan> spans;  // by start
+  std::vector<KernelSpan> spans;  // sorted by start
   std::vector<KernelCluster> clusters;
   Intervals gaps;  // times at which no kernel runs
 };

@@ -76,8 +76,8 @@ inline constexpr double kDeviations = 1.4826;
 inline constexpr double kHalfWidthOfResidual = kNineOfTen * kDeviations;
 
 // Returns the range that contains 90 % of measured step times. A part without a residual has the
-// largest residual of the other parts, or none if the profile has a residual of complete steps,
-// which includes the part. None if the profile has no residuals.
+// largest residual of the other parts, or zero if the profile has a residual of complete steps.
+// None if the profile has no residuals.
 std::optional<TimeRange> StepTimeRange(const PartTimes& exposed, Time step_time,
                                        const std::vector<calibration::Residual>& residuals,
                                        double slowest_device = 0);

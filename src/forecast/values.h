@@ -42,7 +42,7 @@ using memory::BytesByCategory;
 // host waits for a collective, the time is imbalance or exposed communication. All other time is
 // idle. A wait for an exchange is exposed communication if all its peers have begun the exchange.
 struct TimeBreakdown {
-  std::array<Time, program::kPhases> phase;  // by program::Phase
+  std::array<Time, program::kPhases> phase;  // indexed by program::Phase
   Time exposed_communication;
   // The time in which the rank waits for a collective that another rank of the group has not
   // started.
@@ -203,7 +203,7 @@ struct Forecast {
   Time time_at_peak{};
   TimeBreakdown time;
   Time communication_total;  // time per step in which a collective is in flight on any communicator
-  std::vector<CollectiveSummary> collectives;  // by collective, then group
+  std::vector<CollectiveSummary> collectives;  // sorted by collective, then by group
   MemoryForecast memory;                       // memory of the class Run::fullest
   // The forecasts of all classes, ordered by first rank (in a pipeline, from the first stage to the
   // last). Empty if all ranks are one class.

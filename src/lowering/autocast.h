@@ -71,7 +71,7 @@ class Autocast {
   Operations& operations_;
   std::vector<std::vector<Copy>> layers_;
   static constexpr int kNoLayer = -1;
-  std::vector<int> layer_of_;  // by tensor: the layer that owns its copy
+  std::vector<int> layer_of_;  // indexed by tensor: the layer that owns its copy
   std::vector<Copy> none_;
 };
 

@@ -44,31 +44,31 @@ class CommHook {
  private:
   // A compressed matrix, with the kernels that compress it.
   struct Matrix {
-    Bytes offset{}, size{};      // in the bucket
-    Bytes p_offset{}, p_size{};  // in P
-    Bytes q_offset{}, q_size{};  // in Q
+    Bytes offset{}, size{};      // position in the bucket
+    Bytes p_offset{}, p_size{};  // position in P
+    Bytes q_offset{}, q_size{};  // position in Q
     std::vector<Index> orthogonal_p, orthogonal_q;
     Index make_p = program::kNone, make_q = program::kNone, restore = program::kNone;
   };
   // A tensor that powerSGD does not compress.
   struct Rest {
-    Bytes offset{}, size{};  // in the bucket
-    Bytes at{};              // in the packed buffer of uncompressed tensors
+    Bytes offset{}, size{};  // position in the bucket
+    Bytes at{};              // position in the packed buffer of uncompressed tensors
     Index copy_back = program::kNone;
   };
   struct HookedBucket {
-    Index values = program::kNone;  // buffer
+    Index values = program::kNone;  // index of a buffer
     DataType type = DataType::kFp32;
     // Buffers and kernels of fp16_compress and bf16_compress:
     Index sent = program::kNone;  // buffer; powerSGD uses it for uncompressed tensors
     Index compress = program::kNone, divide = program::kNone, restore = program::kNone;
     Index all_reduce = program::kNone;
-    Index ready = program::kNone;  // event
+    Index ready = program::kNone;  // index of an event
     // Buffers and kernels of powerSGD:
     std::vector<Matrix> matrices;
     std::vector<Rest> rests;
-    Index error = program::kNone, copy = program::kNone;  // buffers
-    Index p = program::kNone, q = program::kNone;         // buffers
+    Index error = program::kNone, copy = program::kNone;  // indices of buffers
+    Index p = program::kNone, q = program::kNone;         // indices of buffers
     Index add_error = program::kNone, keep_copy = program::kNone, subtract = program::kNone;
     Index collect = program::kNone, divide_rest = program::kNone, divide_q = program::kNone;
     Index reduce_p = program::kNone, reduce_q = program::kNone;
@@ -91,7 +91,7 @@ class CommHook {
   const plan::PowerSgd& settings_;
   StreamId reduction_ = 0, stream_ = 0;
   Index communicator_ = program::kNone;
-  Index all_done_ = program::kNone;  // event
+  Index all_done_ = program::kNone;  // index of an event
   std::vector<HookedBucket> buckets_;
 };
 

@@ -44,11 +44,11 @@ class DataLoadingAndSaving {
   const plan::Training& training_;
   ProgramBuilder& builder_;
   StreamId loader_ = 0, writer_ = 0;
-  Index load_ = program::kNone;                               // kernel
+  Index load_ = program::kNone;                               // index of a kernel
   bool loads_ = false;                                        // whether this stage loads data
-  std::vector<Index> inputs_;                                 // by slot: buffers
+  std::vector<Index> inputs_;                                 // indexed by slot: buffers
   std::vector<Index> loaded_;                                 // by micro-batch of the step: events
-  Index copied_ = program::kNone, written_ = program::kNone;  // events
+  Index copied_ = program::kNone, written_ = program::kNone;  // indices of events
 };
 
 // The bytes that are moved to save one checkpoint of a model or a stage. `of_rank`: bytes that the

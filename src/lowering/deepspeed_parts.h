@@ -69,7 +69,7 @@ class FlatGroups {
 
   std::vector<FlatGroup> groups_;
   std::vector<std::size_t> of_tensors_;
-  std::vector<std::int64_t> offsets_;  // by tensor
+  std::vector<std::int64_t> offsets_;  // indexed by tensor
 };
 
 struct DeepSpeedBucket {
@@ -267,7 +267,7 @@ class DeepSpeedUpdate {
   plan::Training fp32_;
   Index communicator_;
   Index scalar_ = program::kNone;   // buffer of two FP32 numbers: the latest number and the sum
-  Index reduced_ = program::kNone;  // event
+  Index reduced_ = program::kNone;  // index of an event
   std::vector<Index> all_reduces_;  // collectives: over data parallelism, and over the parts of the
                                     // model
   Index average_ = program::kNone;  // collective over the ranks with the same experts

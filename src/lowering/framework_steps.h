@@ -211,8 +211,8 @@ program::Program LowerFsdp2(const scenario::Scenario& scenario, const LowerOptio
 //    weight gradient adds to them in place (gradient accumulation fusion). For vectors and
 //    embedding tables, autograd makes a gradient, which a kernel then adds.
 //  * Without no_sync, every micro-batch reduces. Stage 0 reduces sums in place. Stage 1 stores its
-//    reduced part separately and clears the buckets, because Apex's DistributedFusedAdam adds up
-//    its shards (contrib/optimizers/distributed_fused_adam.py).
+//    reduced part separately and clears the buckets, like Apex's DistributedFusedAdam
+//    (contrib/optimizers/distributed_fused_adam.py).
 //  * Overlap: in the last micro-batch, a full bucket is scaled by 1 / ranks on the compute stream
 //    and reduced at once. Without overlap, there is one bucket, which is reduced after the backward
 //    while nothing is computed.

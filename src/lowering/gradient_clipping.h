@@ -96,8 +96,8 @@ class GradientClipping {
   Index squares_ = program::kNone;  // buffer with one FP32 number per sum
   // The sums over ranks: one sum per parameter group, or one sum for all groups if the same ranks
   // share them.
-  std::vector<Index> all_reduces_;  // collectives
-  Index known_ = program::kNone;    // event
+  std::vector<Index> all_reduces_;  // indices of collectives
+  Index known_ = program::kNone;    // index of an event
   // For loss scaling: the overflow flag, its all-reduce, and the event that the host waits for
   // before it reads the flag.
   Index found_ = program::kNone, all_reduce_found_ = program::kNone, found_known_ = program::kNone;

@@ -53,7 +53,7 @@ struct GradientBucket {
   Range own;  // the part of the reduced bucket that this rank keeps: its shard, or the complete
               // bucket
   std::size_t channel = 0;
-  Index ready = program::kNone, reduced = program::kNone;  // events
+  Index ready = program::kNone, reduced = program::kNone;  // indices of events
   int missing = 0;    // number of gradients that are missing in the bucket
   bool full = false;  // see GradientBuckets::LaunchInOrder
 };
@@ -147,7 +147,7 @@ class GradientBuckets {
   std::vector<Channel> channels_;
   std::vector<GradientBucket> buckets_;
   std::size_t launched_ = 0;   // see LaunchInOrder
-  std::vector<Place> places_;  // by tensor
+  std::vector<Place> places_;  // indexed by tensor
 };
 
 // Dummy weight gradients. If a matrix multiplication adds to the main gradient itself, autograd
@@ -191,7 +191,7 @@ class DummyGradients {
 
   TrainingStep& step_;
   Operations& operations_;
-  std::vector<OfOutputLayer> of_output_layer_;  // by tensor; empty if there are no dummies
+  std::vector<OfOutputLayer> of_output_layer_;  // indexed by tensor; empty if there are no dummies
 };
 
 // The full gradients that autograd makes on one rank, tensor by tensor (PyTorch's Tensor.grad
@@ -231,7 +231,7 @@ class LocalGradients {
 
   TrainingStep& step_;
   Operations& operations_;
-  std::vector<Gradient> gradients_;  // by tensor
+  std::vector<Gradient> gradients_;  // indexed by tensor
 };
 
 // Tensors that are stored on several ranks of one model copy. Each rank computes a part of the
@@ -275,9 +275,9 @@ class TiedGradients {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   Index communicator_ = program::kNone;
-  Index ready_ = program::kNone;        // event
-  std::vector<int> of_part_of_tokens_;  // tensors
-  Index flat_ = program::kNone;         // buffer
+  Index ready_ = program::kNone;        // index of an event
+  std::vector<int> of_part_of_tokens_;  // indices of tensors
+  Index flat_ = program::kNone;         // index of a buffer
   Index tensor_communicator_ = program::kNone;
 };
 

@@ -22,7 +22,7 @@ class GroupOperations {
     StreamId stream = 0;
     // `exchange` for messages, `collective` for all other operations.
     Index collective = program::kNone, exchange = program::kNone;
-    Index ready = program::kNone, done = program::kNone;  // events
+    Index ready = program::kNone, done = program::kNone;  // indices of events
   };
   Entry Add(const model::GroupOperation& operation);
 

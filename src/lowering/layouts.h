@@ -236,7 +236,7 @@ class TensorPieces {
   void CutAcross(const model::Model& model, std::span<const Group> buckets,
                  std::span<const Group> groups, std::int64_t ranks);
 
-  std::vector<Place> gradients_, parameters_;  // by tensor
+  std::vector<Place> gradients_, parameters_;  // indexed by tensor
   std::vector<bool> is_unit_;                  // by bucket: whether it contains exactly one unit's
                                                // tensors
   std::vector<TensorPiece> pieces_;            // tensor by tensor

@@ -82,7 +82,7 @@ class PartitionedState {
   Operations& operations_;
   HostOffload& offload_;
   const ProcessGroups& groups_;
-  const BlockLayout& parts_;  // by tensor of the model
+  const BlockLayout& parts_;  // indexed by tensor of the model
   const plan::DeepSpeed& settings_;
   const bool overlap_;
   Range partition_;
@@ -210,7 +210,7 @@ class PartitionedParameters : public PartitionedState {
     Range staged;                       // this rank's parts, copied from the host
     Range flat;                         // the gathered result for several parameters
     Range packed, flat_packed, scales;  // as 8-bit integers
-    Index gathered = program::kNone;    // event
+    Index gathered = program::kNone;    // index of an event
     int waiting = 0;                    // number of parameters that were not waited for
     bool complete = false;
   };
@@ -247,11 +247,11 @@ class PartitionedParameters : public PartitionedState {
   const DataType type_;
   StreamId gather_stream_ = 0, nccl_stream_ = 0;
   Index communicator_ = program::kNone, secondary_communicator_ = program::kNone;
-  Index launched_ = program::kNone, fetched_ = program::kNone;  // events
+  Index launched_ = program::kNone, fetched_ = program::kNone;  // indices of events
   Index kept_ = program::kNone, gathered_ = program::kNone;
   Backpressure fetches_;
   parallel::GroupLayout sharers_;  // the ranks that share a secondary copy
-  std::vector<Tensor> tensors_;    // by tensor of the model
+  std::vector<Tensor> tensors_;    // indexed by tensor of the model
   std::vector<int> persistent_;
   std::optional<ParameterCoordinator> coordinator_;
   // The gathers, by parameters and by whether they gather secondary copies.
@@ -325,15 +325,15 @@ class PartitionedGradients : public PartitionedState {
   StreamId reduce_stream_ = 0;
   Index communicator_ = program::kNone;
   Index node_communicator_ = program::kNone, rail_communicator_ = program::kNone;
-  Index made_ = program::kNone, reduced_ = program::kNone;  // events
+  Index made_ = program::kNone, reduced_ = program::kNone;  // indices of events
   Backpressure reductions_;
   LocalGradients gradients_;
   Range bucket_;
   Range transit_, widened_;  // for copies between device and host
   std::vector<Entry> entries_;
   std::int64_t bucket_elements_ = 0;
-  std::map<std::vector<int>, Range> interleaved_;  // by tensors of the bucket
-  std::map<int, QuantisedExchange> exchanges_;     // by tensor
+  std::map<std::vector<int>, Range> interleaved_;  // indexed by tensors of the bucket
+  std::map<int, QuantisedExchange> exchanges_;     // indexed by tensor
 };
 
 }  // namespace stepcast::lowering

@@ -128,7 +128,7 @@ class ActivationOffload {
   struct Block {
     int layer = 0;
     Entries buffers;
-    Index at_host = program::kNone, back = program::kNone;  // events
+    Index at_host = program::kNone, back = program::kNone;  // indices of events
   };
   bool active() const { return blocks_.size() > 1; }
   // Returns the layer's index in blocks_, or -1 if the layer is not an offloaded block.
@@ -137,7 +137,7 @@ class ActivationOffload {
   ProgramBuilder& builder_;
   std::vector<Block> blocks_;
   StreamId to_host_ = 0, to_device_ = 0;
-  Index computed_ = program::kNone, begun_ = program::kNone;  // events
+  Index computed_ = program::kNone, begun_ = program::kNone;  // indices of events
 };
 
 // FP8 scales from earlier steps (model::Fp8Scaling::kDelayed), as updated by Transformer Engine

@@ -64,7 +64,7 @@ class StageMessages {
     int stages = 1;
     parallel::GroupLayout pipeline{};  // the corresponding ranks of all stages
     MessageStyle style = MessageStyle::kOverlapped;
-    std::vector<ExchangesBehind> behind{};  // by pass; only for kBlocking
+    std::vector<ExchangesBehind> behind{};  // indexed by pass; only for kBlocking
     // For each pass, the number of passes whose receives are posted when the exchange after this
     // pass is issued, counted from the first pass. Only for kBlocking.
     std::vector<std::size_t> posted{};
@@ -94,8 +94,8 @@ class StageMessages {
     // are sent after the second pass (DualPipe, dualpipe.py; torch.distributed.pipelining,
     // OVERLAP_F_B). Only for kOverlapped.
     std::vector<bool> begins_pair{};
-    std::vector<std::size_t> chunk_of{};  // by pass: index in `chunks`
-    std::vector<int> slots{};             // by pass: slot of its micro-batch's activations
+    std::vector<std::size_t> chunk_of{};  // indexed by pass: index in `chunks`
+    std::vector<int> slots{};             // indexed by pass: slot of its micro-batch's activations
     std::vector<int> gradient_slots{};    // by pass: slot of the gradient that a backward pass
                                           // receives
     // For each pass, the pass of this stage that receives its output. kNoPass: a pass of another
@@ -212,7 +212,7 @@ class StageMessages {
   std::vector<std::vector<Index>> inputs_;
   // The buffers of a chunk.
   struct Buffers {
-    std::vector<Index> received_gradients{};  // by gradient slot
+    std::vector<Index> received_gradients{};  // indexed by gradient slot
     Index sent_activations = program::kNone, sent_gradients = program::kNone;
     Gather activations{}, gradients{};
   };
@@ -224,8 +224,8 @@ class StageMessages {
   // `communicator_` connects all stages. `pairs_` are communicators with the previous and with the
   // next stage.
   Index communicator_ = program::kNone, pairs_[2] = {program::kNone, program::kNone};
-  Index before_ = program::kNone, after_ = program::kNone;  // events
-  std::vector<Index> drained_;                              // by stream: events
+  Index before_ = program::kNone, after_ = program::kNone;  // indices of events
+  std::vector<Index> drained_;                              // indexed by stream: events
   std::vector<program::Message> messages_;                  // messages of the exchange that is
                                                             // being built
   std::vector<program::BufferUse> uses_;

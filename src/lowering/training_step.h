@@ -167,7 +167,7 @@ class TrainingStep {
     // Gradients passed from layer to layer. There is one buffer for even layers and one for odd
     // layers, because a layer writes one buffer while it reads the other.
     Index handed_back[2] = {program::kNone, program::kNone};
-    Entries forward_transient, backward_transient;  // buffers
+    Entries forward_transient, backward_transient;  // indices of buffers
     Entries input_transient, weight_transient;      // buffers of the two parts of a split backward
   };
   // Work that an operation list leaves to the next kernel. The next kernel waits for these events,
@@ -372,36 +372,36 @@ class TrainingStep {
   Index counts_at_host_ = program::kNone, read_counts_ = program::kNone;
   std::vector<std::pair<std::string, Index>> registered_;  // persistent buffers by name
   bool communicates_ = false;                              // whether layers communicate
-  std::vector<Work> entries_;                              // by work
+  std::vector<Work> entries_;                              // indexed by work
   int slots_ = 1;                  // largest number of micro-batches whose activations are stored
                                    // at once
-  std::vector<int> slot_of_pass_;  // by pass
-  std::vector<Entries> saved_;     // by slot and layer: buffers
-  std::vector<Entries> deferred_;  // by slot and layer: buffers
-  std::vector<Index> labels_;      // by layer
+  std::vector<int> slot_of_pass_;  // indexed by pass
+  std::vector<Entries> saved_;     // indexed by slot and layer: buffers
+  std::vector<Entries> deferred_;  // indexed by slot and layer: buffers
+  std::vector<Index> labels_;      // indexed by layer
   // The buffers of untrained parameters by layer. kNone: the layer has no untrained parameters.
   // Empty: no layer has untrained parameters.
   std::vector<Index> frozen_;
-  std::vector<std::int64_t> first_elements_;  // by tensor
+  std::vector<std::int64_t> first_elements_;  // indexed by tensor
   std::vector<int> layers_of_tensor_;         // by tensor: number of contributions to its gradient
-  std::vector<Index> tied_contribution_;      // by tensor: buffer; kNone: not tied
+  std::vector<Index> tied_contribution_;      // indexed by tensor: buffer; kNone: not tied
   std::vector<int> missing_;                  // by tensor: missing contributions in this
                                               // micro-batch
   std::vector<bool> contributed_;             // by tensor: whether it has a contribution in this
                                               // pass
   std::vector<std::size_t> last_pass_of_tensor_;
-  std::vector<bool> ends_micro_batch_;  // by pass
+  std::vector<bool> ends_micro_batch_;  // indexed by pass
   std::vector<int> ready_;              // tensors whose gradients the next kernel completes
   std::vector<Index> contributions_;    // contributions of the current layer to tied tensors
   std::vector<program::BufferUse> reads_;
-  std::vector<LayerReads> layer_reads_;              // by layer
+  std::vector<LayerReads> layer_reads_;              // indexed by layer
   std::vector<std::pair<StreamId, Index>> drained_;  // streams and events, for host_waits
   std::vector<StreamId> lanes_;                      // compute streams
   PassProgress now_;                                 // the pass that is being written
   StageMessages messages_;
   PassValues values_;
   ScaleUpdates scales_;
-  std::vector<std::vector<Index>> inputs_;  // by chunk and slot; empty for the first chunk
+  std::vector<std::vector<Index>> inputs_;  // indexed by chunk and slot; empty for the first chunk
 };
 
 }  // namespace stepcast::lowering

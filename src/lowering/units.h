@@ -68,7 +68,7 @@ struct UnitOrder {
 
   int root = -1;            // index of the root unit; -1: no root unit
   std::vector<int> blocks;  // the other units with parameters, in forward order
-  std::vector<int> place;   // by unit: position in blocks; -1: not in blocks
+  std::vector<int> place;   // indexed by unit: position in blocks; -1: not in blocks
 };
 
 // FSDP2's data of a sharded module: ranges, events, and the module's state while a step is being
@@ -79,7 +79,7 @@ struct UnitOrder {
 // together. (torchtitan instead makes one fully_shard call with a mesh per parameter.)
 struct ShardedUnit {
   model::ParameterGroup group = model::ParameterGroup::kDense;
-  int experts = -1;  // the unit of the module's experts; -1: the experts are in this unit
+  int experts = -1;  // the unit of the module's experts; -1: no separate unit
   bool root = false;
   int first_layer = 0, last_layer = 0;
   std::vector<int> tensors;
@@ -99,7 +99,7 @@ struct ShardedUnit {
   Range kept;      // the part kept with reshard_after_forward: k
   Range frozen;    // this rank's shard of untrained parameters
   Index gather_done = program::kNone, copy_out_done = program::kNone,
-        kept_written = program::kNone;  // events
+        kept_written = program::kNone;  // indices of events
   bool gather_issued = false;           // a gather is in flight, or its result has not been copied
                                         // out
   bool unshard_issued = false;          // the schedule has requested the parameters
@@ -110,9 +110,8 @@ struct ShardedUnit {
                                         // deferred
   Range reduce_input;                   // full gradients in reduce_dtype
   Range reduce_output;                  // this rank's shard, in reduce_dtype
-  Index reduced = program::kNone;       // event after which the input of the reduce-scatter may be
-                                        // freed
-  Index post_reduced = program::kNone;  // event after which the sharded gradient is final
+  Index reduced = program::kNone;       // event: the reduce-scatter has read its input
+  Index post_reduced = program::kNone;  // event: the sharded gradient is final
   bool has_accumulated = false;
 };
 
@@ -161,7 +160,7 @@ class GatheredUnits {
     Range full;                       // the full parameters while the unit is gathered
     Range own;                        // this rank's shard
     Range kept;                       // the part kept for backward with reshard_after_forward: k
-    Index gathered = program::kNone;  // event
+    Index gathered = program::kNone;  // index of an event
     bool resident = false;            // whether the unit is gathered, or being gathered
     bool has_kept = false;
   };

@@ -186,7 +186,7 @@ class UpdateLoop {
   bool counting_ = false;
   std::int64_t kernels_ = 0, written_ = 0;
   program::NameParts temporary_name_;
-  std::map<std::int64_t, std::vector<Index>> free_;  // by size: buffers
+  std::map<std::int64_t, std::vector<Index>> free_;  // indexed by size: buffers
   std::vector<Index> free_events_;
   Index read_by_host_ = program::kNone;
   // The existing kernels, by name and by the sizes that distinguish them.

@@ -118,7 +118,7 @@ class CachingAllocator {
   };
   struct Pool {
     bool small = false;
-    std::array<Block, kClasses> best{};              // by size class: the best free block
+    std::array<Block, kClasses> best{};              // indexed by size class: the best free block
     std::array<std::uint64_t, kClasses / 64> has{};  // bits of the size classes with free blocks
     // For expandable segments: the mapped range [begin, end) and its last block.
     std::int64_t begin = 0, end = 0;

@@ -68,7 +68,7 @@ class DeferredFrees {
   std::vector<std::uint32_t> first_;   // by deferred free: index in uses_, plus one entry for the
                                        // end
   std::vector<std::uint32_t> uses_;    // operation numbers
-  std::vector<std::uint32_t> number_;  // by instruction, from 1 on
+  std::vector<std::uint32_t> number_;  // indexed by instruction, from 1 on
   std::vector<program::Index> operations_;
 };
 static_assert(program::kNone == std::uint32_t{0} - 1);

@@ -138,7 +138,7 @@ class ExchangeModel {
   double post_ = 0;                            // us per network message
   double per_channel_ = 0;                     // bytes per us
   std::array<double, kExchanges> per_byte_{};  // us per byte of S
-  std::array<std::array<Hop, 3>, 2> hops_{};   // by [network][protocol]
+  std::array<std::array<Hop, 3>, 2> hops_{};   // indexed by [network][protocol]
 };
 
 }  // namespace stepcast::nccl

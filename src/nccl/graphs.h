@@ -51,7 +51,7 @@ struct Graph {
   bool found = true;               // false: the search failed, and the graph is one channel in GPU
                                    // order
   double latency_inter = 0;        // latency of the network cards in us
-  std::vector<ChannelPath> paths;  // by channel; empty for a graph that has only numbers
+  std::vector<ChannelPath> paths;  // indexed by channel; empty for a graph that has only numbers
 };
 
 // The graphs of the algorithms. All nodes of a communicator have the same graphs.

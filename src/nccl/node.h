@@ -13,7 +13,7 @@ namespace stepcast::nccl {
 // The location in a node at which a device is connected.
 struct PcieSlot {
   int pcie_switch = -1;  // index in Node::switches; -1: connected directly to the processor
-  int socket = 0;        // for a device without a switch
+  int socket = 0;        // only for a device without a switch
   double bandwidth = 0;  // GB/s of the device's PCIe link; see PcieBandwidth
 };
 
@@ -43,7 +43,7 @@ struct Nic {
 };
 
 struct Node {
-  std::vector<Gpu> gpus;  // in rank order
+  std::vector<Gpu> gpus;  // sorted by rank
   std::vector<NvlinkBundle> nvlinks;
   std::vector<PcieSwitch> switches;
   std::vector<Nic> nics;
@@ -105,7 +105,7 @@ struct Path {
 
 struct Fabric {
   std::vector<Link> links;
-  std::vector<std::vector<Path>> gpu_to_gpu;  // [from][to]
+  std::vector<std::vector<Path>> gpu_to_gpu;  // indexed by [from][to]
   std::vector<std::vector<Path>> gpu_to_nic;
   std::vector<std::vector<Path>> nic_to_gpu;
   std::vector<Path> gpu_to_nvswitch;  // empty without NVSwitch

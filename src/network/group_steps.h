@@ -49,8 +49,8 @@ class DirectChains {
   std::size_t Between(std::size_t a, std::size_t b) const { return a * size_ + b; }
 
   std::size_t size_;
-  std::vector<int> links_;  // by Between(a, b): NVLinks from a to b
-  std::vector<int> used_;   // by Between(a, b): NVLinks used by earlier chains
+  std::vector<int> links_;  // indexed by Between(a, b): NVLinks from a to b
+  std::vector<int> used_;   // indexed by Between(a, b): NVLinks used by earlier chains
   bool joined_ = false;
 
   // State of one search:
@@ -63,7 +63,7 @@ class DirectChains {
 
 struct PlacedSteps {
   std::unique_ptr<collective::StepList> list;
-  std::vector<int> places;  // by participant
+  std::vector<int> places;  // indexed by participant
 };
 
 class GroupSteps {
@@ -82,7 +82,7 @@ class GroupSteps {
     std::vector<std::vector<int>> nodes;
     std::vector<std::vector<int>> gpus;               // indices of the GPUs in their nodes, in the
                                                       // same order as `nodes`
-    std::vector<const topology::NodeRoutes*> routes;  // by node; null on a flat cluster
+    std::vector<const topology::NodeRoutes*> routes;  // indexed by node; null on a flat cluster
     std::vector<int> switches;                        // by node: the place of its switches; -1: no
                                                       // switches
     bool even = true;                                 // whether all nodes have equal numbers of

@@ -38,8 +38,8 @@ struct MessageJob {
 };
 
 struct MessageRun {
-  std::vector<std::vector<Time>> rank_ends;  // by [job][rank]
-  std::vector<Time> ends;                    // by job: end of its last rank or message
+  std::vector<std::vector<Time>> rank_ends;  // indexed by [job][rank]
+  std::vector<Time> ends;                    // indexed by job: end of its last rank or message
   std::int64_t messages = 0;
   // The total time that messages waited for overloaded links. Zero without contention.
   Time queued{};

@@ -33,10 +33,10 @@ class LinkSet {
     }
     return number;
   }
-  const std::vector<int>& links() const { return links_; }  // by number
+  const std::vector<int>& links() const { return links_; }  // indexed by number
 
  private:
-  std::vector<std::uint32_t> number_;  // by link; meaningless for links outside the set
+  std::vector<std::uint32_t> number_;  // indexed by link; meaningless for links outside the set
   std::vector<int> links_;
 };
 
@@ -257,10 +257,10 @@ class Network::Router {
   // Equivalent places and links. Clusters consist of copies of a node, and a route uses only the
   // fabric and the nodes at its ends. Routes between copies on the same switches are therefore
   // equivalent.
-  std::vector<int> alike_;  // by place: equal for corresponding places of copies of a node
+  std::vector<int> alike_;  // indexed by place: equal for corresponding places of copies of a node
   std::vector<std::vector<int>> links_of_;          // by node: links, in the same order in all
                                                     // copies of a node
-  std::unordered_map<std::uint64_t, Known> known_;  // by equivalent places
+  std::unordered_map<std::uint64_t, Known> known_;  // indexed by equivalent places
   std::vector<Visit> visits_;                       // by device; empty before the first search
   std::uint32_t search_ = 0;
   std::vector<std::pair<Distance, int>> open_;  // heap, nearest first
@@ -269,7 +269,7 @@ class Network::Router {
   // and the fractions on these links.
   std::vector<double> arriving_, parts_;
   std::vector<int> links_;
-  std::vector<std::size_t> ways_;  // by order of their links
+  std::vector<std::size_t> ways_;  // in the order of their links
 };
 
 }  // namespace stepcast::network

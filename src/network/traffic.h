@@ -26,7 +26,7 @@ namespace stepcast::network {
 // minimum over the links of its path. An uncontended collective therefore never waits for itself,
 // and its busiest link is always busy.
 struct Connection {
-  int from = 0;  // worker
+  int from = 0;  // number of a worker
   int to = 0;
   int stage = 0;
   Time latency{};
@@ -83,7 +83,7 @@ class Traffic {
     int link = 0;
     double bytes = 0;
   };
-  const std::vector<Load>& loads() const { return loads_; }  // by link, without idle links
+  const std::vector<Load>& loads() const { return loads_; }  // indexed by link, without idle links
 
  private:
   Traffic(const collective::StepList& list, const Network& network, std::span<const int> places);
@@ -95,7 +95,7 @@ class Traffic {
   const Network* network_;
   std::vector<int> places_;
   std::vector<Connection> connections_;
-  std::vector<std::uint32_t> first_of_;  // by worker
+  std::vector<std::uint32_t> first_of_;  // indexed by worker
   std::vector<Share> shares_;
   Time bandwidth_bound_{};
   Time transfer_{};
