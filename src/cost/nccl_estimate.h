@@ -33,7 +33,7 @@ struct NcclPricer::Estimate {
   double latency = 0;   // from NCCL's tuner
   double wire = 0;      // latency of the links; a lower bound of the tuner's latency
   double stretch = 1;   // factor on the time of software; the time on the wire is not multiplied
-  double transfer = 0;  // by the law
+  double transfer = 0;  // indexed by CollectiveLaw
   double total() const {
     return launch + std::max(latency, wire) + latency * (stretch - 1) + transfer;
   }

@@ -98,7 +98,7 @@ inline constexpr double kMemoryResidual = 0.063;
 // distribution, so the relative error is modeled as Cauchy. The median is from published peaks that
 // fill half to four fifths of their device, 0.1 % below the forecast. The scale is chosen so that
 // MemoryRange contains 90 %. `stepcast validate published`, "Probability that a peak fits",
-// compares this probability with all check rows.
+// compares this probability with all check rows (docs/accuracy.md).
 double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);
 

@@ -119,8 +119,8 @@ class Draft {
 // A scenario as text. Each value has a comment with its origin. Omitted settings are at the end.
 struct ScenarioText {
   std::string text;
-  // For each line of the text, the location where the user can change the value. Without file if
-  // there is no location.
+  // For each line of the text, the location where the user can change the value. Without a
+  // location, `file` is empty.
   std::vector<Location> origins;
 };
 

@@ -15,7 +15,8 @@ namespace stepcast::foreign {
 
 struct Recipe {
   std::string_view name;   // "llama3_8b"
-  std::string_view model;  // a model of stepcast, or of the Hub if the data root lacks the model
+  std::string_view model;  // a model of stepcast or, if the data root lacks it, of the Hugging Face
+                           // Hub
   // The settings with NeMo's names, separated by spaces, such as
   // "model.tensor_model_parallel_size=4".
   std::string_view settings;
@@ -49,7 +50,7 @@ Syntax SyntaxOf(const std::string& file, std::string_view text);
 // Returns whether `name` is a recipe rather than a file.
 bool IsRecipe(const std::string& name);
 
-// Returns whether `name` is a model of stepcast or the Hub rather than a file.
+// Returns whether `name` is a model of stepcast or the Hugging Face Hub rather than a file.
 bool IsModelName(const std::string& name);
 
 // Returns whether Import accepts the file: another program's configuration, a recipe or a model.

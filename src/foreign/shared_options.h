@@ -51,13 +51,14 @@ void ReadLauncher(Reading& reading);
 // Reads names of models, optimizers and attention kernels, as in all programs based on Hugging
 // Face's Trainer.
 
-// Returns stepcast's model with the dimensions of a model on the Hub, independent of its owner. The
-// model is the one with the longest name that is a prefix of `name`. None if there is no model.
+// Returns stepcast's model with the dimensions of the model `name` on the Hugging Face Hub, for any
+// owner. The model with the longest name that is a prefix of `name` is used. None if no model
+// matches.
 std::optional<std::string> ModelOfTheHub(const std::string& name);
 
-// Sets the model of an option. The option contains a name on the Hub, if the data root has the
-// model, or a folder with a config.json. Otherwise, the mistake about the missing model contains
-// the name.
+// Sets the model from an option, whose value is a name on the Hugging Face Hub or a folder with a
+// config.json. If the data root lacks the model, the mistake about the missing model contains the
+// name.
 void ReadHubModel(Reading& reading, std::string_view option);
 
 // Reads the name of an optimizer, such as "adamw_torch_fused" or "paged_adamw_8bit".

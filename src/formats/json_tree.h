@@ -30,7 +30,7 @@ struct JsonValue {
 
 // The values of a JSON object and of the objects in it, by dotted path, such as "n_embd" or
 // "attn_config.alibi". For an array, only its strings, numbers and booleans are listed, by index:
-// "architectures.0". An object below kDeepest keys is listed without its content.
+// "architectures.0". Objects nested deeper than kDeepest keys are listed without their content.
 class JsonObject {
  public:
   static constexpr std::size_t kDeepest = 4;

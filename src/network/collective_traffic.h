@@ -35,12 +35,12 @@ struct CollectiveTraffic {
   // mode.
   std::uint32_t links = 0;
   std::vector<Collective> collectives{};
-  // [class of ranks][collective of its program]: the index in `collectives`, or kLocal if the
-  // collective crosses no link. The entry of a group's first member is used.
+  // The index in `collectives`, by class of ranks and by collective of the class's program. kLocal
+  // if the collective crosses no link. The entry of a group's first member is used.
   std::vector<std::vector<std::uint32_t>> numbers{};
-  // [class of ranks][message of its program, numbered over all exchanges]: the index in
-  // `collectives`. kLocal if the message crosses no link or is received. (A received message uses
-  // the sender's entry.)
+  // The index in `collectives`, by class of ranks and by message of the class's program (numbered
+  // over all exchanges). kLocal if the message crosses no link or is received. A received message
+  // uses the sender's entry.
   std::vector<std::vector<std::uint32_t>> message_numbers{};
 };
 
