@@ -117,8 +117,8 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 //                    that many hops for all-reduce; bytes as above over B
 //  tree all-reduce = tree_base + 2 ((ranks per node - 1) intra hops + floor(log2 n) inter hops)
 //                    + 2 S / (0.92 B): a chain inside each node, trees between nodes. NCCL assumes
-//                   0.92 of the ring's bus bandwidth for trees; the algorithm bandwidth is half of
-//                   the bus bandwidth.
+//                    0.92 of the ring's bus bandwidth for trees; the algorithm bandwidth is half of
+//                    the bus bandwidth.
 //  broadcast,
 //  reduce          = ring: NCCL has no other algorithm
 //  all-to-all, scatter, gather, send_recv

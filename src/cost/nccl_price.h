@@ -81,7 +81,7 @@
 // least the latency of a message along the links, which the law does not scale.
 //
 // Without RDMA (Transport::kSockets), each of NCCL's channels uses its own TCP connections, and
-// each connection has a largest rate. The data pass through host memory on both sides: the GPU
+// each connection has a maximum rate. The data pass through host memory on both sides: the GPU
 // writes the data, the kernel copies them, and the card reads them. A transfer therefore takes at
 // least the time of the connections of its channels. If the topology specifies the bandwidth of
 // host memory, a transfer also takes at least eight passes over host memory per byte that a node

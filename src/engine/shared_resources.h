@@ -54,8 +54,7 @@ namespace stepcast::engine {
 //   connected to it through over-subscribed resources, directly or through other activities.
 //   Usually there are no such resources: nothing is solved and no end moves. Starts and finishes at
 //   the same time are solved together, because hundreds of ranks in one collective change kernels
-//     at
-//   the same time. The time of a solve is proportional to the number n of affected uses, or to
+//   at the same time. The time of a solve is proportional to the number n of affected uses, or to
 //   n log n if levels differ.
 //
 // Numbers

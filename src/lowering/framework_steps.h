@@ -239,8 +239,8 @@ program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOp
 
 // Hugging Face's nanotron (huggingface/nanotron: src/nanotron/trainer.py, helpers.py,
 // parallel/pipeline_parallel/engine.py, optim/gradient_accumulator.py, optim/zero.py,
-// distributed.py, read in versions of 2024 and 2025) with accumulate_grad_in_fp32, which FP32
-// optimizer states for 16-bit parameters require.
+// distributed.py, read in versions of 2024 and 2025) with accumulate_grad_in_fp32. Without this
+// setting, 16-bit parameters cannot have FP32 optimizer states.
 //
 //  * FP32GradientAccumulator stores FP32 gradients of all parameters. After each backward, the
 //    16-bit gradients are added to the FP32 gradients tensor by tensor, in registration order, and
