@@ -38,7 +38,7 @@ struct RunFit {
   // only one configuration, the corrections are learned from it. None if there are several
   // configurations and no two of them are similar.
   std::optional<calibration::LearnedRuns> learned{};
-  std::vector<SettingResidual> settings;  // most significant first
+  std::vector<SettingResidual> settings;  // sorted by significance, highest first
 };
 
 // Fits corrections to measured runs. A single configuration determines one factor, which cannot be

@@ -210,8 +210,8 @@ struct KernelCosts {
                                                                          // with FP32 results
   std::array<AttentionSurface, kDataTypeCount> attention_forward_surface;
   std::array<AttentionSurface, kDataTypeCount> attention_backward_surface;
-  Curve memory_curve;     // memory-bound kernels
-  Curve optimizer_curve;  // kernels of the optimizer
+  Curve memory_curve;     // times of memory-bound kernels
+  Curve optimizer_curve;  // times of optimizer kernels
 
   // Returns the surface of `layout`, or of the forward layout if `layout` was not measured.
   const GemmSurface& SurfaceOf(DataType type, ProductLayout layout) const;

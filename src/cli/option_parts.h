@@ -49,6 +49,6 @@ std::string CollectiveNames();
 std::optional<CollectiveKind> ReadCollective(const std::string& option, const std::string& word,
                                              Diagnostics& diagnostics);
 std::optional<Bytes> ReadSize(const std::string& option, const std::string& text,
-                              Diagnostics& diagnostics);  // must be positive
+                              Diagnostics& diagnostics);  // the size must be positive
 
 }  // namespace stepcast::cli

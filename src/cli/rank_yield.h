@@ -21,7 +21,7 @@ struct ExpectedYield {
   int rank = 0;
   int ranks = 1;
   std::size_t instructions = 0;  // number of instructions in a step of the rank's program
-  std::size_t steps = 0;         // measured steps
+  std::size_t steps = 0;         // number of measured steps
 };
 
 std::string ToBytes(const runtime::Place& place, const runtime::Measurement& measurement,

@@ -49,8 +49,8 @@ struct CollectiveForecast {
   scenario::Fidelity network = scenario::Fidelity::kAnalytic;
   std::vector<CollectiveRow> rows;
 
-  double AlgorithmBandwidth(const CollectiveRow& row) const;  // GB/s; 0 if the time is zero
-  double BusBandwidth(const CollectiveRow& row) const;        // GB/s
+  double AlgorithmBandwidth(const CollectiveRow& row) const;  // in GB/s; 0 if the time is zero
+  double BusBandwidth(const CollectiveRow& row) const;        // in GB/s
 };
 
 // The ranks of a collective: a group of the plan, or a number of ranks and nodes.

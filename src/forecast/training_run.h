@@ -94,8 +94,8 @@ void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& f
 
 // One line of a time breakdown.
 struct TimePart {
-  const char* name = "";  // "exposed communication"
-  const char* key = "";   // in JSON: "exposed_communication"
+  const char* name = "";  // name in text: "exposed communication"
+  const char* key = "";   // key in JSON: "exposed_communication"
   Time time;
   bool always = true;  // false: shown only if not zero
 };

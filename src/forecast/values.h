@@ -173,7 +173,7 @@ struct LengthsForecast {
     double of_steps = 0;  // fraction whose longest micro-batch of all ranks has this length
     Time step_time;       // step time if all micro-batches have this length
   };
-  std::vector<Step> steps;  // ascending by tokens
+  std::vector<Step> steps;  // sorted by tokens, ascending
   // Returns the fraction of computed tokens that are padding.
   double padding() const {
     constexpr double kRounding = 1e-9;

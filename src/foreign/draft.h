@@ -111,7 +111,7 @@ class Draft {
   std::vector<Omission> omissions_;
   std::vector<std::string> notes_;
   std::string named_model_;
-  std::vector<std::string> asked_;  // reported variables
+  std::vector<std::string> asked_;  // variables reported by AskForVariable
   std::map<std::string, std::string> set_by_;
   Diagnostics mistakes_;
 };

@@ -86,7 +86,7 @@ struct ShellInvocation {
 
 struct ShellOutcome {
   std::vector<ShellInvocation> invocations{};
-  std::map<std::string, ShellText> exported{};  // environment variables
+  std::map<std::string, ShellText> exported{};  // exported environment variables
   // The values with which the script compares each variable, or that its loops assign to the
   // variable, for hints.
   std::map<std::string, std::set<std::string>> compared{};

@@ -47,7 +47,7 @@ class HuggingFaceReader {
   // Returns a dimension. Reports a missing or wrong value and returns 1.
   std::int64_t Dimension(const std::string& path);
   bool Boolean(const std::string& path, bool absent);
-  double Number(const std::string& path, double absent);  // at least 0
+  double Number(const std::string& path, double absent);  // returns at least 0
   std::string Text(const std::string& path, std::string absent);
   // Returns the strings of an array and reports all other elements. None if the array is missing.
   std::optional<std::vector<std::string>> Texts(const std::string& path);

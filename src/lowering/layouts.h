@@ -239,7 +239,7 @@ class TensorPieces {
   std::vector<Place> gradients_, parameters_;  // indexed by tensor
   std::vector<bool> is_unit_;                  // by bucket: whether it contains exactly one unit's
                                                // tensors
-  std::vector<TensorPiece> pieces_;            // tensor by tensor
+  std::vector<TensorPiece> pieces_;            // pieces of all tensors, tensor by tensor
   std::vector<std::size_t> first_piece_;       // by tensor, plus the end of the last tensor's
                                                // pieces
   std::vector<std::vector<std::pair<int, TensorPiece>>> in_bucket_;

@@ -116,7 +116,7 @@ struct CoordinatorOptions {
 
 class ParameterCoordinator {
  public:
-  using Parameters = std::vector<int>;  // ascending
+  using Parameters = std::vector<int>;  // indices of tensors, ascending
 
   // `visits` has the parameters of each module execution in a micro-batch, in order. `elements` and
   // `persistent` are indexed by parameter. Persistent parameters remain gathered.

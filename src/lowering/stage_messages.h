@@ -88,7 +88,7 @@ class StageMessages {
     };
     std::vector<Chunk> chunks{};
     DataType type = DataType::kBf16;
-    std::vector<parallel::Action> passes{};  // in issue order
+    std::vector<parallel::Action> passes{};  // passes in issue order
     // For each pass, whether it and the next pass are a pair of overlapping passes
     // (PipelineStage::begins_pair). The pair begins when both inputs have arrived, and both outputs
     // are sent after the second pass (DualPipe, dualpipe.py; torch.distributed.pipelining,

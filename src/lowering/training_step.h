@@ -186,7 +186,7 @@ class TrainingStep {
     bool turned_back = false;      // for backward: whether it has begun
     bool begins_backward = false;  // whether it is the first part of a backward that does work
     int last_layer = 0;            // last layer of a backward
-    int word = 0;                  // PassValues::present
+    int word = 0;                  // value of PassValues::present
   };
   // A turn: the operations [begin, end) of a list.
   struct Turn {
@@ -249,7 +249,7 @@ class TrainingStep {
   // Writes one turn of the layer's pass. The first turn includes the work before the list, and the
   // last turn includes the work after the list.
   void WriteLayer(ShardingStrategy& strategy, int layer, std::size_t turn);
-  void WriteLayer(ShardingStrategy& strategy, int layer);  // all turns
+  void WriteLayer(ShardingStrategy& strategy, int layer);  // writes all turns
   void WriteTurn(ShardingStrategy& strategy, int layer, Turn turn);
   void WriteForward(ShardingStrategy& strategy, int layer, Turn turn);
   void WriteBackward(ShardingStrategy& strategy, int layer, Turn turn);
@@ -304,7 +304,7 @@ class TrainingStep {
     bool begins, ends;  // whether the list is the first or last list of the stage's pass
     bool hands_on;      // whether the list ends with a collective whose result is sent to another
                         // stage
-    Index passing_by;   // TemporariesOf
+    Index passing_by;   // result of TemporariesOf
   };
   void WriteKernel(const ListRun& run, std::size_t i);
   // Adds the layer's parameters and kept values to the next kernel's uses. Call this function

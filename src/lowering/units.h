@@ -90,7 +90,7 @@ struct ShardedUnit {
   BlockLayout blocks;                  // layout of the shards; only with a data flow
   BlockLayout gather_blocks;           // `blocks`, followed by the frozen parameters
   BlockLayout kept_blocks;             // layout of the part kept with reshard_after_forward: k
-  bool empty = false;                  // no elements
+  bool empty = false;                  // whether the unit has no elements
   bool has_backward = true;            // false: neither the unit nor earlier layers are trained
   ShardedState state;
   // Parameters:
@@ -122,7 +122,7 @@ struct Fsdp2Shards {
     std::int64_t index = 0, ranks = 1;
   };
   std::array<Mesh, 2> meshes{};
-  bool has_experts_apart = false;  // plan::HasExpertGroup
+  bool has_experts_apart = false;  // value of plan::HasExpertGroup
   std::int64_t kept_ranks = 0;     // k of reshard_after_forward: k; 0: no parts are kept
   bool accumulates = false;        // whether full gradients are kept in reduce_dtype
 };

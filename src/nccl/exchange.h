@@ -80,8 +80,8 @@ enum class Exchange : std::uint8_t {
 struct ExchangeTime {
   Protocol protocol = Protocol::kSimple;  // LL or Simple, for the farthest peers
   int channels = 1;                       // number of channels in use
-  double latency = 0;                     // us
-  double transfer = 0;                    // us
+  double latency = 0;                     // in us
+  double transfer = 0;                    // in us
   bool through_rails = false;             // messages are first sent to the peer's rail (PXN)
 };
 

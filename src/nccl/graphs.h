@@ -57,10 +57,10 @@ struct Graph {
 // The graphs of the algorithms. All nodes of a communicator have the same graphs.
 struct Graphs {
   Graph ring;
-  Graph tree;  // also for PAT
+  Graph tree;  // also used for PAT
   Graph collnet_chain;
   Graph collnet_direct;
-  Graph nvls;  // also for NVLSTree
+  Graph nvls;  // also used for NVLSTree
 
   const Graph& Of(Algorithm algorithm) const;
 };

@@ -23,7 +23,7 @@ struct PcieSwitch {
 };
 
 struct Gpu {
-  int compute_capability = 0;  // 90 means 9.0
+  int compute_capability = 0;  // for example, 90 for capability 9.0
   int nvswitch_links = 0;      // NVLinks into NVSwitch; 0: no NVSwitch
   PcieSlot slot;
 };
@@ -108,7 +108,7 @@ struct Fabric {
   std::vector<std::vector<Path>> gpu_to_gpu;  // indexed by [from][to]
   std::vector<std::vector<Path>> gpu_to_nic;
   std::vector<std::vector<Path>> nic_to_gpu;
-  std::vector<Path> gpu_to_nvswitch;  // empty without NVSwitch
+  std::vector<Path> gpu_to_nvswitch;  // empty if there is no NVSwitch
   std::vector<Path> nvswitch_to_gpu;
 
   bool has_nvswitch() const { return !gpu_to_nvswitch.empty(); }

@@ -36,7 +36,7 @@ struct AnalyticTime {
   Time total{};
   // Lower bounds of the time in every network mode:
   Time latency_bound{};    // sum of the latencies of the links that one loop crosses
-  Time bandwidth_bound{};  // Traffic::bandwidth_bound
+  Time bandwidth_bound{};  // value of Traffic::bandwidth_bound
 };
 AnalyticTime PriceAnalytically(const Traffic& traffic);
 

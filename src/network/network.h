@@ -42,7 +42,7 @@ class LinkSet {
 
 // A link in one direction.
 struct Link {
-  int from = 0;  // device
+  int from = 0;  // index of a device
   int to = 0;
   Time latency{};
   Bandwidth bandwidth{};
