@@ -8,22 +8,21 @@
 
 namespace stepcast {
 
-// How evenly the members of an all-to-all are loaded. If the data are rows for experts, the member
-// whose experts are chosen most often receives more than the others, and later sends more back.
-// That member is the first of the group. All parts have the capacity of the largest part; the other
-// parts are only partly filled.
+// How uneven an all-to-all is. With rows for experts, one rank receives more rows than the other
+// ranks because its experts are chosen most often. The same rank later sends more rows back. This
+// rank is the first member of the group. Every part's buffer has the size of the largest part.
 struct AllToAllLoads {
   enum class First : std::uint8_t {
-    kAsOthers,      // all parts are equal
+    kAsOthers,      // all parts have the same size
     kReceivesMost,  // the parts sent to the first member are the largest
     kSendsMost,     // the parts sent by the first member are the largest
   };
   First first = First::kAsOthers;
-  double others = 1;  // size of any other part divided by that of the largest part, from 0 to 1
+  double others = 1;  // size of any other part / size of the largest part, from 0 to 1
 
   // Returns loads for an all-to-all among `ranks` ranks. `load` is the number of rows sent to the
-  // first member divided by the mean over all ranks, from 1 to `ranks`. The other members share the
-  // rest equally.
+  // first member, divided by the mean over all ranks (from 1 to `ranks`). The remaining rows are
+  // divided equally among the other members.
   static AllToAllLoads Of(double load, std::int64_t ranks, First first) {
     if (load <= 1 || ranks <= 1) return {};
     const auto all = static_cast<double>(ranks);
@@ -32,10 +31,9 @@ struct AllToAllLoads {
   friend bool operator==(const AllToAllLoads&, const AllToAllLoads&) = default;
 };
 
-// Returns the number of elements that `sender` sends to `receiver` (positions in the group) if a
-// part has a capacity of `room` elements. A part has at least 4 bytes, so that a micro-batch's
-// check word fits (EffectKind::kMix). If the whole capacity is smaller than that, a part has the
-// whole capacity.
+// Returns the number of elements that `sender` sends to `receiver` (positions in the group), at
+// most `room`, the size of the largest part. The result is at least 4 bytes, if `room` allows, so
+// that the check word of a micro-batch fits (EffectKind::kMix).
 inline std::int64_t ElementsSent(const AllToAllLoads& loads, std::int64_t room, DataType type,
                                  int sender, int receiver) {
   constexpr std::int64_t kWord = 4;

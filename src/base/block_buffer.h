@@ -12,21 +12,20 @@ namespace stepcast {
 // empty block marks the end of the text.
 using TextBlocks = std::function<std::string_view()>;
 
-// A stream buffer for parsers that read streams and call back for each value. It limits how far a
-// parser may read between two callbacks. Without the limit, a small compressed file could fill the
-// memory with one endless value or endless nesting.
+// A stream buffer for parsers that read streams and call back for each value. The buffer limits how
+// many bytes a parser may read between two callbacks. Without the limit, a small compressed file
+// that expands to one huge value or endless nesting could exhaust the memory.
 class BlockBuffer final : public std::streambuf {
  public:
-  // The exception that is thrown through the parser if the parser reads too far.
+  // Thrown by the buffer, through the parser, if the parser exceeds the limit.
   struct TooFarAhead {};
 
-  // Creates a buffer for the text in `blocks`. At most `farthest` bytes, rounded up to a block, may
-  // be read between calls of Used().
+  // Creates a buffer for the text in `blocks`. The parser may read at most `farthest` bytes,
+  // rounded up to a block, between calls of Used().
   BlockBuffer(TextBlocks blocks, std::size_t farthest)
       : blocks_(std::move(blocks)), farthest_(farthest) {}
 
-  // Restarts the limit, because the text read so far was used. The parser's callbacks call this
-  // function.
+  // Resets the count of bytes read. The parser's callbacks call this function.
   void Used() { ahead_ = 0; }
 
  protected:
@@ -35,7 +34,7 @@ class BlockBuffer final : public std::streambuf {
     if (block.empty()) return traits_type::eof();
     ahead_ += block.size();
     if (ahead_ > farthest_) throw TooFarAhead();
-    char* begin = const_cast<char*>(block.data());  // streambuf's signature; it is only read
+    char* begin = const_cast<char*>(block.data());  // streambuf requires non-const
     setg(begin, begin, begin + block.size());
     return traits_type::to_int_type(*begin);
   }

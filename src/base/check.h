@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-// STEPCAST_CHECK(condition, "the rule") ends the process if an invariant of the program is broken.
-// That is always a bug, never a user's mistake (see diagnostic.h). Optimized builds also run the
-// check, so do not use it in the innermost loops.
+// STEPCAST_CHECK(condition, "the rule") ends the process if an invariant of the program is
+// violated. A violation is always a bug, never a user's mistake (see diagnostic.h). Optimized
+// builds also run the check, so do not use the macro in the innermost loops.
 #define STEPCAST_CHECK(condition, message)                                                  \
   do {                                                                                      \
     if (!(condition)) {                                                                     \

@@ -15,7 +15,7 @@ enum class CollectiveKind : std::uint8_t {
   kScatter,
   kGather,
   kAllToAll,
-  kSendRecv,  // every rank sends to the next one
+  kSendRecv,  // every rank sends to the next rank
 };
 inline constexpr CollectiveKind kCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
@@ -28,8 +28,8 @@ inline constexpr CollectiveKind kProgramCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kBroadcast, CollectiveKind::kAllToAll};
 
-// The collective kinds that a calibration measures: those of step programs, and the messages of
-// pipelines.
+// The collective kinds that a calibration measures: the kinds in step programs, and the
+// point-to-point messages of pipelines.
 inline constexpr CollectiveKind kMeasuredCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kBroadcast, CollectiveKind::kAllToAll,      CollectiveKind::kSendRecv};

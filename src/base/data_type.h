@@ -10,19 +10,19 @@
 
 namespace stepcast {
 
-// The types of numbers. kTf32 is stored as fp32, but tensor cores read only 19 of its bits. kMxfp8
-// has 8 bits and a scale for every 32 elements; kNvfp4 has 4 bits and a scale for every 16
-// elements. Blackwell's tensor cores read both (OCP Microscaling Formats 1.0; Transformer Engine,
-// docs/features/low_precision_training). These three types are only for matrix products: nothing is
-// stored, moved or reduced in them.
+// The number formats. kTf32 is stored as fp32, but tensor cores read only 19 of its bits. kMxfp8
+// has 8 bits and one scale for 32 elements; kNvfp4 has 4 bits and one scale for 16 elements.
+// Blackwell's tensor cores read kMxfp8 and kNvfp4 (OCP Microscaling Formats 1.0; Transformer
+// Engine, docs/features/low_precision_training). kTf32, kMxfp8 and kNvfp4 are used only in matrix
+// multiplications. No buffer is stored, moved or reduced in these formats.
 enum class DataType : std::uint8_t { kFp32, kBf16, kFp16, kFp8, kTf32, kMxfp8, kNvfp4 };
 inline constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, DataType::kFp16,
                                           DataType::kFp8,  DataType::kTf32, DataType::kMxfp8,
                                           DataType::kNvfp4};
 inline constexpr std::size_t kDataTypeCount = std::size(kDataTypes);
 
-// Returns whether kernels cast numbers from 16 bits to this type, which they do only for matrix
-// products.
+// Returns whether kernels cast 16-bit numbers to this type. Kernels do so only for matrix
+// multiplications.
 constexpr bool IsQuantized(DataType type) {
   return type == DataType::kFp8 || type == DataType::kMxfp8 || type == DataType::kNvfp4;
 }

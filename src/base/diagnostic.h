@@ -8,26 +8,26 @@
 
 namespace stepcast {
 
-// A position in the user's input. `file` is a path, or the command-line option that gave the value
-// ("--set training.precision=bf17"). Lines and columns count from 1; 0 means that there is no
-// position (for example, if a file cannot be opened).
+// A position in the user's input. `file` is a path, or the command-line option that contains the
+// value ("--set training.precision=bf17"). Lines and columns count from 1. They are 0 if there is
+// no position, for example if a file cannot be opened.
 struct Location {
   std::string file;
   int line = 0;
   int column = 0;
 };
 
-// A mistake in the user's input. Bugs of the program itself are reported by STEPCAST_CHECK instead.
+// A mistake in the user's input. For bugs of the program, use STEPCAST_CHECK instead.
 struct Diagnostic {
-  std::string code;  // stable, dotted, documented in docs/errors/: "input.unknown-key"
+  std::string code;  // stable and dotted ("input.unknown-key"); docs/errors/ documents it
   Location location;
-  std::string message;  // what is wrong; ends with the offending value
-  std::string hint;     // what to do about it; may be empty
+  std::string message;  // what is wrong; ends with the wrong value
+  std::string hint;     // what the user can do; may be empty
 };
 
 using Diagnostics = std::vector<Diagnostic>;
 
-// Either a value, or all mistakes that were found while it was computed (at least one).
+// Either a value, or all mistakes found while the value was computed (at least one).
 template <typename T>
 using Result = tl::expected<T, Diagnostics>;
 
@@ -36,8 +36,8 @@ using Result = tl::expected<T, Diagnostics>;
 std::string Format(const Diagnostic& diagnostic);
 std::string Format(const Diagnostics& diagnostics);
 
-// Returns the word in `known` that is most similar to `word` by edit distance. Empty if no word is
-// so similar that `word` may be a typing mistake. Used for hints: "did you mean ...".
+// Returns the word in `known` with the smallest edit distance to `word`, for hints ("did you mean
+// ..."). Empty if no known word is similar enough to be a likely typing mistake.
 std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& known);
 
 // Returns the user's text for a message: in quotes, on one line, with control characters escaped,

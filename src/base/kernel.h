@@ -13,25 +13,25 @@
 namespace stepcast {
 
 enum class KernelKind : std::uint8_t {
-  kGemm,               // `batch` products of m x n x k; compute-bound if large
+  kGemm,               // `batch` matrix multiplications of m x n x k; compute-bound if large
   kAttention,          // fused (flash) attention core
-  kAttentionGradient,  // attention backward: five products instead of two
-  kMemoryBound,        // normalisation, activation, residual, rotary, softmax, loss, copies, casts
+  kAttentionGradient,  // attention backward: five matrix multiplications instead of two
+  kMemoryBound,        // normalization, activation, residual, rotary, softmax, loss, copies, casts
   kOptimizer,          // parameter update: memory-bound, reads and writes parameters and states
-  kGiven,              // takes a given time: layer lists
-  kScan,               // a recurrent layer's pass over the sequence, chunk by chunk
-  kScanGradient,       // backward of kScan
+  kGiven,              // its duration is an input: layer lists
+  kScan,               // a recurrent layer's pass over the sequence, in chunks
+  kScanGradient,       // backward pass of kScan
 };
 
 // The types of recurrent layers that a kScan kernel may compute.
 enum class ScanKind : std::uint8_t {
   kDelta,           // the gated delta rule
-  kDeltaByChannel,  // with a decay for each channel: Kimi delta attention
+  kDeltaByChannel,  // Kimi delta attention: one decay per channel
   kStateSpace,      // Mamba-2
 };
 
-// How the operands of a matrix product are stored. All are row-major: [a, b] has rows of b numbers.
-// Comments assume a linear layer with a weight of [out, in], as in PyTorch.
+// How the operands of a matrix multiplication are stored. All are row-major: [a, b] has a rows of b
+// numbers. As in PyTorch, a linear layer's weight has the shape [out, in].
 enum class ProductLayout : std::uint8_t {
   kForward,         // [m, k] times the transpose of [n, k]
   kInputGradient,   // [m, k] times [k, n]
@@ -40,16 +40,17 @@ enum class ProductLayout : std::uint8_t {
 inline constexpr ProductLayout kProductLayouts[] = {
     ProductLayout::kForward, ProductLayout::kInputGradient, ProductLayout::kWeightGradient};
 
-// The code that issues a kernel in eager execution. Host times differ between issuers by more than
-// an order of magnitude.
+// The code that launches a kernel in eager execution. The host time per kernel differs between
+// issuers by more than a factor of ten.
 enum class Issuer : std::uint8_t {
-  kFramework,  // only the launch: a sharding strategy's hooks, the optimizer, a compiled graph
-  kModule,     // a module's forward, in Python, also if it is recomputed
+  kFramework,  // only launches kernels: hooks of a sharding strategy, the optimizer, compiled
+               // graphs
+  kModule,     // the Python code of a module's forward, including recomputation
   kAutograd,   // the autograd engine
-  kSameCall,   // the call that issued the previous kernel: further parts of one product
+  kSameCall,   // the call that launched the previous kernel of the same matrix multiplication
 };
 
-// The host time that eager execution takes before it launches a kernel, indexed by issuer.
+// The host time before the launch of a kernel in eager execution, by issuer.
 struct Dispatch {
   Time module{}, autograd{};
   Time operator[](Issuer issuer) const {
@@ -59,13 +60,13 @@ struct Dispatch {
 };
 
 // The access pattern of a memory-bound kernel. Some kernels of eager PyTorch are slower than a copy
-// of the same bytes (calibration::KernelCosts::traffic).
+// of the same number of bytes (calibration::KernelCosts::traffic).
 enum class Access : std::uint8_t {
   kPlain,
-  kWidening,      // element by element, reads 16-bit and writes 32-bit values
-  kMixed,         // element by element, with operands of 16 and of 32 bits
-  kNorm,          // a norm's rows in FP32
-  kNormGradient,  // gradient of a norm's input, in FP32
+  kWidening,      // elementwise; reads 16-bit values and writes 32-bit values
+  kMixed,         // elementwise, with 16-bit and 32-bit operands
+  kNorm,          // normalization of rows in FP32
+  kNormGradient,  // gradient of a normalization's input, in FP32
   kColumnSum,     // one sum per column, over all rows
 };
 inline constexpr std::string_view kAccessNames[] = {"plain", "widening",      "mixed",
@@ -73,47 +74,46 @@ inline constexpr std::string_view kAccessNames[] = {"plain", "widening",      "m
 inline constexpr std::size_t kAccessCount = std::size(kAccessNames);
 
 // The work of one device kernel. src/model creates kernels, programs contain them, and cost code
-// prices them. Shapes are in elements. A multiply and an add count as two flops.
+// prices them. Shapes are in elements. A multiplication and an addition are two FLOPs.
 struct Kernel {
   std::string name{};  // "mlp.down_proj", "self_attn.q_proj.wgrad"
   KernelKind kind = KernelKind::kMemoryBound;
   DataType data_type = DataType::kBf16;
-  // For kGemm: the number of independent products of [m, k] and [k, n]. For kAttention and
-  // kAttentionGradient: the number of query heads of all sequences. Each head has m queries of k
-  // elements. A query attends to up to n keys, including its own position, or to all n keys if the
-  // attention is not causal. Zero for other kinds.
+  // For kGemm: the number of independent multiplications of [m, k] by [k, n]. For kAttention and
+  // kAttentionGradient: the number of query heads, summed over all sequences. Each head has m
+  // queries of k elements. A causal query attends to itself and earlier keys, at most n; otherwise
+  // to all n keys. Zero for other kinds.
   std::int64_t batch = 1;
   std::int64_t m = 0, n = 0, k = 0;
-  std::int64_t key_heads = 0;  // kAttention, kAttentionGradient: of all sequences, divides `batch`
-  ProductLayout layout = ProductLayout::kForward;  // kGemm
-  // For kGemm: whether the result is added to FP32 values in memory, which the kernel reads first.
+  std::int64_t key_heads = 0;  // for attention: key heads of all sequences; divides `batch`
+  ProductLayout layout = ProductLayout::kForward;  // only for kGemm
+  // For kGemm: whether the kernel adds its result to FP32 values in memory.
   bool adds_to_fp32 = false;
-  bool grouped = false;  // kGemm: `batch` counts a rank's experts, whose products are one kernel
-  // For kGemm: the number of equal products that run at the same time on separate streams and share
-  // the device.
+  bool grouped = false;  // kGemm: one kernel multiplies for all `batch` experts of the rank
+  // For kGemm: the number of equal matrix multiplications that run at the same time on separate
+  // streams of the device.
   std::int64_t together = 1;
-  std::int64_t flops = 0;        // executed by the device (causal attention: half)
-  std::int64_t model_flops = 0;  // counted in MFU: matrix products, full attention; else 0
-  Bytes read{}, written{};       // device memory traffic if each operand is read or written once
-  Time given{};                  // kGiven: duration; else zero
-  // For kGiven: whether this is work of the host's CPUs or drives, which runs concurrently with the
-  // device's other work.
+  std::int64_t flops = 0;        // executed by the device; half of full attention if causal
+  std::int64_t model_flops = 0;  // for MFU: matrix multiplications and full attention; otherwise 0
+  Bytes read{}, written{};       // device memory traffic if each operand is accessed once
+  Time given{};                  // duration for kGiven; otherwise zero
+  // For kGiven: whether CPUs or drives of the host do the work, concurrently with the device.
   bool on_host = false;
-  // For kMemoryBound: the kernel computes `summed_columns` sums over `summed_tokens` tokens each. A
-  // thread block sums 32 columns, as for the weight gradients of PyTorch's layer norm, so few
-  // blocks share the work.
+  // For kMemoryBound: the kernel computes `summed_columns` sums over `summed_tokens` tokens each.
+  // Each thread block sums 32 columns, as in the weight gradients of PyTorch's layer norm. The
+  // kernel is slow if it has few blocks.
   std::int64_t summed_tokens = 0, summed_columns = 0;
-  Access access = Access::kPlain;  // kMemoryBound
-  // For kAttention and kAttentionGradient: the generation of FlashAttention, 1 to 3. 4 means cuDNN,
-  // and 5 means FlexAttention.
+  Access access = Access::kPlain;  // only for kMemoryBound
+  // For kAttention and kAttentionGradient: the generation of FlashAttention (1 to 3), 4 for cuDNN,
+  // or 5 for FlexAttention.
   std::uint8_t flash = 2;
-  bool causal = true;  // same kinds: a query attends only to keys up to its own position
-  // For kAttention and kAttentionGradient: the fraction of the generation's rate that remains if a
-  // library uses a fallback. Otherwise 1.
+  bool causal = true;  // for attention: each query attends only to keys up to its own position
+  // For kAttention and kAttentionGradient: the fraction of the generation's normal rate if a
+  // library runs a fallback kernel, otherwise 1.
   double rate = 1;
-  ScanKind scan = ScanKind::kDelta;  // kScan, kScanGradient
-  // For kScan and kScanGradient: the number of sequential chunks in the longest sequence. More
-  // heads do not reduce this number.
+  ScanKind scan = ScanKind::kDelta;  // only for kScan and kScanGradient
+  // For kScan and kScanGradient: the number of chunks of the longest sequence, which are computed
+  // one after another. The number does not depend on the number of heads.
   std::int64_t steps = 0;
   Issuer issuer = Issuer::kFramework;
   friend bool operator==(const Kernel&, const Kernel&) = default;

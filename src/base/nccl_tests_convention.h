@@ -7,29 +7,29 @@
 #include "src/base/bytes.h"
 #include "src/base/collective_kind.h"
 
-// The way in which nccl-tests counts the bytes of a collective and computes bandwidth
-// (NVIDIA/nccl-tests, doc/PERFORMANCE.md and src/*.cu). The size is one rank's buffer for
-// all-reduce, broadcast, reduce and send_recv. For the other kinds, it is all ranks' parts
-// together.
+// How nccl-tests defines the size and bandwidth of a collective (NVIDIA/nccl-tests,
+// doc/PERFORMANCE.md and src/*.cu). For all-reduce, broadcast, reduce and send_recv, the size is
+// the bytes of one rank's buffer. For the other kinds, it is the sum of all ranks' parts.
 //
 //   algbw = size / time; busbw = algbw x factor
 //
-// The factor of N ranks is:
+// The factor for N ranks is:
 //   2 (N - 1) / N for all-reduce;
 //   (N - 1) / N for all-gather, reduce-scatter, all-to-all, gather and scatter;
 //   1 for broadcast, reduce and send_recv.
 namespace stepcast {
 
-// Returns the size that nccl-tests uses if the size `asked` is requested. For all-gather,
-// reduce-scatter and all-to-all, nccl-tests divides the buffer among the ranks in whole units of 16
-// bytes. The result may be zero.
+// Returns the size that nccl-tests runs for the requested size `asked`. For all-gather,
+// reduce-scatter and all-to-all, nccl-tests rounds each rank's part down to 16 bytes. The result
+// may be zero.
 Bytes NcclTestsSize(CollectiveKind kind, Bytes asked, int ranks);
 
 // Returns the factor by which algbw is multiplied to get busbw. Requires ranks >= 1.
 double BusFactor(CollectiveKind kind, int ranks);
 
-// Returns the collective that a program of nccl-tests runs. `program` is the program's file name
-// ("all_reduce_perf", "/opt/nccl-tests/build/alltoall_perf_mpi") or its name in JSON ("AllReduce").
+// Returns the collective that a program of nccl-tests runs. `program` is a file name
+// ("all_reduce_perf", "/opt/nccl-tests/build/alltoall_perf_mpi"), or the program's name in JSON
+// ("AllReduce").
 std::optional<CollectiveKind> CollectiveOfNcclTest(std::string_view program);
 
 }  // namespace stepcast

@@ -31,14 +31,14 @@ QuantityResult<Bandwidth> ParseBandwidth(std::string_view text);
 QuantityResult<Time> ParseTime(std::string_view text);
 QuantityResult<FlopRate> ParseFlopRate(std::string_view text);
 
-// These functions format values for display, with three or four significant digits and a suitable
-// unit: "1.25 ms", "14.9 GiB", "450 GB/s".
+// Formats values for display, with three or four significant digits and a suitable unit: "1.25 ms",
+// "14.9 GiB", "450 GB/s".
 std::string FormatTime(Time time);
 std::string FormatBytes(Bytes bytes);
 std::string FormatBandwidth(Bandwidth bandwidth);
 
-// These functions format values for files, as text from which Parse* reads exactly the same value.
-// 26214400 B becomes "25 MiB"; 1.5 us becomes "1500 ns".
+// Formats values for files, so that Parse* reads exactly the same value. 26214400 B becomes "25
+// MiB", and 1.5 us becomes "1500 ns".
 std::string ExactTime(Time time);
 std::string ExactBytes(Bytes bytes);
 std::string ExactBandwidth(Bandwidth bandwidth);

@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-// Describes a question by its settings. Each setting has a name, a type, a help text and a
-// variable. The options of commands and the keys of questions to `stepcast serve` come from these
-// settings.
+// Describes a question (the parameters of a command) by its settings. Each setting has a name, a
+// type, a help text and a variable. The settings define the options of commands and the keys of
+// requests to `stepcast serve`.
 namespace stepcast {
 
 // The variable that receives the value of a setting. Its previous value is the default.
@@ -19,17 +19,17 @@ using QuestionVariable = std::variant<bool*, int*, std::optional<int>*,
                                       std::string*, std::vector<std::string>*, std::vector<int>*>;
 
 struct QuestionSetting {
-  std::string name;  // "--fewer-nodes", "-o,--output"; of an argument "SCENARIO"
+  std::string name;  // "--fewer-nodes", "-o,--output"; for an argument, "SCENARIO"
   QuestionVariable variable;
-  std::string type;  // the value's name on help pages; empty: a flag, or an argument
-  std::string help;  // empty: help.txt of the program has it
+  std::string type;  // type of the value on help pages; empty: a flag, or an argument
+  std::string help;  // empty: the text is in the program's help.txt
   bool required = false;
-  bool commas = false;                // values in one word, separated by commas
-  bool not_negative = false;          // a number from 0
-  bool probability = false;           // a number from 0 to 1
-  std::vector<std::string> words{};   // the allowed values; empty: any
-  std::vector<std::string> offers{};  // values that completion offers, if others are allowed
-  std::optional<std::pair<int, int>> range{};    // of whole numbers, both included
+  bool commas = false;                           // several values in one word, separated by commas
+  bool not_negative = false;                     // a number that is at least 0
+  bool probability = false;                      // a number from 0 to 1
+  std::vector<std::string> words{};              // the allowed values; empty: any value
+  std::vector<std::string> offers{};             // suggestions of completion; others are allowed
+  std::optional<std::pair<int, int>> range{};    // smallest and largest allowed integer
   std::vector<std::string> excludes{}, needs{};  // names of other settings
 
   QuestionSetting& Required() { return required = true, *this; }
@@ -51,7 +51,7 @@ struct QuestionSetting {
   }
 
   bool argument() const { return !name.starts_with('-'); }
-  // Returns the setting's key in a question to `serve`, such as "fewer_nodes".
+  // Returns the key of this setting in a request to `serve`, such as "fewer_nodes".
   std::string key() const {
     std::string key = name.substr(argument() ? 0 : 2);
     std::replace(key.begin(), key.end(), '-', '_');

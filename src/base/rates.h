@@ -11,8 +11,8 @@
 namespace stepcast {
 
 // A rate in bytes per second, in one direction, of a link, a memory or a group's slowest cut.
-// Vendors state NVLink's bandwidth for both directions together; this class always means one
-// direction (NVLink 4: 450 GB/s).
+// Vendors state the sum of both directions for NVLink; this class always means one direction
+// (NVLink 4: 450 GB/s).
 class Bandwidth {
  public:
   constexpr Bandwidth() = default;
@@ -25,8 +25,7 @@ class Bandwidth {
   constexpr double gigabytes_per_second() const {
     return static_cast<double>(bytes_per_second_) * 1e-9;
   }
-  // Returns this bandwidth times `factor`, rounded down, so that an efficiency never adds
-  // bandwidth.
+  // Returns this bandwidth times `factor`, rounded down.
   Bandwidth Scaled(double factor) const {
     return Bandwidth(
         static_cast<std::int64_t>(std::floor(static_cast<double>(bytes_per_second_) * factor)));

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-// Ends long work early: at a deadline, or on request (Ctrl-C).
+// Stops long work early: at a deadline, or on request (Ctrl-C).
 namespace stepcast {
 
 // A request to stop. Any thread or signal handler may make the request. The request cannot be
@@ -23,7 +23,7 @@ class StopFlag {
   void Request() { requested_.store(true, std::memory_order_relaxed); }
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
 
-  // Requests a stop at a given time, from a separate thread. Call this function at most once.
+  // Requests a stop at `time`, from a separate thread. Call this function at most once.
   void RequestAt(std::chrono::steady_clock::time_point time);
 
  private:
@@ -34,14 +34,14 @@ class StopFlag {
   std::thread timer_;
 };
 
-// The exception that StopPoint throws. The work is abandoned, and caches that the work has partly
-// filled must be dropped.
+// The exception that StopPoint throws. Discard the unfinished work and all caches that it has
+// partly filled.
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "stopped before the end"; }
 };
 
-// While an object of this class lives, StopPoint on this thread checks the object's flag. Scopes
-// may be nested; only the innermost scope is checked.
+// During the lifetime of this object, StopPoint checks the object's flag on this thread. Scopes may
+// be nested; StopPoint checks only the innermost scope.
 class StopScope {
  public:
   explicit StopScope(const StopFlag& flag);
@@ -56,8 +56,8 @@ class StopScope {
 // Throws Stopped if the flag of this thread's scope is set. A call takes a few nanoseconds.
 void StopPoint();
 
-// The number of events after which a loop over events calls StopPoint. One event takes only tens of
-// nanoseconds, so calling it for each event would be slow.
+// The number of events after which an event loop calls StopPoint. An event takes tens of
+// nanoseconds, so a call per event would be slow.
 inline constexpr std::uint32_t kEventsBetweenStopPoints = 4096;
 
 }  // namespace stepcast

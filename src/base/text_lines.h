@@ -34,38 +34,37 @@ class TextLines {
   std::vector<std::size_t> starts_{0};
 };
 
-// Writes text into YAML documents (YAML 1.2.2, chapter 7) so that it reads back unchanged. All code
-// that writes YAML calls these functions.
+// Writes text into YAML documents (YAML 1.2.2, chapter 7) so that a parser reads the same text
+// back. All code that writes YAML calls these functions.
 
 // Returns the text in double quotes, on one line, with quotes, backslashes, tabs and line ends
-// escaped. Characters that an input file may not contain (control characters, text direction marks,
-// invalid UTF-8) are written as messages show them: "\x1b" as these four characters.
+// escaped. Characters that are not allowed in input files (control characters, text direction
+// marks, invalid UTF-8) become printable: "\x1b" is written as four characters.
 std::string YamlQuoted(std::string_view text);
 
-// Returns the text as a scalar or key on one line. The text is plain if YAML reads it back
+// Returns the text as a one-line scalar or key. The text is unquoted if YAML reads it back
 // unchanged in every context, otherwise in double quotes.
 std::string YamlScalar(std::string_view text);
 
-// Returns whether YAML reads the unquoted text as the same text in a block, in a flow and as a key.
-// Words for null ("null", "~") are not plain; numbers are plain.
+// Returns whether YAML reads the unquoted text unchanged in blocks, in flows and as a key. Words
+// for null ("null", "~") are not plain; numbers are plain.
 bool IsPlainYaml(std::string_view text);
 
-// Replaces a file in a folder by a new version. The new version is written under a temporary name
-// in the same folder, made durable, and renamed.
+// Replaces a file by a new version. The new version is written under a temporary name in the same
+// folder, flushed to disk, and renamed.
 
-// Returns a unique name in the folder of `target`: ".NAME.1f0e2d3c4b5a6978", where a long NAME is
-// truncated. The caller must create the file exclusively, and must try another name if the file
-// exists.
+// Returns a unique name in the folder of `target`: ".NAME.1f0e2d3c4b5a6978", with a long NAME
+// truncated. The caller must create the file exclusively, and call again if the file exists.
 std::string TemporaryName(const std::string& target);
 
-// Writes the entries of a folder to disk, so that a rename in the folder survives a power failure.
-// On failure, returns false and sets errno. A file system that does not support this is not a
-// failure.
+// Flushes the entries of a folder to disk, so that a rename in the folder survives a power failure.
+// On failure, returns false and sets errno. Returns true if the file system does not support
+// flushing.
 bool SyncFolder(const std::string& folder);
 
-// Keeps signals from ending the process during the object's life. Signal handlers must call
-// LetFinish for this. Use the class only for short sections in which an unfinished file is not yet
-// in the list of files to remove.
+// Prevents signals from ending the process during the object's lifetime. Signal handlers must call
+// LetFinish. Use this class only for short sections, in which an unfinished file is not yet in the
+// list of files to remove.
 class SignalsHeldBack {
  public:
   SignalsHeldBack();
@@ -73,9 +72,9 @@ class SignalsHeldBack {
   SignalsHeldBack(const SignalsHeldBack&) = delete;
   SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
 
-  // Waits until no other thread holds signals back, and keeps threads from doing so again. Gives up
-  // after some seconds, because a file system may hang. Call this function only from signal
-  // handlers and from code that is about to end the process. The process must end next.
+  // Waits until no other thread has an object of this class, and prevents threads from creating new
+  // ones. The wait ends after some seconds, because a file system may hang. Call this function only
+  // from signal handlers or code that ends the process immediately afterward.
   static void LetFinish();
 
  private:

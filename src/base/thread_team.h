@@ -13,12 +13,12 @@ namespace stepcast {
 // Returns the number of cores that this process may use, at least one.
 int UsableCores();
 
-// A team of threads that execute parallel tasks, one task after the other. The threads, and their
+// A team of threads that execute parallel tasks, one task at a time. The threads, and their
 // thread_local caches, live as long as the team. Only one thread at a time may use a team.
 class ThreadTeam {
  public:
-  // Starts up to `threads` threads. There may be fewer, or none, if the system refuses to create
-  // them.
+  // Starts up to `threads` threads. The team is smaller, or empty, if the system refuses to create
+  // threads.
   explicit ThreadTeam(int threads);
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -26,11 +26,10 @@ class ThreadTeam {
 
   int size() const { return static_cast<int>(threads_.size()); }
 
-  // Starts a task: every thread of the team calls `part` once, with its own number, which counts
-  // from 0. `part` must live until Join.
+  // Starts a task: every thread of the team calls `part` once, with its index, which counts from 0.
+  // `part` must live until Join.
   void Begin(const std::function<void(int thread)>& part);
-  // Waits until all threads have finished the task. If a thread has thrown an exception, it is
-  // rethrown.
+  // Waits until all threads have finished the task. Rethrows an exception of a thread.
   void Join();
 
  private:
@@ -47,9 +46,9 @@ class ThreadTeam {
 };
 
 // Calls `body` once for each index from 0 to `count` - 1, on the calling thread and on the team's
-// threads. A thread takes the next index when it has finished one, because the costs of indices may
-// differ widely. `worker` is 0 for the calling thread, and 1 to the size of the team for the team's
-// threads. An exception ends the loop and is rethrown.
+// threads. Each thread gets its next index when it is idle, because the costs of indices may differ
+// widely. `worker` is 0 for the calling thread, and 1 to team.size() for the team's threads. An
+// exception ends the loop and is rethrown.
 void ForEachIndex(ThreadTeam& team, std::int64_t count,
                   const std::function<void(std::int64_t index, int worker)>& body);
 

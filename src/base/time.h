@@ -8,10 +8,9 @@ namespace stepcast {
 
 // A point in virtual time, or a duration, in whole picoseconds. int64 covers +-106 days.
 //
-// The same type is used for points and durations, because the simulated clock starts at zero. It is
-// not a wall clock. Example: Microseconds(3) + 2 * Nanoseconds(500) == Microseconds(4). Conversions
-// from rates to Time round up (see rates.h), so rounding never makes an operation faster than its
-// bound.
+// One type suffices for points and durations because the simulated clock starts at zero. Example:
+// Microseconds(3) + 2 * Nanoseconds(500) == Microseconds(4). Conversions from rates to Time round
+// up (rates.h), so rounding never makes an operation faster than its bound.
 class Time {
  public:
   constexpr Time() = default;

@@ -5,8 +5,8 @@
 
 namespace stepcast {
 
-// The network between nodes together with its software. For links of equal bandwidth, the transport
-// determines the time of a small message.
+// The network between nodes, including its software. At equal bandwidth, the transport determines
+// the time of small messages.
 enum class Transport : std::uint8_t { kInfiniband, kRoce, kEfa, kOmniPath, kSlingshot, kSockets };
 inline constexpr Transport kTransports[] = {Transport::kInfiniband, Transport::kRoce,
                                             Transport::kEfa,        Transport::kOmniPath,
@@ -32,10 +32,10 @@ constexpr std::string_view Name(Transport transport) {
   return "";
 }
 
-// Returns whether measured message times of one transport are valid for the other. They are valid
-// for equal transports, and between InfiniBand and RoCE, which NCCL drives with the same code
-// (src/transport/net_ib.cc of NVIDIA/nccl, verbs). Llama Team 2024 (arXiv 2407.21783, section
-// 3.3.1) trained on clusters of both, which they tuned "to provide equivalent performance".
+// Returns whether measured message times of one transport are valid for the other transport. This
+// is true for equal transports, and for InfiniBand and RoCE, which share NCCL's code
+// (src/transport/net_ib.cc of NVIDIA/nccl). Llama Team 2024 (arXiv 2407.21783, section 3.3.1)
+// trained on clusters of both types, which they tuned "to provide equivalent performance".
 constexpr bool Alike(Transport a, Transport b) {
   const auto verbs = [](Transport transport) {
     return transport == Transport::kInfiniband || transport == Transport::kRoce;

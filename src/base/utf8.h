@@ -11,7 +11,7 @@ namespace stepcast::utf8 {
 // surrogates, nothing beyond U+10FFFF).
 std::size_t SequenceLength(std::string_view text);
 
-// Returns the code point of `character`, which must be one whole sequence.
+// Returns the code point of `character`, which must be exactly one valid sequence.
 std::uint32_t CodePoint(std::string_view character);
 
 }  // namespace stepcast::utf8

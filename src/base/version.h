@@ -4,7 +4,7 @@
 
 namespace stepcast {
 
-// A software release as numbers that can be compared: "2.6" is {2, 6}.
+// A software release as comparable numbers: "2.6" is {2, 6}.
 struct Version {
   int major = 0;
   int minor = 0;

@@ -14,7 +14,7 @@
 #include "src/calibrate/statistics.h"
 #include "src/calibration/calibration.h"
 
-// The state that all measurements of a calibration share.
+// The state shared by all measurements of a calibration.
 namespace stepcast::calibrate {
 
 // Converts measurement results to values of a profile.
@@ -23,18 +23,18 @@ struct Fitted;
 
 // Returns a time rounded to five significant digits, which is the precision of measurements.
 Time RoundedTime(double seconds);
-// Returns the factor by which an operation slows down while another one runs, to three decimals. At
-// least 1, because a shorter concurrent time is due to other conditions.
+// Returns the factor by which another running operation slows an operation down, to three decimals.
+// The result is at least 1; a lower measured value is noise.
 double SlowDown(double beside, double alone);
 
-// Returns the medians of the results, adjusted so that times never fall with size.
+// Returns the medians of the results, adjusted so that times never decrease with size.
 std::vector<Time> TimesOf(const std::vector<std::pair<std::int64_t, Summary>>& results);
 
 // Returns the start and the rate of a line through the medians of the results.
 Fitted FitOf(const std::string& what, const std::vector<std::pair<std::int64_t, Summary>>& results);
 
-// How the simulator interpolates. kLinear: time is linear in size. kLogarithmic: time is linear in
-// the logarithm of size. kPowerLaw: the logarithm of time is linear in the logarithm of size.
+// How the simulator interpolates times between sizes. kLinear: time is linear in size.
+// kLogarithmic: time is linear in log(size). kPowerLaw: log(time) is linear in log(size).
 enum class Between : std::uint8_t { kLinear, kLogarithmic, kPowerLaw };
 
 // Collects the residuals of each part of a profile.
@@ -50,16 +50,16 @@ class ResidualNotes {
  private:
   struct Notes {
     std::vector<double> spreads;
-    std::vector<double> misses;  // of inner points, relative to the interpolation between their
+    std::vector<double> misses;  // relative error of interpolating an inner point from its
                                  // neighbors
   };
   std::map<std::string, Notes> parts_;
 };
 
-// Returns the benchmark with only the probes at these positions, in this order.
+// Returns the benchmark with only the probes at the positions `wanted`, in this order.
 Benchmark Reordered(Benchmark benchmark, const std::vector<std::size_t>& wanted);
 
-// Sizes, each with its measurement.
+// Pairs of a size and its measurement.
 using Results = std::vector<std::pair<std::int64_t, Summary>>;
 
 // How thorough a calibration is.
@@ -67,19 +67,19 @@ struct Effort {
   Repetition kernels;
   Repetition collectives;
   Time longest_kernel;
-  Time kernel_budget;  // for one curve
+  Time kernel_budget;  // per curve
   Time longest_collective;
-  std::int64_t largest_bytes;    // maximum of curves over bytes
-  std::int64_t largest_product;  // maximum of m, n and k
+  std::int64_t largest_bytes;    // largest size of curves over bytes
+  std::int64_t largest_product;  // largest m, n and k
 };
 
 // Returns the approximate duration of the measurement.
 Time TimeOf(const Options& options);
-// Returns whether there is only time for a coarse grid with few repetitions.
+// Returns whether the time allows only a coarse grid with few repetitions.
 bool IsCoarse(const Options& options);
 
 struct Campaign {
-  // Creates the state. `session` and `options` must outlive the object.
+  // `session` and `options` must outlive the object.
   Campaign(Session& session, const Options& options, std::vector<int> node_of_rank);
 
   bool Wants(Part part) const;
@@ -91,8 +91,8 @@ struct Campaign {
 
   // Returns the profile's section `kernels`, which is created on first use.
   calibration::KernelCosts& kernels();
-  // Converts results by bytes to a curve of the profile. Also adds them to the residuals and to the
-  // fitted lines.
+  // Converts results by bytes to a curve of the profile. Also adds the results to the residuals and
+  // to the fitted lines.
   calibration::Curve CurveOf(const std::string& part, const std::string& what,
                              const Results& results, Between between);
 
@@ -105,7 +105,7 @@ struct Campaign {
   std::vector<double> reference;  // times of the reference kernel, in seconds
 };
 
-// Returns `from`, which must be positive, times the powers of two, up to `to`.
+// Returns `from` times 1, 2, 4, ..., up to `to`. Requires `from` > 0.
 std::vector<std::int64_t> PowersOfTwo(std::int64_t from, std::int64_t to);
 
 }  // namespace stepcast::calibrate

@@ -8,8 +8,8 @@
 
 namespace stepcast::calibrate {
 
-// Summarizes repeated measurements by order statistics, which are robust against a few interrupted
-// repetitions.
+// Summarizes repeated measurements by order statistics, which a few interrupted repetitions hardly
+// affect.
 
 // Returns the `q`-quantile of `values` (q from 0 to 1), interpolated linearly. Requires at least
 // one value.
@@ -21,7 +21,7 @@ struct Summary {
   double median = 0;
   double low = 0;     // 10th percentile
   double high = 0;    // 90th percentile
-  double spread = 0;  // median absolute deviation / median
+  double spread = 0;  // median absolute deviation divided by the median
   std::size_t count = 0;
   friend bool operator==(const Summary&, const Summary&) = default;
 };
@@ -31,10 +31,10 @@ Summary Summarise(const std::vector<double>& samples);
 
 // Returns the relative uncertainty of the median, which decreases with the square root of the
 // count. (For normally distributed values with standard deviation s, the standard error of the
-// median is 1.253 s / sqrt(n). The median absolute deviation is s / 1.483.)
+// median is 1.253 s / sqrt(n), and the median absolute deviation is s / 1.483.)
 double Uncertainty(const Summary& summary);
 
-// Fits that are robust against outliers and simple enough to need no fitting library.
+// Line fits that are robust against outliers.
 
 struct Line {
   double at_zero = 0;
@@ -42,37 +42,37 @@ struct Line {
 };
 
 // Fits a line by the Theil-Sen estimator. The slope is the median of the slopes between all pairs
-// of points. The value at zero is the median of the remainders. Up to 29 % of the points may be
-// outliers. Requires two points with different x. Takes quadratic time.
+// of points. `at_zero` is the median of y - slope x. Up to 29 % of the points may be outliers.
+// Requires two points with different x. Takes quadratic time.
 Line FitLine(const std::vector<std::pair<double, double>>& points);
 
-// Fits a start-up cost and a rate to points of size and time. Uses a Theil-Sen line with relative
-// weights, so that the largest sizes do not dominate. The start is the median over the smallest
-// third of the sizes, given the slope. The slope is the median over the largest third, given the
-// start.
+// Fits a start-up cost and a rate to points of size and time. A Theil-Sen line with relative
+// weights prevents the largest sizes from dominating. The start is then the median over the
+// smallest third of the sizes, given the slope. The slope is the median over the largest third,
+// given the start.
 Line FitStartAndRate(const std::vector<std::pair<double, double>>& points);
 
 // Returns the non-decreasing values that are closest by least squares: decreasing neighbors are
-// replaced by their mean (Ayer et al. 1955, "pool adjacent violators"). More work does not take
-// less time, so a decrease is noise or a change of algorithm.
+// replaced by their mean (Ayer et al. 1955, "pool adjacent violators"). A decrease of time with
+// size is noise or a change of algorithm.
 std::vector<double> NonDecreasing(std::vector<double> values);
 
-// The limits for the number of repetitions of a measurement.
+// Limits of the number of repetitions of a measurement.
 
 struct Repetition {
   std::size_t least = 5;
   std::size_t most = 200;
-  double uncertainty = 0.01;  // sufficient relative uncertainty of the median
-  Time limit = Seconds(1);    // device time per point, unless `least` takes longer
-  bool briefly = false;       // time is short: a quarter of the limit, fewer long operations
+  double uncertainty = 0.01;  // relative uncertainty of the median at which repetitions end
+  Time limit = Seconds(1);    // device time per point; `least` repetitions may exceed it
+  bool briefly = false;       // time is short: a quarter of the limit, and fewer long operations
 };
 
-// Returns whether a point is complete. `so_far` is the result of the point, measured for `spent` of
-// device time.
+// Returns whether a point needs no more repetitions. `so_far` is its result; `spent` is its device
+// time.
 bool Enough(const Repetition& repetition, const Summary& so_far, Time spent);
 
-// Returns the number of further repetitions, at least 1. It is as many as the uncertainty suggests,
-// within the limits. It does not exceed the number so far, because the first results may be
+// Returns the number of further repetitions, at least 1: as many as the uncertainty requires,
+// within the limits. At most doubles the number so far, because the first results may be
 // misleading.
 std::size_t NextBatch(const Repetition& repetition, const Summary& so_far, Time spent);
 

@@ -17,23 +17,25 @@
 
 namespace stepcast::calibration {
 
-// The path of a collective's data. Each path has its own overheads.
+// How a collective's data travel: by NCCL protocol, or through an NVLink switch. Each class has
+// different overheads.
 enum class WireClass : std::uint8_t { kLl, kLl128, kSimple, kSwitch };
 inline constexpr std::array kWireClasses = {WireClass::kLl, WireClass::kLl128, WireClass::kSimple,
                                             WireClass::kSwitch};
-constexpr std::string_view Name(WireClass wire) {  // the names of files
+constexpr std::string_view Name(WireClass wire) {  // the names in files
   constexpr std::string_view kNames[] = {"ll", "ll128", "simple", "switch"};
   return kNames[static_cast<std::size_t>(wire)];
 }
 
-// The time of a collective, computed from the latency and transfer time of NCCL's tuner. The tuner
-// is meant for choosing algorithms, and its times are too short for messages below about 64 MiB.
-// With x bytes on each channel:
+// Computes the time of a collective from the latency and transfer time of NCCL's tuner. The tuner
+// only compares algorithms; its times are too short for messages below about 64 MiB. With x bytes
+// on each channel:
 //
 //   time = launch + latency (1 + stretch x / (x + half)) + transfer / efficiency
 //
-// A message of less than `half` bytes per channel is one slice and pays each hop once. A longer
-// message is divided into slices, and the pipeline through the hops stalls at its start and end.
+// A message of less than `half` bytes per channel is one slice, which pays the latency of each hop
+// once. A longer message is divided into slices, and the pipeline over the hops stalls at its start
+// and end.
 struct CollectiveLaw {
   struct Ramp {
     double stretch = 0;
@@ -53,45 +55,45 @@ struct CollectiveLaw {
 };
 
 // Published measurements of collectives: calibration/collectives/*.yaml. The profiles of GPU types
-// name these files. src/cost/nccl_price.h describes how forecasts use them, and `stepcast validate
+// list these files. src/cost/nccl_price.h describes how forecasts use them, and `stepcast validate
 // collectives` reports the accuracy. docs/formats.md documents the format.
 
 using TimePoint = std::pair<Bytes, Time>;
 
-// An algorithm that the source states for sizes in [from, to].
+// The algorithm that NCCL uses for sizes in [from, to], as stated by the source.
 struct DocumentedChoice {
   Bytes from, to;
-  std::string algorithm;  // as in forecasts: "ring", "nvls"
+  std::string algorithm;  // name as in forecasts: "ring", "nvls"
   std::string protocol;   // "LL", "LL128", "Simple"; empty: not stated
 };
 
-// The measurements of one collective on one shape of group. Sizes are counted as in nccl-tests.
+// The measurements of one collective on one shape of group. Sizes are defined as in nccl-tests.
 // Each list is sorted by size.
 struct CollectiveCurve {
-  Location location;  // for messages
+  Location location;  // position in the file, for messages
   CollectiveKind collective = CollectiveKind::kAllReduce;
   int ranks = 0;
   int nodes = 0;
-  std::string algorithm;             // forced by the user; empty: NCCL chose
-  std::vector<TimePoint> fit;        // may be read by forecasts
-  std::vector<TimePoint> held_back;  // for judging forecasts, which never read them
-  std::vector<TimePoint> uncertain;  // shown, but neither read nor counted
+  std::string algorithm;             // chosen by the user of the benchmark; empty: chosen by NCCL
+  std::vector<TimePoint> fit;        // forecasts may read these points
+  std::vector<TimePoint> held_back;  // only for judging forecasts, which never read these points
+  std::vector<TimePoint> uncertain;  // shown, but not used to compute or judge forecasts
   std::vector<DocumentedChoice> documented;
 };
 
-// The measurements of one source on one kind of machine.
+// The measurements from one source on one kind of machine.
 struct CurveFile {
   std::string name;
   std::string source;
   std::string machine;
-  std::string topology;     // file of a similar machine, for forecasts to compare
-  Version nccl;             // the release, stated or assumed
-  std::string rule;         // how points were divided into fit, held back and uncertain
-  std::string not_counted;  // why points do not count in accuracy; empty: they count
-  bool nvlink = true;       // GPUs of a node are connected by NVLink; false: by PCIe
-  Bandwidth inside;         // NVLinks or PCIe link of a GPU, one direction; zero: not stated
-  Bandwidth network;        // all network cards of a node, one direction; zero: a single node
-  Transport transport = Transport::kInfiniband;  // if there is a network
+  std::string topology;     // topology file of a similar machine, to compare forecasts
+  Version nccl;             // the NCCL release, stated or assumed
+  std::string rule;         // how points were divided into fit, held_back and uncertain
+  std::string not_counted;  // why accuracy statistics omit the points; empty: they include them
+  bool nvlink = true;       // true: NVLink connects the GPUs of a node; false: PCIe
+  Bandwidth inside;         // NVLink or PCIe bandwidth of a GPU, one direction; zero: not stated
+  Bandwidth network;        // sum of a node's network cards, one direction; zero: a single node
+  Transport transport = Transport::kInfiniband;  // ignored for a single node
   std::vector<CollectiveCurve> curves;
 };
 

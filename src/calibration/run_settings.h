@@ -7,25 +7,24 @@
 #include <string>
 #include <string_view>
 
-// The settings by which training runs differ and which may affect the difference between a measured
-// step and its forecast.
+// The settings of a training run that may affect the error of its forecast.
 namespace stepcast::calibration {
 
-// Numeric settings, which are compared by doublings. 0: unknown or none.
+// Numeric settings, compared by the logarithm of their ratio. 0: unknown or none.
 enum class RunSize : std::uint8_t {
-  kParameters,  // of the model
+  kParameters,  // parameters of the model
   kSequenceLength,
   kGpus,
   kMicroBatchSize,
-  kMicroBatches,  // in a step
-  kReplicas,      // number of rank groups that each have all sharded states
+  kMicroBatches,  // per step
+  kReplicas,      // number of rank groups that each contain a full copy of the sharded states
   kTensor,
   kContext,
   kPipeline,
   kExpert,
-  kNetwork,     // network bandwidth per GPU of its node's cards, MB/s
-  kPowerLimit,  // of a board, W
-  kHostSpeed,   // thousandths of the reference host's speed
+  kNetwork,     // network bandwidth of a node divided by its GPUs, MB/s
+  kPowerLimit,  // power limit of a GPU board, W
+  kHostSpeed,   // relative to the reference host, in thousandths
 };
 inline constexpr std::size_t kRunSizes = 13;
 
@@ -45,11 +44,11 @@ enum class RunKind : std::uint8_t {
 };
 inline constexpr std::size_t kRunKinds = 11;
 
-// Returns whether a profile that is older may lack the setting.
+// Returns whether older profiles may lack this setting.
 constexpr bool MayBeUnknown(RunSize size) { return size >= RunSize::kNetwork; }
 constexpr bool MayBeUnknown(RunKind kind) { return kind >= RunKind::kNorm; }
 
-// Returns the setting's name in a profile's file. Most names are scenario keys.
+// Returns the setting's name in profile files. Most names are scenario keys.
 constexpr std::string_view Name(RunSize size) {
   constexpr std::string_view kNames[kRunSizes] = {
       "parameters", "sequence_length", "gpus",      "micro_batch_size", "micro_batches",

@@ -14,13 +14,13 @@
 namespace stepcast::cli {
 
 struct Command {
-  std::string name;  // "calibrate import"; the heading of its text in help.txt
+  std::string name;  // "calibrate import"; also the heading of the command's text in help.txt
   Question question;
-  std::function<Outcome()> run;  // empty: the command only groups others
+  std::function<Outcome()> run;  // empty: the command only groups subcommands
 };
 
-// Returns a command with its own options. `describe` adds the options to the command's question,
-// and `run` runs the command with their values.
+// Returns a command with an `Options` object. `describe` adds the options to the command's
+// question, and `run` runs the command with their values.
 template <typename Options, typename Describe, typename Run>
 Command MakeCommand(std::string name, const Describe& describe, const Run& run) {
   const auto options = std::make_shared<Options>();
@@ -29,33 +29,32 @@ Command MakeCommand(std::string name, const Describe& describe, const Run& run) 
   return command;
 }
 
-// The value types (OptionPage::type) of options for output files and folders. Options for input
-// files have other value types.
+// The value types (OptionPage::type) of options for output files and output folders. Options for
+// input files have other value types.
 inline constexpr const char* kFile = "FILE";
 inline constexpr const char* kFolder = "FOLDER";
 
-// The program with its commands.
+// The program and its commands.
 class Program {
  public:
   // Creates the program. `version` returns the output of --version.
   explicit Program(std::function<std::string()> version);
   ~Program();
 
-  // Adds a command. Its name begins with the name of the command above it: "calibrate import" is
-  // below "calibrate". If the command above takes arguments, the overview omits the new command.
+  // Adds a command. The name of a subcommand starts with the name of its parent: "calibrate import"
+  // is below "calibrate". If the parent takes arguments, the overview does not list the subcommand.
   void Add(Command command);
 
   struct Parsed {
-    const Command* command = nullptr;  // the requested command; null if none is to be run
-    // The outcome if no command is run: a help page, the version, or the mistakes in the words.
+    const Command* command = nullptr;  // the requested command; null: do not run a command
+    // The outcome if `command` is null: a help page, the version, or the mistakes in the words.
     Outcome outcome{};
   };
-  // Parses the words of a command line, without the program's name. Sets the variables of the
-  // requested command's question.
+  // Parses the words of a command line, without the program's name. Writes the values of options to
+  // the variables of the requested command.
   Parsed Parse(std::vector<std::string> words);
 
-  // Returns all help pages. The program's page comes first, and each command precedes its
-  // subcommands.
+  // Returns all help pages, the program's page first. Each command precedes its subcommands.
   std::vector<CommandPage> Pages() const;
 
  private:

@@ -8,7 +8,8 @@
 
 namespace stepcast::cli {
 
-// Runs a command line. Returns the command's outcome, a help page, or the mistakes in the words.
+// Runs a command line. Returns the command's outcome, a help page, or the mistakes in the command
+// line.
 Outcome RunCommandLine(std::vector<std::string> arguments, const HardwareAccess& hardware);
 
 }  // namespace stepcast::cli

@@ -6,16 +6,16 @@
 #include <string_view>
 #include <vector>
 
-// Help pages as values, with the manual pages and shell completions that are made from them. The
-// shell's completion script calls the program, so that completions match the program's version.
+// Help pages as data, and the manual pages and shell completions made from them. The shell's
+// completion script calls the program, so completions always match the program's version.
 namespace stepcast::cli {
 
 struct OptionPage {
-  std::vector<std::string> names;     // "--set", or of an argument "SCENARIO"
-  bool argument = false;              // positional
-  std::string type{};                 // the value's name, "KEY=VALUE"; empty: no value
-  std::vector<std::string> words{};   // the allowed values; empty: any
-  std::vector<std::string> offers{};  // values that completion offers, if others are allowed
+  std::vector<std::string> names;     // "--set"; for an argument, "SCENARIO"
+  bool argument = false;              // true: a positional argument
+  std::string type{};                 // type of the value, "KEY=VALUE"; empty: no value
+  std::vector<std::string> words{};   // the allowed values; empty: any value
+  std::vector<std::string> offers{};  // suggestions of completion; others are allowed
   std::string help{};
 };
 
@@ -27,19 +27,19 @@ struct CommandPage {
   std::vector<OptionPage> options{};
 };
 
-// Returns the text of the line "NAME: TEXT" below a heading of help.txt or words.txt, or an empty
-// text if there is no such line. Indented lines continue the text.
+// Returns TEXT of the line "NAME: TEXT" below a heading of help.txt or words.txt. Indented lines
+// continue the text. Empty if there is no line for `name`.
 std::string HelpEntry(std::string_view heading, std::string_view name);
 
-// Returns the first sentence of a text on one line, without the period or colon at its end.
+// Returns the first sentence of a text on one line, without the final period or colon.
 inline std::string FirstSentence(std::string_view text) {
   std::string line(text.substr(0, text.find_first_of(".:")));
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;
 }
 
-// Returns a command's help page as a manual page for man(1): section 1, in the macros of man(7).
-// `pages` are the help pages of all commands, the program's first.
+// Returns a command's help page as a manual page for man(1), in section 1 and the macros of man(7).
+// `pages` are the help pages of all commands, the program's page first.
 std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& pages,
                        const std::string& version);
 
@@ -54,12 +54,12 @@ const std::vector<std::string>& CompletionShells();
 // Returns the completion script of a shell.
 std::string CompletionScript(const std::string& shell);
 
-// The line of Completions that asks the shell to add file names.
+// A line in the result of Completions that tells the shell to add file names.
 inline constexpr const char* kFilesToo = ":files";
-// Returns the completions of the last word of `words`, which are the words after the program's
-// name. Each line has a word and, after a tab, the word's meaning. `names` has, by option type,
-// values that are offered in addition to files, such as the shipped models for "MODEL". A name that
-// ends in an equals sign is only the start of a value: "training.precision=".
+// Returns the completions of the last word of `words`. `words` does not contain the program's name.
+// Each line has a word and, after a tab, its meaning. `names` maps option types to values suggested
+// in addition to files, such as the shipped models for "MODEL". A name that ends in an equals sign
+// is an incomplete value: "training.precision=".
 std::string Completions(const std::vector<CommandPage>& pages,
                         const std::map<std::string, std::vector<std::string>>& names,
                         const std::vector<std::string>& words);

@@ -10,7 +10,7 @@
 #include "src/cli/hardware_request.h"
 #include "src/cli/outcome.h"
 
-// The functions that return the commands. command_line.cc lists the commands in the order of the
+// Each function returns one command. command_line.cc lists the commands in the order of the
 // overview.
 namespace stepcast::cli {
 
@@ -24,8 +24,8 @@ Command RunTimeCommand();
 Command GalleryCommand();
 Command SweepCommand(const RunWork& run_work);
 Command PlanCommand(const RunWork& run_work);
-// Returns the command `calibrate`. `arguments` is the whole command line, which the profile names
-// as its origin.
+// Returns the command `calibrate`. The profile records `arguments`, the complete command line, as
+// its origin.
 Command CalibrateCommand(const HardwareAccess& hardware, const std::vector<std::string>& arguments);
 Command CalibrateImportCommand();
 Command CalibrateRunsCommand();
@@ -44,11 +44,11 @@ Command SchemaCommand();
 Command ServeCommand();
 Command CompletionCommand();
 // Returns the command that writes manual pages. `pages` returns the help pages of all commands, the
-// program's first.
+// program's page first.
 Command ManualCommand(std::function<std::vector<CommandPage>()> pages);
 
-// Returns the completions of values by option type (see Completions in command_page.h): keys
-// followed by an equals sign, and the shipped models and topologies.
+// Returns values for Completions (command_page.h) by option type: keys followed by an equals sign,
+// and the shipped models and topologies.
 std::map<std::string, std::vector<std::string>> NamesByType();
 
 }  // namespace stepcast::cli

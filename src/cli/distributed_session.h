@@ -18,15 +18,15 @@
 #include "src/runtime/job.h"
 #include "src/runtime/watch.h"
 
-// The part that all commands on several ranks have in common.
+// Code common to all commands that run on several ranks.
 namespace stepcast::cli {
 
 // The function that a watch calls before it ends the process (Watch::End). Removes unfinished
-// files. If `sentence` is not empty, prints it, and then the number of results that are kept
+// files. If `sentence` is not empty, prints `sentence` and the number of stored results
 // (SayWhatIsKept).
 void SayAtTheEnd(int status, const std::string& sentence);
 
-// Prints a sentence on stderr immediately, instead of adding it to an outcome.
+// Prints a sentence on stderr immediately.
 void Say(const std::string& sentence);
 
 // Parses the value of --timeout. Errors: command.bad-quantity.
@@ -44,25 +44,25 @@ class DistributedSession {
   runtime::Watch& watch() { return *watch_; }
   int rank() const { return job_->place().rank; }
 
-  // Sets the programs of the rank classes, and the index of each rank's program. The watch names
-  // operations with them.
+  // Sets the programs of the rank classes, and the index of each rank's program. The watch uses the
+  // programs to print the names of operations.
   void SetPrograms(std::vector<program::Program> programs,
                    const std::vector<std::size_t>& program_of_rank);
   const std::vector<program::Program>& programs() const { return programs_; }
 
-  // Returns the failure of the lowest rank that cannot take part, or none if all ranks can. Call
-  // this on all ranks. `own` is this rank's failure, or none if the rank can take part. The result
-  // is the same on all ranks, but only rank 0 has the failure's text.
+  // Returns the failure of the lowest rank that failed, or none if no rank failed. Call this
+  // function on all ranks. `own` is this rank's failure, or none. All ranks get the same result,
+  // but only rank 0 gets the text of the failure.
   std::optional<Outcome> Agree(const std::optional<Outcome>& own);
 
   // Compares the text `own` between ranks. On rank 0, returns the lowest rank whose text differs
-  // from rank 0's, such as "rank 3 on 'host'". Returns an empty string on other ranks, and if no
-  // text differs.
+  // from rank 0's text, such as "rank 3 on 'host'", or an empty string. On other ranks, returns an
+  // empty string.
   std::string FirstThatDiffers(const std::string& own);
 
-  // Returns rank 0's status on all ranks, after rank 0 has printed everything. Call this on all
-  // ranks. From then on, signals are ignored, because launchers terminate the other ranks when one
-  // rank ends with a nonzero status.
+  // Waits until rank 0 has printed everything, and returns rank 0's status on all ranks. Call this
+  // function on all ranks. Afterward, signals are ignored, because launchers terminate the other
+  // ranks when one rank exits with a nonzero status.
   ExitStatus End(ExitStatus status);
 
  private:
@@ -71,10 +71,10 @@ class DistributedSession {
 
   std::unique_ptr<runtime::Job> job_;
   std::vector<program::Program> programs_;
-  std::unique_ptr<runtime::Watch> watch_;  // ends before the members that it watches
+  std::unique_ptr<runtime::Watch> watch_;  // last member, so it ends before the others
 };
 
-// Joins the launched ranks, starts the watch over them and runs `work`. All ranks then end with
+// Connects the launched ranks, starts a watch over them and runs `work`. All ranks then exit with
 // rank 0's status.
 Outcome RunInSession(const messaging::Launch& launch, const runtime::WatchOptions& options,
                      const std::function<Outcome(DistributedSession&)>& work);
@@ -84,7 +84,7 @@ void RunJobs(const std::vector<std::unique_ptr<runtime::Job>>& jobs, runtime::Wa
              const std::function<void(runtime::Job&)>& work);
 
 // Returns the result of `work` on a rank. If `work` fails, the process ends with a message that
-// names the rank.
+// contains the rank.
 template <typename T>
 T OrFail(runtime::Watch& watch, int rank, const std::function<runtime::Attempt<T>()>& work) {
   runtime::Failure failure;

@@ -10,13 +10,13 @@
 
 namespace stepcast::cli {
 
-// Measures the hardware on all ranks, which are processes started by a launcher or threads of this
+// Measures the hardware on all ranks. Ranks are processes started by a launcher, or threads of this
 // process. Only rank 0 writes the profile and prints output.
 Outcome Calibrate(const CalibrateOptions& options);
 
-// Runs the command on all cores. If mpirun (or srun with PMI) started several ranks, these are the
-// cores of all ranks; otherwise, the threads of this process run it. If a rank dies, hangs or
-// fails, all ranks end with a message that names that rank (runtime/watch.h).
+// Runs the command on all cores. If mpirun (or srun with PMI) started several ranks, the cores of
+// all ranks are used; otherwise, threads of this process. If a rank dies, hangs or fails, all ranks
+// end with a message that contains the failed rank (runtime/watch.h).
 Outcome RunDistributed(const WorkCommand& command);
 
 Outcome Execute(const ExecuteOptions& options);
@@ -25,18 +25,17 @@ Outcome Execute(const ExecuteOptions& options);
 // by more than `within`.
 Outcome Validate(const ValidateOptions& options);
 
-// The functions by which `execute` and `validate` differ when RunOnHardware runs a scenario's step
-// program.
+// The functions in which `execute` and `validate` differ. RunOnHardware calls them.
 
 struct HardwareReport {
-  // Called on rank 0 before anything runs. If it returns an outcome, the command ends with this
-  // outcome.
+  // Called on rank 0 before the step program runs. If the result is an outcome, the command ends
+  // with this outcome.
   std::function<std::optional<Outcome>(const scenario::Scenario&)> prepare;
-  // Returns the command's outcome. Called on rank 0 after all ranks have measured.
+  // Returns the command's outcome. Called on rank 0 after all ranks have finished.
   std::function<Outcome(const scenario::Scenario&, const validate::Execution&)> write;
 };
 
-// Runs a scenario's step program on hardware. Finds this process's launcher from the environment
+// Runs a scenario's step program on hardware. Detects the launcher from the environment
 // (messaging/launch.h). Under a launcher, each process is one rank, only rank 0 prints output, and
 // all processes exit with rank 0's status. Without a launcher, this process runs all ranks of the
 // plan as threads. A failed run ends the process (runtime/watch.h).

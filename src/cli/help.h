@@ -4,12 +4,12 @@
 
 namespace stepcast::cli {
 
-// Returns the content of help.txt and words.txt: the texts of all help pages, and the words that
-// hints replace.
+// Returns the contents of help.txt and words.txt: the texts of all help pages, and words that hints
+// replace by other words.
 std::string_view HelpText();
 
-// These functions return the completion scripts of the shells. Each script calls `stepcast complete
-// WORD...` and offers the results that begin with the last word.
+// Return the completion scripts of the shells. Each script calls `stepcast complete WORD...` and
+// offers the results that begin with the last word.
 std::string_view BashCompletion();
 std::string_view FishCompletion();
 std::string_view ZshCompletion();

@@ -19,44 +19,44 @@ namespace stepcast::cli {
 enum ExitStatus : int {
   kDone = 0,
   kFailed = 1,
-  kWrongInput = 2,     // diagnostics on stderr, nothing on stdout
-  kAnswerIsNo = 3,     // the answer is printed: "does not fit" or similar
-  kMayNotFit = 4,      // the same, if less probable than --fit-probability
-  kInterrupted = 130,  // Ctrl-C; the best answer found so far is printed
+  kWrongInput = 2,     // diagnostics on stderr, and no output on stdout
+  kAnswerIsNo = 3,     // the command printed a negative answer, such as "does not fit"
+  kMayNotFit = 4,      // printed; the probability of fitting is below --fit-probability
+  kInterrupted = 130,  // Ctrl-C; the command printed the best answer so far
 };
 
-// The result of a command. Commands print nothing themselves, so that stdout receives only
-// complete, correct output.
+// The result of a command. Commands do not print, so that stdout receives only complete, correct
+// output.
 struct Outcome {
   ExitStatus status = kDone;
-  std::string output;    // stdout
-  std::string messages;  // stderr
-  // A function that is called with the outcome's status when everything is printed. It returns the
-  // exit status of the process. It lets several processes end together. Null: nothing is called.
+  std::string output;    // text for stdout
+  std::string messages;  // text for stderr
+  // Called with `status` after everything is printed. Returns the exit status of the process.
+  // Several processes can synchronize in this function before they exit. May be null.
   std::function<ExitStatus(ExitStatus)> end{};
-  // The mistakes that `messages` contains, if the status is kWrongInput.
+  // The mistakes in `messages` if the status is kWrongInput.
   Diagnostics diagnostics{};
 };
 
 Outcome WrongInput(const Diagnostics& diagnostics);
-// Returns the outcome for a single mistake. `place` is a file or an option, without line numbers.
+// Returns the outcome for a single mistake. `place` is a file or an option without a line number.
 Outcome WrongInput(const char* code, std::string place, std::string message, std::string hint);
 
-// Returns a failure with the sentence `reason`, which has no period.
+// Returns a failure with the sentence `reason` (without a period).
 Outcome Failed(const std::string& reason);
 
-// Returns the outcome for a failure of a study: for mistakes, or for a failed operation.
+// Returns the outcome for a failed study: wrong input, or a failed operation.
 Outcome OutcomeOf(const study::Failure& failure);
 
-// Writes `text` to the descriptor. Returns whether all of the text was written; otherwise, errno
-// states the error.
+// Writes `text` to the descriptor. Returns true if all of `text` was written; otherwise, sets
+// errno.
 bool WriteAll(int descriptor, std::string_view text);
 
-// The message about stored results that is printed when a signal ends a run.
+// The message about stored results when a signal ends a run.
 
-// An object of this class makes SayWhatIsKept report that the file `store` keeps `kept` results.
-// `what` follows the number, such as "of 400 combinations" or "bounds and forecasts". `kept` must
-// outlive the object. Only one object may exist at once.
+// During the lifetime of this object, SayWhatIsKept reports that the file `store` contains `kept`
+// results. `what` follows the number, such as "of 400 combinations" or "bounds and forecasts".
+// `kept` must outlive the object. Only one object may exist at a time.
 class KeptNote {
  public:
   KeptNote(const std::atomic<std::int64_t>& kept, const std::string& what,
@@ -67,7 +67,7 @@ class KeptNote {
 };
 
 // Prints a line on stderr, such as "120 of 400 combinations are saved in 'F'; the same command
-// continues from them". Prints nothing if no KeptNote exists. Safe in a signal handler.
+// continues from them". Prints nothing if no KeptNote exists. Safe in signal handlers.
 void SayWhatIsKept();
 
 // Returns a line "WHAT: TEXT" for each text.
@@ -82,16 +82,16 @@ inline std::string Warnings(const scenario::Scenario& scenario) {
   return Lines("warning", scenario.warnings);
 }
 
-// Commands that distribute independent work over all cores.
+// A command that distributes independent work over all cores.
 
 struct WorkCommand {
-  std::string scenario;  // name of the command's input in messages
-  int threads = 0;       // per rank; 0: one per usable core
-  // Reads the input. This is called first, on every rank. If it returns an outcome, the command
-  // ends and rank 0 prints this outcome.
+  std::string scenario;  // name of the command's input, for messages
+  int threads = 0;       // threads per rank; 0: one per usable core
+  // Reads the input. Called first, on every rank. If the result is an outcome, the command ends and
+  // rank 0 prints this outcome.
   std::function<std::optional<Outcome>()> prepare;
-  // Returns a text that must be equal on all ranks. Equal texts ensure that all ranks do the same
-  // work (study/run_facts.h). This is called next, on every rank, if there are several ranks.
+  // Returns a text that is equal on all ranks if their work is equal (study/run_facts.h). Called
+  // next, on every rank, if there are several ranks.
   std::function<std::string()> fingerprint;
   // Processes one item.
   planner::Work work;
@@ -99,8 +99,7 @@ struct WorkCommand {
   std::function<Outcome(planner::WorkerPool& pool)> run;
 };
 
-// A function that runs a WorkCommand, either on the program's own threads or on the threads of
-// several processes.
+// Runs a WorkCommand, on threads of this process or of several processes.
 using RunWork = std::function<Outcome(const WorkCommand& command)>;
 
 // Runs a WorkCommand on the threads of this process.

@@ -13,12 +13,12 @@
 
 namespace stepcast::cli {
 
-// Returns a time as text, such as "59 s", "12 min" or "3 h 20 min".
+// Returns a duration as text, such as "59 s", "12 min" or "3 h 20 min".
 std::string TimeLeft(double seconds);
 
-// Returns a text such as "1,234 of 20,000 combinations, 830/s, 23 s left". `known` of the `done`
-// combinations took no time and do not count toward the rate. If all of them took no time, the text
-// contains no rate.
+// Returns a text such as "1,234 of 20,000 combinations, 830/s, 23 s left". The rate excludes the
+// `known` combinations of `done`, which took no time. The text contains no rate if all combinations
+// are known.
 std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all,
                          std::chrono::duration<double> passed);
 
@@ -26,7 +26,7 @@ std::string ProgressText(std::int64_t done, std::int64_t known, std::int64_t all
 // may use it.
 class ProgressLine {
  public:
-  // Returns whether stderr is a terminal, so that a progress line is possible.
+  // Returns whether stderr is a terminal. A progress line requires a terminal.
   static bool Possible();
 
   // Shows the progress. The first call starts the clock.
@@ -38,13 +38,13 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-// Prints to `to` what a command is doing. The first text is printed after `patience`, the others
-// whenever the time has doubled: by default, after 2, 4, 8 seconds and so on. It prints whole
-// lines, for logs and terminals. If $STEPCAST_PROGRESS is 0, it prints nothing, so that transcripts
-// do not depend on the machine's speed.
+// Prints to `to` what a command is doing, first after `patience`, then whenever the elapsed time
+// has doubled: by default, after 2, 4, 8 seconds and so on. Prints complete lines, for logs and
+// terminals. If $STEPCAST_PROGRESS is 0, prints nothing, so that transcripts do not depend on the
+// machine's speed.
 class WorkNotice {
  public:
-  // Starts the notice. `work` describes the work, such as "simulating a step of scenario.yaml".
+  // Starts the timer. `work` describes the work, such as "simulating a step of scenario.yaml".
   explicit WorkNotice(std::string work,
                       std::chrono::milliseconds patience = std::chrono::seconds(2),
                       std::FILE* to = stderr);
@@ -60,26 +60,28 @@ class WorkNotice {
   std::mutex mutex_;
   std::condition_variable ends_;
   bool ended_ = false;  // under mutex_
-  std::thread thread_;  // not joinable: nothing to print
+  std::thread thread_;  // not joinable if nothing is to be printed
 };
 
 // Shows the progress of `plan`.
 
-// Returns a text about the progress. Example of the first phase: "12,345 of 60,000 families of
-// plans bounded, 3 s left". Example of the second phase: "35 plans simulated, 1,204 may still be
-// better, 40 s left". `passed` is the time since the present phase began; `looked_at` plans were
-// examined in that time. `most` is the time limit of the search in seconds.
+// Returns a text about the progress of a search. The first phase prints, for example, "12,345 of
+// 60,000 families of plans bounded, 3 s left". The second phase prints, for example, "35 plans
+// simulated, 1,204 may still be better, 40 s left". `passed` is the time since the current phase
+// began, and `looked_at` is the number of plans examined since then. `most` is the time limit of
+// the search in seconds.
 std::string SearchProgressText(const planner::SearchProgress& progress, std::int64_t looked_at,
                                std::chrono::duration<double> passed,
                                std::optional<double> most = std::nullopt);
 
-// Shows progress on stderr. On a terminal, it overwrites a line. Otherwise, it prints whole lines
-// after 2, 4, 8 seconds and so on, unless $STEPCAST_PROGRESS is 0. After a minute, a search without
-// a limit prints how to end the search with an answer. Only one thread at a time may use it.
+// Shows the progress of a search on stderr. On a terminal, it overwrites a line. Otherwise, it
+// prints complete lines after 2, 4, 8 seconds and so on, unless $STEPCAST_PROGRESS is 0. After a
+// minute, a search without a time limit prints how to stop with an answer. Only one thread at a
+// time may use it.
 class SearchProgressLine {
  public:
-  // Starts the progress line. `within` is the time limit of the search in seconds. None: the search
-  // runs until its proof is complete.
+  // `within` is the time limit of the search in seconds. None: the search runs until its proof is
+  // complete.
   explicit SearchProgressLine(std::optional<double> within);
   SearchProgressLine(const SearchProgressLine&) = delete;
   SearchProgressLine& operator=(const SearchProgressLine&) = delete;
@@ -94,13 +96,13 @@ class SearchProgressLine {
   const std::optional<double> within_;
   const Clock::time_point begin_;
   Clock::time_point next_, part_;
-  bool screening_ = true;       // the first phase
-  std::int64_t looked_at_ = 0;  // when the present phase began
+  bool screening_ = true;       // whether the search is in its first phase
+  std::int64_t looked_at_ = 0;  // plans examined when the current phase began
   bool shown_ = false;
   bool said_how_to_end_ = false;
 };
 
-// Measures the wall-clock time since construction, only for the `run` key of the JSON documents.
+// Measures the wall-clock time since construction, for the key `run` of JSON documents.
 class Stopwatch {
  public:
   double Seconds() const {

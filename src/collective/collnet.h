@@ -4,14 +4,14 @@
 
 namespace stepcast::collective {
 
-// CollNet: network switches reduce and broadcast (SHARP; src/device/all_reduce.h of NVIDIA/nccl,
-// direct). It is used for all-reduce only. The data is divided among the GPUs of a node. Each GPU
-// collects its block from the other GPUs of its node and sends the sum to the switches. It receives
-// the sum over all nodes and sends it to the other GPUs of its node. Each node sends and receives S
-// over the network, for any number of nodes.
+// CollNet all-reduce, in which network switches reduce and broadcast (SHARP;
+// src/device/all_reduce.h of NVIDIA/nccl, direct). Each GPU of a node is the head of one block of
+// the data. A head collects its block from the GPUs of its node and sends the sum to the switches.
+// It then receives the sum over all nodes and sends it to the GPUs of its node. Each node sends and
+// receives S over the network, for any number of nodes.
 //
-// Rank m g + h is head h of node m. The tree of switches is one participant with number ranks(). A
-// rank has these lanes:
+// Rank m g + h is head h of node m, with g ranks per node. The tree of switches is one participant
+// with number ranks(). A rank has these lanes:
 //
 //   scatter: sends to the heads of its node.
 //   up: a head collects and sends to the switch.
@@ -39,7 +39,7 @@ class CollNet final : public StepList {
   static constexpr int kGather = 3;
 
   int nodes_;
-  int heads_;  // per node
+  int heads_;  // heads per node
 };
 
 }  // namespace stepcast::collective

@@ -4,17 +4,17 @@
 
 namespace stepcast::collective {
 
-// All-to-all along rails (NCCL's PXN, src/graph/paths.cc of NVIDIA/nccl). Data for place h of
-// another node first goes over NVLink to place h of the sender's own node. The rank there sends it
-// on as one message through its own NIC. Messages between nodes are g times as long and g times
-// fewer, and no message leaves its rail.
+// All-to-all along rails (NCCL's PXN, src/graph/paths.cc of NVIDIA/nccl). Data for local rank h of
+// another node first goes over NVLink to local rank h of the sender's node. That rank collects the
+// data and sends them as one message through its own NIC. With g ranks per node, messages between
+// nodes are g times longer and g times fewer, and stay on one rail.
 //
-// Rank m g + h has place h in node m. The lanes of a rank are send (to the rank's node), forward
-// (collects data for the rank's rail and sends the data to other nodes) and receive.
+// Rank m g + h is local rank h of node m. A rank has three lanes: send (to its own node), forward
+// (collects data for its rail and sends them to other nodes) and receive.
 class NodeAware final : public StepList {
  public:
   struct Options {
-    Bytes size;  // sent by one rank, counted as in nccl-tests for an all-to-all
+    Bytes size;  // sent by one rank, defined as in nccl-tests for an all-to-all
     int nodes = 1;
     int ranks_per_node = 1;
     int channels = 1;

@@ -7,15 +7,15 @@
 
 namespace stepcast::collective {
 
-// NVLink SHARP: an NVSwitch sums the data of a node's GPUs, and copies one GPU's data to all of
-// them (src/device/all_reduce.h of NVIDIA/nccl, runNvls). The data is divided among heads, one for
-// each GPU of a node. The switch sums the block of a head and sends the sum to the head. The head
-// exchanges it with the same head of other nodes along a tree (NVLSTree), and sends the result to
-// the switch for all GPUs.
+// NVLink SHARP: an NVSwitch sums the data of a node's GPUs, and copies one GPU's data to all GPUs
+// (src/device/all_reduce.h of NVIDIA/nccl, runNvls). The data are divided among heads, one per GPU
+// of a node. The switch sums a head's block over the node and sends the sum to the head. The head
+// exchanges the sum with the same head of other nodes along a tree (NVLSTree), and sends the result
+// to the switch, which copies it to all GPUs.
 //
-// A rank sends its whole contribution once, and its block of the result: in all (1 + 1/g) S on its
-// link to the switch. In a ring, it would send 2 (n - 1)/n S. Rank m g + h is head h of node m;
-// participant ranks() + m is node m's switch. A rank has these lanes:
+// A rank sends (1 + 1/g) S to the switch: its contribution, and its block of the result. (A ring
+// sends 2 (n - 1)/n S.) Rank m g + h is head h of node m, with g ranks per node. Participant
+// ranks() + m is node m's switch. A rank has these lanes:
 //
 //   scatter: sends the rank's contribution for every head to the switch.
 //   up: a head receives the sum from the switch and from the tree's children, and sends it to its
@@ -25,17 +25,17 @@ namespace stepcast::collective {
 //   gather: receives every head's result from the switch.
 //
 // The head at the tree's root sends the result from its `up` lane. The switch has one lane that
-// adds and one that copies.
+// adds and one lane that copies.
 class Nvls final : public StepList {
  public:
   struct Options {
-    // The kind of the collective: all-reduce or, within one node, also reduce-scatter (scatter, up)
-    // and all-gather (down, gather).
+    // All-reduce or, within one node, also reduce-scatter (lanes scatter and up) or all-gather
+    // (lanes down and gather).
     CollectiveKind kind = CollectiveKind::kAllReduce;
     Bytes size;
     int nodes = 1;
     int ranks_per_node = 1;
-    std::vector<Tree> trees;  // over nodes; channel c uses trees[c mod trees.size()]
+    std::vector<Tree> trees;  // trees over nodes; channel c uses trees[c mod trees.size()]
     int channels = 1;
     int loops = 1;
   };
@@ -62,7 +62,7 @@ class Nvls final : public StepList {
   Step OfSwitch(int channel, int node, int lane, std::int64_t step) const;
   Step OfHead(int channel, int node, int head, int lane, std::int64_t step) const;
 
-  int heads_;  // per node
+  int heads_;  // heads per node
   std::vector<Tree> trees_;
 };
 

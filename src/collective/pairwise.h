@@ -4,22 +4,22 @@
 
 namespace stepcast::collective {
 
-// Sends and receives between every pair of ranks, as in NCCL's collectives of this kind: one worker
-// sends, another receives (src/enqueue.cc of NVIDIA/nccl). A rank sends to the next rank first,
-// then to the one after it, and so on, so that every rank receives from one rank at a time.
+// Messages between every pair of ranks, as in NCCL: one worker sends, and another worker receives
+// (src/enqueue.cc of NVIDIA/nccl). A rank sends to the next rank first, then to the rank after
+// that, and so on, so that every rank receives from one rank at a time.
 //
 //   all-to-all: each rank has a block for each rank.
 //   scatter: the root has a block for each rank.
 //   gather: the reverse of scatter.
-//   send_recv: each rank sends S to the next rank and receives S from the previous rank, as the
-//     sendrecv of nccl-tests. A message in one direction is a broadcast over two ranks.
+//   send_recv: each rank sends S to the next rank and receives S from the previous rank, as in the
+//     sendrecv test of nccl-tests. A message in only one direction is a broadcast over two ranks.
 class Pairwise final : public StepList {
  public:
   struct Options {
     CollectiveKind kind = CollectiveKind::kAllToAll;
     Bytes size;
     int ranks = 1;
-    int root = 0;  // for scatter and gather
+    int root = 0;  // only for scatter and gather
     int channels = 1;
     int loops = 1;
   };

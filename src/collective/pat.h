@@ -6,12 +6,12 @@ namespace stepcast::collective {
 
 // PAT, "parallel aggregated trees" (NCCL 2.23, src/include/collectives.h of NVIDIA/nccl; for one
 // rank per node). Every rank's block travels along its own binomial tree. All trees run at once,
-// and all data between two ranks in one step is a single message. There are ceil(log2 n) steps.
-// Every block reaches every other rank once, so as many bytes are sent as in a ring.
+// and all data between two ranks in one step are a single message. There are ceil(log2 n) steps. A
+// rank sends as many bytes as in a ring, because every block reaches every other rank once.
 //
-// All-gather: distances halve. At distance D, a rank sends to the rank D ahead the blocks that the
-// other rank lacks: those of the ranks 0, 2D, 4D, ... before the sender. Reduce-scatter uses the
-// same trees in reverse, and distances double.
+// All-gather: distances halve. At distance D, a rank sends to the rank D positions later the blocks
+// that the receiver lacks: the blocks of the ranks 0, 2D, 4D, ... before the sender. Reduce-scatter
+// uses the same trees in reverse, and distances double.
 class Pat final : public StepList {
  public:
   struct Options {

@@ -7,7 +7,7 @@
 
 namespace stepcast::collective {
 
-// A ring: each rank sends to the next one. The order of ranks differs by channel. With n ranks, a
+// A ring: each rank sends to the next rank. The order of ranks differs by channel. With n ranks, a
 // loop has these steps (src/device/all_reduce.h of NVIDIA/nccl):
 //
 //   all-reduce: 1 send, n - 2 receive-reduce-send, 1 receive-reduce-copy-send, n - 2
@@ -15,15 +15,15 @@ namespace stepcast::collective {
 //   reduce-scatter: 1 send, n - 2 receive-reduce-send, 1 receive-reduce-copy.
 //   all-gather: 1 send, n - 2 receive-copy-send, 1 receive.
 //
-// In step s the rank at position p has the block of the rank at position p - 1 - s (all-gather: p -
-// s). A chunk is sent as `slices` messages, so that a rank forwards the start of a chunk while the
-// rest still arrives.
+// In step s, the rank at position p has the block of position p - 1 - s (all-gather: p - s). A
+// chunk is sent as `slices` messages, so that a rank can forward the first slices of a chunk before
+// the last slices arrive.
 class Ring final : public StepList {
  public:
   struct Options {
     CollectiveKind kind = CollectiveKind::kAllReduce;  // all-reduce, reduce-scatter or all-gather
     Bytes size;
-    std::vector<std::vector<int>> orders;  // [channel][position]: rank
+    std::vector<std::vector<int>> orders;  // rank, indexed by channel and position
     int loops = 1;
     int slices = 1;
   };
@@ -31,7 +31,7 @@ class Ring final : public StepList {
 
   int slices() const { return static_cast<int>(slices_); }
   std::int64_t sends_per_chunk() const { return steps_ - 1; }
-  // Returns the only worker to which this worker sends.
+  // Returns the worker to which `worker` sends.
   int NextOf(int worker) const { return seats_[static_cast<std::size_t>(worker)].next; }
 
   std::int64_t StepsPerLoop(int) const override { return steps_ * slices_; }
@@ -45,7 +45,7 @@ class Ring final : public StepList {
     const std::uint32_t step = slices_ == 1 ? in_loop : in_loop / slices_;
     const std::uint32_t slice = in_loop - step * slices_;
     const std::uint32_t n = ring_;
-    std::uint32_t position = seat.position + first_ + 2 * n - step;  // first_: 0, or -1 as n - 1
+    std::uint32_t position = seat.position + first_ + 2 * n - step;  // first_: 0 or n - 1
     while (position >= n) position -= n;
     Step result;
     result.receive_from = step == 0 ? kNobody : seat.previous;
@@ -61,31 +61,31 @@ class Ring final : public StepList {
  private:
   struct Seat {
     std::uint32_t position = 0;
-    std::uint32_t ring_begin = 0;  // of the channel's order
-    std::uint32_t first_part = 0;  // of the channel's first part
-    std::int32_t next = 0;         // workers
+    std::uint32_t ring_begin = 0;  // start of the channel's order in orders_
+    std::uint32_t first_part = 0;  // index of the channel's first part
+    std::int32_t next = 0;         // next worker
     std::int32_t previous = 0;
   };
 
   std::uint32_t ring_;
   std::uint32_t slices_;
-  std::uint32_t steps_;        // per chunk: one more than the number of sends
-  std::uint32_t first_;        // added to the position: -1 modulo n, or 0
-  std::uint32_t last_reduce_;  // the last step that adds
-  std::uint32_t first_copy_;   // the first step after which the chunk is final
-  std::vector<Seat> seats_;    // [worker]
+  std::uint32_t steps_;        // steps per chunk: one more than the number of sends
+  std::uint32_t first_;        // added to the position: 0, or n - 1 (-1 modulo n)
+  std::uint32_t last_reduce_;  // last step that adds
+  std::uint32_t first_copy_;   // first step after which the chunk is final
+  std::vector<Seat> seats_;    // indexed by worker
   std::vector<std::int32_t> orders_;
 };
 
-// The steps of a collective over a ring that is cut open. The chain starts at the root for a
-// broadcast, and ends at the root for a reduction. Every rank forwards its data, and loops follow
-// one another through the chain.
+// A collective over a ring that is cut open. The chain starts at the root for a broadcast, and ends
+// at the root for a reduction. Every rank forwards its data, and loops follow one another through
+// the chain.
 class Chain final : public StepList {
  public:
   struct Options {
     CollectiveKind kind = CollectiveKind::kBroadcast;  // broadcast or reduce
     Bytes size;
-    std::vector<std::vector<int>> orders;  // [channel][position]: rank
+    std::vector<std::vector<int>> orders;  // rank, indexed by channel and position
     int root = 0;
     int loops = 1;
   };
@@ -96,7 +96,7 @@ class Chain final : public StepList {
   Step At(int worker, std::int64_t i) const override;
 
  private:
-  std::vector<std::int32_t> next_;  // [worker]: worker or kNobody
+  std::vector<std::int32_t> next_;  // next worker or kNobody, indexed by worker
   std::vector<std::int32_t> previous_;
 };
 

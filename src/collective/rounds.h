@@ -7,17 +7,17 @@
 
 namespace stepcast::collective {
 
-// A message of a step list, with the round in which it travels.
+// A message of a step list, with its round.
 struct SentChunk {
   int round = 0;
-  int from = 0, to = 0;  // participants
+  int from = 0, to = 0;  // numbers of participants
   Chunk chunk;
-  bool reduce = false;  // the receiver adds the chunk to its own
+  bool reduce = false;  // whether the receiver adds the chunk to its own
 };
 
 // Returns the messages of channel 0 in its first loop, if every message takes one round and a
-// worker sends one message per round. They are sorted by round, then by sender. Other channels, and
-// later loops, send in the same way.
+// worker sends one message per round. Messages are sorted by round, then by sender. Other channels
+// and loops send the same pattern.
 std::vector<SentChunk> MessagesByRound(const StepList& list);
 
 }  // namespace stepcast::collective

@@ -10,14 +10,14 @@
 
 namespace stepcast::collective {
 
-// How a collective's data is divided. A block is the data that one rank contributes, receives or is
-// head of. A part of a block travels as one message. Divisions are even: the sizes of blocks differ
-// by at most one byte, and so do the sizes of the parts of a block. Longer blocks and parts come
-// first.
+// How a collective's data are divided. A block is the data that one rank contributes or receives,
+// or for which a rank is head. Each block is divided into parts; a part is sent as one message.
+// Sizes of blocks differ by at most one byte, and so do sizes of the parts of a block. Longer
+// blocks and parts come first.
 //
-// An element has the same address on every rank, so a block is the same range of bytes everywhere.
-// For an all-to-all, block i * N + j holds the data from rank i to rank j. Only two block sizes
-// exist, so no query needs a division.
+// An element has the same address on every rank, so a block is the same range of bytes on every
+// rank. For an all-to-all, block i * N + j contains the data from rank i to rank j. There are only
+// two block sizes, so queries need no division.
 class Partition {
  public:
   Partition() = default;
@@ -56,15 +56,15 @@ class Partition {
   std::int64_t parts_ = 1;
   std::int64_t block_ = 0;
   std::int64_t longer_blocks_ = 0;
-  std::int64_t part_[2] = {0, 0};  // [0]: in a short block; [1]: in a long block
+  std::int64_t part_[2] = {0, 0};  // part_[0] is for short blocks, part_[1] for long blocks
   std::int64_t longer_parts_[2] = {0, 0};
 };
 
-// A number that stands for no rank or worker: there is no one to receive from or to send to.
+// Means that there is no rank or worker to receive from or send to.
 inline constexpr std::int32_t kNobody = -1;
 
-// A set of blocks. One part of each is sent: part `part` of each of `count` blocks. The blocks are
-// block, block + stride, block + 2 stride, ..., modulo the number of blocks.
+// A set of blocks, of which one part each is sent. The set has `count` blocks: block, block +
+// stride, block + 2 stride, ..., modulo the number of blocks. Part `part` of each block is sent.
 struct Chunk {
   std::int32_t block = 0;
   std::int32_t stride = 0;
@@ -72,44 +72,42 @@ struct Chunk {
   std::int32_t part = 0;
 };
 
-// One step of a worker, like one of NCCL's primitives (src/device/prims_simple.h of NVIDIA/nccl:
-// send, recvReduceSend, recvReduceCopySend, recvCopySend, recv). A participant has one buffer,
-// which first holds its own contribution; a switch's buffer holds zeros.
-//   1. Wait for the next message from `receive_from`. It is added to the chunk if `reduce` is set,
-//      and otherwise replaces it.
+// One step of a worker, like a primitive of NCCL (src/device/prims_simple.h of NVIDIA/nccl: send,
+// recvReduceSend, recvReduceCopySend, recvCopySend, recv). A participant has one buffer, which
+// initially contains its own contribution, or zeros for a switch.
+//   1. The worker waits for the next message from `receive_from`. The message is added to the chunk
+//      if `reduce` is set, otherwise it replaces the chunk.
 //   2. If `copy` is set, the chunk is now final and part of the collective's result.
-//   3. Send the chunk to `send_to`.
-// Messages from one worker to another arrive in the order in which they were sent. A step without
-// peers copies the rank's own contribution.
+//   3. The worker sends the chunk to `send_to`.
+// Messages between two workers arrive in the order of sending. A step without peers copies the
+// rank's own contribution.
 struct Step {
-  std::int32_t receive_from = kNobody;  // worker
-  std::int32_t send_to = kNobody;       // worker
+  std::int32_t receive_from = kNobody;  // number of a worker
+  std::int32_t send_to = kNobody;       // number of a worker
   bool reduce = false;
   bool copy = false;
   Chunk chunk;
-  std::int64_t bytes = 0;  // of the chunk
+  std::int64_t bytes = 0;  // size of the chunk
 };
 
-// The steps of a collective: which rank sends which chunk to which rank, in which order.
+// The steps of a collective: which rank sends which chunk to which rank, and in which order.
 //
-// Participants 0 to ranks() - 1 are the ranks in group order; the switches that reduce or multicast
-// follow. Each participant has one worker for each channel and lane. A lane is one sequence of
-// steps. The lanes of a participant run at the same time. In NCCL, they are parts of a thread
-// block: one half reduces up a tree, and the other half broadcasts down.
+// Participants 0 to ranks() - 1 are the ranks in group order. The following participants are the
+// switches that reduce or multicast. Each participant has one worker for each channel and lane. A
+// lane is a sequence of steps, and the lanes of a participant run at the same time. (In NCCL, lanes
+// are parts of a thread block: one part reduces up a tree, and the other part broadcasts down.)
 //
-// A worker's steps are a sequence of equal loops. Step j of every loop does the same as step j of
-// loop 0, on another part of the buffer. This bounds the data in flight, and loops are pipelined
-// through the algorithm.
+// A worker repeats its steps in `loops` loops. Step j of each loop is step j of loop 0 on another
+// part of the buffer. Loops limit the data in flight and form a pipeline.
 //
-// Steps are computed, not stored: a ring over 4,096 ranks has 33.5 million sends and needs no
-// memory for them.
+// Steps are computed on demand, because a ring over 4,096 ranks has 33.5 million sends.
 class StepList {
  public:
   virtual ~StepList() = default;
 
   std::string_view algorithm() const { return algorithm_; }  // "ring", "tree", ...
   CollectiveKind kind() const { return kind_; }
-  Bytes size() const { return size_; }  // counted as in nccl-tests for this kind
+  Bytes size() const { return size_; }  // defined as in nccl-tests for this kind
   int ranks() const { return ranks_; }
   int switches() const { return switches_; }
   int participants() const { return ranks_ + switches_; }
@@ -131,12 +129,12 @@ class StepList {
   // Returns a step of a worker. Requires 0 <= i < StepCount(worker).
   virtual Step At(int worker, std::int64_t i) const = 0;
 
-  // Returns whether a loop can start before the previous loop has ended. It can if no worker waits,
-  // directly or through others, for its own later steps.
+  // Returns whether a loop can start before the previous loop has ended. True if no worker waits,
+  // directly or indirectly, for its own later steps.
   virtual bool LoopsOverlap() const = 0;
-  // Returns the stage of a connection. Algorithms with sequential stages use different connections
-  // in each stage. The connections of one stage are used at the same time and share the links that
-  // they have in common.
+  // Returns the stage of a connection. An algorithm with sequential stages uses different
+  // connections in each stage. The connections of one stage are used at the same time and share
+  // links.
   virtual int StageOf(int from_worker, int to_worker) const {
     (void)from_worker, (void)to_worker;
     return 0;
@@ -155,20 +153,20 @@ class StepList {
     int channels = 1;
     int lanes = 1;
     int loops = 1;
-    int slices = 1;           // parts of a block, which a loop moves one by one
-    std::int64_t blocks = 1;  // number of blocks in the data of all ranks together
-    Bytes total;              // size of that data
+    int slices = 1;           // parts of a block, which a loop sends one by one
+    std::int64_t blocks = 1;  // number of blocks in the data of all ranks
+    Bytes total;              // size of the data of all ranks
   };
-  // Creates a step list. Checks that worker and chunk numbers fit into their types.
+  // Checks that the numbers of workers and chunks fit into their types.
   explicit StepList(const Shape& shape);
 
   std::int64_t BytesOf(const Chunk& chunk) const;
-  // Returns a copy of `step` whose bytes are the size of the step's chunk.
+  // Returns a copy of `step` with `bytes` set to the size of the step's chunk.
   Step Sized(Step step) const {
     step.bytes = BytesOf(step.chunk);
     return step;
   }
-  // Returns the part of every block that a channel moves in a loop.
+  // Returns the part of every block that a channel sends in a loop.
   std::int32_t PartOf(int channel, std::int64_t loop) const {
     return static_cast<std::int32_t>(channel * static_cast<std::int64_t>(loops_) + loop);
   }
@@ -186,7 +184,7 @@ class StepList {
 };
 
 // Returns the smallest number of loops, at least one, for which no message contains more than
-// `most` bytes of one block. A block has `block` bytes and is divided among the channels.
+// `most` bytes of one block. Each block has `block` bytes and is divided among the channels.
 int LoopsFor(Bytes block, int channels, Bytes most);
 
 }  // namespace stepcast::collective

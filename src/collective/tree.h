@@ -9,27 +9,29 @@ namespace stepcast::collective {
 
 // A node of a tree over ranks or over cluster nodes.
 struct TreeNode {
-  int parent = kNobody;  // the root has none
+  int parent = kNobody;  // kNobody for the root
   std::vector<int> children;
 };
-// A tree: its nodes, indexed by number. Every node is a descendant of the root.
+// The nodes of a tree, indexed by number. Every node is a descendant of the root.
 using Tree = std::vector<TreeNode>;
 
-// Returns two trees, each for half of the data. Almost every rank is an inner node in at most one
-// of the two trees (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth
-// broadcast, reduction and scan"). In tree 0, the root is 0. Below it is a binary tree of 1 to n -
-// 1 in ascending order, in which odd numbers are leaves. Tree 1 is the mirror image of tree 0 for
-// even n, and tree 0 shifted by one for odd n (src/graph/trees.cc of NVIDIA/nccl). Depth: ceil(log2
-// n).
+// Returns two trees for half of the data each. Almost every rank is an inner node in at most one
+// tree (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast,
+// reduction and scan"). The trees are those of NCCL (src/graph/trees.cc of NVIDIA/nccl):
+//   tree 0: the root is 0. Below it is a binary tree of 1 to n - 1 in ascending order, in which odd
+//     numbers are leaves.
+//   tree 1: the mirror image of tree 0 for even n, or tree 0 shifted by one for odd n.
+// The depth is ceil(log2 n).
 std::array<Tree, 2> DoubleBinaryTree(int n);
 
-// Returns two trees like those of DoubleBinaryTree, but with the same root. For broadcast and
+// Returns two trees like those of DoubleBinaryTree, but with the same root, for broadcast and
 // reduce.
 std::array<Tree, 2> RootedDoubleBinaryTree(int n, int root);
 
-// Reduction up a tree and broadcast down the tree, with one worker for each direction. At the root,
-// the worker that reduces starts the broadcast. Channel c uses trees[c mod the number of trees]. An
-// all-reduce goes up and down, a broadcast only down, and a reduce only up.
+// Reduction up a tree and broadcast down the same tree, with one worker per direction. At the root,
+// the worker that reduces starts the broadcast. Channel c uses trees[c mod the number of trees].
+// All-reduce uses both directions, broadcast only the downward direction, and reduce only the
+// upward direction.
 class TreeSteps final : public StepList {
  public:
   struct Options {

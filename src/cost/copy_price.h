@@ -8,15 +8,15 @@
 #include "src/topology/device.h"
 #include "src/topology/routes.h"
 
-// Copies at the bandwidth of the memory or link that they cross.
+// Prices copies by the bandwidth of the memory or link that they use.
 //
-//   From device to device, a copy takes start_latency, then 2 x bytes (read and written) over
-//     memory bandwidth x memory_efficiency.
-//   To or from the host, a copy takes start_latency and the wire's latency, then bytes over PCIe
-//     bandwidth x pcie_efficiency.
+//   Device to device: start_latency, then 2 x bytes (read and written) over memory bandwidth x
+//     memory_efficiency.
+//   To or from the host: start_latency and the wire's latency, then bytes over PCIe bandwidth x
+//     pcie_efficiency.
 //
-// If the profile has a curve for the direction, the curve's times are used instead; they include
-// the start.
+// If the profile has a curve for the direction, the curve's times, which include the start, replace
+// these formulas.
 namespace stepcast::cost {
 
 // The PCIe link between a device and its host, in one direction.
@@ -32,9 +32,9 @@ Demand PriceHostCopy(Bytes bytes, const HostLink& link, const calibration::Kerne
                      const calibration::LinkCosts& links);
 
 // Returns the price of a copy by copy engines between GPUs of one node, without multiprocessors or
-// intermediate buffers. It consists of a copy's start, the links' latency, and the transfer over
-// the links at their efficiency. The copy reads once at the source and writes once at the target.
-// Requires path.nodes = 1 and path.intra_bandwidth > 0.
+// intermediate buffers. The price consists of a copy's start, the links' latency, and the transfer
+// over the links at their efficiency. The copy reads once at the source and writes once at the
+// target. Requires path.nodes = 1 and path.intra_bandwidth > 0.
 Demand PricePeerCopy(Bytes bytes, const topology::CommunicationPath& path, const topology::Gpu& gpu,
                      const calibration::KernelCosts& kernels, const calibration::LinkCosts& links);
 

@@ -5,27 +5,27 @@
 #include "src/calibration/collective_curves.h"
 #include "src/cost/demand.h"
 
-// Times of collectives between the measured sizes. The law (the modeled time) has the right shape:
-// it knows where protocols change and where start-up costs turn into a rate. Measurements show the
-// error of the law. The law's time is therefore multiplied by measured over modeled time. Between
-// sizes, the logarithm of this factor is linear in the logarithm of the size, and the result counts
-// as interpolated. Beyond the ends, the factor is constant, and the result counts as extrapolated.
+// Times of collectives between the measured sizes of a curve. The model (CollectiveLaw, here "law")
+// describes where protocols change and how start-up costs turn into a rate; measurements show its
+// error. The law's time is therefore multiplied by measured / modeled time. Between sizes, the
+// logarithm of this factor is linear in the logarithm of the size, with the provenance
+// kInterpolated. Beyond the first and last sizes, the factor is constant, with the provenance
+// kExtrapolated.
 //
-// This was compared with a monotone cubic through the measured times alone, by omitting each inner
-// fit point of calibration/collectives in turn (195 points). The median error is 2.0 % instead of
-// 2.7 %, and 90 % of the points are within 15.2 % instead of 16.5 %. If the largest size is
-// omitted, the error is 0.9 % instead of 1.7 % (with the last rate). If the smallest size is
-// omitted, it is 9 % instead of 55 % (with the first time).
+// An alternative is a monotone cubic through the measured times. Both were tested by omitting each
+// inner fit point of calibration/collectives in turn (195 points). The median error is 2.0 %
+// (cubic: 2.7 %), and 90 % of the points are within 15.2 % (cubic: 16.5 %). If the largest size is
+// omitted, the error is 0.9 % (constant rate: 1.7 %). If the smallest size is omitted, the error is
+// 9 % (constant time: 55 %).
 namespace stepcast::cost {
 
 struct CurveFactor {
-  double factor = 1;  // measured time divided by the law's time
+  double factor = 1;  // measured time divided by modeled time
   Provenance provenance = Provenance::kMeasured;
 };
 
-// Returns the factor for a size of `bytes` bytes. `law` has the law's time in microseconds for the
-// size of each point. Requires at least one point; points must be ascending, with sizes and times
-// above zero.
+// Returns the factor for `bytes` bytes. `law` contains the modeled time in microseconds for the
+// size of each point. Requires at least one point, ascending sizes, and positive sizes and times.
 CurveFactor FactorOnCurve(std::span<const calibration::TimePoint> points,
                           std::span<const double> law, double bytes);
 

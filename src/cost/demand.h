@@ -9,50 +9,51 @@
 // The resources that an operation needs. Cost code returns demands with their provenance. Only the
 // engine computes end times from demands, because rates change when operations share a resource.
 //
-// A demand has two parts, one after the other. During the fixed `latency`, the operation holds its
-// stream and uses nothing else. During `work`, it uses resources. Uncontended it takes latency +
-// work. An operation's share of a resource is relative to the rate that the operation could reach
-// on this resource alone. The limiting resource has share 1. A resource that is needed for 30 % of
-// the time has share 0.3. Two operations whose shares of some resource add up to more than 1 cannot
-// both run at full rate. How multiprocessors are shared depends on the operations' occupancy
-// (engine/shared_resources.h, "What persists").
+// A demand has two parts, one after the other. During the fixed `latency`, the operation occupies
+// its stream but no resource. During `work`, it uses resources. An uncontended operation takes
+// latency + work. The share of a resource is the fraction of the work's time for which the
+// operation needs the resource. The limiting resource has share 1; a resource that is needed for 30
+// % of the time has share 0.3. If the shares of two operations add up to more than 1 for some
+// resource, both cannot run at full rate. The sharing of multiprocessors depends on the operations'
+// occupancy (engine/shared_resources.h, "What persists").
 //
-// A share above 1 is for a link that sibling groups use in step with the operation. The work then
-// takes that many times as long, and uses the other resources at a rate lower by the same factor.
+// A share above 1 is for a link that sibling groups use at the same time as the operation. The work
+// then takes longer by this factor, and uses the other resources at a rate lower by the same
+// factor.
 namespace stepcast::cost {
 
-// The source of a figure. The best source comes first.
+// The source of a value, best source first.
 enum class Provenance : std::uint8_t {
   kGiven,         // an input of the scenario (layer lists)
   kMeasured,      // a measured point of a profile
   kInterpolated,  // between measured points
   kExtrapolated,  // below the first or beyond the last measured point
-  kTransferred,   // measured on a group of another shape, or for a collective with the same pattern
+  kTransferred,   // measured on a group of another shape, or for a collective with the same traffic
   kModelled,      // a formula with sourced constants
 };
 const char* Name(Provenance provenance);  // "given", "measured", ...
 
 // The resources that the operations of one device share.
 enum class Resource : std::uint8_t {
-  kCompute,   // streaming multiprocessors
+  kCompute,   // multiprocessors (SMs)
   kMemory,    // device memory bandwidth
-  kScaleUp,   // NVLink or PCIe to the GPUs of the node, egress
-  kNetwork,   // the GPU's part of the node's NICs, egress
+  kScaleUp,   // outgoing traffic over NVLink or PCIe to the GPUs of the node
+  kNetwork,   // outgoing traffic over the GPU's part of the node's NICs
   kHostLink,  // PCIe between host and device
-  // The ingress of the links kScaleUp and kNetwork. Only messages of exchanges use these: a message
-  // uses its sender's egress and its receiver's ingress. Collectives receive as much as they send,
-  // so their egress share stands for both directions.
+  // Incoming traffic over the links of kScaleUp and kNetwork. Only messages of exchanges use these
+  // resources: a message uses its sender's outgoing links and its receiver's incoming links.
+  // Collectives receive as much as they send, so their outgoing share represents both directions.
   kScaleUpIn,
   kNetworkIn,
-  // Single links that groups share (priced_machine.h): first the links in the node, then the links
-  // to the network.
+  // Single links that groups share (priced_machine.h). The links in the node come first, followed
+  // by the links to the network.
   kNodeLinks,
   kNetworkLinks = kNodeLinks + 4,
 };
 inline constexpr int kResources = static_cast<int>(Resource::kNetworkLinks) + 4;
 
-// Returns the resource of which this resource is a part. This is kScaleUp or kNetwork for ingress
-// and single links, otherwise the resource itself.
+// Returns the resource that contains `resource`: kScaleUp or kNetwork for incoming traffic and
+// single links, otherwise `resource` itself.
 constexpr Resource KindOf(Resource resource) {
   if (resource >= Resource::kNetworkLinks || resource == Resource::kNetworkIn) {
     return Resource::kNetwork;
@@ -65,29 +66,31 @@ constexpr Resource KindOf(Resource resource) {
 
 // How the thread blocks of an operation occupy multiprocessors.
 enum class Occupancy : std::uint8_t {
-  kTurns,       // blocks start and end, so other operations get their turn
-  kPersistent,  // one block for each multiprocessor that the operation wants, until it ends
-  // The operation holds its multiprocessors, and no other operation runs on them. Collectives use
-  // this. Messages and operations that wait for others use kTurns, because no published pipeline
-  // shows more (docs/accuracy.md, "Tensor parallelism: what is missing").
+  kTurns,       // thread blocks start and end, so operations alternate
+  kPersistent,  // one block on each multiprocessor that the operation uses, until it ends
+  // The operation reserves its multiprocessors, and no other operation runs on them. For
+  // collectives. Messages and operations that wait for other operations use kTurns, because no
+  // published pipeline shows a stronger effect (docs/accuracy.md, "Tensor parallelism: what is
+  // missing").
   kHolds,
 };
 
 struct Demand {
-  Time latency{};                          // fixed part: start-up, hops; uses nothing
-  Time work{};                             // time of the rest, uncontended
-  std::array<double, kResources> share{};  // during `work`; not negative
+  Time latency{};                          // fixed part, such as start-up and hops; uses no
+                                           // resource
+  Time work{};                             // uncontended time of the remaining part
+  std::array<double, kResources> share{};  // indexed by Resource, during `work`; not negative
   Provenance provenance = Provenance::kModelled;
   Occupancy occupancy = Occupancy::kTurns;
 
   // Returns the factor by which the operation's own shares lengthen its work: the largest share, at
   // least 1.
   double hindrance() const { return std::max(1.0, *std::max_element(share.begin(), share.end())); }
-  // Returns the time of the work if only the operation's own shares limit it.
+  // Returns the time of the work if no other operation uses the resources.
   Time uncontended_work() const {
     const double by = hindrance();
     if (by == 1) return work;
-    constexpr double kLongest = 1e18;  // eleven days: prices of a day or more are errors
+    constexpr double kLongest = 1e18;  // in ps, 11.6 days; operations of a day or more are errors
     return Picoseconds(static_cast<std::int64_t>(
         std::min(by * static_cast<double>(work.picoseconds()), kLongest)));
   }

@@ -8,16 +8,17 @@
 #include "src/base/rates.h"
 #include "src/base/time.h"
 
-// Computes quotients of cost formulas in integers, and rounds up once at the end. For example, 2 (N
+// Computes quotients of cost formulas in integers, and rounds up only the result. For example, 2 (N
 // - 1) / N S / B is exact to the picosecond for every N.
 namespace stepcast::cost {
 
-// The longest time of an operation. Longer times are clamped to this value, because a large model
-// at a byte per second would overflow a Time. Price() reports operations near this limit.
+// The longest time of an operation. Longer times are reduced to this value, because a large model
+// at one byte per second would overflow a Time. Price() reports operations of this duration as
+// errors.
 inline constexpr Time kLongestTime = Seconds(86'400);
 
 namespace internal {
-// An integer type for products of bytes, rates and numerators. The products stay below 2^127 for
+// An integer type for bytes times rates times numerators. The results stay below 2^127 for
 // numerators up to 10^7, 10^15 bytes and rates of 10^18 bytes/s.
 __extension__ using Wide = __int128;
 
@@ -28,8 +29,7 @@ inline Time CeilingTime(Wide numerator, Wide denominator) {
 }
 }  // namespace internal
 
-// The number of times that a whole buffer crosses a link, as the fraction `numerator` /
-// `denominator`.
+// The number of times that a buffer crosses a link, as the fraction `numerator` / `denominator`.
 struct Fraction {
   std::int64_t numerator = 0;
   std::int64_t denominator = 1;
@@ -54,7 +54,7 @@ inline Time TimeOf(std::int64_t flops, FlopRate rate) {
                                rate.flops_per_second());
 }
 
-// Returns a positive peak times an efficiency above 0, but at least 1 per second.
+// Returns the rate peak x efficiency, but at least 1 per second. Requires positive arguments.
 inline Bandwidth Achieved(Bandwidth peak, double efficiency) {
   return std::max(peak.Scaled(efficiency), Bandwidth::BytesPerSecond(1));
 }

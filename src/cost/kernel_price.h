@@ -10,8 +10,8 @@
 #include "tl/expected.hpp"
 
 // Kernel prices by roofline (Williams, Waterman and Patterson 2009). After a start latency, a
-// kernel takes the longer of its arithmetic and its memory traffic, each at the fraction of the
-// peak that such kernels achieve.
+// kernel takes the longer of its arithmetic and its memory traffic. Each runs at the fraction of
+// the peak that kernels of this kind achieve.
 //
 //  latency = start_latency
 //  work    = max(arithmetic, traffic); for tiles with an `overlap` p, which hide only a part of
@@ -26,108 +26,111 @@
 //  kAttentionGradient  data type x efficiency of its generation, direction and size of heads),
 //                 longest: the flops that the device could do during the longest thread block
 //                 (calibration.h, AttentionEfficiency)
-//  kMemoryBound,  flops / FP32 peak: vector work, hidden by traffic
+//  kMemoryBound,  flops / FP32 peak: vector arithmetic, hidden by traffic
 //  kOptimizer
-//  kGiven         the given time is the price: no latency, no roofline, any device or none; takes
-//                 all multiprocessors, unless the host does it
+//  kGiven         the given time is the price: no latency, no roofline, for any device or none;
+//                 uses all multiprocessors, unless the host does the work
 //
-// Eager PyTorch kernels whose multiprocessors are slower than the memory (Access) have as
-// arithmetic their traffic at the fraction of its rate that they reach. Sums over tokens take at
-// least token_sum_time per token, multiplied by the number of 32-column blocks per multiprocessor
-// if that exceeds 1.
+// Eager PyTorch kernels that are limited by multiprocessors (Access) take their traffic divided by
+// the fraction of the memory rate that they reach. Sums over tokens take at least token_sum_time
+// per token, multiplied by the number of 32-column blocks per multiprocessor if that number exceeds
+// 1.
 //
-// Products and attention run at the clock that the board's power limit sustains. Their power draw
-// falls with their rate relative to the best products (kernel_time.h), so a wave with half of the
-// multiprocessors idle costs less than half.
+// Matrix multiplications and attention run at the clock that the board's power limit sustains.
+// Their power draw is proportional to their rate relative to the best multiplications
+// (kernel_time.h). Idle multiprocessors therefore reduce the power draw and raise the clock.
 //
-// cuBLAS's products for Hopper (compute capability 9.x) are persistent: one thread block per
-// multiprocessor processes tile after tile. A product holds the multiprocessors of its waves until
-// it ends. During a collective, which holds some, it takes a second round
+// cuBLAS's matrix multiplications for Hopper (compute capability 9.x) are persistent: one thread
+// block per multiprocessor processes tile after tile, until the multiplication ends. During a
+// collective, which reserves some multiprocessors, a multiplication needs a second round of tiles
 // (engine/shared_resources.h; sources: calibration/h100-sxm.yaml).
 //
-// Measurements in the profile take precedence (kernel_time.h). Matrix products use the surface of
-// the data type and layout, `batch` of them as one product with batch x m rows; its largest product
-// is the best one. Attention is looked up by heads, sequence and head size. Memory-bound kernels
-// and the optimizer use the curve over bytes read and written (an optimizer without a curve of its
-// own counts as memory-bound). A measured time includes the start: latency = start_latency, work =
-// the rest.
+// Measurements in the profile replace these formulas (kernel_time.h). A measured time includes the
+// start: latency = start_latency, work = the rest. The kinds of kernels use these measurements:
+//   kGemm: the surface of the data type and layout. `batch` multiplications are one multiplication
+//     with batch x m rows. The largest multiplication of the surface is the best one.
+//   kAttention, kAttentionGradient: the surface by heads, sequence length and head size.
+//   kMemoryBound, kOptimizer: the curve over bytes read and written. Without an optimizer curve,
+//     the memory curve is used.
 //
-// half_flops makes efficiency rise with the size of the product, as measured (calibration.h).
-// Quotients are rounded up to a picosecond. Efficiencies are at most 1 (checked), so no kernel
-// exceeds the data sheet. Price() (price.h) checks measured products against it.
+// half_flops makes efficiency increase with the size of a multiplication, as measured
+// (calibration.h). Quotients are rounded up to a picosecond. Efficiencies are at most 1 (checked),
+// so no kernel exceeds the data sheet. Price() (price.h) compares measured multiplications with the
+// data sheet.
 namespace stepcast::cost {
 
-// The arithmetic of a matrix product as tiles in waves over the multiprocessors. It explains why
-// one more row can cost a wave, and why thin products reach less.
+// The arithmetic of a matrix multiplication as tiles in waves over the multiprocessors. This model
+// explains why one more row can cost a wave, and why narrow multiplications are slower.
 //
-// A library divides the m x n result into tiles, one thread block each, in one of the profile's
-// shapes, in either orientation. For small results, it also divides k into 2, 4, 8 or 16 parts
-// (split-K) of at least 512, whose FP32 results a second kernel sums:
+// A library divides the m x n result into tiles of one of the profile's shapes, in either
+// orientation. Each tile is one thread block. For small results, the library also divides k into 2,
+// 4, 8 or 16 parts (split-K) of at least 512. A second kernel then sums the FP32 results of the
+// parts:
 //
 //  tiles     = batch x ceil(m / tile_m) x ceil(n / tile_n) x parts
-//  waves     = ceil(tiles / multiprocessors); if there are several, the last one counts as the
-//              fraction of it that has tiles, plus `last_wave` of the rest
+//  waves     = ceil(tiles / multiprocessors); the last of several waves costs the fraction of it
+//              that has tiles, plus `last_wave` times the remaining fraction
 //  one wave  = 2 tile_m tile_n (k / parts + fill)
 //              / (peak / multiprocessors x efficiency of the shape)
 //  summation = start_latency + 8 batch m n parts bytes x `split` / achieved memory bandwidth
 //
-// `fill`: loading the pipeline and storing the tile; with add_fill if the tile is added to FP32
-// values, which are four times as many bytes to read and store. The library is assumed to take the
-// fastest of all shapes and parts (cuBLAS's heuristics come close; Nvidia, "Matrix Multiplication
-// Background User's Guide", sections 3 and 4, describes tile and wave quantization).
+// `fill` is the time to load the pipeline and store the tile. add_fill is added if the tile is
+// added to FP32 values, which have four times as many bytes to read and store. The library is
+// assumed to choose the fastest combination of shape and parts (cuBLAS's heuristics are close to
+// this; Nvidia, "Matrix Multiplication Background User's Guide", sections 3 and 4, describes tile
+// and wave quantization).
 
-// The setting in which a matrix product in tiles runs. A kernel for all experts of a rank has the
-// tiles of all experts in the same waves. It has no parts, and reaches the fraction `grouped` of
-// the tiles' rate.
+// The conditions in which a tiled matrix multiplication runs. A single kernel for all experts of a
+// rank has the tiles of all experts in the same waves. It does not divide k, and reaches the
+// fraction `grouped` of the tiles' rate.
 
 struct TileSetting {
   const calibration::GemmTiling& tiling;
   FlopRate peak;
   int multiprocessors = 1;
-  Bandwidth memory;    // achieved
-  Time start_latency;  // of the kernel that sums the parts
-  double rate = 1;     // remaining fraction of the tiles' rate (kernel_time.h)
+  Bandwidth memory;    // achieved memory bandwidth
+  Time start_latency;  // start of the kernel that sums the parts
+  double rate = 1;     // fraction of the tiles' full rate that remains (kernel_time.h)
 };
 
 struct TiledProduct {
   Time time;  // rounded up to a picosecond
-  // The number of multiprocessors that this number of waves needs. With fewer multiprocessors,
-  // there are more waves. With more, the product does not end earlier.
+  // The number of multiprocessors that this number of waves needs. Fewer multiprocessors need more
+  // waves; additional multiprocessors do not shorten the time.
   double multiprocessors = 0;
 };
 
-// Returns the time of a product's arithmetic if it is computed in tiles. Requires tiles, a positive
+// Returns the time of a matrix multiplication's arithmetic in tiles. Requires tiles, a positive
 // peak and sizes of at least 1.
 TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting);
 
-// The reason why a kernel has no price.
+// Why a kernel has no price.
 enum class KernelFault : std::uint8_t {
-  kNoPeak,        // the device cannot compute in the data type
-  kNoEfficiency,  // the profile has no figures for such kernels of the data type
+  kNoPeak,        // the device does not support the data type
+  kNoEfficiency,  // the profile has no efficiency for this kind of kernel and data type
 };
 
 struct KernelSetting {
   const topology::Gpu& gpu;
   const calibration::KernelCosts& costs;
-  Version torch{};  // release whose libraries run
-  // The power limit of the board while these kernels run, in watts (kernel_time.h). 0: there is no
-  // limit.
+  Version torch{};  // PyTorch release whose libraries run
+  // The power limit of the board while these kernels run, in watts (kernel_time.h). 0: no limit.
   double limit_watts = 0;
-  // Whether the kernels are used for serving. In serving, attention also plans its work, and starts
-  // after forward_start. In training, attention starts after start_latency.
+  // Whether the kernels run inference in a serving engine. Attention then includes the planning of
+  // its work, and starts after forward_start. In training, attention starts after start_latency.
   bool serving = false;
-  // Whether kernels have a start latency. False for textbook programs, which omit launch costs.
+  // Whether kernels have a start latency. False for textbook programs, which ignore launch costs.
   bool start_latency = true;
 };
 
-// Returns whether arithmetic rather than memory limits kernels of this kind.
+// Returns whether kernels of this kind are limited by arithmetic rather than memory.
 bool IsArithmetic(KernelKind kind);
 
 tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting);
 
-// Returns the rate of the fastest products of the kernel's data type at full clock, in flops per
-// second. 0 if no rate is known. If the kernel is a product and its layout was measured, only
-// products of that layout count.
+// Returns the rate of the fastest matrix multiplications of the kernel's data type at full clock,
+// in FLOPs per second, or 0 if no rate is known. For a multiplication whose layout was measured,
+// only this layout is considered.
 double BestProductRate(const Kernel& kernel, const KernelSetting& setting);
 
 // Returns the price of a kernel whose time is an input. Requires a kernel of kind kGiven.

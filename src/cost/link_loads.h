@@ -18,20 +18,20 @@ namespace stepcast::cost {
 
 // Computes how long a group's collective keeps each link of a cluster busy, from the steps of its
 // algorithm (network/group_steps.h). Loads are proportional to the collective's size. They are
-// computed for one size that is large enough to make rounding negligible. Not thread-safe.
+// computed for one size that makes rounding errors negligible. Not thread-safe.
 class LinkLoads {
  public:
   struct Load {
-    double transfer = 0;  // seconds per byte, all links together, stage by stage
-    // Pairs of a link and the seconds per byte for which it is busy, ordered by link. Idle links
-    // are omitted.
+    double transfer = 0;  // seconds per byte on all links together, stage by stage
+    // Pairs of a link and its busy time in seconds per byte, ordered by link. Idle links are
+    // omitted.
     std::vector<std::pair<std::uint32_t, double>> busy;
   };
 
-  // Creates the object. The network must outlive it.
+  // The network must outlive this object.
   explicit LinkLoads(const network::ClusterNetwork& network);
 
-  // Returns the load of a collective. GroupSteps::Make explains `ranks` and `algorithm`.
+  // Returns the load of a collective. For `ranks` and `algorithm`, see GroupSteps::Make.
   tl::expected<Load, network::Fault> Of(std::span<const int> ranks, std::string_view algorithm,
                                         CollectiveKind kind);
   // Returns the load per byte of a message from one rank to another.

@@ -8,9 +8,9 @@
 #include "src/cost/nccl_price.h"
 #include "src/nccl/terms.h"
 
-// Declarations that the sources of NcclPricer share. nccl_choice.cc contains NCCL's choice and its
-// time by the law. nccl_correction.cc contains the correction by measured curves. nccl_price.cc
-// contains the price.
+// Internal declarations of NcclPricer. nccl_choice.cc contains NCCL's choice of algorithm and its
+// time by the law (CollectiveLaw). nccl_correction.cc contains the correction by measured curves.
+// nccl_price.cc contains the price.
 namespace stepcast::cost {
 
 nccl::Function FunctionOf(CollectiveKind kind);
@@ -26,14 +26,14 @@ inline Bandwidth Faster(Bandwidth bandwidth, double factor) {
 // The algorithm that NCCL chooses, and its time in microseconds by the tuning model.
 struct NcclPricer::Estimate {
   const char* algorithm = "ring";
-  std::optional<nccl::Algorithm> tuned;  // none: sends and receives
+  std::optional<nccl::Algorithm> tuned;  // none: point-to-point messages
   nccl::Protocol protocol = nccl::Protocol::kSimple;
   int channels = 1;
   double launch = 0;
-  double latency = 0;   // of the tuner
-  double wire = 0;      // latency of the links; the tuner's includes it or is shorter
-  double stretch = 1;   // factor on the time of software, not on that of the wire
-  double transfer = 0;  // by the law
+  double latency = 0;   // from NCCL's tuner
+  double wire = 0;      // latency of the links; a lower bound of the tuner's latency
+  double stretch = 1;   // factor on the time of software; the time on the wire is not multiplied
+  double transfer = 0;  // indexed by CollectiveLaw
   double total() const {
     return launch + std::max(latency, wire) + latency * (stretch - 1) + transfer;
   }

@@ -15,36 +15,36 @@
 
 namespace stepcast::cost {
 
-// Returns how a scenario runs NCCL. Pointers in the result refer to the scenario, which must
-// outlive it. None if NCCL is not modeled: for flat clusters, non-CUDA devices, and profiles
-// without `links` or `collective_law`.
+// Returns NCCL's settings in a scenario. The result has pointers into the scenario, which must
+// outlive it. None if NCCL is not modeled: for flat clusters, devices other than CUDA devices, and
+// profiles without `links` or `collective_law`.
 //   software.nccl: the newest known release that is not newer, or 2.21 for earlier releases.
-//   software.driver: from 530 on (CUDA 12.1), NVSwitch multicast is available.
+//   software.driver: NVSwitch multicast is available from 530 on (CUDA 12.1).
 //   cluster.collective_algorithm: `ring` allows only rings, and `tree` only trees for all-reduce;
 //     communication.nccl_algo overrides it.
 std::optional<NcclSetting> NcclSettingOf(const scenario::Scenario& scenario);
 
-// The links of the first GPU to other GPUs or to switches. PCIe links also lead to CPUs.
+// The links of a node's first GPU to other GPUs or to switches. PCIe links also connect to CPUs.
 struct GpuLinks {
   int count = 0;
-  Bandwidth bandwidth;  // of all of them, one direction
+  Bandwidth bandwidth;  // sum over the links, one direction
 };
 GpuLinks LinksOfAGpu(const topology::NodeType& node, topology::LinkKind kind);
 
 // Returns a node of a topology as NCCL detects it. The node has only the GPUs in `gpus` (indices in
 // the node, in rank order), but all of its network cards. `port` is the bandwidth from a card to
-// the fabric in one direction; zero without a fabric.
+// the fabric in one direction, or zero without a fabric.
 //
-// If NCCL has its own figures, they replace the topology's figures: NVLinks by the GPU's
-// generation, and PCIe as 0.75 of its raw bandwidth. A GPU or card on several PCIe switches is
-// assigned to the first one, and switches below others are merged into them. NVLink between GPU and
-// processor (C2C) is the GPU's path to the processor.
+// NCCL's own constants replace the topology's values: NVLink bandwidth by GPU generation, and 0.75
+// of the raw PCIe bandwidth. A GPU or card on several PCIe switches is assigned to the first
+// switch, and switches below other switches are merged into them. NVLink between GPU and processor
+// (C2C) is the GPU's path to the processor.
 nccl::Node NcclNode(const topology::NodeType& node, int compute_capability, Bandwidth port,
                     std::span<const int> gpus);
 
-// Returns the communicator of all GPUs of `nodes` such machines, without the paths of its channels,
-// which the tuner does not need. NCCL's search takes up to 70 ms, so results are cached for the
-// life of the process, one for each kind of machine. Thread-safe.
+// Returns the communicator of all GPUs of `nodes` nodes like `node`, without the paths of its
+// channels, which the tuner does not need. NCCL's search takes up to 70 ms, so results are cached
+// for the lifetime of the process. Thread-safe.
 nccl::Communicator FindCommunicator(const nccl::Node& node, int nodes, nccl::Version version);
 
 }  // namespace stepcast::cost

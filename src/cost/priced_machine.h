@@ -27,17 +27,18 @@
 
 namespace stepcast::cost {
 
-// Computes the link loads if several groups of ranks run the same collective at once on the first
-// nodes of a cluster. Caches the loads by value. Clusters that differ only in the number of nodes
-// share the entries. Not thread-safe.
+// Computes the link loads of groups of ranks that run the same collective at once on the first
+// nodes of a cluster. Caches the loads by value, so that clusters that differ only in the number of
+// nodes share entries. Not thread-safe.
 class GroupLoads {
  public:
   struct Load {
-    // The link's number. In all clusters, links with the same name have the same number.
+    // The link's number. Links with the same name have the same number in all clusters.
     std::uint32_t link = 0;
-    std::string_view name;  // as the network calls it
-    bool scale_up = false;  // the link joins GPUs of a node; otherwise it leads to the network
-    double busy = 0;        // over all groups, in seconds per byte of the size
+    std::string_view name;  // the name in the network
+    bool scale_up = false;  // true: a link between GPUs of a node; false: a link to the network
+    double busy = 0;        // busy time for all groups, in seconds per byte of the collective's
+                            // size
   };
   using Groups = std::vector<std::vector<int>>;
 
@@ -45,8 +46,8 @@ class GroupLoads {
   ~GroupLoads();
 
   // Returns the loads of the network's links, without idle links. `groups` are on the first `nodes`
-  // nodes of a cluster with a real topology. As in flow mode, fails if there is no route between
-  // ranks. The result is valid until the next call.
+  // nodes of a cluster with a real topology. Fails if there is no route between ranks. The result
+  // is valid until the next call.
   tl::expected<const std::vector<Load>*, network::Fault> Of(const topology::Cluster& cluster,
                                                             int nodes, const Groups& groups,
                                                             std::string_view algorithm,
@@ -58,119 +59,118 @@ class GroupLoads {
 
   tl::expected<Nodes*, network::Fault> NodesOf(const topology::Cluster& cluster, int nodes);
 
-  // The largest number of entries. Beyond it, all entries are dropped.
+  // The largest number of entries. If it is exceeded, all entries are dropped.
   static constexpr std::size_t kMostKnown = 4096;
 
   std::vector<std::unique_ptr<Nodes>> nodes_;
   std::map<Key, std::vector<Load>> known_;
-  std::unordered_map<std::string, std::uint32_t> links_;  // by name: Load::link
+  std::unordered_map<std::string, std::uint32_t> links_;  // Load::link by name
 };
 
-// The links that a group shares with its siblings, the other groups of its layout, which run the
+// The links that a group shares with its siblings: the other groups of its layout, which run the
 // same collective at the same time. For example, eight replica groups of a node with four cards
-// load each card twice as much as one group. The same applies to messages: the same positions of
-// every other group exchange them at the same time.
+// load each card twice as much as one group. Messages likewise share links with the messages at the
+// same positions of the other groups.
 //
-// Only links that the group uses count, or links used by another group of the same pipeline stage
-// that this group represents. For example, a stage whose ranks are within a node does not wait for
-// the cards of a stage that crosses nodes. The loads of flow mode (link_loads.h) are summed over
-// groups.
+// The only links considered are links that the group uses, and links used by another group of the
+// same pipeline stage, which this group represents. For example, a stage inside a node does not
+// wait for the cards of a stage that crosses nodes. Loads (link_loads.h) are summed over groups.
 //
 // Siblings that share no node with the group, directly or through other siblings, are ignored. They
-// share only links above the leaves, and a path counts only its nodes' part of these links
-// (Cluster::PathOf). Nodes are copies, so groups on more than kMostNodes nodes are evaluated on
-// that many nodes. If two whole leaves are larger, they are evaluated on these, with up to
-// kMostBelowLeaf nodes each.
+// share only links above the leaves, and a path already has only its nodes' part of these links
+// (Cluster::PathOf). All nodes are equal, so a group on more than kMostNodes nodes is evaluated on
+// kMostNodes nodes. If two full leaves are larger, the group is evaluated on these leaves, with up
+// to kMostBelowLeaf nodes each.
 class SiblingLinks {
  public:
   static constexpr int kMostNodes = 16;
   static constexpr int kMostBelowLeaf = 64;
 
-  // A function that maps a group to the lists of ranks that communicate at the same time. It
-  // returns the group itself, or pairs whose first rank sends to the second.
+  // Maps a group to the lists of ranks that communicate at the same time: the group itself, or
+  // pairs whose first rank sends to the second.
   using Lists = std::function<std::vector<std::vector<int>>(const std::vector<int>& group)>;
 
   // Finds the links that a group shares. `ranks` is a group of `layout`. `stage_ranks` is the
-  // number of ranks per pipeline stage; stages are consecutive. `cluster` and `loads` must outlive
-  // this object. All groups of all clusters may share `loads`.
+  // number of ranks per pipeline stage; stages are consecutive ranks. `cluster` and `loads` must
+  // outlive this object. All groups of all clusters may share `loads`.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads);
   // Like the constructor above, for lists that differ from the group. Only for the algorithm
-  // "pairwise": a message of S bytes counts as a kScatter of 2 S.
+  // "pairwise": a message of S bytes is modeled as a kScatter of 2 S.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads,
                const Lists& lists);
 
-  // Returns whether the group's path does not fully describe some links: siblings also use them, or
-  // they lead to other nodes.
+  // Returns whether the group's path describes some links incompletely, because siblings also use
+  // them or because they connect to other nodes.
   bool count() const { return count_; }
-  // Returns whether siblings use the links, among the nodes evaluated.
+  // Returns whether siblings use the group's links, on the evaluated nodes.
   bool shared() const { return shared_; }
 
   // The link loads of all groups together, per byte of the collective's size: `loads` times
   // `scale`.
   struct OnLinks {
-    std::vector<GroupLoads::Load> loads;  // nodes are numbered from 0 among those evaluated
+    std::vector<GroupLoads::Load> loads;  // nodes are numbered from 0 among the evaluated nodes
     double scale = 1;
   };
   // Returns the link loads of a collective that all groups run. Requires a group of at least two
-  // ranks on a real topology. As in flow mode, fails if there is no route between ranks.
+  // ranks on a real topology. Fails if there is no route between ranks.
   tl::expected<OnLinks, network::Fault> Of(std::string_view algorithm, CollectiveKind kind) const;
 
  private:
   const topology::Cluster* cluster_;
-  int ranks_ = 0;                         // number in the group, or in a pair
-  std::vector<std::vector<int>> groups_;  // on `nodes`, the group itself first
-  std::vector<std::vector<int>> alike_;   // those of its stage; empty: all
+  int ranks_ = 0;                         // number of ranks in the group, or 2 for messages
+  std::vector<std::vector<int>> groups_;  // groups on the evaluated nodes, the group itself first
+  std::vector<std::vector<int>> alike_;   // groups of the same stage; empty: all groups
   bool shared_ = false;
   bool count_ = false;
-  int nodes_ = 0;  // number of nodes evaluated
+  int nodes_ = 0;  // number of evaluated nodes
   GroupLoads* loads_;
 };
 
 inline constexpr int kSharedLinks = kResources - static_cast<int>(Resource::kNodeLinks);
 
-// The links that limit concurrent collectives of a program. Every node does the same at the same
-// time, so one rank's collectives represent all collectives. Each collective uses a link as long as
-// it and its siblings use the link together. A link that is never busier than another one cannot be
-// the limit. A few links remain: for example, if shards meet behind PCIe switches and replicas over
-// cards, a GPU's own link and the card.
+// The links that limit concurrent collectives of a program. Every node runs the same collectives at
+// the same time, so one rank's collectives represent all collectives. A collective uses a link for
+// as long as it and its siblings together use the link. A link that is never busier than another
+// link cannot be the limit and is removed. A few links remain: for example, a GPU's own link and
+// its card, if shards communicate behind PCIe switches and replicas over cards.
 class SharedLinks {
  public:
-  // A use of links: a group with its siblings, and the algorithm and kind of a collective.
+  // One use of links: a group with its siblings, and the algorithm and kind of a collective.
   using Use = std::tuple<const SiblingLinks*, std::string, CollectiveKind>;
-  // The seconds per byte for which a use keeps each link busy. Indexed by resource, from kNodeLinks
-  // on.
+  // The busy time of each link in seconds per byte, for one use. The index counts from
+  // Resource::kNodeLinks.
   using Busy = std::array<double, kSharedLinks>;
 
-  // Returns the time for which each use of a program keeps each link busy. Fails like
-  // SiblingLinks::Of.
+  // Returns the busy times of the links for each use of a program. Fails if there is no route
+  // between ranks.
   tl::expected<std::vector<Busy>, network::Fault> Of(const std::vector<Use>& uses);
 
  private:
   std::map<std::vector<Use>, std::vector<Busy>> known_;
 };
 
-// A cluster with a profile and communication settings. These are all the data on which collective
-// prices depend, except group and size.
+// A cluster with a profile and communication settings. Collective prices depend only on these data,
+// the group and the size.
 struct PricedMachine {
-  // A message between two members of a group. If peers are named by distance, all members send
-  // messages; the price of the message to the farthest peer then represents all of them.
+  // A message between two members of a group. With `by_distance`, all members send to a peer at the
+  // same distance, and all messages have the price of the message to the farthest peer.
   struct MessageRoute {
     bool by_distance = false;
-    int from = 0, to = 0;  // positions
+    int from = 0, to = 0;  // positions in the group
     friend bool operator==(const MessageRoute&, const MessageRoute&) = default;
   };
   struct Group {
     std::vector<int> ranks;
-    std::optional<MessageRoute> message;  // none: all of its ranks communicate
+    std::optional<MessageRoute> message;  // none: all ranks of the group communicate
     parallel::GroupLayout layout;
     int stage_ranks = 0;
     topology::CommunicationPath path;
-    // The shape of the group (or of a message's ends), and the shape of the communicator. Set only
-    // if NCCL is modeled.
+    // The shape of the group (or of a message's sender and receiver), and the shape of the
+    // communicator. Set only if NCCL is modeled.
     GroupShape shape, communicator;
-    std::unique_ptr<SiblingLinks> siblings;  // null: the network simulation handles shared links
+    std::unique_ptr<SiblingLinks> siblings;  // null: the network simulation models shared links
   };
   struct CollectiveKey {
     CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -193,18 +193,17 @@ struct PricedMachine {
 
   bool IsOf(const scenario::Scenario& scenario) const;
 
-  // Returns a group that communicates. If `message` is given, its members send messages along this
-  // route. `stage_ranks` is the number of ranks per pipeline stage. The reference stays valid as
+  // Returns a group that communicates. If `message` is present, its members send messages along
+  // this route. `stage_ranks` is the number of ranks per pipeline stage. The reference is valid as
   // long as the machine.
   const Group& GroupOf(const program::ProcessGroup& wanted, int stage_ranks,
                        const std::optional<MessageRoute>& message = std::nullopt);
-  // Returns the cached price of a collective that was priced without diagnostics. Null if there is
-  // none.
+  // Returns the cached price of a collective that was priced without diagnostics, or null.
   const CollectivePrice* Known(const program::Collective& collective, const Group& group) const;
   void Remember(const program::Collective& collective, const Group& group,
                 const CollectivePrice& price);
 
-  // Returns SlowestDevice (device_speed.h) for this number of devices. Caches the last result.
+  // Returns SlowestDevice (device_speed.h) for `devices` devices. Caches the last result.
   double SlowestOf(std::int64_t devices);
 
   // Creates a group of messages for GroupOf.
@@ -212,7 +211,7 @@ struct PricedMachine {
                            const MessageRoute& message);
   topology::CommunicationPath PathOf(const std::vector<int>& ranks) const;
 
-  // The cluster. It also determines the GPU.
+  // The cluster, which also determines the GPU.
   const std::shared_ptr<const topology::Cluster> cluster;
   const std::shared_ptr<const calibration::Calibration> calibration;
   const std::optional<topology::Gpu> gpu;
@@ -222,7 +221,7 @@ struct PricedMachine {
   const bool analytic;
   const Version version, driver;
   GroupLoads& loads;
-  std::optional<NcclPricer> nccl;  // none: textbook, or hop by hop
+  std::optional<NcclPricer> nccl;  // none: the textbook model, or hop by hop
   std::vector<std::unique_ptr<const Group>> groups;
   SharedLinks shared_links;
   std::unordered_map<CollectiveKey, CollectivePrice, Hash> collectives;

@@ -10,30 +10,32 @@
 
 namespace stepcast::cost {
 
-// The prices of a program's operations, which the simulator uses. price.h creates them.
+// The prices of a program's operations, which the simulator reads. price.h computes them.
 
 struct CollectivePrice {
   Demand demand;
-  // The algorithm of NCCL: "ring", "tree", "nvls", "nvls_tree", "collnet_direct", "collnet_chain"
-  // or "pat". "table": a table of the profile states the time. "none": there is one rank.
+  // NCCL's algorithm: "ring", "tree", "nvls", "nvls_tree", "collnet_direct", "collnet_chain" or
+  // "pat". "table" means that the time is from a table of the profile. "none" means that there is
+  // only one rank.
   const char* algorithm = "ring";
-  const char* protocol = "";  // NCCL's: "LL", "LL128", "Simple"; empty if NCCL is not modeled
-  int channels = 0;           // thread blocks, each on a multiprocessor; 0 if not modeled
-  // The mean number of bytes that a rank sends on the wire, with the textbook algorithm.
+  const char* protocol = "";  // NCCL's protocol: "LL", "LL128", "Simple"; empty if NCCL is not
+                              // modeled
+  int channels = 0;           // thread blocks, each on one multiprocessor; 0 if not modeled
+  // The mean number of bytes that a rank sends with the textbook algorithm.
   double wire_bytes_per_rank = 0;
-  // The time that the busiest rank's transfer takes at full bandwidth (BandwidthBound). Prices are
-  // checked against this bound.
+  // A lower bound of the time: the busiest rank's transfer at full bandwidth (BandwidthBound).
+  // Prices are checked against this bound.
   Time bandwidth_bound;
 };
 
-// The price of one end of a message, which an exchange sends or receives.
+// The price of a message at its sender or receiver, as part of an exchange.
 struct MessagePrice {
-  // The demand of the message without other traffic, with the resources at this end. The latency is
-  // the longer latency of the two ends, and the work is the larger work.
+  // The demand of the message without other traffic, with the resources of this rank. Latency and
+  // work are the larger values of sender and receiver.
   Demand demand;
   const char* protocol = "";  // as in CollectivePrice
   int channels = 0;
-  Time bandwidth_bound;  // its bytes over the narrowest link of its route
+  Time bandwidth_bound;  // bytes of the message / bandwidth of the slowest link on its route
 };
 
 // The prices of a program: one price per entry of the program's tables, and the host time to issue
@@ -41,15 +43,15 @@ struct MessagePrice {
 struct Prices {
   std::vector<Demand> kernels;
   std::vector<CollectivePrice> collectives;
-  std::vector<std::vector<MessagePrice>> exchanges;  // [exchange][message]
+  std::vector<std::vector<MessagePrice>> exchanges;  // indexed by exchange and message
   std::vector<Demand> copies;
   Time issue_kernel;
   Time issue_copy;
-  Time issue_collective;  // also for an exchange, whatever its number of messages
-  // The host time before the launch of a kernel, indexed by the kernel's issuer.
+  Time issue_collective;  // also for an exchange with any number of messages
+  // The host time before the launch of a kernel, by the kernel's issuer.
   Dispatch dispatch;
   Time IssueOf(const Kernel& kernel) const { return issue_kernel + dispatch[kernel.issuer]; }
-  // Returns the host time that an instruction of the program takes.
+  // Returns the host time to issue an instruction of the program.
   Time IssueOf(const program::Program& program, const program::Instruction& instruction) const {
     switch (instruction.opcode) {
       case program::Opcode::kKernel:
@@ -67,30 +69,29 @@ struct Prices {
   }
 };
 
-// Ranks that run the same program and have equivalent peers. One of them is simulated for all
-// (simulate/simulate.h).
+// Ranks that run the same program and have equivalent peers. One rank is simulated for the complete
+// class (simulate/simulate.h).
 struct RankClass {
   const program::Program* program = nullptr;
   const Prices* prices = nullptr;
-  int representative = 0;  // the class's lowest global rank
-  // All ranks of the class, in ascending order. They determine the classes of the peers of
-  // exchanges. Empty: the class contains the representative, and those peers of its exchanges that
-  // are in no class.
+  int representative = 0;  // lowest global rank of the class
+  // All ranks of the class, in ascending order, which determine the classes of the peers in
+  // exchanges. If empty, the class contains the representative and those peers of its exchanges
+  // that are in no other class.
   std::span<const int> ranks{};
   // The class's process groups if they differ from the program's, otherwise null.
   const std::vector<program::ProcessGroup>* groups = nullptr;
-  bool records = true;  // false: the timeline contains only step ends
-  // For each instruction of the step: whether simulate::Recording::kMarked records its operation.
-  // Null: none is recorded.
+  bool records = true;  // false: the timeline contains only the ends of steps
+  // For each instruction of the step, whether simulate::Recording::kMarked records it. Null: record
+  // no instruction.
   const std::vector<bool>* marked = nullptr;
-  // A part of the step: instructions [begin, end). simulate::HostInfluence covers the instructions
-  // issued after `begin`. By default, the part is the whole step.
+  // A part of the step: instructions [begin, end). simulate::HostInfluence considers the
+  // instructions issued after `begin`. The default is the complete step.
   struct Part {
     program::Index begin = 0, end = 0;
   } looked_at{};
 
-  // Returns whether the ranks of both classes are of one kind: they run the same program, priced
-  // for the same devices and nodes.
+  // Returns whether both classes run the same program on the same kind of devices and nodes.
   bool IsAlike(const RankClass& other) const {
     return program == other.program && prices == other.prices;
   }

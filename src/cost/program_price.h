@@ -14,14 +14,14 @@
 
 namespace stepcast::cost {
 
-// The state while one program is priced. The pricers of kernels, copies and collectives share it.
+// The state while one program is priced, shared by the pricers of kernels, copies and collectives.
 
 struct Pricing {
-  // Creates the state. `textbook`: prices omit start latencies and issue costs (framework
+  // If `textbook` is true, prices have no start latencies and no issue costs (framework
   // `reference`). The program and the scenario must outlive this object.
   Pricing(const program::Program& program, const scenario::Scenario& scenario, bool textbook);
 
-  // Reports an error. Each cause is reported once, at the first operation that it affects.
+  // Reports an error, once for each cause, at the first operation with this error.
   void Report(std::string code, Location location, std::string message, std::string hint);
   void ReportEndless(const std::string& what);
   void ReportNoLinkCosts(const std::string& what);
@@ -29,14 +29,14 @@ struct Pricing {
   const program::Program& program;
   const scenario::Scenario& scenario;
   const bool reference;
-  const calibration::KernelCosts* kernels = nullptr;  // null: roofline prices are not possible
+  const calibration::KernelCosts* kernels = nullptr;  // null: roofline prices are impossible
   const calibration::LinkCosts* links = nullptr;
   Location profile;
   Diagnostics diagnostics;
   Prices prices;
 };
 
-// Returns whether the operation takes a day or more because some bandwidth is far too small.
+// Returns whether the operation takes a day or more, because some bandwidth is far too small.
 bool Endless(const Demand& demand);
 
 // Prices the copies of a program.
@@ -48,17 +48,17 @@ class CopyPricer {
   Demand PriceOneCopy(const program::Copy& copy);
 
  private:
-  // Returns the measured curve for copies in a direction. Null if there is none. Without a device,
-  // copies cost no time.
+  // Returns the measured curve for copies in a direction, or null. Without a device, copies cost no
+  // time.
   const calibration::Curve* MeasuredCopies(program::CopyDirection direction) const;
 
   Pricing& pricing_;
   std::optional<HostLink> host_link_;
 };
 
-// Prices the program's collectives, and the messages of its exchanges, without contention. If there
-// were no errors, also sets their shares of links that others use at the same time. `copies` prices
-// the messages that a rank sends to itself.
+// Prices the program's collectives and the messages of its exchanges, without contention. If there
+// were no errors, also sets their shares of links that other operations use at the same time.
+// `copies` prices the messages that a rank sends to itself.
 void PriceCommunication(Pricing& pricing, PricedMachine& machine, CopyPricer& copies);
 
 }  // namespace stepcast::cost

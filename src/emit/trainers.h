@@ -11,9 +11,9 @@
 
 namespace stepcast::emit {
 
-// Writes a plan as configuration files of frameworks. Each function returns the whole text of one
-// file, or a sentence that states why the program cannot run the plan. If a program lacks a
-// setting, this is never omitted silently.
+// Writes a plan as configuration files of frameworks. Each function returns the complete text of
+// one file, or a sentence that states why the program cannot run the plan. A setting that the
+// program lacks is always an error, never omitted silently.
 
 using Target = tl::expected<std::string, std::string>;
 
@@ -21,9 +21,9 @@ inline tl::unexpected<std::string> CannotRun(std::string why) {
   return tl::unexpected<std::string>(std::move(why));
 }
 
-// Returns DeepSpeed's configuration, with keys of deepspeedai/DeepSpeed@1b88ac36
+// Returns DeepSpeed's configuration. The keys are from deepspeedai/DeepSpeed@1b88ac36
 // deepspeed/runtime/zero/config.py and @088be892 deepspeed/runtime/constants.py. The keys of
-// activation checkpointing come from deepspeed/runtime/activation_checkpointing/config.py.
+// activation checkpointing are from deepspeed/runtime/activation_checkpointing/config.py.
 Target DeepSpeedConfig(const scenario::Scenario& scenario);
 
 // Returns a Python module with the arguments of torch.nn.parallel.DistributedDataParallel,
@@ -41,16 +41,16 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
 Target MegatronArguments(const scenario::Scenario& scenario,
                          const model::NumericalConstants& constants);
 
-// These functions return two scripts. The shell script starts the ranks of one node with torchrun.
-// The Slurm batch script runs the shell script on all nodes.
+// Return two scripts. The shell script starts the ranks of one node with torchrun. The Slurm batch
+// script runs the shell script on all nodes.
 Target LaunchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
 Target BatchScript(const scenario::Scenario& scenario, const model::NumericalConstants& constants);
 
-// The program that trains the plans of one framework, and the emitted files that it uses.
+// The program that trains a framework's plans, and the emitted files that it reads.
 
 struct Trainer {
   bool takes_deepspeed_json = false, takes_torchtitan_toml = false, takes_megatron_args = false;
-  // Returns the text of pytorch_NAME.py. A null function means that there is no such module.
+  // Returns the text of pytorch_NAME.py. Null if the framework has no such module.
   Target (*module)(const scenario::Scenario& scenario) = nullptr;
   // Returns the lines of launch.sh that set torchrun's command, or the reason why no program can
   // run the plan.
@@ -59,12 +59,13 @@ struct Trainer {
 };
 const Trainer& TrainerOf(const plan::Plan& plan);
 
-// The modules for DistributedDataParallel, FullyShardedDataParallel and fully_shard (pytorch.cc).
+// Return the modules for DistributedDataParallel, FullyShardedDataParallel and fully_shard
+// (pytorch.cc).
 Target DdpModule(const scenario::Scenario& scenario);
 Target FullyShardedModule(const scenario::Scenario& scenario);
 Target FullyShardModule(const scenario::Scenario& scenario);
-// Returns a launch script. If torchtitan can train the plan, the script runs torchtitan. Otherwise,
-// it imports the module.
+// Return launch scripts. The script of LaunchPytorch runs torchtitan if torchtitan can train the
+// plan; otherwise, the script imports the emitted module.
 Target LaunchPytorch(const scenario::Scenario& scenario,
                      const model::NumericalConstants& constants);
 Target LaunchDeepSpeed(const scenario::Scenario& scenario,
@@ -72,9 +73,9 @@ Target LaunchDeepSpeed(const scenario::Scenario& scenario,
 Target LaunchMegatron(const scenario::Scenario& scenario,
                       const model::NumericalConstants& constants);
 
-// Returns the tree as readable JSON, which ends in a newline. There is one key per line, indented
-// by two columns. A sequence of scalars is on one line. All numbers in a tree are integers.
-// `decimals` are additional members at the end of the outermost mapping.
+// Returns the tree as readable JSON that ends in a newline, with one key per line, indented by two
+// columns. A sequence of scalars is on one line. All numbers in a tree are integers. `decimals` are
+// additional members at the end of the outermost mapping.
 std::string JsonText(const scenario::Resolved& tree,
                      const std::vector<std::pair<std::string, double>>& decimals = {});
 

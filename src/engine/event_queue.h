@@ -19,16 +19,16 @@ namespace stepcast::engine {
 //
 // An event is a time and a payload of at most four bytes: an index with a tag, not an object.
 // Events cannot be removed. An event may become invalid, for example, if an activity's end moves.
-// The event then stays in the queue, and the owner ignores it when it is popped.
+// The event then remains in the queue, and the owner ignores it when it is popped.
 //
 // The heap is 4-ary and implicit. An entry takes sixteen bytes, so the four children of a node fill
-// one cache line. A pop fetches the lines of the next level while it compares the current one.
-// tests/benchmark/event_queue_benchmark.cc compares the queue with Boost.Heap, which is as fast
-// while the heap fits in the cache, and slower at a million events.
+// one cache line. While a pop compares the children of a node, it prefetches the cache lines of the
+// next level. tests/benchmark/event_queue_benchmark.cc compares the queue with Boost.Heap, which is
+// as fast while the heap fits in the cache, and slower with a million events.
 //
 // Several successive events may have the same time, for example, if hundreds of ranks end the same
-// kernel. The heap then contains two entries for them: the first event, and a burst, which is a
-// list of the other events. They are returned in the usual order, in constant time each.
+// kernel. The heap then contains two entries for these events: the first event, and a burst, which
+// is a list of the other events. Each event of a burst is returned in constant time.
 //
 // Push and Pop take O(log n) and allocate only when the queue exceeds its maximum length so far.
 template <typename Payload>
@@ -43,8 +43,8 @@ class EventQueue {
   };
 
   EventQueue() = default;
-  // Creates an empty queue whose sequence numbers start at `first_sequence`. This number does not
-  // affect results. Tests use it to reach the end of the number range.
+  // Creates an empty queue whose sequence numbers start at `first_sequence`, which does not affect
+  // results. (Tests use it to exhaust the sequence numbers.)
   explicit EventQueue(std::uint32_t first_sequence) : next_sequence_(first_sequence) {}
 
   static constexpr std::uint32_t kLastSequence = std::numeric_limits<std::uint32_t>::max() >> 1;
@@ -89,8 +89,8 @@ class EventQueue {
     const Event top = Top();
     if (heap[0].is_burst() && TakeFromBurst(heap[0])) return top;
     const Entry last = heap[--size_];
-    // The index after the last cache line of children. This line is filled up with entries that are
-    // later than any event, so that the minimum of four needs no bounds check.
+    // The end of the last cache line of children. The line is padded with entries that are later
+    // than any event, so that the minimum of four needs no bounds check.
     const std::size_t end = (size_ + kArity - 2) / kArity * kArity + 1;
     for (std::size_t i = size_; i < end; ++i) heap[i] = kLatest;
     std::size_t hole = 0;
@@ -112,9 +112,9 @@ class EventQueue {
 
  private:
   struct Entry {
-    // `tie` holds a sequence number, a bit that marks a burst, and the content. The sequence number
-    // is unique and in the order of pushing. The content is the payload, or the first link of the
-    // burst.
+    // `tie` contains a sequence number, a bit that marks a burst, and the content. The sequence
+    // number is unique and in the order of pushing. The content is the payload, or the first link
+    // of the burst.
     std::uint64_t tie = 0;
     std::int64_t time = 0;
     bool is_burst() const { return (tie >> 32 & 1) != 0; }
@@ -125,7 +125,7 @@ class EventQueue {
     friend bool operator<=(const Entry& a, const Entry& b) { return !(b < a); }
   };
 
-  // One more event of a burst.
+  // An event in a burst.
   struct Link {
     Payload payload;
     std::uint32_t next;
@@ -133,8 +133,8 @@ class EventQueue {
 
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::size_t kArity = 4;
-  // The number of unused entries before the root. They make the children of every node start a
-  // cache line.
+  // The number of unused entries before the root, which align the children of every node to a cache
+  // line.
   static constexpr std::size_t kFirst = 3;
   static constexpr std::size_t kCacheLine = 64;
   static constexpr Entry kLatest = {std::numeric_limits<std::uint64_t>::max(),
@@ -175,7 +175,7 @@ class EventQueue {
     heap[hole] = entry;
   }
 
-  // Pushes an event that has the same time as the event pushed before it.
+  // Pushes an event with the same time as the previously pushed event.
   void PushLike(Time time, Payload payload) {
     std::uint32_t link = free_link_;
     if (link == kNone) {
@@ -194,8 +194,7 @@ class EventQueue {
     open_link_ = link;
   }
 
-  // Removes the first event from a burst. Returns false if it was the last one, so that the burst
-  // is empty.
+  // Removes the first event of a burst. Returns false if the burst is then empty.
   bool TakeFromBurst(Entry& burst) {
     const std::uint32_t taken = burst.content();
     const std::uint32_t next = links_[taken].next;
@@ -210,7 +209,7 @@ class EventQueue {
     return true;
   }
 
-  // Returns the earliest of four siblings, without a branch unless times are equal.
+  // Returns the index of the earliest of four siblings. Branches only if times are equal.
   static std::size_t Least(const Entry* sibling) {
     const std::int64_t time0 = sibling[0].time;
     const std::int64_t time1 = sibling[1].time;
@@ -228,9 +227,8 @@ class EventQueue {
     return right_time < left_time ? right : left;
   }
 
-  // Gives the pending events the first sequence numbers again, in the same order. Called when the
-  // numbers are exhausted, once in two billion events. It sorts the events, because a sorted array
-  // is a heap.
+  // Renumbers the pending events from 0 in the same order. Called when the sequence numbers are
+  // exhausted, after two billion events. The events are sorted, which is a valid heap.
   void Renumber() {
     std::sort(entries_.begin() + kFirst, entries_.begin() + kFirst + static_cast<long>(size_));
     next_sequence_ = 0;
@@ -243,7 +241,7 @@ class EventQueue {
   std::vector<Entry, LineAllocator<Entry>> entries_;
   std::size_t size_ = 0;  // number of entries in the heap
   std::uint32_t next_sequence_ = 0;
-  Time last_time_ = Time::Max();  // of the event pushed last
+  Time last_time_ = Time::Max();  // time of the last pushed event
   std::vector<Link> links_;
   std::uint32_t free_link_ = kNone;
   std::uint32_t open_link_ = kNone;  // last link of the burst that new events may join; kNone: none

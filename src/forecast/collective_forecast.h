@@ -14,79 +14,79 @@
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
-// Forecasts one collective on a scenario's cluster over a range of sizes. The forecast corresponds
-// to the output of nccl-tests on the cluster. If all groups of a layout communicate at once, it
-// corresponds to nccl-tests with NCCL_TESTS_SPLIT. No framework is involved, so launches and copies
-// cost nothing.
+// Forecasts one collective on a scenario's cluster over a range of sizes, like nccl-tests. If all
+// groups of a layout communicate at once, the forecast is like nccl-tests with NCCL_TESTS_SPLIT. No
+// framework is modeled, so launches and copies cost no time.
 namespace stepcast::forecast {
 
-// An algorithm or protocol that the cost model, without measured tables, prices faster than NCCL's
-// choice (cost/nccl_price.h).
+// An algorithm or protocol that is faster than NCCL's choice according to the cost model without
+// measured tables (cost/nccl_price.h).
 struct FasterChoice {
   std::string algorithm;
   std::string protocol;
-  Time time;    // modeled
-  Time of_own;  // of NCCL's own choice, also modeled
+  Time time;    // modeled time of this choice
+  Time of_own;  // modeled time of NCCL's choice
 };
 
 struct CollectiveRow {
-  Bytes size;                           // as nccl-tests counts it (base/nccl_tests_convention.h)
-  Time time;                            // time of the group that ends last
+  Bytes size;                           // as defined by nccl-tests (base/nccl_tests_convention.h)
+  Time time;                            // time of the slowest group
   std::string algorithm;                // "ring", "tree", "table", ...
-  std::optional<std::string> protocol;  // "simple", ...; none if the cost model has no protocols
-  std::optional<int> channels;          // none if the cost model has no protocols
+  std::optional<std::string> protocol;  // "simple", ...; none if protocols are not modeled
+  std::optional<int> channels;          // none if protocols are not modeled
   cost::Provenance provenance = cost::Provenance::kModelled;
   // The range that contains 90 % of measured times (cost::SpreadOf). None if NCCL is not modeled.
   std::optional<TimeRange> range{};
-  std::optional<FasterChoice> faster{};  // none: NCCL's choice is fastest or not modeled
+  std::optional<FasterChoice> faster{};  // none: NCCL's choice is fastest, or NCCL is not modeled
 };
 
 struct CollectiveForecast {
   CollectiveKind op = CollectiveKind::kAllReduce;
   int ranks = 0;
   int nodes = 0;
-  int groups = 1;     // number of groups of this size that run at the same time
-  std::string group;  // which ranks form the group: "all", "data", ...
+  int groups = 1;     // number of groups that communicate at the same time
+  std::string group;  // the plan's group: "all", "data", ...
   scenario::Fidelity network = scenario::Fidelity::kAnalytic;
   std::vector<CollectiveRow> rows;
 
-  double AlgorithmBandwidth(const CollectiveRow& row) const;  // GB/s; 0 for a time of zero
-  double BusBandwidth(const CollectiveRow& row) const;        // GB/s
+  double AlgorithmBandwidth(const CollectiveRow& row) const;  // in GB/s; 0 if the time is zero
+  double BusBandwidth(const CollectiveRow& row) const;        // in GB/s
 };
 
-// The ranks that take part in a collective: a group of the plan, or a number of ranks and nodes.
+// The ranks of a collective: a group of the plan, or a number of ranks and nodes.
 struct CollectiveGroup {
-  std::string name;          // "data", "shard" or "replica" of rank 0; empty: given by numbers
-  std::optional<int> ranks;  // default: all GPUs of the nodes
-  std::optional<int> nodes;  // default: the fewest that contain the ranks; if neither is given, all
-  // Whether all groups of the layout run the collective at the same time. For a group of the plan,
-  // these are the plan's groups. For a group given by numbers, they are groups of the cluster's
-  // other GPUs with the same ranks per node and number of nodes.
+  std::string name;          // the group of rank 0: "data", "shard" or "replica"; empty: `ranks`
+                             // and `nodes` apply
+  std::optional<int> ranks;  // none: all GPUs of the nodes
+  std::optional<int> nodes;  // none: the smallest number for `ranks`, or all nodes
+  // Whether all groups of the layout run the collective at the same time. A group given by numbers
+  // has sibling groups of the cluster's other GPUs, with the same numbers of nodes and ranks per
+  // node.
   bool siblings = false;
 };
 
-// Forecasts the collective for the sizes `from`, 2 `from`, ... up to and including `to`. Depending
-// on the scenario's network, times come from the cost model or from a simulation of the cluster's
-// links. Requires 0 < from <= to. Errors: those of cost/price.h; command.bad-group if the cluster
-// does not have the ranks.
+// Forecasts the collective for the sizes `from`, 2 `from`, ... up to and including `to`. Times are
+// from the cost model or from a simulation of the cluster's links, as the scenario's network
+// requires. Requires 0 < from <= to. Errors: those of cost/price.h; command.bad-group if the
+// cluster has too few ranks.
 Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to);
 
 // The messages of an algorithm among the ranks of a collective.
 struct CollectiveSteps {
   std::string algorithm;  // "ring", "tree", "nvls", ...
-  Bytes size;             // the first size of the rows for which it is taken
+  Bytes size;             // smallest size of the rows with this algorithm
   int channels = 1;
-  std::int64_t blocks = 1;                      // that Chunk counts
+  std::int64_t blocks = 1;                      // number of blocks to which Chunk refers
   std::vector<std::string> participants;        // "rank 3", "switch 0"
-  std::vector<collective::SentChunk> messages;  // of one channel
+  std::vector<collective::SentChunk> messages;  // messages of one channel
 };
 
-// The largest number of ranks for which a collective's steps are drawn.
+// The largest number of ranks for which StepsOf returns steps to draw.
 inline constexpr int kMostDrawnRanks = 16;
 
-// Returns the steps of every algorithm that the forecast uses for some size. Empty for more than
-// kMostDrawnRanks ranks. Errors: cost.no-network, and those of ForecastCollective.
+// Returns the steps of every algorithm in the forecast. Empty for more than kMostDrawnRanks ranks.
+// Errors: cost.no-network, and those of ForecastCollective.
 Result<std::vector<CollectiveSteps>> StepsOf(const scenario::Scenario& scenario,
                                              const CollectiveGroup& group,
                                              const CollectiveForecast& forecast);

@@ -12,29 +12,27 @@
 
 namespace stepcast::forecast {
 
-// Corrects forecasts with the measured runs in the calibration profile
-// (calibration/learned_runs.h). Simulated operations do not change. The correction is a separate
-// part of the step time.
+// Corrects forecasts by measured runs in the calibration profile (calibration/learned_runs.h). The
+// correction is a separate part of the step time; simulated operations do not change.
 
-// Returns the scenario's settings that may affect the error of its forecast.
+// Returns the scenario's settings that may affect the forecast error.
 calibration::RunSettings SettingsOf(const scenario::Scenario& scenario);
 
 // Returns the expected step time divided by the simulated time, or 1 if the profile has no runs.
-// This factor depends only on the settings. A bound of the simulated time, times the factor, is
-// therefore a bound of the corrected time.
+// The factor depends only on the settings, so a bound of the simulated time, times the factor, is a
+// bound of the corrected time.
 double LearnedFactor(const scenario::Scenario& scenario);
 
-// Corrects the step time, throughput and range of an otherwise complete forecast. A step never
-// becomes shorter than its floating-point operations take at the devices' peak. If the profile
-// contains similar runs, the range narrows to the accuracy with which forecasts reproduce these
-// runs.
+// Corrects the step time, throughput and range of an otherwise complete forecast. The step time
+// remains at least the time of its FLOPs at the devices' peak. If the profile has similar runs, the
+// range narrows to the accuracy of forecasts for these runs.
 void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast);
 
-// Handles unknown host costs. The host time per kernel is known only for few frameworks
-// (calibration::FrameworkCosts). Forecasts of other frameworks assume zero, so small kernels may
-// wait for the host longer than forecast.
+// Unknown host costs. The host time per kernel is known only for few frameworks
+// (calibration::FrameworkCosts). For other frameworks, it is assumed to be zero, so small kernels
+// may wait for the host longer than forecast.
 
-// Returns the time that the host needs to issue one step if each kernel costs `dispatch`. This time
+// Returns the time that the host needs to issue one step if each kernel takes `dispatch`. This time
 // is a lower bound of the step time.
 Time HostTime(const program::Program& program, const StepCounts& counts, const cost::Prices& prices,
               const Dispatch& dispatch);
@@ -43,17 +41,17 @@ Time HostTime(const program::Program& program, const StepCounts& counts, const c
 // those of fsdp2, a step takes 34.8 ms".
 std::string Sentence(const UnknownHost& unknown);
 
-// Widens the forecast's range if the framework's host costs are unknown and the host may determine
-// the step time. The upper end becomes the step time with the costs of the most expensive known
-// framework (Forecast::unknown_host). Learned runs already include the host's part.
+// Widens the forecast's range if the framework's host costs are unknown and the host may limit the
+// step time. The upper end becomes the step time with the host costs of the slowest known framework
+// (Forecast::unknown_host). Has no effect with learned runs, which include the host's time.
 void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Program& program,
                         const StepCounts& counts, const cost::Prices& prices, Forecast& forecast);
 
-// Kinds of runs that are measured to be slower than their forecasts, for an unknown reason
-// (docs/uncertainty.md, "Kinds of runs that are slower").
+// Kinds of runs that are slower than their forecasts, for unknown reasons (docs/uncertainty.md,
+// "Kinds of runs that are slower").
 
-// Raises the upper end of the range to the largest ratio of measured to forecast time for the
-// scenario's kind of run, and sets Forecast::known_gap. Call this after the range is set.
+// Raises the upper end of the range to the largest measured / forecast time for the scenario's kind
+// of run, and sets Forecast::known_gap. Call this function after the range is set.
 void WidenByKnownGap(const scenario::Scenario& scenario, Forecast& forecast);
 
 }  // namespace stepcast::forecast

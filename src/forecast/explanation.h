@@ -14,27 +14,27 @@
 #include "src/program/timeline.h"
 #include "src/scenario/scenario.h"
 
-// Explains a step's time and memory: the output of `explain`.
+// Explains the time and memory of a step: the output of `explain`.
 namespace stepcast::forecast {
 
-// The critical path is a chain of operations that ends with the step. Each operation starts when
-// the previous one ends. A step becomes shorter only if an operation on the path becomes shorter.
-// This enum lists the kinds of parts of the path.
+// A kind of part of the critical path. The critical path is a chain of operations, in which each
+// operation starts when the previous one ends. The chain ends with the step. A step becomes shorter
+// only if an operation on the path becomes shorter.
 
 enum class PathPartKind : std::uint8_t {
   kOperation,  // a kernel, copy, collective or host task runs
-  kHost,       // the host issues instructions while the device is idle
+  kHost,       // the device is idle while the host issues instructions
   kPartners,   // a collective waits for ranks that are not ready
-  kStall,      // no cause in the timeline
+  kStall,      // the timeline shows no cause
 };
 
 struct PathPart {
   PathPartKind kind = PathPartKind::kStall;
-  program::Index instruction = program::kNone;  // kOperation, kPartners: the instruction
+  program::Index instruction = program::kNone;  // instruction of kOperation and kPartners
   Time start, end;
 };
 
-// Returns the critical path through [start, end) of one rank's timeline, in order of time. Its
+// Returns the critical path through [start, end) of one rank's timeline, in order of time. The
 // parts are contiguous and add up to end - start. A part that began before `start` is cut at
 // `start`.
 std::vector<PathPart> CriticalPath(const program::Program& program,
@@ -43,9 +43,9 @@ std::vector<PathPart> CriticalPath(const program::Program& program,
 // The total time of one kind of operation on the critical path.
 struct PathShare {
   std::string operation;  // "matrix products", "all_gather data", "host", ...
-  std::string bound_by;   // "compute", "device memory", "network", "latency", ...; empty: nothing
+  std::string bound_by;   // "compute", "device memory", "network", "latency", ...; may be empty
   Time time;
-  Time slowed;  // extra time caused by concurrent operations
+  Time slowed;  // the part of `time` that contention with other operations causes
 };
 
 struct ExposedCollective {
@@ -54,10 +54,10 @@ struct ExposedCollective {
   std::int64_t calls = 0;  // number of exposed calls
   Time exposed;
   std::vector<std::pair<std::string, Time>>
-      largest;  // layers or buckets of the largest calls, at most three
+      largest;  // layers or buckets of the three calls with the largest exposed time
 };
 
-// A set of buffers whose names differ only in numbers. All are alive at the memory peak.
+// Buffers that are alive at the memory peak and whose names differ only in numbers.
 struct PeakContent {
   std::string name;  // "h.*/attn.q_proj output"
   program::Category category = program::Category::kActivation;
@@ -66,21 +66,22 @@ struct PeakContent {
 };
 
 struct LayerMemory {
-  std::string layer;  // the part of a buffer's name before the first '/'
+  std::string layer;  // part of a buffer's name before the first '/'
   Bytes total;
 };
 
 struct Explanation {
   Forecast forecast;
-  std::vector<PathShare> path;             // largest first; adds up to path_length
-  Time path_length;                        // the step time
-  std::vector<ExposedCollective> exposed;  // largest first
+  std::vector<PathShare> path;             // sorted by time, largest first; adds up to path_length
+  Time path_length;                        // equals the step time
+  std::vector<ExposedCollective> exposed;  // sorted by exposed time, largest first
   // The factor by which collectives must be faster so that exposed communication is at most
-  // kHiddenPart of the step. None if no factor suffices.
+  // kHiddenPart of the step. None if no factor is sufficient.
   std::optional<double> speed_that_hides;
-  std::vector<WhatIf> what_if;        // at kFaster, largest gain first
-  std::vector<PeakContent> contents;  // largest first; adds up to memory.peak
-  std::vector<LayerMemory> layers;    // largest first; adds up to memory.peak
+  std::vector<WhatIf> what_if;        // gains if operations are faster by kFaster, largest gain
+                                      // first
+  std::vector<PeakContent> contents;  // sorted by size, largest first; adds up to memory.peak
+  std::vector<LayerMemory> layers;    // sorted by size, largest first; adds up to memory.peak
 };
 
 inline constexpr double kFaster = 1.1;

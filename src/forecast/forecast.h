@@ -14,70 +14,67 @@
 #include "src/program/timeline.h"
 #include "src/scenario/scenario.h"
 
-// Forecasts a scenario: lowers it, prices the program, simulates it until its steps repeat, and
-// summarizes time and memory. The commands simulate, memory, sweep and plan all use this file.
+// Forecasts a scenario: lowers the plan to programs, prices them, simulates until steps repeat, and
+// summarizes time and memory. The commands simulate, memory, sweep and plan use this file.
 namespace stepcast::forecast {
 
-// A class of ranks in a forecast, with the data from which its figures were computed. Traces,
-// report pages and program dumps use this data. The prices are for the class's devices, with the
-// source of each time.
+// A class of ranks in a forecast, with all data that traces, report pages and program dumps need.
+// The prices are for the class's devices.
 struct ClassRun : PricedClass {
-  program::Timeline timeline{};  // of one rank of the class; steps end when the last class's steps
-                                 // do
+  program::Timeline timeline{};  // of one rank; steps end when the last class's steps end
   memory::Account memory{};
-  Time host_waits{};  // the host waits at a barrier from here to the end of the described step
-                      // If there is no barrier, host_waits is the end of the described step.
+  Time host_waits{};  // from this time to the end of the described step, the host waits at a
+                      // barrier; without a barrier, the end of the described step
 };
 
-// A forecast with the data from which it was computed.
+// A forecast, with the data from which it was computed.
 struct Run {
   Forecast forecast;
-  std::vector<ClassRun> classes;  // by first rank; at least one
-  std::size_t critical = 0;       // the class that ends the step last, source of forecast.time
-  std::size_t fullest = 0;        // the class that forecast.memory describes
-                                  // `fullest` is a class that does not fit. If all classes fit, it
-                                  // is the class with the highest peak.
-  std::uint32_t first_step = 0;   // the first described step
-                                  // The interval of the first described step is
-                                  // [step_ends[first_step - 1], step_ends[first_step]].
+  std::vector<ClassRun> classes;  // sorted by first rank; at least one class
+  std::size_t critical = 0;       // the class that ends the step last; forecast.time is from this
+                                  // class
+  std::size_t fullest = 0;        // the class of forecast.memory: a class that does not fit, or the
+                                  // class with the highest peak if all fit
+  std::uint32_t first_step = 0;   // the first described step, with the interval
+                                  // [step_ends[first_step - 1], step_ends[first_step]]
 
   const ClassRun& critical_class() const { return classes[critical]; }
   const ClassRun& fullest_class() const { return classes[fullest]; }
   const ClassRun& class_of(int rank) const;
 };
 
-// The figures that a forecast computes. Each level adds figures to the previous level. A figure has
-// the same value at every level, to the picosecond and the byte.
+// The results that a forecast contains. Each level adds results to the previous level. A result has
+// exactly the same value at every level.
 enum class Detail : std::uint8_t {
   kStep,        // step time, throughput and memory
-  kRange,       // and the range of the step time, and memory by class
-  kTimes,       // and the time breakdown by class, and the collectives
-  kEverything,  // and records of all steps, for traces and pages
+  kRange,       // also the range of the step time, and memory by class
+  kTimes,       // also the time breakdown by class, and the collectives
+  kEverything,  // also records of all steps, for traces and pages
 };
 
-// Forecasts the scenario, which must be legal (scenario::Load). If micro-batches differ in length
+// Forecasts a legal scenario (scenario::Load). If the lengths of micro-batches vary
 // (padded_lengths.h), the forecast is a mean over steps, and its classes describe steps of the
 // longest micro-batches. Errors: those of cost::Price.
 Result<Run> Simulate(const scenario::Scenario& scenario);
 
-// Forecasts the scenario with Detail::kTimes. A shorter step is simulated if that gives the same
-// figures (shorter_step.h).
+// Forecasts the scenario with Detail::kTimes. Simulates a shorter step if the results are the same
+// (shorter_step.h).
 Result<Forecast> FiguresOf(const scenario::Scenario& scenario);
 
-// The two halves of Simulate. PricedClassesOf lowers and prices the scenario. SimulateAt simulates
-// the priced classes, whose prices may have been changed (what-if). If micro-batches differ in
-// length, both return an error.
+// The two parts of Simulate. PricedClassesOf lowers and prices the scenario. SimulateAt simulates
+// the classes; their prices may have been changed (what-if). Both return an error if the lengths of
+// micro-batches vary.
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario);
 Result<Run> SimulateAt(const scenario::Scenario& scenario, std::vector<PricedClass> classes,
                        Detail detail = Detail::kEverything);
 
-// Returns the error for a question about a single step, if the scenario's micro-batches differ in
-// length.
+// Returns the error for a question about a single step if the lengths of the scenario's
+// micro-batches vary.
 Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string message);
 
-// Forecasts one scenario after another, for sweeps, searches and comparisons. It reuses its memory,
-// and caches layer works, prices and replays by value. It records no more than `detail` needs (at
-// most Detail::kTimes), and does not validate programs. Not thread-safe.
+// Forecasts one scenario after another, for sweeps, searches and comparisons. Reuses its memory,
+// and caches the work of layers, prices and replays. Records no more than `detail` needs (at most
+// Detail::kTimes), and does not validate programs. Not thread-safe.
 class Forecaster {
  public:
   Forecaster();
@@ -85,22 +82,21 @@ class Forecaster {
   Forecaster(Forecaster&&) noexcept;
   Forecaster& operator=(Forecaster&&) noexcept;
 
-  // Forecasts one scenario. The range is computed from the first class, which is recorded operation
-  // by operation. If devices differ, the class that ends the step last is simulated once more, and
-  // the range is computed from that class.
+  // Forecasts one scenario. The range is computed from recorded operations of the first class. If
+  // devices differ, the class that ends the step last is simulated again, and determines the range.
   Result<Forecast> Evaluate(const scenario::Scenario& scenario, Detail detail = Detail::kStep);
-  // Forecasts with Detail::kStep and with the prices in `classes` instead of the scenario's.
-  // `classes` must not move until the next call.
+  // Forecasts with Detail::kStep, with the prices in `classes` instead of the scenario's prices.
+  // `classes` must remain in memory until the next call.
   Result<Forecast> EvaluateAt(const scenario::Scenario& scenario,
                               const std::vector<PricedClass>& classes);
 
-  // Frees the memory that long steps needed: hundreds of megabytes for a pipeline. Otherwise, the
-  // memory is kept for the next forecast. Call this in threads that seldom forecast long steps,
-  // after each such forecast.
+  // Frees the memory of long steps, which may be hundreds of megabytes for a pipeline and is
+  // otherwise kept for the next forecast. Call this function after a forecast in threads that
+  // seldom forecast long steps.
   void GiveBack();
 
-  // Returns the number of forecasts that used a shorter step (shorter_step.h). These forecasts have
-  // the same figures as forecasts of whole steps, to the picosecond and the byte.
+  // Returns the number of forecasts that simulated a shorter step (shorter_step.h). Their results
+  // are exactly those of the complete step.
   std::uint64_t shortened() const { return shortened_; }
 
  private:
@@ -111,9 +107,8 @@ class Forecaster {
   std::uint64_t shortened_ = 0;
 };
 
-// Returns the value for Forecast::unknown_host (corrections.h) if the framework's host costs are
-// unknown and the host may determine the step time. Otherwise none. For callers that compare
-// forecasts without ranges.
+// Returns Forecast::unknown_host (corrections.h) if the framework's host costs are unknown and the
+// host may limit the step time, otherwise none. For callers that compare forecasts without ranges.
 std::optional<UnknownHost> UnknownHostOf(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

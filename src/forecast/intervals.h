@@ -15,8 +15,8 @@ struct Interval {
 
 using Intervals = std::vector<Interval>;
 
-// Appends an interval to a list that need not be a union. An interval that touches the last one is
-// joined with it, because successive operations mostly touch.
+// Appends an interval to a list, which need not be a union. Joins the interval with the last
+// interval if they touch, because most successive operations touch.
 inline void Append(const Interval& interval, Intervals& to) {
   if (!to.empty() && interval.start == to.back().end && interval.end >= interval.start) {
     to.back().end = interval.end;
@@ -26,7 +26,7 @@ inline void Append(const Interval& interval, Intervals& to) {
 }
 
 // Returns the union of the intervals: sorted, without empty intervals, and with touching or
-// overlapping ones joined.
+// overlapping intervals joined.
 Intervals Union(Intervals intervals);
 
 // Returns the times that are in both `a` and `b`. Both must be unions.

@@ -11,78 +11,79 @@
 // The fraction of a long run that is training, from a renewal process of failures and checkpoints
 // in closed form.
 //
-// Failures occur at a constant rate, also while the job recovers. After a failure the job recovers
-// and continues from the last checkpoint that a restart can use. A save follows `interval` seconds
-// of work and blocks work. The checkpoint is usable `background` seconds later; the next save waits
-// for that. With the failure rate l, recovery R, interval t, blocking d and background B, usable
-// checkpoints are L = max(t, B) + d seconds apart without failures. The expected time is
+// Failures occur at a constant rate, also while the job recovers. After a failure, the job recovers
+// and continues from the last usable checkpoint. A save begins after `interval` seconds of work and
+// blocks work. The checkpoint is usable `background` seconds later, and the next save waits until
+// then. With the failure rate l, recovery R, interval t, blocking d and background B, and without
+// failures, a new checkpoint becomes usable every L = max(t, B) + d seconds. The expected time is
 //
 //   T = exp(l (R + t + d + B)) (1 - exp(-l L)) / l
 //
-// This is Daly's formula (Daly 2006, Future Generation Computer Systems 22) if B = 0. A period of
-// length x without a failure takes (exp(l x) - 1) / l on average. A cycle of L seconds fails with
-// probability 1 - exp(-l L), and then needs such a period of length R + t + d + B. It lasts
-// (1 - exp(-l L)) / l until it ends or fails.
+// For B = 0, this is Daly's formula (Daly 2006, Future Generation Computer Systems 22). The
+// expected time until a period of length x passes without a failure is (exp(l x) - 1) / l. A cycle
+// of L seconds fails with probability 1 - exp(-l L), and then needs a period of length R + t + d +
+// B without a failure. Until it ends or fails, the cycle takes (1 - exp(-l L)) / l on average.
 namespace stepcast::forecast {
 
 // The failures of a job. All times are in seconds.
 struct Failures {
-  double rate = 0;      // of the whole job, per second; 0: none
-  double recovery = 0;  // from a failure until work continues
+  double rate = 0;      // failures of the complete job per second; 0: no failures
+  double recovery = 0;  // time from a failure until work continues
 };
 
 struct CheckpointCost {
   double blocking = 0;    // time for which a save stops work
-  double background = 0;  // from then until a restart can use the checkpoint
+  double background = 0;  // time from the end of blocking until the checkpoint is usable
 };
 
 // The parts of a run's time, as fractions that add up to 1.
 struct TimeShares {
-  double work = 1;      // work that is not lost
-  double saving = 0;    // work waits for a checkpoint to be saved
+  double work = 1;      // work that is not lost in failures
+  double saving = 0;    // work is blocked by a checkpoint save
   double recovery = 0;  // recovery after failures
-  double rework = 0;    // work lost in failures and done again
-  double waiting = 0;   // waiting for the repair of nodes when no spares are left
+  double rework = 0;    // work that failures lost, done again
+  double waiting = 0;   // no spare nodes, so the job waits for repairs
 
-  double busy() const { return work + rework; }  // GPUs compute
+  double busy() const { return work + rework; }  // the GPUs compute
 };
 
-// Returns the parts of a run's time. `interval` is the work from one save to the next, in seconds,
-// above 0. A save begins only when the previous one has been written, so work waits if the interval
-// is shorter than that.
+// Returns the parts of a run's time. `interval` is the work between saves, in seconds, and must be
+// positive. A save begins only when the previous checkpoint is usable. If the interval is shorter
+// than that, work waits.
 TimeShares SharesOf(double interval, const Failures& failures, const CheckpointCost& cost);
 
-// Returns the interval, in seconds and at most `longest`, that gives the largest fraction of work.
+// Returns the interval, in seconds and at most `longest`, that maximizes the fraction of work.
 double BestInterval(const Failures& failures, const CheckpointCost& cost, double longest);
 
-// These functions return approximations of the best interval, in seconds. Young 1974
-// (Communications of the ACM 17): sqrt(2 d M) for a cost d and a mean time between failures M. Daly
-// 2006: equation 37. Both ignore CheckpointCost::background and require a failure rate above 0.
+// Return approximations of the best interval, in seconds. Young 1974 (Communications of the ACM
+// 17): sqrt(2 d M) for a cost d and a mean time between failures M. Daly 2006: equation 37. Both
+// ignore CheckpointCost::background and require a positive failure rate.
 double YoungInterval(const Failures& failures, const CheckpointCost& cost);
 double DalyInterval(const Failures& failures, const CheckpointCost& cost);
 
 // A job's nodes and its spare nodes.
 struct SpareNodes {
-  std::int64_t nodes = 1;   // for which the job was planned
+  std::int64_t nodes = 1;   // planned number of nodes of the job
   std::int64_t spares = 0;  // healthy spare nodes at the start
   std::int64_t gpus_per_node = 1;
-  std::int64_t gpus_per_replica = 1;  // GPUs that share one copy of the model
-  bool elastic = false;               // continues with fewer replicas when no spares are left
+  std::int64_t gpus_per_replica = 1;  // GPUs of one replica of the model
+  bool elastic = false;               // whether the job continues with fewer replicas if no spare
+                                      // nodes remain
   double node_rate = 0;               // failures of one node per second
-  double repair = 0;                  // mean seconds until a failed node is repaired
+  double repair = 0;                  // mean seconds to repair a failed node
 };
 
 // Returns the job's mean throughput as a fraction of its throughput with all replicas.
 //
-// While more nodes are in repair than there are spares, the job stops or, if elastic, runs with
-// fewer replicas. Nodes are repaired independently, so the number in repair is a birth-death
-// process, whose stationary distribution depends only on the mean repair time. For a job that
-// stops, it is Erlang's loss system. Throughput counts samples, so a smaller batch counts less. In
-// this model, a restart with another number of replicas takes no time.
+// If more nodes are in repair than there are spares, the job stops or, if elastic, runs with fewer
+// replicas. Nodes are repaired independently. The number of nodes in repair is therefore a
+// birth-death process, whose stationary distribution depends only on the mean repair time. (For a
+// job that stops, it is Erlang's loss system.) Throughput is in samples, so a smaller batch reduces
+// it. A restart with another number of replicas takes no time in this model.
 double MeanThroughput(const SpareNodes& pool);
 
-// Published figures about failures of large jobs and about checkpoints, used as defaults by
-// `run-time`. Each figure has its most favorable, its likely and its least favorable value.
+// Published data about failures of large jobs and about checkpoints: the defaults of `run-time`.
+// Each input has a most favorable, a likely and a least favorable value.
 //
 //   Llama 3    Llama Team 2024, arXiv 2407.21783: 16,384 H100, 54 days, 466 interruptions, 419 of
 //              them unexpected, 78 % of these by hardware; more than 90 % effective
@@ -94,7 +95,7 @@ double MeanThroughput(const SpareNodes& pool);
 
 struct Published {
   double best = 0, likely = 0, worst = 0;
-  bool given = false;  // given by the user: all three values are equal
+  bool given = false;  // set by the user; all three values are equal
 };
 
 inline constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
@@ -105,32 +106,33 @@ inline constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 inline constexpr Published kNodeMtbf = {kDay / 2.34e-3, 54 * kDay * 2048 / 327, kDay / 6.5e-3};
 inline constexpr double kGpusOfPublishedNode = 8;
 
-// The mean time between a job's other interruptions, in seconds, whatever the size of the job.
-// BLOOM had three hangs nine days apart, and Llama 3 had 139 such interruptions in 54 days. OPT had
-// an interruption every 7.5 h, from which failures of nodes are subtracted. For comparison, jobs of
-// 1,024 GPUs on RSC-1 failed every 7.9 h, which gives 10.9 h.
+// The mean time between a job's other interruptions, in seconds, for any size of job. BLOOM had
+// three hangs nine days apart, and Llama 3 had 139 of these interruptions in 54 days. OPT had an
+// interruption every 7.5 h, from which failures of nodes are subtracted. For comparison, jobs of
+// 1,024 GPUs on RSC-1 failed every 7.9 h, which corresponds to 10.9 h without failures of nodes.
 inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
                                        1 / (1 / (7.5 * kHour) - 124 / kNodeMtbf.likely)};
 
 // The seconds from a failure until the job loads its checkpoint, if a program restarts the job. RSC
 // states 5 to 20 minutes for detection, scheduling and start. The likely value is the geometric
-// mean of both.
+// mean of 5 and 20 minutes.
 inline constexpr Published kRestart = {5 * kMinute, 10 * kMinute, 20 * kMinute};
 
-// The additional seconds until somebody notices a failure, if people restart the job. NCCL's
+// The additional seconds until a person notices a failure, if people restart the job. NCCL's
 // timeout in PyTorch is 10 minutes; four failures of BLOOM lost 10.6 h on average. The likely value
-// is the geometric mean of both.
+// is the geometric mean of 10 minutes and 10.6 h.
 inline constexpr Published kUnattended = {10 * kMinute, 80 * kMinute, 10.6 * kHour};
 
-// The storage bandwidth of a whole job, in bytes per second. ByteCheckpoint saved 5.67 TB (14 bytes
-// per parameter) in 51.06 s and loaded the same amount in 129.49 s. BLOOM saved 2.3 TB in 40 s.
+// The storage bandwidth of a complete job, in bytes per second. ByteCheckpoint saved 5.67 TB (14
+// bytes per parameter) in 51.06 s and loaded the same amount in 129.49 s. BLOOM saved 2.3 TB in 40
+// s.
 inline constexpr Published kStorage = {5.67e12 / 51.06, 2.3e12 / 40, 5.67e12 / 129.49};
 // The largest storage bandwidth of one node, in bytes per second: BLOOM's rate divided by its 48
 // nodes.
 inline constexpr double kNodeStorage = 2.3e12 / 40 / 48;
 
 // kAsyncBlocking: the seconds for which an asynchronous save blocks the step, in addition to the
-// copy to host memory (ByteCheckpoint: 0.59 s for 0.6 GB per GPU). kHostCopy: the rate of that copy
+// copy to host memory (ByteCheckpoint: 0.59 s for 0.6 GB per GPU). kHostCopy: the rate of the copy
 // per GPU, in bytes per second (PCIe 4.0, pinned memory; general knowledge).
 inline constexpr double kAsyncBlocking = 0.59;
 inline constexpr double kHostCopy = 25e9;
@@ -139,70 +141,70 @@ inline constexpr double kHostCopy = 25e9;
 // (Luccioni et al. 2022, arXiv 2211.02001).
 inline constexpr double kPue = 1.2;
 
-// Computes the fraction of a run of weeks that is training, given how its nodes fail and how its
-// state is saved. `run-time` uses this file.
+// Computes the fraction of a run of several weeks that is training, given failures of nodes and the
+// cost of checkpoints. `run-time` uses this file.
 
-// The uncertain inputs from which the fraction of training is computed, in seconds unless noted. An
-// infinite time between failures means that there are no failures.
+// The uncertain inputs of RunTimeOf, in seconds unless noted. An infinite time between failures
+// means no failures.
 struct RunInputs {
   Published node_mtbf, job_mtbf;
-  Published detection;  // added to the detection time that `restart` includes
+  Published detection;  // time to detect failures, in addition to detection in `restart`
   Published restart;
-  Published storage;  // bytes per second that the whole job writes or reads
+  Published storage;  // bytes per second that the complete job writes or reads
 };
 
 // Returns the default inputs for nodes with `gpus_per_node` GPUs. `saving_nodes` is the number of
-// nodes that each write a part of the state. `manual`: people restart the job.
+// nodes that write a part of the state. With `manual`, people restart the job.
 RunInputs PublishedInputs(std::int64_t gpus_per_node, std::int64_t saving_nodes, bool manual);
 
-// A run, as the scenario and the user describe it.
+// A run, described by the scenario and the user.
 struct LongRun {
   double work = 0;   // seconds of steps without failures
-  double state = 0;  // bytes of a checkpoint
+  double state = 0;  // size of a checkpoint in bytes
   std::int64_t saving_gpus = 1;
   bool async = true;               // training continues during saves
-  std::optional<double> blocking;  // seconds for which a save blocks work; none: it is computed
-                                   // If `blocking` is not set, it is computed from the bytes of the
-                                   // state and the storage bandwidth.
+  std::optional<double> blocking;  // seconds for which a save blocks work; none: computed from the
+                                   // bytes of the state and the storage bandwidth
   std::optional<double> interval;  // seconds of work between saves; none: the best interval
-  SpareNodes pool;                 // node_rate is set from the inputs
-  bool limited_spares = false;     // use `pool`; otherwise failed nodes are replaced at once
+  SpareNodes pool;                 // node_rate is computed from the inputs
+  bool limited_spares = false;     // whether to use `pool`; otherwise, failed nodes are replaced at
+                                   // once
 };
 
 struct RunTime {
-  TimeShares shares;                     // at the likely inputs
+  TimeShares shares;                     // for the likely inputs
   std::pair<double, double> work_range;  // range of shares.work
   Failures failures;
   CheckpointCost cost;
   double interval = 0, best_interval = 0;
   std::optional<std::pair<double, double>> young_and_daly;  // none without failures
   double expected_failures =
-      0;  // in the whole run, apart from the time in which it waits for repairs
+      0;  // in the complete run, excluding the time in which the job waits for repairs
 };
 
-// Computes a run's time at the likely inputs, and its range at the same checkpoint interval. Inputs
-// are independent, so the effects of their worst values, or of their best values, are added in
-// quadrature. The effect of chance is added in the same way: the number of failures has a Poisson
-// distribution, whose central 90 % are used.
+// Computes a run's time for the likely inputs, and its range for the same checkpoint interval.
+// Inputs are independent, so the effects of their worst (or best) values are added in quadrature.
+// The effect of chance is also added in quadrature: the number of failures has a Poisson
+// distribution, of which the central 90 % are used.
 RunTime RunTimeOf(const LongRun& run, const RunInputs& inputs);
 
 // The state in a checkpoint: one copy of parameters and optimizer states. `gpus` is the number of
-// GPUs that store a part of the state that no other GPU stores.
+// GPUs that store a distinct part of the state.
 struct SavedState {
   double bytes = 0;
   std::int64_t gpus = 1;
 };
 SavedState SavedStateOf(const scenario::Scenario& scenario);
 
-// The power, in watts, of one GPU of the scenario's first nodes in each phase of a step.
+// The power, in watts, of one GPU on a node of the scenario's first kind, in each phase of a step.
 struct PowerByPhase {
-  double computing = 0;  // forward and backward; matrix products reach the board's limit
-  double updating = 0;   // the optimizer, which is bound by memory
-  double waiting = 0;    // communication, bubbles and idle time; power at rest
-  bool at_most = false;  // the profile states no power, so all values are the board's limit
+  double computing = 0;  // forward and backward; matrix multiplications reach the board's limit
+  double updating = 0;   // the optimizer, which is memory-bound
+  double waiting = 0;    // communication, bubbles and idle time: the idle power
+  bool at_most = false;  // the profile has no power draw, so all values are the board's limit
 };
-// Returns the power of one GPU in each phase. All values are zero if neither the profile nor the
-// data sheet states a power.
+// Returns the power of one GPU in each phase, or zeros if neither the profile nor the data sheet
+// has a power.
 PowerByPhase PowerOf(const scenario::Scenario& scenario);
 
 // Returns the mean power of one GPU over the step and over all ranks, in watts. Zero if the
@@ -213,26 +215,26 @@ double StepEnergy(const PowerByPhase& power, const Forecast& forecast);
 
 // A run of many steps, with its failures, checkpoints and energy.
 struct WholeRun {
-  Forecast step;          // without any share of checkpoint saving
+  Forecast step;          // without the time for checkpoint saves
   TrainingTarget target;  // its availability is the fraction of work
   RunInputs inputs;
   LongRun run;
   RunTime time;
   PowerByPhase power;
-  double node_watts = 0;  // of a node without its GPUs
+  double node_watts = 0;  // power of a node without its GPUs
   double pue = 1;         // power usage effectiveness of the data center
   bool pue_assumed = false;
 
-  // Returns the shortest and the longest duration of the run, in seconds. The shortest has the
-  // fastest steps and the largest fraction of work; the longest has the slowest steps and the
-  // smallest fraction.
+  // Returns the shortest and the longest duration of the run, in seconds. The shortest duration has
+  // the fastest steps and the largest fraction of work; the longest duration has the slowest steps
+  // and the smallest fraction.
   std::pair<double, double> SecondsRange() const;
-  // Returns the duration of the run at the likely inputs, in seconds.
+  // Returns the duration of the run for the likely inputs, in seconds.
   double Seconds() const;
   // Returns the mean power of one GPU over the run, in watts.
   double GpuWatts() const;
-  // These functions return the energy of the run in joules. GpuEnergy counts only the run's GPUs.
-  // Energy adds the rest of its nodes and multiplies by `pue`.
+  // Return the energy of the run in joules. GpuEnergy includes only the run's GPUs. Energy adds the
+  // other parts of the nodes and multiplies by `pue`.
   double GpuEnergy() const;
   double Energy() const;
 };

@@ -21,54 +21,53 @@ namespace stepcast::forecast {
 //   stage 1: 2 + 2 + 12/N
 //   stage 2: 2 + (2 + 12)/N
 //   stage 3: (2 + 2 + 12)/N
-// Gradients that accumulate in FP32 are added to the 16-bit gradients: 4 more bytes per parameter,
-// or 4/N if gradients are sharded. Shards are counted without padding and rounded up to a byte.
+// FP32 gradient accumulation adds 4 bytes per parameter to the 16-bit gradients, or 4/N if
+// gradients are sharded. Shards have no padding and are rounded up to a byte.
 BytesByCategory MemoryFormula(const scenario::Scenario& scenario);
 
-// The memory on a scenario's devices and nodes that no program allocates.
+// Memory on a scenario's devices and nodes that the programs do not allocate.
 
-// Returns the bytes of device memory outside the allocator of a rank that has `communicators`
-// communicators. Zero in textbook data parallelism, and if the profile does not state this memory.
+// Returns the bytes of device memory outside the allocator of a rank with `communicators`
+// communicators. Zero in textbook data parallelism, and if the profile lacks these values.
 Bytes OutsideAllocator(const scenario::Scenario& scenario, std::size_t communicators);
 
-// Returns the relative error with which the memory of the framework's allocator is forecast on the
-// scenario's devices (uncertainty.h). 0 if there is no allocator.
+// Returns the relative forecast error of the memory of the framework's allocator on the scenario's
+// devices (uncertainty.h). 0 if there is no allocator.
 double MemoryErrorOf(const scenario::Scenario& scenario, plan::Framework framework);
 
-// Returns the probability that a rank fits if its allocator holds `reserved` bytes, and `outside`
-// bytes are outside the allocator. In textbook data parallelism, where all memory is known, it is
-// one or zero.
+// Returns the probability that a rank fits if its allocator reserves `reserved` bytes and `outside`
+// bytes are outside the allocator. The result is 1 or 0 in textbook data parallelism, where all
+// memory is known.
 double FitProbabilityOf(const scenario::Scenario& scenario, Bytes reserved, Bytes outside);
 
 // Returns the device memory from which the program allocates.
 memory::Device DeviceOf(const scenario::Scenario& scenario, const program::Program& program);
 
-// Summarizes the memory of one rank. `usage` must come from a replay of the program on the device
-// that DeviceOf returns.
+// Summarizes the memory of one rank. `usage` must be from a replay of the program on the device of
+// DeviceOf.
 MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program::Program& program,
                                const memory::Usage& usage);
 
 // The largest micro-batch that fits in memory.
 
 struct MicroBatchLimit {
-  // The largest number of sequences in a micro-batch; 0 if not even one sequence fits.
+  // The largest number of sequences in a micro-batch; 0 if even one sequence does not fit.
   std::int64_t largest = 0;
-  // Whether the rules for legal plans (plan/legality.h), and not memory, limit `largest`.
+  // Whether `largest` is limited by the rules for legal plans (plan/legality.h), not by memory.
   bool of_the_plan = false;
-  // The memory with micro-batches of `largest` sequences. If `largest` is 0, the memory with one
-  // sequence.
+  // The memory with micro-batches of `largest` sequences, or of one sequence if `largest` is 0.
   MemoryForecast memory;
-  // The memory with one more sequence than `largest`. Undefined if `of_the_plan` is set or
+  // The memory with one more sequence than `largest`. Undefined if `of_the_plan` is true or
   // `largest` is 0.
   MemoryForecast beyond;
 };
 
-// Finds the largest micro-batch that fits. Ignores the scenario's micro-batch size and keeps its
-// number of micro-batches. The result is exact: even the lower bound memory::PeakInHostOrder
-// exceeds the device's memory for every micro-batch above `largest`. The bound never falls as the
-// micro-batch grows, because lowering writes the same instructions for every size, with buffers
-// that never shrink. Requires a model whose activations grow with the micro-batch (no layer list).
-// Errors: those of forecasts.
+// Finds the largest micro-batch that fits. Replaces the scenario's micro-batch size, and does not
+// change its number of micro-batches. The result is exact: for every larger micro-batch, the lower
+// bound memory::PeakInHostOrder exceeds the device's memory. The bound never decreases with the
+// size of the micro-batch, because the instructions are the same and buffers do not shrink.
+// Requires a model whose activations grow with the micro-batch (no layer list). Errors: those of
+// forecasts.
 Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

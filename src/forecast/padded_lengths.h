@@ -10,51 +10,50 @@
 #include "src/scenario/scenario.h"
 
 // Steps whose micro-batches differ in length (training.lengths, padded or by length). The scenario
-// is forecast at each length that a micro-batch may have, and the forecasts are combined by the
+// is forecast for each possible length of a micro-batch, and the forecasts are combined by the
 // probability of each length.
 //
-// With padding, samples come in random order. A micro-batch of b samples has the length of its
-// longest sample, with probability F(l)^b - F(l-)^b. Ranks of different replicas wait for each
-// other. If they communicate in each micro-batch (gathered shards, experts, a step of one
+// With padding, samples are in random order. A micro-batch of b samples has the length of its
+// longest sample, which is l with probability F(l)^b - F(l-)^b. Ranks of different replicas wait
+// for each other. If they communicate in each micro-batch (gathered shards, experts, a step of one
 // micro-batch), they wait for the longest of all ranks' b samples. If they communicate only at the
 // end of a step, they wait for the rank whose micro-batches take longest in total (MeanOfLargest).
 //
-// If samples are batched by length, the samples of a step have similar lengths. The forecast gives
-// all micro-batches of the step one length and no padding. A step's time is linear in the times of
-// its micro-batches. The mean step time therefore equals the time of a step whose micro-batches all
+// If samples are batched by length, the samples of a step have similar lengths. The forecast uses
+// one length for all micro-batches of a step, without padding. A step's time is linear in the times
+// of its micro-batches. The mean step time is therefore the time of a step whose micro-batches all
 // take the mean time.
 //
 // The memory forecast assumes only the longest micro-batches.
 namespace stepcast::forecast {
 
-// The distribution of the largest of several draws.
+// The distribution of the largest of several random values.
 
-// Returns the probability that each value is the largest of `draws` independent draws. This is
-// F(i)^n - F(i - 1)^n, where F is the cumulative probability and n the number of draws. Values are
-// in ascending order. `probabilities` are the values' probabilities in one draw; they add up to
+// Returns, for each value, the probability that it is the largest of `draws` independent random
+// values: F(i)^n - F(i - 1)^n, where F is the cumulative probability and n is `draws`.
+// `probabilities` are the probabilities of the values, which are in ascending order. Their sum is
 // one.
 std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
 
-// Returns the expected largest of `ranks` means, each of which is the mean of `draws` random
-// values. Means are rounded to a grid of 512 steps between the smallest and the largest value. The
-// result is at most one step too large. With one rank, the result is exact.
+// Returns the expected maximum of `ranks` means, each of `draws` random values. Means are rounded
+// to a grid of 512 steps between the smallest and the largest value, so the result is at most one
+// step too large. With one rank, the result is exact.
 double MeanOfLargest(std::span<const double> values, std::span<const double> probabilities,
                      std::int64_t draws, std::int64_t ranks);
 
 class PaddedLengths {
  public:
-  // Creates the object. Requires training.has_padded_lengths. The scenario must outlive the object.
+  // Requires training.has_padded_lengths. The scenario must outlive the object.
   explicit PaddedLengths(const scenario::Scenario& scenario);
-  // Returns the scenario as if every sample had the greatest length.
+  // Returns the scenario with all samples of the greatest length.
   static scenario::Scenario Longest(const scenario::Scenario& scenario);
 
-  // Returns one scenario for each length that a sample may have, in ascending order of lengths. In
-  // each scenario, all samples have one length. Lengths with a probability below 10^-12 in a step
-  // are omitted. The last scenario has the longest samples.
+  // Returns one scenario for each length that a sample may have, shortest first. In each scenario,
+  // all samples have one length. Lengths whose probability in a step is below 10^-12 are omitted.
   const std::vector<scenario::Scenario>& scenarios() const { return scenarios_; }
 
-  // Combines the forecasts of scenarios(), which must be in the same order. `flops_of` returns the
-  // FLOPs of a micro-batch in a scenario of one length.
+  // Combines the forecasts of scenarios(), in the same order. `flops_of` returns the FLOPs of a
+  // micro-batch in one of these scenarios.
   Forecast Combine(const std::vector<Forecast>& forecasts,
                    const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const;
 
@@ -66,13 +65,13 @@ class PaddedLengths {
   const scenario::Scenario& scenario_;
   std::vector<scenario::Scenario> scenarios_;
   bool wait_in_micro_batches_ = true;
-  std::vector<double> of_rank_;  // by scenario: fraction of a rank's micro-batches
-  std::vector<double> of_step_;  // by scenario: fraction of steps; the same if ranks meet at a
-                                 // step's end
+  std::vector<double> of_rank_;  // indexed by scenario: fraction of a rank's micro-batches
+  std::vector<double> of_step_;  // by scenario: fraction of steps; equals of_rank_ if ranks wait
+                                 // only at the end of a step
 };
 
-// Returns whether ranks that train on different samples communicate before a step's last
-// micro-batch.
+// Returns whether ranks that train on different samples communicate before the last micro-batch of
+// a step.
 bool RanksMeetInMicroBatches(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

@@ -21,22 +21,22 @@ namespace stepcast::forecast {
 // The ranks of one label on one kind of node, with their program and the prices of its operations.
 // A scenario's classes are ordered by kind of node, then by label.
 struct PricedClass : RankClass {
-  program::Program program{};  // of the first rank that has the label
+  program::Program program{};  // program of the first rank with the label
   cost::Prices prices{};
 };
 
 // The rank classes that a forecast simulates, and the network between them.
 //
-// In the analytic mode, these are the coarsest classes whose ranks run one program with equivalent
-// peers. The classes have the labels of the plan. If devices differ in kind or speed, they are the
-// classes of a coloring (parallel/rank_classes.h). In a network of flows, ranks with different
-// links are in separate classes (cost/collective_flows.h). In a network of messages, every rank is
-// simulated. At every fidelity, the forecast reports the analytic classes, each by its first rank.
+// In analytic mode, classes are as large as possible: their ranks run one program and have
+// equivalent peers. They are the plan's labels, or the classes of a coloring if devices differ in
+// kind or speed (parallel/rank_classes.h). In flow mode, ranks with different links are in
+// different classes (cost/collective_flows.h). In message mode, every rank is simulated. In every
+// mode, the forecast reports the analytic classes, represented by their first ranks.
 struct SimulatedRanks {
-  std::vector<simulate::RankClass> classes{};  // by representative
-  std::vector<RankClass> reported{};           // by first rank
+  std::vector<simulate::RankClass> classes{};  // sorted by representative
+  std::vector<RankClass> reported{};           // sorted by first rank
   std::optional<network::CollectiveTraffic> traffic{};
-  // Storage to which `classes` refers, in addition to the priced classes and `reported`.
+  // Objects to which `classes` refers, in addition to the priced classes and `reported`.
   std::deque<std::vector<program::ProcessGroup>> groups{};
   std::vector<std::vector<int>> members{};
   std::deque<cost::Prices> slowed{};
@@ -48,9 +48,9 @@ Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
                                         std::span<const PricedClass> priced, int steps);
 
 // Returns the classes for collectives as flows on the cluster's links. A class contains ranks with
-// equal labels and links; one of them is simulated. No class is reported. `labels` has, for each
-// rank, an index in `kinds`. `layouts` are the layouts of all groups in the programs; each contains
-// every rank. Programs and prices must outlive the result.
+// equal labels and links, of which one is simulated. `reported` is empty. `labels` maps each rank
+// to an index in `kinds`. `layouts` are the layouts of all groups in the programs; each layout
+// contains every rank. Programs and prices must outlive the result.
 Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
                                    std::span<const std::int64_t> labels,
                                    std::span<const cost::RankClass> kinds,

@@ -18,14 +18,13 @@ namespace stepcast::forecast {
 struct SteadyState {
   std::uint32_t last = 0;
   std::uint32_t count = 1;
-  std::optional<Time> start{};  // start of the first described step, if that is the run's first
-                                // step
+  std::optional<Time> start{};  // start of the first described step, if it is the run's first step
 };
 
-// The part of the steps that is simulated.
+// How much of the run is simulated.
 enum class Extent : std::uint8_t {
-  kWhole,            // all of the first steps
-  kUntilRepetition,  // until the repeating part is known
+  kWhole,            // all steps, completely
+  kUntilRepetition,  // until the simulator has found the repeating part
   kLateStart,        // like kUntilRepetition, but only the end of the first step
                      // (simulate::Options::late_start)
 };
@@ -34,8 +33,8 @@ enum class Extent : std::uint8_t {
 struct SteadyRun {
   SteadyState steady{};
   Extent extent = Extent::kWhole;
-  std::span<const program::Timeline> timelines{};  // by class, until the simulator's next run
-  std::vector<Time> ends{};  // ends of the steps: when the last reported class ended
+  std::span<const program::Timeline> timelines{};  // by class; valid until the simulator's next run
+  std::vector<Time> ends{};  // step ends: the time at which the last reported class ends
 };
 
 // Returns the number of steps that the first attempt simulates.
@@ -52,38 +51,38 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
                            bool barrier, simulate::Recording recording, Extent extent, bool again,
                            RecordedSteps recorded = RecordedSteps::kAll);
 
-// Like RunToSteadyState, but for programs that may deadlock. Lowered programs never do. Returns
+// Like RunToSteadyState, but for programs that may deadlock (lowered programs never do). Returns
 // none after a deadlock.
 std::optional<SteadyRun> TryToSteadyState(simulate::Simulator& simulator,
                                           const SimulatedRanks& ranks, bool barrier,
                                           simulate::Recording recording, Extent extent, bool again,
                                           RecordedSteps recorded = RecordedSteps::kAll);
 
-// Returns whether a run may stop before all steps have run, because their repetition is known
+// Returns whether a run may stop before all steps have ended, when it detects their repetition
 // (simulate::Options).
 bool MayBeShort(const SimulatedRanks& ranks, bool barrier);
 
-// Makes the shortest run that determines memory with deferred frees (memory/deferred_frees.h). How
-// far hosts run ahead depends on where the first step began. All forecasts of such memory use this
-// function, so they agree.
+// Performs the shortest run that determines memory with deferred frees (memory/deferred_frees.h).
+// The lead of hosts over devices depends on the start of the first step. All forecasts of memory
+// with deferred frees use this function, so their results agree.
 SteadyRun RunForMemory(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                        simulate::Recording recording, bool again);
 
 // Repeats the described steps of the simulator's last run, `before`, and records them. If `before`
-// stopped at a repetition, the new run ends at the same point. Otherwise, it ends with the step
-// that overlaps the end of the described steps.
+// stopped at a repetition, the new run ends at the same point. Otherwise, the new run ends with the
+// step that overlaps the end of the described steps.
 SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, bool barrier,
                    simulate::Recording recording, const SteadyRun& before);
 
-// StartOf returns the start of the described steps; StepTimeOf returns their mean duration. `ends`
-// are the ends of the steps of a run or of a class.
+// Return the start and the mean duration of the described steps. `ends` are the step ends of a run
+// or of a class.
 Time StartOf(const std::vector<Time>& ends, const SteadyState& steady);
 Time StepTimeOf(const std::vector<Time>& ends, const SteadyState& steady);
-// Returns the mean duration of one of `count` steps.
+// Returns total / count, the mean duration of one of `count` steps.
 Time Mean(Time total, std::uint32_t count);
 
-// The number of times that a step executes each entry of its program's tables. It depends only on
-// instructions, not on sizes or prices.
+// The number of times that a step executes each entry of its program's tables. The numbers depend
+// only on instructions, not on sizes or prices.
 struct StepCounts {
   StepCounts() = default;
   explicit StepCounts(const program::Program& program) : StepCounts(program, {}) {}

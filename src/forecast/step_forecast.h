@@ -24,8 +24,8 @@
 
 namespace stepcast::forecast {
 
-// Provides one scenario for each kind of node, indexed by kind. The scenario passed to the
-// constructor must outlive this object.
+// The scenario for each kind of node, indexed by kind. The scenario passed to the constructor must
+// outlive this object.
 class KindScenarios {
  public:
   explicit KindScenarios(const scenario::Scenario& scenario) : scenario_(scenario) {
@@ -42,37 +42,36 @@ class KindScenarios {
   std::vector<scenario::Scenario> own_;
 };
 
-// Marks the operations whose times are needed: those for which deferred frees wait, and those that
-// show whether a step is periodic.
+// Marks the operations whose times are needed: operations that deferred frees wait for, and
+// operations that show whether a step is periodic.
 class MarkedOperations {
  public:
-  // Marks the operations. `repeated` is null if the step does not represent a longer one. The
-  // object keeps this pointer.
+  // `repeated` is null unless the step represents a longer step. The object stores this pointer.
   MarkedOperations(const std::vector<PricedClass>& priced,
                    const std::vector<memory::DeferredFrees>& frees,
                    const RepeatedOperations* repeated = nullptr);
 
   // Returns whether the memory forecast needs the times of operations.
   bool for_memory() const { return for_memory_; }
-  // Returns whether the times of any operations are needed.
+  // Returns whether any operations are marked.
   bool any() const { return for_memory_ || repeated_ != nullptr; }
-  // Marks the operations in `ranks`, which then keeps a reference to this object. In classes that
-  // are not reported, only the operations for the period are marked.
+  // Stores the marks in `ranks`, which then refers to this object. In classes that are not
+  // reported, only operations that show the period are marked.
   void MarkIn(SimulatedRanks& ranks) const;
 
  private:
-  std::vector<std::vector<bool>> marked_;          // by priced class and instruction
-  std::vector<const program::Program*> programs_;  // by priced class
+  std::vector<std::vector<bool>> marked_;          // indexed by priced class and instruction
+  std::vector<const program::Program*> programs_;  // indexed by priced class
   const RepeatedOperations* repeated_;
   bool for_memory_ = false;
 };
 
-// Computes a forecast from priced programs; all forecasts use this class. Call Make once. All
+// Computes a forecast from priced programs. All forecasts use this class. Call Make once. All
 // arguments must outlive the object.
 class StepForecast {
  public:
-  // `frees` are the deferred frees of each class in `priced`. `shorter` is the shorter step if
-  // `priced` are its classes, or null if they are the scenario's classes. The simulator and the
+  // `frees` are the deferred frees of each class in `priced`. `shorter` is null if `priced` are the
+  // scenario's classes, otherwise the shorter step that `priced` describes. The simulator and the
   // replayer may be reused.
   StepForecast(const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
                const std::vector<memory::DeferredFrees>& frees, Detail detail,
@@ -89,7 +88,7 @@ class StepForecast {
         replayer_(replayer) {}
 
   // Computes the forecast. None if the shorter step does not determine the scenario's step. The
-  // classes of the run do not have programs or prices yet (HandOverPrograms). Errors: those of
+  // programs and prices of the run's classes are empty until HandOverPrograms. Errors: those of
   // SimulatedRanksOf and CheckClock.
   Result<std::optional<Run>> Make(const MicroBatchFlops& flops);
 
@@ -98,13 +97,13 @@ class StepForecast {
 
  private:
   bool records_times() const { return detail_ >= Detail::kTimes; }
-  // Runs the steps. Returns false if the shorter step is not periodic.
+  // Simulates the steps. Returns false if the shorter step is not periodic.
   bool RunSteps();
-  // Runs the steps with the records that `detail_` needs.
+  // Simulates the steps, with the records that `detail_` needs.
   SteadyRun RunForTime();
   void AddClass(const RankClass& reported);
   // Adds the memory of a reported class. Returns false if the shorter step does not determine the
-  // longer one's memory.
+  // memory of the longer step.
   bool AddMemory(std::size_t reported);
   void FindCritical();
   void SummariseMemories();
@@ -134,15 +133,17 @@ class StepForecast {
   SimulatedRanks ranks_;
   std::optional<RepeatedOperations> repeated_;
   std::optional<MarkedOperations> marked_;
-  std::vector<bool> all_;  // marks of the first class, to compute the range
+  std::vector<bool> all_;  // marks of all operations of the first class, for the range
   SteadyRun of_time_;
-  std::optional<SteadyRun> of_memory_;                           // if memory needs a separate run
-  std::vector<program::Timeline> timelines_, memory_timelines_;  // [simulated class], if taken
+  std::optional<SteadyRun> of_memory_;                           // a separate run for memory, if
+                                                                 // one is needed
+  std::vector<program::Timeline> timelines_, memory_timelines_;  // by simulated class, if copied
   std::optional<StepPeriod> period_;
-  std::vector<std::vector<memory::DriverCallsAt>> calls_;  // [priced class]: of its allocator
-  bool stops_ = false;                                     // whether there are driver calls
-  // [reported class]
-  std::vector<Time> own_ends_;  // of its described step
+  std::vector<std::vector<memory::DriverCallsAt>> calls_;  // by priced class: driver calls of its
+                                                           // allocator
+  bool stops_ = false;                                     // whether any class has driver calls
+  // By reported class:
+  std::vector<Time> own_ends_;  // ends of the described step
   std::vector<MemoryForecast> memories_;
   Run run_;
 };

@@ -13,30 +13,31 @@
 
 namespace stepcast::forecast {
 
-// Computes the duration and cost of a whole training run from one step.
+// Computes the duration and cost of a training run from the time of one step.
 
-// The parts of a run's time in which its GPUs compute, as fractions.
+// The fractions of a run's time in which its GPUs compute.
 struct UsedTime {
-  double work = 1;  // steps that no failure destroys
-  double busy = 1;  // these, and steps that are repeated after a failure
+  double work = 1;  // steps that are not lost in failures
+  double busy = 1;  // `work`, and steps that are repeated after a failure
 };
 
 // A training run as the user describes it: tokens, price, availability and deadline.
 struct TrainingTarget {
-  double tokens = 0;                   // total tokens; 0: not given
-  std::optional<double> deadline;      // seconds; needs `tokens`
-  double gpu_hour_price = 0;           // 0: not given
-  std::string currency;                // currency of the price, such as "$"; empty: not named
-  std::optional<double> availability;  // fraction of the time in which GPUs train; not given: 1
-                                       // The availability is above 0 and at most 1.
-  // The time that a number of GPUs use, if failures are counted (long_run.h); null: they are not.
+  double tokens = 0;                   // total tokens; 0: unknown
+  std::optional<double> deadline;      // seconds; requires `tokens`
+  double gpu_hour_price = 0;           // 0: unknown
+  std::string currency;                // currency of the price, such as "$"; may be empty
+  std::optional<double> availability;  // fraction of the time in which GPUs train, above 0 and at
+                                       // most 1; none: 1
+  // Returns the fractions of time that `gpus` GPUs compute, given failures (long_run.h). Null:
+  // failures are ignored.
   std::function<UsedTime(std::int64_t gpus)> effective{};
   double pue = 0;  // power usage effectiveness of the data center; 0: reports show no energy
 
   bool said() const { return tokens > 0 || gpu_hour_price > 0; }
 };
 
-// One step of the training, as a basis for its duration and cost.
+// One step, from which the duration and cost of training are computed.
 struct TrainedStep {
   Time time;
   std::int64_t tokens = 0;
@@ -45,24 +46,25 @@ struct TrainedStep {
   double idle_watts = 0;  // power of one GPU while it does not compute
 };
 
-// Returns the step of a forecast. `gpus` is the number of GPUs behind the forecast's rates.
+// Returns the step of a forecast. `gpus` is the number of GPUs for which the forecast's rates
+// apply.
 TrainedStep TrainedStepOf(const Forecast& forecast);
 
-// The time that the GPUs of `step` use.
+// Returns the fractions of time in which the GPUs of `step` compute.
 UsedTime UsedTimeOf(const TrainingTarget& target, const TrainedStep& step);
-// Returns the fraction of the time in which the GPUs of `step` train.
+// Returns the fraction of time in which the GPUs of `step` train.
 double AvailabilityOf(const TrainingTarget& target, const TrainedStep& step);
 
-// Returns the duration of the training in seconds. It includes whole steps, and the time in which
-// GPUs do not train. Requires target.tokens.
+// Returns the duration of the training in seconds, with the number of steps rounded up. Includes
+// the time in which GPUs do not train. Requires target.tokens.
 double TrainingSeconds(const TrainingTarget& target, const TrainedStep& step);
-// Returns the GPU hours that must be paid, including the time in which GPUs do not train. Requires
+// Returns the GPU hours to pay for, including the time in which GPUs do not train. Requires
 // target.tokens.
 double GpuHours(const TrainingTarget& target, const TrainedStep& step);
-// Returns the energy of the GPUs in `seconds`, in joules; they compute for the fraction `busy`.
+// Returns the energy of the GPUs in `seconds`, in joules, if they compute for the fraction `busy`.
 double GpuJoules(const TrainedStep& step, double seconds, double busy);
-// Returns the energy of the training in joules, including the time in which GPUs do not train and
-// target.pue. Requires target.tokens.
+// Returns the energy of the training in joules, including target.pue and the time in which GPUs do
+// not train. Requires target.tokens.
 double EnergyOfTraining(const TrainingTarget& target, const TrainedStep& step);
 // Returns the price of the training, in target.currency. Requires target.tokens and
 // target.gpu_hour_price.
@@ -76,24 +78,24 @@ bool MeetsDeadline(const TrainingTarget& target, const TrainedStep& step);
 // measured.
 void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast);
 
-// The FLOPs of a micro-batch. Model FLOPs and recomputed FLOPs are counted as if attention had no
-// mask. The other figures are the FLOPs that matrix products and attention execute.
+// The FLOPs of a micro-batch. `once` (model FLOPs) and `recomputed` include masked attention.
+// `executed` has the FLOPs that matrix multiplications and attention kernels execute.
 struct MicroBatchFlops {
   double once = 0, recomputed = 0;
   double executed = 0;
 };
-// Returns the FLOPs of one micro-batch. `works` is the result of model::BuildWork for the scenario.
-// The numbers of ranks and micro-batches do not matter.
+// Returns the FLOPs of one micro-batch, independent of the numbers of ranks and micro-batches.
+// `works` is the result of model::BuildWork for the scenario.
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works);
-// Like the function above, but the FLOPs are already computed.
+// Like the function above, for FLOPs that are already known.
 void FillThroughput(const scenario::Scenario& scenario, const MicroBatchFlops& flops,
                     Forecast& forecast);
 
 // One line of a time breakdown.
 struct TimePart {
-  const char* name = "";  // "exposed communication"
-  const char* key = "";   // in JSON: "exposed_communication"
+  const char* name = "";  // name in text: "exposed communication"
+  const char* key = "";   // key in JSON: "exposed_communication"
   Time time;
   bool always = true;  // false: shown only if not zero
 };

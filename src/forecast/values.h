@@ -15,23 +15,22 @@
 #include "src/plan/rank_grid.h"
 #include "src/program/program.h"
 
-// The figures of a forecast, with units, as reports print them.
+// The results of a forecast, with units, as reports print them.
 namespace stepcast::forecast {
 
-// A rank class is a set of ranks that run one program with equivalent peers. The members of this
-// struct describe the class from lowering to the forecast. Each member is set when its value
-// becomes known.
+// A set of ranks that run one program with equivalent peers. The members describe the class from
+// lowering to the forecast. Each member is set when its value becomes known.
 struct RankClass {
-  // Members that are set when the class is lowered and priced.
-  plan::RankLabel label{};  // the label of its ranks
-  int node_kind = 0;        // the kind of their nodes (scenario/job_devices.h)
-  std::string device{};     // the type of their devices, if the cluster has several
-  int in_flight = 1;        // largest number of micro-batches whose activations are stored
-  // Members that are set when the class is simulated.
+  // Set when the class is lowered and priced:
+  plan::RankLabel label{};  // the label of its ranks in the plan
+  int node_kind = 0;        // the kind of node (scenario/job_devices.h)
+  std::string device{};     // device type, if the cluster has several types
+  int in_flight = 1;        // most micro-batches whose activations are stored at once
+  // Set when the class is simulated:
   double speed = 1;  // relative speed of its devices (Scenario::slow_devices)
   int first_rank = 0;
-  int ranks = 1;               // number of ranks
-  std::vector<int> members{};  // the class's ranks, ascending; empty if the class has all ranks
+  int ranks = 1;               // number of ranks in the class
+  std::vector<int> members{};  // ranks of the class, ascending; empty: all ranks
   std::size_t priced = 0;      // index of its program and prices in the priced classes
   std::size_t simulated = 0;   // index of its first rank's class in SimulatedRanks::classes
 };
@@ -39,32 +38,31 @@ struct RankClass {
 using memory::BytesByCategory;
 
 // The time breakdown of one step on the critical rank. Its parts add up exactly to the step time.
-// While a kernel is running, the time counts toward the kernel's phase. Otherwise, if a stream or
-// the host waits for a collective, the time counts as imbalance or exposed communication. All other
-// time is idle. A wait for an exchange counts as exposed communication once all its peers have
-// begun the exchange.
+// While a kernel is running, the time belongs to the kernel's phase. Otherwise, if a stream or the
+// host waits for a collective, the time is imbalance or exposed communication. All other time is
+// idle. A wait for an exchange is exposed communication if all its peers have begun the exchange.
 struct TimeBreakdown {
-  std::array<Time, program::kPhases> phase;  // by program::Phase
+  std::array<Time, program::kPhases> phase;  // indexed by program::Phase
   Time exposed_communication;
   // The time in which the rank waits for a collective that another rank of the group has not
-  // reached.
+  // started.
   Time imbalance;
-  // The time in which the rank waits for an exchange that a peer has not begun, while this pipeline
-  // stage is idle.
+  // The time in which this pipeline stage is idle and waits for an exchange that a peer has not
+  // begun.
   Time pipeline_bubble;
   Time idle;
-  // The time in which the device waits for allocator flushes: driver calls by which the host
-  // returns cached memory and allocates new memory (memory/account.h).
+  // The time in which the device waits for allocator flushes, in which the host frees cached memory
+  // and allocates new memory by driver calls (memory/account.h).
   Time allocator_flushes;
-  // The correction of the simulated step time by measured runs. This time belongs to no phase. Zero
+  // The correction of the simulated step time by measured runs, which belongs to no phase. Zero
   // without runs.
   Time learned;
 };
 
-// Describes how measured runs in the calibration profile corrected a step time.
+// The correction of a step time by measured runs in the calibration profile.
 struct RunCorrection {
   double factor = 1;  // multiplies the simulated time
-  double known = 0;   // similarity of runs: 0: none is similar; 1: as certain as a repetition
+  double known = 0;   // 0: no similar run; 1: as certain as a repetition
 };
 
 // The calls of one collective on one group in one step.
@@ -74,9 +72,9 @@ struct CollectiveSummary {
   std::int64_t calls = 0;
   double wire_bytes_per_rank = 0;
   std::string algorithm;  // several algorithms are joined with '+'
-  std::string protocol;   // NCCL's; several are joined with '+'; empty if NCCL is not modeled
+  std::string protocol;   // NCCL protocols joined with '+'; empty if NCCL is not modeled
   int channels = 0;       // maximum over the calls; 0 if NCCL is not modeled
-  cost::Provenance provenance = cost::Provenance::kModelled;  // the least certain of the calls
+  cost::Provenance provenance = cost::Provenance::kModelled;  // least certain of the calls
   Time total;
 };
 
@@ -91,46 +89,44 @@ struct BytesRange {
 
 enum class MemoryVerdict : std::uint8_t {
   kFits,
-  // The step is forecast to fit. However, its fit probability is below kLikelyFit, or it fits only
-  // after the allocator has returned cached segments.
+  // The step is forecast to fit, but its fit probability is below kLikelyFit, or the allocator must
+  // flush cached segments for the step to fit.
   kMayNotFit,
   kDoesNotFit,
 };
 const char* Name(MemoryVerdict verdict);  // "fits", "may_not_fit", "does_not_fit"
 
-// The lowest probability at which the verdict is that a step fits.
+// The smallest fit probability for the verdict kFits.
 inline constexpr double kLikelyFit = 0.75;
 
 struct MemoryForecast {
   int rank = 0;
-  BytesByCategory at_peak{};  // memory alive at the peak; adds up to peak
-  Bytes peak;                 // maximum number of bytes allocated at once
+  BytesByCategory at_peak{};  // memory allocated at the peak; adds up to `peak`
+  Bytes peak;                 // most bytes allocated at once
   Bytes reserved;             // memory that the caching allocator reserves; at least peak
-  Bytes outside;              // CUDA context and NCCL, outside the allocator
+  Bytes outside;              // CUDA context and NCCL buffers, outside the allocator
   Bytes capacity;
-  Bytes padding;     // the part of at_peak that pads shards to equal length
-  bool fits = true;  // reserved + outside <= capacity, and host memory suffices
-  // The bytes of offloaded state of all ranks of one node: `host` in the node's memory and `drives`
-  // on its drives, with the capacity of each.
+  Bytes padding;     // part of at_peak: padding of shards to equal length
+  bool fits = true;  // whether device memory and host memory are sufficient
+  // The bytes of offloaded state of all ranks of one node, in host memory and on drives, and the
+  // capacity of each.
   Bytes host, host_capacity;
   Bytes drives, drives_capacity;
   bool offloads() const { return host > Bytes() || drives > Bytes(); }
   bool fits_host() const { return host <= host_capacity && drives <= drives_capacity; }
-  // The number of times that the allocator returned its cached segments to free memory
-  // (memory::Usage).
+  // The number of times that the allocator freed its cached segments (memory::Usage).
   int allocator_flushes = 0;
-  // Whether the step may hang: the allocator makes the host wait for its device, and pipeline
-  // stages then wait for each other.
+  // Whether the step may hang because the allocator makes the host wait for its device while
+  // pipeline stages wait for each other.
   bool allocator_may_hang = false;
-  // The range of `peak`. The other memory figures have the same relative error. None if the profile
-  // does not state this error.
+  // The range of `peak`. The other memory results have the same relative error. None if the profile
+  // does not have this error.
   std::optional<BytesRange> peak_range{};
-  // The probability that the step fits on the machine, rounded to thousandths. It is computed from
-  // the error of memory forecasts (uncertainty.h, FitProbability). In textbook data parallelism, it
-  // is one or zero.
+  // The probability that the step fits on the machine, rounded to thousandths, given the error of
+  // memory forecasts (uncertainty.h, FitProbability). 1 or 0 in textbook data parallelism.
   double fit_probability = 1;
-  // The bytes that must stay free on the device for a fit probability of kLikelyFit (uncertainty.h,
-  // MemoryError). Zero in textbook data parallelism.
+  // The bytes that must remain free on the device for a fit probability of kLikelyFit
+  // (uncertainty.h, MemoryError). Zero in textbook data parallelism.
   Bytes error;
 
   Bytes left() const { return capacity - reserved - outside; }
@@ -141,22 +137,22 @@ struct MemoryForecast {
   }
 };
 
-// A class of ranks with its figures.
+// A class of ranks with its results.
 struct ClassForecast : RankClass {
-  TimeBreakdown time{};  // of each rank in the class; adds up to the step time
+  TimeBreakdown time{};  // time of each rank in the class; adds up to the step time
   MemoryForecast memory{};
 };
 
-// The effect of unknown host costs. Set if the framework's host costs are unknown
+// The effect of unknown host costs. Present if the framework's host costs are unknown
 // (forecast/corrections.h).
 struct UnknownHost {
   std::string framework;
-  std::string like;  // the known framework with the highest costs
-  Time step_time;    // the step time with those costs
+  std::string like;  // the known framework with the highest host costs
+  Time step_time;    // step time with the host costs of `like`
 };
 
-// A kind of step whose measured times are up to `factor` times their forecasts, for an unknown
-// reason (forecast/corrections.h).
+// A kind of step whose measured times are up to `factor` times the forecast, for unknown reasons
+// (forecast/corrections.h).
 struct KnownGap {
   const char* kind = "";  // "tensor parallelism in eager FSDP2"
   double factor = 1;
@@ -166,18 +162,18 @@ struct KnownGap {
 // (padded_lengths.h).
 struct LengthsForecast {
   double sample_tokens = 0;   // mean length of a sample
-  double padded_tokens = 0;   // mean number of tokens that a rank computes per sample
+  double padded_tokens = 0;   // mean number of tokens that a rank computes per sample, with padding
   double slowest_tokens = 0;  // mean padded length of the micro-batches that ranks wait for
-  // Whether, in each micro-batch, ranks wait for the longest micro-batch of all ranks. If false,
-  // they wait only at the end of a step.
+  // Whether ranks wait for the longest micro-batch of all ranks in each micro-batch. If false,
+  // ranks wait only at the end of a step.
   bool wait_in_micro_batches = false;
   struct Step {
     std::int64_t tokens = 0;
     double of_ranks = 0;  // fraction of a rank's micro-batches with this length
-    double of_steps = 0;  // fraction whose longest micro-batch over all ranks has this length
-    Time step_time;       // of a step with only such micro-batches
+    double of_steps = 0;  // fraction whose longest micro-batch of all ranks has this length
+    Time step_time;       // step time if all micro-batches have this length
   };
-  std::vector<Step> steps;  // ascending
+  std::vector<Step> steps;  // sorted by tokens, ascending
   // Returns the fraction of computed tokens that are padding.
   double padding() const {
     constexpr double kRounding = 1e-9;
@@ -195,26 +191,26 @@ struct Forecast {
   std::optional<KnownGap> known_gap{};         // set if it widened the range
   double tokens_per_second = 0;
   double tokens_per_second_per_gpu = 0;
-  // The bytes that a rank of the slowest class sends in a step.
+  // The bytes that a rank of the slowest class sends per step.
   double wire_bytes_per_rank = 0;
   bool has_flops = false;  // false for layer lists: mfu and hfu are undefined
-  // Model FLOPs (MFU), or model and recomputed FLOPs (HFU), per second, as fractions of the peak of
-  // all GPUs. Both count attention without a mask, so they can exceed 1 if a step is mostly masked
-  // attention.
+  // Model FLOPs (MFU), or model FLOPs and recomputed FLOPs (HFU), per second, as fractions of the
+  // peak of all GPUs. Both include masked attention. They can therefore exceed 1 if masked
+  // attention dominates the step.
   double mfu = 0, hfu = 0;
-  // The time that matrix products and attention would take at the devices' peak. FLOPs that a mask
-  // hides do not count.
+  // The time that matrix multiplications and attention would take at the devices' peak, without
+  // masked FLOPs.
   Time time_at_peak{};
   TimeBreakdown time;
-  Time communication_total;  // time with a collective in flight on any communicator, per step
-  std::vector<CollectiveSummary> collectives;  // by collective, then group
-  MemoryForecast memory;                       // of the class Run::fullest
-  // The forecasts of all classes, ordered by first rank. In a pipeline, this is from the first
-  // stage to the last. Empty if all ranks are one class.
+  Time communication_total;  // time per step in which a collective is in flight on any communicator
+  std::vector<CollectiveSummary> collectives;  // sorted by collective, then by group
+  MemoryForecast memory;                       // memory of the class Run::fullest
+  // The forecasts of all classes, ordered by first rank (in a pipeline, from the first stage to the
+  // last). Empty if all ranks are one class.
   std::vector<ClassForecast> classes{};
 };
 
-// Returns the memory of the class with the lowest fit probability. This class decides whether the
+// Returns the memory of the class with the lowest fit probability, which determines whether the
 // step fits.
 const MemoryForecast& LeastProbable(const Forecast& forecast);
 

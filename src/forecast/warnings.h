@@ -5,16 +5,16 @@
 
 namespace stepcast::forecast {
 
-// Adds a warning for each communication setting that differs from its default without changing the
-// cost of any collective or message of the step. The settings are algorithms, NCCL's variables, and
-// the releases of NCCL and the driver. Requires a legal scenario. If such a setting exists, the
-// step is lowered once more, and priced once for each such setting. Nothing is simulated.
+// Adds a warning for each communication setting that is not the default but has no effect on the
+// cost of any collective or message. The settings are algorithms, NCCL's variables, and the
+// releases of NCCL and the driver. Requires a legal scenario. The step is lowered once, and priced
+// once per setting that is not the default. Nothing is simulated.
 void WarnOfCommunicationSettings(scenario::Scenario& scenario);
 
-// Warns if the optimizer states of 16-bit parameters are not stated and decide whether the fullest
-// rank fits. This is so if the framework's default fits and the common alternative does not, or the
-// reverse. The alternative's states are computed, not simulated. They persist between steps, so the
-// difference in their size is the difference in the peak.
+// Adds a warning if the optimizer states of 16-bit parameters are not specified and determine
+// whether the fullest rank fits. In this case, the rank fits either with the framework's default or
+// with the common alternative, but not with both. Nothing is simulated, because the states persist,
+// so the peak changes by the difference in their size.
 void WarnOfOptimizerStates(const MemoryForecast& memory, scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

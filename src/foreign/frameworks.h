@@ -9,31 +9,33 @@
 #include "src/foreign/framework.h"
 #include "src/foreign/setting.h"
 
-// Recognizes the program to which a file belongs.
+// Recognizes the program for which a file was written.
 namespace stepcast::foreign {
 
 // Returns all frameworks whose configurations can be imported.
 std::span<const Framework* const> Frameworks();
 
-// A file as a framework's configuration. Its options have the names of the framework's table.
+// A file that is recognized as a framework's configuration. Its options have the names in the
+// framework's table.
 struct Recognised {
   const Framework* framework;
   Document document;
 };
-// Recognizes the framework of a document. None if the settings belong to no supported framework.
+// Returns the document with its framework, or none if the settings belong to no supported
+// framework.
 std::optional<Recognised> Recognise(const Document& document);
 
 // Returns the kind of an unsupported file, such as "a configuration of OLMo", recognized by its
 // keys. Empty if the kind is unknown.
 std::string_view OtherProgramOf(const Document& document);
 
-// Returns whether the settings come from a stepcast scenario or from a plan.json.
+// Returns whether the settings are from a stepcast scenario or a plan.json.
 bool IsScenario(const Document& document);
-// Returns whether the settings describe a model, as a config.json of Hugging Face does.
+// Returns whether the settings describe a model, like Hugging Face's config.json.
 bool IsModel(const Document& document);
-// Returns whether the document is a model file of stepcast, as in models/.
+// Returns whether the document is a model file of stepcast, like the files in models/.
 bool IsModelFile(const Document& document);
-// Returns whether the document is a topology file of stepcast, as in topologies/.
+// Returns whether the document is a topology file of stepcast, like the files in topologies/.
 bool IsTopology(const Document& document);
 
 }  // namespace stepcast::foreign

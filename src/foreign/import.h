@@ -10,55 +10,56 @@
 #include "src/foreign/draft.h"
 #include "src/foreign/setting.h"
 
-// Imports configurations of other programs as a scenario. Nothing in the configurations is
+// Imports configurations of other programs as a scenario. No code in the configurations is
 // executed.
 namespace stepcast::foreign {
 
 // Replaces `${NAME}` and `$NAME` in the values of a YAML, JSON or TOML file by the user's values.
-// Dotted names refer to the file itself, as in OmegaConf: `${model.seq_length}` or
-// `${.seq_length}`. `${multiply:4, ${.hidden_size}}` is a product. A value is unknown if variables
-// remain in it.
+// Dotted names refer to the same file, as in OmegaConf: `${model.seq_length}` or `${.seq_length}`.
+// `${multiply:4, ${.hidden_size}}` is a multiplication. A value with remaining variables is
+// unknown.
 void ReplaceVariables(Document& document, const std::map<std::string, std::string>& given);
 
 struct ImportRequest {
-  // The files, in any order. One of them may be a config.json or the name of a model. A model
-  // without other files is trained with kDefaults (import.cc).
+  // The files, in any order. One may be a config.json or the name of a model. A model without other
+  // files is trained with kDefaults (import.cc).
   std::vector<std::string> files{};
-  std::string model{};    // a name or a file; empty: the files state it
-  std::string cluster{};  // a topology's name or file; empty: the files state it
+  std::string model{};    // a name or a file; empty: from the files
+  std::string cluster{};  // a topology's name or file; empty: from the files
   std::optional<std::int64_t> nodes{};
-  std::string gpus{};  // "4 x rtx-4090", instead of cluster and nodes
+  std::string gpus{};  // instead of cluster and nodes: "4 x rtx-4090"
   std::optional<std::int64_t> sequence_length{}, global_batch{};
-  std::vector<std::string> set{};        // "KEY=VALUE" of the scenario
-  std::vector<std::string> variables{};  // "NAME=VALUE": variables for scripts
-  std::string function{};                // in a Python file with several configurations
+  std::vector<std::string> set{};        // scenario settings as "KEY=VALUE"
+  std::vector<std::string> variables{};  // variables of scripts as "NAME=VALUE"
+  std::string function{};                // the function to read in a Python file with several
+                                         // configurations
   // Whether paths of files become absolute, because the scenario will be in another folder.
   bool absolute_paths = false;
-  // Whether the file is copied if it is the only one and is a scenario.
+  // Whether a single file that is a scenario is copied.
   bool takes_scenario = false;
-  // Whether the software versions are stated, because the scenario will be kept.
+  // Whether the scenario states software versions, because it will be stored.
   bool states_software = false;
-  // Whether no plan is assumed, because the command searches for one.
+  // Whether the scenario may lack a plan, because the command searches for a plan.
   bool for_search = false;
-  std::vector<std::string> varied{};  // keys to which the command itself gives values
+  std::vector<std::string> varied{};  // keys that the command itself sets
 };
 
 struct Imported {
   ScenarioText scenario;
   std::string title;                 // names of the files, for positions in the scenario
-  std::vector<std::string> notes;    // sentences without full stop
-  std::vector<std::string> assumed;  // "KEY=VALUE": defaults
-                                     // `assumed` is set if a model is the only input, without any
-                                     // other file.
-  std::string omissions;             // settings that the scenario lacks, as text; may be empty
+  std::vector<std::string> notes;    // sentences without a period
+  std::vector<std::string> assumed;  // "KEY=VALUE": defaults, if the only input is a model
+  std::string omissions;             // omitted settings as text; may be empty
 };
 
 // Returns a cluster such as "4 x rtx-4090" or "rtx-4090" as YAML, such as "{gpu: rtx-4090, gpus:
-// 4}". Mistake: command.wrong-use.
+// 4}". Error: command.wrong-use.
 Result<std::string> ClusterOfGpus(const std::string& gpus);
 
-// Imports the files. Mistakes: values that both files and options lack (foreign.missing, with the
-// option in the hint), unknown kinds of files (foreign.unknown-file), and unreadable content.
+// Imports the files. Errors:
+//   foreign.missing: neither files nor options have a required value; the hint contains the option
+//   foreign.unknown-file: the kind of a file is unknown
+//   errors about unreadable content
 Result<Imported> Import(const ImportRequest& request);
 
 }  // namespace stepcast::foreign

@@ -8,27 +8,27 @@
 
 namespace stepcast::foreign {
 
-// The largest number of values for which the names in a file may stand.
+// The largest total number of values that names in a file may represent.
 inline constexpr std::size_t kMostPythonValues = 1'000'000;
 
 inline constexpr std::string_view kUnderCondition = " under a condition";
 
-// Reads the configuration that a function of a Python file returns, without executing anything.
-// - Calls with keyword arguments become dotted names: `training=TrainingConfig(steps=10)` is
-//   "training.steps". The name of the called function is the value of "training". Arguments without
-//   a keyword are "training.0".
-// - Local variables and calls of the file's own functions are followed, and sums and products of
-//   numbers are computed.
-// - Assignments to members of a call's result, `config.training.steps = 5`, change it.
-// - Anything else is an expression, which has no value.
+// Reads the configuration that a function of a Python file returns, without executing code.
+//   - Calls with keyword arguments become dotted names: `training=TrainingConfig(steps=10)` becomes
+//     "training.steps". The name of the called function is the value of "training". Arguments
+//     without a keyword are "training.0".
+//   - Local variables and calls of the file's own functions are evaluated, and so are sums and
+//     products of numbers.
+//   - Assignments to members of a call's result, `config.training.steps = 5`, change the result.
+//   - All other code is an expression, which has no value.
 //
-// `function` names the function; if it is empty, the only function that returns a call is used. A
-// function that returns no call is read if it calls a recipe (recipes.h) and changes the result;
-// the setting "recipe" is then the recipe's name. Code outside functions is the function "module",
-// and code below `if __name__` is "__main__". An assignment below an `if` or a loop becomes a
-// setting whose name ends with kUnderCondition. The setting "function" is the function's name.
-// Mistakes: foreign.missing, which lists the functions; foreign.syntax, for unclosed brackets or
-// quotes.
+// `function` is the function to read. If it is empty, the only function that returns a call is
+// read. A function that returns no call is read if it calls a recipe (recipes.h) and changes the
+// result; the setting "recipe" is then the recipe's name. Code outside functions is the function
+// "module", and code below `if __name__` is "__main__". An assignment below an `if` or a loop
+// becomes a setting whose name ends with kUnderCondition. The setting "function" is the function's
+// name. Errors: foreign.missing, which lists the functions; foreign.syntax, for unclosed brackets
+// or quotes.
 Result<Document> ParsePythonSettings(std::string_view text, const std::string& file,
                                      const std::string& function);
 

@@ -14,8 +14,8 @@ extern const Framework kAxolotl;
 bool IsAxolotl(const Document& document);
 
 // The configuration of DeepSpeed in JSON (deepspeedai/DeepSpeed, deepspeed/runtime/zero/config.py
-// and constants.py). Hugging Face's integration fills in "auto"; the reader uses the other files'
-// values instead, or the values that the integration computes.
+// and constants.py). For "auto", the reader uses the values of the other files, or the values that
+// Hugging Face's integration computes.
 extern const Framework kDeepSpeed;
 
 bool IsDeepSpeed(const Document& document);
@@ -24,23 +24,23 @@ bool IsDeepSpeed(const Document& document);
 // megatron/training/arguments.py), from a script, a list of arguments, or YAML.
 extern const Framework kMegatron;
 
-// Returns the document with options named as on the command line. None if it does not contain
-// Megatron-LM's arguments. Sections of Megatron-LM's --yaml-cfg are removed, and so are the hyphens
-// of files that list `--seq-length: 4096`.
+// Returns the document with options spelled as on the command line, or none if it has no arguments
+// of Megatron-LM. Removes sections of Megatron-LM's --yaml-cfg, and hyphens in files with lines
+// such as `--seq-length: 4096`.
 std::optional<Document> MegatronDocument(const Document& document);
 
 // Reads Megatron-LM's arguments for models with experts.
 
-// Parses patterns of special layers in Megatron-LM's options, such as "([0]*3+[1]*58)".
+// Parses layer patterns in Megatron-LM's options, such as "([0]*3+[1]*58)".
 
-// Parses a list of zeros and ones, or sums and multiples of such lists. Returns none for any other
-// value.
+// Parses a list of zeros and ones, or sums and multiples of these lists. Returns none for other
+// values.
 std::optional<std::vector<bool>> ParseLayerPattern(const Value& value);
 
-// Reads the model's experts. Requires that `num-experts` is above one.
+// Reads the model's experts. Requires `num-experts` > 1.
 void ReadExpertsOfModel(Reading& reading);
 
-// Reads how the experts run. This is the section `experts` of the scenario.
+// Reads how experts run: the section `experts` of the scenario.
 void ReadHowExpertsRun(Reading& reading);
 
 // The configuration of Hugging Face's nanotron in YAML.
@@ -48,12 +48,12 @@ extern const Framework kNanotron;
 
 bool IsNanotron(const Document& document);
 
-// Converts the YAML of NeMo's first Megatron models and of Megatron-Bridge to Megatron-LM's
+// Converts YAML of NeMo's Megatron models (before NeMo 2) and of Megatron-Bridge to Megatron-LM's
 // arguments. NeMo's YAML has the sections trainer and model (NVIDIA/NeMo,
 // examples/nlp/language_modeling/conf/megatron_gpt_config.yaml). Megatron-Bridge's YAML is a
 // ConfigContainer with the sections model, train, optimizer and ddp (NVIDIA-NeMo/Megatron-Bridge,
-// src/megatron/bridge/training/config.py). Both write Megatron-Core's settings with underscores;
-// the result has the names of Megatron-LM's command line. Returns none if the document is neither.
+// src/megatron/bridge/training/config.py). Both spell Megatron-Core's settings with underscores;
+// the result is spelled as on Megatron-LM's command line. Returns none for other documents.
 std::optional<Document> NemoDocument(const Document& document);
 
 // The job configuration of torchtitan in TOML, for releases before 23 February 2026
@@ -66,7 +66,7 @@ extern const Framework kTorchtitan;
 // compile.py).
 extern const Framework kTorchtitanPython;
 
-// Returns whether the settings of a TOML or Python file are torchtitan's.
+// Returns whether the settings of a TOML or Python file belong to torchtitan.
 bool IsTorchtitan(const Document& document);
 
 // The YAML configurations of torchtune's recipes, for `tune run RECIPE --config`.
@@ -79,8 +79,8 @@ bool IsTorchtune(const Document& document);
 // TRL's SFTConfig and LLaMA-Factory.
 extern const Framework kTransformers;
 
-// Returns the document with options named as in Python. None if it does not contain arguments of
-// Hugging Face's Trainer.
+// Returns the document with options spelled as in Python, or none if it has no arguments of Hugging
+// Face's Trainer.
 std::optional<Document> TransformersDocument(const Document& document);
 
 }  // namespace stepcast::foreign

@@ -8,8 +8,8 @@
 
 namespace stepcast::foreign {
 
-// The names of the options for PyTorch's FSDP in accelerate, as a program spells them. A name is
-// empty if the program has no such option.
+// One program's names of accelerate's options for PyTorch FSDP. A name is empty if the program
+// lacks the option.
 struct FsdpOptions {
   std::string_view version;
   std::string_view strategy;
@@ -23,63 +23,63 @@ struct FsdpOptions {
   std::string_view checkpointing;
 };
 
-// Sets the framework, the sharding and FSDP's settings. `because_of` is the option that selected
+// Reads the framework, the sharding and FSDP's settings. `because_of` is the option that selected
 // FSDP.
 void ReadFsdp(Reading& reading, const FsdpOptions& options, std::string_view because_of);
 
-// The names of the parallel degrees of accelerate's ParallelismConfig, as a program spells them.
+// One program's names of the parallel degrees in accelerate's ParallelismConfig.
 struct DegreeOptions {
   std::string_view shard, replicate, tensor, context, expert;
 };
 void ReadDegrees(Reading& reading, const DegreeOptions& options);
 
-// Reads the largest allowed norm of gradients. Zero and negative values mean that there is no
-// limit.
+// Reads the maximum gradient norm. Zero and negative values mean no limit.
 void ReadClipping(Reading& reading, std::string_view option);
 
 // Reads how a program makes sequences from samples: "packed", "padded" or "by_length"
-// (plan::Batching). Configurations do not contain sample lengths. If the command line states
-// lengths (training.lengths.histogram, or one length of packed documents), the batching is written
-// next to these lengths. Otherwise, if the file states the option, the option is reported as an
-// omission, with the lengths that are missing.
+// (plan::Batching). Configurations do not contain sample lengths. If the command line sets lengths
+// (training.lengths.histogram, or one length of packed documents), the batching is added to these
+// lengths. Otherwise, an option in the file is reported as an omission, because the lengths are
+// missing.
 void ReadBatching(Reading& reading, std::string_view batching, std::string_view because_of);
 
-// Reads the cluster and the software from torchrun's options and from a script's environment:
-// nodes, processes per node, and the allocator. As rules, the framework's table must have the rows
+// Reads the cluster and the software from torchrun's options and a script's environment: nodes,
+// processes per node, and the allocator. The framework's table must have rules for
 // "launcher.nnodes", "launcher.nproc-per-node" and "env.PYTORCH_CUDA_ALLOC_CONF".
 void ReadLauncher(Reading& reading);
 
-// Reads names of models, optimizers and attention kernels that all programs based on Hugging Face's
-// Trainer use.
+// Reads names of models, optimizers and attention kernels, as in all programs based on Hugging
+// Face's Trainer.
 
-// Returns the name of stepcast's model that has the dimensions of a model on the Hub, whoever owns
-// it. The longest matching prefix of `name` decides. None if there is no such model.
+// Returns stepcast's model with the dimensions of the model `name` on the Hugging Face Hub, for any
+// owner. The model with the longest name that is a prefix of `name` is used. None if no model
+// matches.
 std::optional<std::string> ModelOfTheHub(const std::string& name);
 
-// Sets the model that an option names. The option contains its name on the Hub, if the data root
-// has the model, or a folder with its config.json. Otherwise, the mistake about the missing model
-// contains the name.
+// Sets the model from an option, whose value is a name on the Hugging Face Hub or a folder with a
+// config.json. If the data root lacks the model, the mistake about the missing model contains the
+// name.
 void ReadHubModel(Reading& reading, std::string_view option);
 
 // Reads the name of an optimizer, such as "adamw_torch_fused" or "paged_adamw_8bit".
 void ReadHubOptimizer(Reading& reading, std::string_view option);
 
 // Reads the name of an attention kernel, such as "flash_attention_2" or "sdpa". Also sets the
-// kernels of norms, rotary positions and activations. These are transformers' own or, if `liger`,
-// one fused kernel each.
+// kernels of norms, rotary positions and activations: one fused kernel each if `liger` is true,
+// otherwise the kernels of transformers.
 void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
                     std::string_view because_of);
 
 // Sets the implementation of experts if every rank has all experts and FSDP2 shards their
-// parameters. Call this function when the sharding is known.
+// parameters. Call this function after the sharding is set.
 void ReadHubExperts(Reading& reading);
 
-// Sets a loss that is combined with the head, "chunked" or "cut", because of the option. If ranks
-// divide the vocabulary, the option becomes an omission instead.
+// Sets a loss that is fused with the output layer, "chunked" or "cut", because of the option. If
+// ranks divide the vocabulary, the option becomes an omission instead.
 void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::string_view loss);
 
-// Sets adapters: their rank, and the layers that have adapters, as a list or "all-linear". Does
-// nothing if the rank is not stated.
+// Sets the rank of adapters, and the layers with adapters as a list or "all-linear". Does nothing
+// if the file has no rank.
 void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view targets,
                      std::string_view dropout);
 

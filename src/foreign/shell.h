@@ -16,12 +16,12 @@ namespace stepcast::foreign {
 
 // Evaluates shell arithmetic such as `A * (b + 1) / 2`, with integers, + - * / %, comparisons and
 // `?:`. `value_of` returns the value of a variable. Returns none if a variable is unknown, if the
-// text is no such expression, or if the value exceeds 64 bits.
+// text is not an arithmetic expression, or if the value exceeds 64 bits.
 std::optional<std::int64_t> ShellArithmetic(
     std::string_view text,
     const std::function<std::optional<std::int64_t>(const std::string&)>& value_of);
 
-// A shell script that is split into commands but not expanded.
+// A shell script, split into commands without expansion.
 
 // A word with its quotes, such as `"$A"/b`, or an array with its brackets, such as `A=(1 2)`.
 struct ShellWord {
@@ -33,8 +33,8 @@ struct ShellWord {
 // The text between `<<WORD` and WORD in a shell script.
 struct HereDocument {
   std::string text;
-  int line = 0;          // of its first line
-  bool expands = false;  // variables in it are replaced, since WORD is not quoted
+  int line = 0;          // line number of the first line
+  bool expands = false;  // variables in `text` are replaced, because WORD is not quoted
 };
 
 enum class ShellJoint : std::uint8_t { kEnd, kAnd, kOr, kPipe };
@@ -42,84 +42,85 @@ enum class ShellJoint : std::uint8_t { kEnd, kAnd, kOr, kPipe };
 struct ShellCommand {
   std::vector<ShellWord> words;
   std::vector<HereDocument> documents{};
-  ShellJoint joint = ShellJoint::kEnd;  // the operator after it
+  ShellJoint joint = ShellJoint::kEnd;  // the operator after the command
 };
 
 struct ShellScript {
   std::vector<ShellCommand> commands{};
-  // The words after `#SBATCH`, which sbatch treats like words of its command line.
+  // The words after `#SBATCH`, which sbatch reads like its command line.
   std::vector<ShellWord> batch_options{};
 };
 
-// Splits a text into commands. Any text is accepted; if it is no shell script, the commands are
+// Splits a text into commands. Accepts any text; if it is not a shell script, the commands are
 // meaningless. Line continuations are resolved. Quotes, comments and the words of compound commands
 // (`if`, `[`, `then`) remain words.
 ShellScript ReadShell(std::string_view text);
 
-// Follows a shell script without executing anything. It follows assignments, arrays, ${A:-b}, $((A
-// * b)), and tests and cases of known variables. Commands are listed with their words. If a value
-// depends on anything else, it is unknown and names the variable that would determine it.
+// Interprets a shell script without executing commands. Interprets assignments, arrays, ${A:-b},
+// $((A * b)), and tests and cases of known variables. The result lists commands with their words.
+// All other values are unknown, with the variable that determines them.
 
 // A part of a shell text, with its position.
 struct ShellPiece {
   std::string text{};
   int line = 0;
   int column = 0;
-  std::string unknown{};  // the variable that it depends on; empty: the text is known
-  std::string given{};    // the variable, given by the user, that it comes from
+  std::string unknown{};  // the variable that determines the text; empty: the text is known
+  std::string given{};    // the user's variable that contains the text
 };
 
 struct ShellText {
   std::vector<ShellPiece> pieces{};
 
   std::string Text() const;
-  // Returns the unknown variables on which the text depends.
+  // Returns the unknown variables in the text.
   std::vector<std::string> Unknown() const;
 };
 
 struct ShellInvocation {
   std::vector<ShellText> words{};
-  std::vector<HereDocument> documents{};  // with known variables replaced
-  bool certain = true;                    // false: an undecided test precedes it
+  std::vector<HereDocument> documents{};  // heredocs, with known variables replaced
+  bool certain = true;                    // false: the command depends on a test with unknown
+                                          // result
 };
 
 struct ShellOutcome {
   std::vector<ShellInvocation> invocations{};
-  std::map<std::string, ShellText> exported{};  // environment variables
+  std::map<std::string, ShellText> exported{};  // exported environment variables
   // The values with which the script compares each variable, or that its loops assign to the
-  // variable. For hints.
+  // variable, for hints.
   std::map<std::string, std::set<std::string>> compared{};
-  // The variables that are set by code that the reader does not follow, with the kind of code: "a
-  // loop", "a function" or "a case".
+  // The variables that are set by code that is not interpreted, with the kind of code: "a loop", "a
+  // function" or "a case".
   std::map<std::string, std::string> unfollowed{};
 };
 
-// Follows a script. `given` are values of variables that the user states; the script's assignments
-// do not change them. "1" is the first argument.
+// Interprets a script. `given` are the user's values of variables, which assignments in the script
+// do not change. "1" is the first argument.
 ShellOutcome FollowShell(const ShellScript& script,
                          const std::map<std::string, std::string>& given);
 
 struct ShellDocuments {
-  // The options of the training command and its context. The context includes "launcher.nnodes" of
-  // torchrun and others, "env.CUDA_DEVICE_MAX_CONNECTIONS" and "sbatch.nodes".
+  // The options of the training command, and settings of its context: "launcher.nnodes" of torchrun
+  // and other launchers, "env.CUDA_DEVICE_MAX_CONNECTIONS" and "sbatch.nodes".
   Document command;
-  // The texts of heredocs with YAML. Each has the number of its first line.
+  // The texts of heredocs with YAML, each with the number of its first line.
   std::vector<std::pair<std::string, int>> embedded{};
-  // The unknown variables that may add options to the command. Each has its position.
+  // The unknown variables that may add options to the command, with their positions.
   std::vector<std::pair<std::string, Location>> open{};
   // The values with which the script compares variables.
   std::map<std::string, std::vector<std::string>> compared{};
-  std::map<std::string, std::string> unfollowed{};  // ShellOutcome
+  std::map<std::string, std::string> unfollowed{};  // see ShellOutcome
   std::vector<std::string> scripts{};               // scripts that this script starts
 };
 
 // Reads the settings in a shell script, or in a list of command-line arguments. The training
-// command is the command with the most options. Names have no leading hyphens. `given` are values
-// of variables that the user states.
+// command is the command with the most options. Names have no leading hyphens. `given` are the
+// user's values of variables.
 ShellDocuments ParseShellSettings(std::string_view text, const std::string& file,
                                   const std::map<std::string, std::string>& given);
 
-// Returns the document with `separator` between the words of each option name.
+// Returns the document with `separator` between the words of each option's name.
 Document Spelled(Document document, char separator);
 
 }  // namespace stepcast::foreign

@@ -7,11 +7,11 @@
 
 #include "src/base/diagnostic.h"
 
-// Reads tables that spreadsheets and loggers write (RFC 4180).
+// Reads tables written by spreadsheets and loggers (RFC 4180).
 namespace stepcast::formats {
 
-// Limits of a table, far above any schedule or table of runs. Without them, 16 MiB of small fields
-// could fill the memory, because the parsed form of a field needs up to a kilobyte.
+// Limits of a table, far above any schedule or table of runs. Without limits, 16 MiB of small
+// fields could exhaust the memory, because a parsed field needs up to a kilobyte.
 inline constexpr std::size_t kMostCsvFields = 1'000'000;
 inline constexpr std::size_t kMostCsvTableFields = 200'000;
 inline constexpr std::size_t kMostCsvColumns = 100;
@@ -23,20 +23,21 @@ struct CsvCell {
 
 struct CsvTable {
   std::vector<CsvCell> headings;
-  std::vector<std::vector<CsvCell>> rows;  // as long as the headings
+  std::vector<std::vector<CsvCell>> rows;  // each row has as many cells as there are headings
 };
 
 // Parses lines with any number of fields. Commas separate fields, and lines end in LF or CRLF. A
-// field in double quotes may contain commas, line ends and doubled quotes. Blank lines, and lines
-// that begin with '#', are skipped. `file` is the name of the text in positions. Errors, up to the
-// number that is shown: csv.quote (text after a closing quote, or no closing quote), file.too-large
-// (more than kMostCsvFields fields in total).
+// field in double quotes may contain commas, line ends and doubled quotes. Blank lines and lines
+// that begin with '#' are skipped. `file` is the name of the text in positions. Errors, up to
+// kMostShownFaults: csv.quote (text after a closing quote, or no closing quote), file.too-large
+// (more than kMostCsvFields fields).
 Result<std::vector<std::vector<CsvCell>>> ParseCsvRows(std::string_view text,
                                                        const std::string& file);
 
 // Parses a table with headings on the first line. Errors in addition to those of ParseCsvRows:
-// csv.fields (a line has more or fewer fields than the headings), csv.heading (missing, empty or
-// duplicate), file.too-large (more than kMostCsvTableFields fields or kMostCsvColumns headings).
+// csv.fields (the number of fields on a line differs from the headings), csv.heading (missing,
+// empty or duplicate), file.too-large (more than kMostCsvTableFields fields or kMostCsvColumns
+// headings).
 Result<CsvTable> ParseCsv(std::string_view text, const std::string& file);
 
 }  // namespace stepcast::formats

@@ -16,60 +16,58 @@
 
 namespace stepcast::formats {
 
-// Reads the common parts of the config.json files of Hugging Face model repositories. These are
-// typed values with their positions, keys without effect, attention windows, and rotary positions.
-// The spelling follows transformers 4 or 5. A family's file states how the other keys are read
-// (scenario/family_config.h). Any key that is not followed causes a warning or an error.
+// Reads the parts that config.json files of Hugging Face models have in common: typed values with
+// their positions, keys without effect, attention windows, and rotary positions. Accepts the
+// spelling of transformers 4 and 5. A family's file defines how the other keys are read
+// (scenario/family_config.h). Every other key causes a warning or an error.
 
 // The hint for a feature of layers that model files cannot describe.
 inline constexpr const char* kTakeTheKeyOut =
     "remove the key if the model does not have this feature; model files cannot describe it either";
 
-// Reads the values of a config.json by path. Records which values were requested, so that the
-// remaining keys can be judged. A null value counts as absent, as in transformers. Paths such as
+// Reads the values of a config.json by path. Records the requested values, so that the remaining
+// keys can be checked. A null value is treated as missing, as in transformers. Paths such as
 // "rope_scaling.factor" are relative to `section`.
 class HuggingFaceReader {
  public:
   static constexpr std::int64_t kMostDimension = 1'000'000'000'000;
 
-  // Creates a reader. `section` is the object to read, such as "text_config"; if it is empty, the
-  // whole document is read. `config`, `mistakes` and `warnings` must outlive the reader.
+  // `section` is the object to read, such as "text_config", or empty for the complete document.
+  // `config`, `mistakes` and `warnings` must outlive the reader.
   HuggingFaceReader(const JsonObject& config, std::string_view section, Diagnostics& mistakes,
                     std::vector<std::string>& warnings);
 
   const JsonValue* Find(const std::string& path);
   // Returns whether the file contains the key, even with the value null.
   bool Has(const std::string& path) const;
-  // Returns a dimension, or none if the key is missing. A value below 1 is reported, and the result
-  // is none.
+  // Returns a dimension, or none if the key is missing. Reports a value below 1 and returns none.
   std::optional<std::int64_t> OptionalDimension(const std::string& path);
-  // Returns a dimension. It is 0 if the key is missing or 0, which means that the model has no such
-  // part.
+  // Returns a dimension, or 0 if the key is missing or 0. Zero means that the model lacks the part.
   std::int64_t OptionalDimensionOrZero(const std::string& path);
-  // Returns a dimension. A missing or wrong value is reported, and the result is 1.
+  // Returns a dimension. Reports a missing or wrong value and returns 1.
   std::int64_t Dimension(const std::string& path);
   bool Boolean(const std::string& path, bool absent);
-  double Number(const std::string& path, double absent);  // not negative
+  double Number(const std::string& path, double absent);  // returns at least 0
   std::string Text(const std::string& path, std::string absent);
-  // Returns the strings of an array and reports all other elements. None if there is no such array.
+  // Returns the strings of an array and reports all other elements. None if the array is missing.
   std::optional<std::vector<std::string>> Texts(const std::string& path);
-  // Marks the key as requested. Its value has no effect.
+  // Marks the key as requested, because its value has no effect.
   void Accept(const std::string& path) { Find(path); }
 
-  // Reports a variant of models that is not modelled, as a mistake.
+  // Reports that a variant of models is not modeled, as a mistake.
   void Refuse(const std::string& path, std::string_view why,
               std::string hint = "describe the model in a model file; see docs/formats.md");
-  // Adds a warning about a value that the forecast does not follow. The warning states what the
-  // forecast does instead.
+  // Adds a warning about a value that the forecast ignores. `what` states what the forecast assumes
+  // instead.
   void Warn(const std::string& path, std::string_view what);
 
-  // Returns the values that were not requested, by path. They are values of the section, and of
-  // each of its objects from which at least one value was requested.
+  // Returns the values that were not requested, by path: values of the section, and of each of its
+  // objects from which at least one value was requested.
   std::vector<std::pair<std::string, const JsonValue*>> Others() const;
-  // Returns the keys of the section itself, not of its objects, that were requested.
+  // Returns the requested keys of the section itself, without keys of its objects.
   std::vector<std::string_view> KeysAskedFor() const;
-  // Returns whether a mistake was reported since this reader was created. If so, dimensions may be
-  // placeholders.
+  // Returns whether a mistake was reported since this reader was created. If true, dimensions may
+  // be placeholders.
   bool failed() const { return mistakes_.size() > mistakes_before_; }
   // Returns the position of the section.
   Location location() const;
@@ -81,54 +79,54 @@ class HuggingFaceReader {
 
   const JsonObject& config_;
   const std::string section_;
-  const std::string prefix_;  // of paths in the section: "text_config.", or empty
+  const std::string prefix_;  // prefix of paths in the section: "text_config." or empty
   Diagnostics& mistakes_;
   const std::size_t mistakes_before_;
   std::vector<std::string>& warnings_;
-  std::set<std::string> asked_for_;  // paths in the section
+  std::set<std::string> asked_for_;  // requested paths in the section
 };
 
-// Warns if the gating function is not SiLU, because products and bytes are counted for SwiGLU.
+// Adds a warning if the gating function is not SiLU, because FLOPs and bytes are those of SwiGLU.
 void ReadGate(HuggingFaceReader& reader);
 
-// The rule for attention windows if the file has no `layer_types`. Either all layers from
-// `first_layer` on have the window, or all except every `full_every`-th. `key` is the key that
-// states the rule. If `tokens` is 0, there is no window.
+// The rule for attention windows if the file has no `layer_types`. All layers from `first_layer` on
+// have the window, or all layers except every `full_every`-th layer. `key` is the key with the
+// rule. If `tokens` is 0, there is no window.
 struct WindowRule {
   std::int64_t tokens = 0;
   std::int64_t first_layer = 0;
   std::string key;
-  std::int64_t full_every = 0;  // 0: no such layers
+  std::int64_t full_every = 0;  // 0: no layer with full attention
 };
 struct AttentionWindow {
   std::int64_t tokens = 0, full_every = 0;
 };
 AttentionWindow ReadWindow(HuggingFaceReader& reader, std::int64_t layers, const WindowRule& rule);
-// Reports a mistake if the file states a window. For model classes that have no attention windows.
+// Reports a mistake if the file has a window. For model classes without attention windows.
 void RefuseWindow(HuggingFaceReader& reader, std::int64_t layers);
 
-// Returns the epsilon of norms and the rotary positions of the model. The defaults are from
+// Returns the epsilon of norms and the rotary positions of the model. Defaults are those of
 // transformers' configurations: 1e-5 for layer norms, 1e-6 for RMS norms, and a base of 10,000.
 model::NumericalConstants ReadConstants(const model::Architecture& architecture,
                                         HuggingFaceReader& reader);
 
-// Judges the keys that a model_type does not define. Derived models add keys to a known type, and
-// programs add their own keys. A key either changes neither shapes nor time (names, token ids,
-// constants of kernels), or changes the layers, or is unknown.
+// Checks the keys that a model_type does not define. Derived models and programs add keys to a
+// known type. A key may have no effect on shapes and time (names, token ids, constants of kernels),
+// may change the layers, or may be unknown.
 
-// How JudgeOtherKeys treats unknown keys.
+// The treatment of unknown keys by JudgeOtherKeys.
 enum class UnknownKeys : std::uint8_t {
   kWarnOf,
-  kPassOver,  // ignore: keys around the text model, which is left out with one warning
+  kPassOver,  // ignore: keys around the text model, for which one warning suffices
 };
 
-// Judges all values that `reader` did not request. A key that changes shapes, FLOPs or memory is
-// refused (model.not-modelled), unless its value is neutral. Neutral values are null, false, 0,
-// empty, or what the layers do in any case (such as a factor of 1). A key that changes only values,
-// or a little elementwise work, causes a warning. An unknown key also causes a warning.
+// Checks all values that `reader` did not request. A key that changes shapes, FLOPs or memory is an
+// error (model.not-modelled), unless its value is neutral. Neutral values are null, false, 0,
+// empty, or the normal behavior of the layers (such as a factor of 1). A key that changes only
+// values or elementwise work causes a warning, and so does an unknown key.
 void JudgeOtherKeys(HuggingFaceReader& reader, UnknownKeys unknown);
 
-// Accepts the config keys that switch norms of queries and keys on. Call this for model types whose
+// Accepts the keys that enable norms of queries and keys. Call this function for model types whose
 // layers always have these norms.
 void AcceptHeadNorms(HuggingFaceReader& reader);
 

@@ -13,37 +13,36 @@
 
 namespace stepcast::formats {
 
-// A machine as the output of another tool describes it.
+// A machine, described by the output of another tool.
 struct ImportedTopology {
   topology::NodeType node_type;  // without name and GPU memory
   std::optional<topology::Fabric> fabric;
-  // Sentences, without a period, about missing input, the values that are assumed instead, and
-  // omitted parts.
+  // Sentences without a period about missing input, assumed values, and omitted parts.
   std::vector<std::string> notes;
 };
 
-// The action of an import if its input lists no NVLinks although GPUs of this type have some.
+// The behavior of an import if its input lists no NVLinks although this type of GPU has NVLinks.
 enum class MissingNvLinks : std::uint8_t {
-  kRefuse,  // topology.no-nvlinks
-  kAssume,  // all links of the GPU type, to every other GPU or to switches
-  kNone,    // there are none
+  kRefuse,  // error topology.no-nvlinks
+  kAssume,  // assume all links of the GPU type, to every other GPU or to switches
+  kNone,    // the machine has no NVLinks
 };
 
-// The information that the user gives to an import in addition to the input.
+// Information from the user in addition to the input of an import.
 struct ImportOptions {
-  std::string gpu{};                     // of topologies/gpus/<gpu>.yaml; empty: not given
-  std::optional<Bandwidth> nic_speed{};  // of each NIC's port, if the input has none
+  std::string gpu{};                     // GPU type in topologies/gpus/<gpu>.yaml; empty: unknown
+  std::optional<Bandwidth> nic_speed{};  // speed of each NIC's port, if the input lacks it
   // The NICs that connect nodes, by their names in the input. {"all"} means all NICs. Empty: the
-  // importer's rule applies.
+  // default of the input's format.
   std::vector<std::string> nics{};
   MissingNvLinks missing_nvlinks = MissingNvLinks::kRefuse;
 
   bool AllNics() const { return nics.size() == 1 && nics.front() == "all"; }
 };
 
-// Default latencies, which the formats do not contain. They are the values of topologies/*.yaml,
-// which are of the order of measured peer-to-peer latencies. For a NIC, the default is InfiniBand
-// HDR's specified port latency.
+// Default latencies, which the formats lack. They are the values in topologies/*.yaml, of the order
+// of measured peer-to-peer latencies. For a NIC, the default is the specified port latency of
+// InfiniBand HDR.
 inline constexpr Time kNvLinkLatency = Nanoseconds(250);
 inline constexpr Time kPcieLatency = Nanoseconds(150);
 inline constexpr Time kCpuLatency = Nanoseconds(200);
@@ -55,9 +54,9 @@ inline constexpr const char* kFabricNote =
     "the input does not describe the network between nodes: one non-blocking switch at the speed "
     "of the NICs' ports is assumed";
 
-// Returns the bandwidth, in one direction, between two CPUs of a host. It is links x rate x bits
-// per transfer, with the number of links of two-socket GPU servers. (NCCL uses the value in
-// src/graph/topo.h only for its search.) For an unknown processor, the bandwidth is that of the
+// Returns the bandwidth, in one direction, between two CPUs of a host: links x transfer rate x bits
+// per transfer, with the number of links of two-socket GPU servers. (NCCL uses the constants in
+// src/graph/topo.h only for its search.) For an unknown processor, returns the bandwidth of the
 // slowest processor since 2017.
 inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   using topology::Processor;
@@ -76,9 +75,9 @@ inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
     case Processor::kIntelEmeraldRapids:
       return links(3, 20, 24);
     case Processor::kAmd:
-      return links(3, 18, 16);  // xGMI of Rome and Milan; of later ones 32 GT/s
+      return links(3, 18, 16);  // xGMI of Rome and Milan; later processors have 32 GT/s
     case Processor::kArm:
-      return Bandwidth::GigabytesPerSecond(6);  // as NCCL: they have no links in common
+      return Bandwidth::GigabytesPerSecond(6);  // as in NCCL, because there is no common link
     case Processor::kPower9:
       return Bandwidth::GigabytesPerSecond(64);  // X bus
   }
@@ -89,7 +88,7 @@ inline const char* BetweenUnknownCpusNote() {
          "CPUs are assumed, 41.6 GB/s";
 }
 
-// Returns the network that is assumed if the input describes none.
+// Returns the default network if the input describes no network.
 inline topology::Fabric OneSwitch(Bandwidth port) {
   topology::Fabric fabric;
   fabric.kind = topology::FabricKind::kOneSwitch;
@@ -111,50 +110,55 @@ inline topology::Fabric OneSwitch(Bandwidth port) {
 //         <pci busid="0000:1a:00.0" class="0x020700" ...>
 //           <nic><net name="mlx5_0" dev="0" speed="400000" port="1" .../></nic>
 //
-// - GPUs are numbered by rank (without ranks by dev or position), and NICs by dev.
-// - A bridge with one device below it is treated as a wire. A Broadcom switch below another one is
-//   part of it, as in NCCL.
-// - speed is in Mbit/s. NICs slower than the fastest are left out: nodes communicate over the
-//   fastest.
-// - A PCIe device without speed or width has NCCL's default of 8 GT/s or 16 lanes.
-// - CPUs of one host are all linked with each other, at the bandwidth of their type.
-// - A file for NCCL_TOPO_FILE may lack NVLinks, since NCCL finds them itself. It is refused if the
-//   GPU type has some, unless options.missing_nvlinks is set. With kAssume a node has all links of
-//   its GPUs: in a node of up to four GPUs as many to each other GPU, otherwise to one switch that
-//   stands for all.
+//   - GPUs are numbered by rank (without ranks, by dev or position), and NICs by dev.
+//   - A bridge with one device below it is treated as a wire. A Broadcom switch below another
+//     Broadcom switch is merged into it, as in NCCL.
+//   - speed is in Mbit/s. Only the fastest NICs are used, because nodes communicate over them.
+//   - A PCIe device without speed or width has NCCL's default of 8 GT/s or 16 lanes.
+//   - All CPUs of a host are linked with each other, at the bandwidth of their type.
+//   - A file for NCCL_TOPO_FILE may lack NVLinks, because NCCL detects them. The file is then
+//     rejected if the GPU type has NVLinks, unless options.missing_nvlinks is set. With kAssume, a
+//     node has all links of its GPUs: in a node of up to four GPUs, equally many to each other GPU;
+//     otherwise, to one switch that represents all switches.
 //
-// Irrelevant attributes that NCCL writes are ignored; other unknown attributes are named in the
+// Irrelevant attributes that NCCL writes are ignored; other unknown attributes are listed in the
 // notes.
 //
-// Mistakes: xml.syntax (also if the text is cut off, with the element that is not closed),
-// xml.too-deep, topology.not-nccl (another document), topology.bad-attribute, topology.unknown-gpu
-// (the GPU type is unknown), topology.no-speed (a NIC without a speed), topology.impossible (a link
-// of zero bandwidth, a GPU without a path to a NIC, a topology in several parts, two devices with
-// one bus id), topology.no-nvlinks, topology.unknown-nic (options.nics names a missing NIC).
+// Errors:
+//   xml.syntax: also for a truncated text, with the element that is not closed
+//   xml.too-deep
+//   topology.not-nccl: another kind of document
+//   topology.bad-attribute
+//   topology.unknown-gpu: unknown GPU type
+//   topology.no-speed: a NIC without a speed
+//   topology.impossible: a link of zero bandwidth, a GPU without a path to a NIC, a topology in
+//     several parts, or two devices with one bus id
+//   topology.no-nvlinks
+//   topology.unknown-nic: options.nics contains a missing NIC
 
 Result<ImportedTopology> ParseNcclTopology(std::string_view text, const std::string& file,
                                            const ImportOptions& options);
 
-// The output of `nvidia-smi topo -m`. It is a matrix of GPUs and NICs with the class of the route
-// between each pair (NV18, PIX, PXB, PHB, NODE, SYS), CPU and NUMA affinity of the GPUs, and a
-// legend with the names of NICs. Tabs, blanks or bars separate the columns. Terminal escape
-// sequences are ignored, and so are prefixes of lines pasted into comments ("> ", "# "). Old
-// releases print the NICs' own names in the matrix.
+// The output of `nvidia-smi topo -m`: a matrix of GPUs and NICs with the class of the route between
+// each pair (NV18, PIX, PXB, PHB, NODE, SYS), CPU and NUMA affinity of the GPUs, and a legend with
+// the names of NICs. Tabs, blanks or bars separate the columns. Terminal escape sequences and
+// prefixes of pasted lines ("> ", "# ") are ignored. Old releases print the NICs' names in the
+// matrix.
 //
-//   PIX, PXB   one PCIe switch (or a tree of them, drawn as one)
+//   PIX, PXB   one PCIe switch (or a tree of switches, treated as one)
 //   PHB, NODE  one CPU
 //   SYS        different CPUs, all linked with each other
-//   NV#        # NVLinks: direct ones, unless a GPU would need more links than it has; then they
-//              lead to NVSwitches, drawn as one
+//   NV#        # NVLinks: direct links, or links to NVSwitches (treated as one switch) if a GPU
+//              would need more direct links than it has
 //
-// If a NIC shares a PCIe switch with a GPU, NICs that share one with no GPU are left out: they are
-// for storage and management. options.nics selects other NICs, by their names in the matrix or
+// If a NIC is on a PCIe switch with a GPU, NICs on switches without GPUs are omitted, because they
+// are for storage and management. options.nics selects other NICs, by their names in the matrix or
 // legend.
 //
-// The output contains neither the GPU type nor speeds. options.gpu is therefore required, and
+// The output contains neither the GPU type nor speeds. options.gpu is therefore required, and also
 // options.nic_speed if there are NICs.
 //
-// Mistakes: topology.not-smi (no matrix), topology.bad-matrix (a row of wrong length, an unknown
+// Errors: topology.not-smi (no matrix), topology.bad-matrix (a row of wrong length, an unknown
 // class, an asymmetric matrix), topology.unknown-gpu, topology.no-speed, topology.unknown-nic.
 
 Result<ImportedTopology> ParseNvidiaSmiTopology(std::string_view text, const std::string& file,

@@ -12,16 +12,16 @@
 
 namespace stepcast::formats {
 
-// A value of a JSON document, with the position of the value's key.
+// A value of a JSON document, with the position of its key.
 struct JsonValue {
   enum class Kind : std::uint8_t { kNull, kBoolean, kInteger, kNumber, kText, kArray, kObject };
 
   Kind kind = Kind::kNull;
   bool boolean = false;
-  std::int64_t integer = 0;   // kInteger
-  double number = 0;          // kInteger and kNumber
-  std::string text{};         // kText
-  std::int64_t elements = 0;  // kArray, kObject: number of direct values
+  std::int64_t integer = 0;   // for kInteger
+  double number = 0;          // for kInteger and kNumber
+  std::string text{};         // for kText
+  std::int64_t elements = 0;  // for kArray and kObject: number of direct values
   Location location{};
 
   // Returns a description of the value for messages, such as "'0.5'", "true", "an array" or "null".
@@ -30,36 +30,35 @@ struct JsonValue {
 
 // The values of a JSON object and of the objects in it, by dotted path, such as "n_embd" or
 // "attn_config.alibi". For an array, only its strings, numbers and booleans are listed, by index:
-// "architectures.0". If the paths of an object's keys would have more than kDeepest keys, the
-// object is listed without its content.
+// "architectures.0". Objects nested deeper than kDeepest keys are listed without their content.
 class JsonObject {
  public:
   static constexpr std::size_t kDeepest = 4;
 
-  // Parses a text. `file` is the name of the text in positions. A text that is not a JSON object is
-  // a mistake, and so are duplicate keys.
+  // Parses a text. `file` is the name of the text in positions. Errors: the text is not a JSON
+  // object, or an object has duplicate keys.
   static Result<JsonObject> Parse(std::string_view text, const std::string& file);
 
-  // Returns the value of a path, or null if the key is absent. This object owns the value.
+  // Returns the value of a path, or null if the key is missing. This object owns the value.
   const JsonValue* Find(const std::string& path) const;
   // Returns all values, by path.
   const std::map<std::string, JsonValue>& values() const { return values_; }
-  const Location& location() const { return location_; }  // of the object
+  const Location& location() const { return location_; }  // location of the object
 
  private:
   std::map<std::string, JsonValue> values_;
   Location location_;
 };
 
-// The reason why a text could not be parsed as JSON.
+// Why a text could not be parsed as JSON.
 struct JsonFault {
   std::size_t offset = 0;  // where the parser stopped; 0 if unknown
   std::string what;        // "it is cut off", "unexpected text", "a number is too large"
 };
 
-// Returns the tree of a document with at most `most_values` values that are nested at most 64
-// levels deep. The limits bound memory, and they allow code that walks the tree to recurse. `Json`
-// is nlohmann::json, or nlohmann::ordered_json, whose key lookup is linear.
+// Returns the tree of a document with at most `most_values` values and at most 64 nested levels.
+// The limits bound memory, and allow recursion over the tree. `Json` is nlohmann::json, or
+// nlohmann::ordered_json, whose key lookup is linear.
 template <typename Json = nlohmann::json>
 tl::expected<Json, JsonFault> ParseJsonTree(std::string_view text,
                                             std::size_t most_values = 1'000'000);

@@ -16,53 +16,56 @@
 // collectives.
 //
 // These events are read:
-// - user annotations `ProfilerStep#N`: the steps;
-// - operators with `Sequence number`, which links an autograd node to its forward operator;
-// - the engine's `evaluate_function` events. AccumulateGrad is where a parameter's gradient is
-//   ready, with `Input Dims` if shapes were recorded;
-// - launches and kernels, linked by `correlation`;
-// - NCCL's kernels with `Collective name`, `In msg nelems`, `dtype` and `Group size`
-//   (pytorch/kineto libkineto/src/output_json.cpp, pytorch torch/csrc/profiler/util.cpp).
+//   - user annotations `ProfilerStep#N`: the steps;
+//   - operators with `Sequence number`, which links an autograd node to its forward operator;
+//   - the engine's `evaluate_function` events. At AccumulateGrad, a parameter's gradient is ready,
+//     with `Input Dims` if shapes were recorded;
+//   - launches and kernels, linked by `correlation`;
+//   - NCCL's kernels with `Collective name`, `In msg nelems`, `dtype` and `Group size`
+//     (pytorch/kineto libkineto/src/output_json.cpp, pytorch torch/csrc/profiler/util.cpp).
 //
-// A time is that of the slower of host and device: the later of a host time and the end of the
-// kernels launched before it. Communication is left out: exposed communication after the backward
-// belongs to no layer. The rest of the step is the optimizer.
+// Each time is the later of the host's time and the end of the kernels launched before it. Layers
+// exclude communication that is exposed after backward. The rest of the step is the optimizer.
 //
-// Without step annotations, a step ends with the optimizer's annotation (`Optimizer.step#...`);
-// without that, the whole trace is one step.
+// Without step annotations, a step ends with the optimizer's annotation (`Optimizer.step#...`). If
+// the optimizer's annotation is also missing, the complete trace is one step.
 //
-// Mistakes: file.not-json, kineto.no-step (there are no operators either), kineto.no-such-step,
-// kineto.no-backward, kineto.no-sizes (neither shapes nor NCCL's sizes were recorded, and `sizes`
-// is empty), kineto.other-model (`sizes` has another number of parameters), kineto.too-many,
-// json.too-deep.
+// Errors:
+//   file.not-json
+//   kineto.no-step: there are no steps and no operators
+//   kineto.no-such-step
+//   kineto.no-backward
+//   kineto.no-sizes: neither shapes nor NCCL's sizes were recorded, and `sizes` is empty
+//   kineto.other-model: `sizes` has another number of parameters
+//   kineto.too-many
+//   json.too-deep
 namespace stepcast::formats {
 
 struct TracedCollective {
-  std::string collective;     // "allreduce", as the trace names it
+  std::string collective;     // name in the trace, such as "allreduce"
   std::int64_t elements = 0;  // 0: not recorded
   std::string data_type;      // "Float"; empty: not recorded
   std::int64_t ranks = 0;     // 0: not recorded
-  Time start;                 // from the start of the step
+  Time start;                 // time since the start of the step
   Time duration;
-  bool gradients = false;  // launched during backward: a bucket of DDP
+  bool gradients = false;  // whether it was launched during backward: a bucket of DDP
 };
 
 struct TracedStep {
-  std::int64_t number = 0;  // of ProfilerStep#
+  std::int64_t number = 0;  // N of ProfilerStep#N
   Time duration;
   Time forward, backward, exposed_communication;
-  Time kernels;  // total time with a kernel other than NCCL's running
+  Time kernels;  // total time in which a kernel runs, without NCCL's kernels
   std::int64_t micro_batches = 1;
-  model::LayerList layers;                    // in the reverse order of their gradients
+  model::LayerList layers;                    // in reverse order of gradients
   std::vector<TracedCollective> collectives;  // in order of launch
   std::vector<std::string> notes;             // what is missing in the trace
 };
 
-// Reads a step. `step` is its number. If it is not set, the step of median duration among those
-// with a backward is read. `sizes` are the numbers of elements of the model's parameters in
-// registration order, for traces without shapes. Gradients are then assumed to become ready in the
-// reverse order. Only the current block of the text, and the data needed from its events, are kept
-// in memory.
+// Reads step number `step`. By default, reads the step of median duration among steps with a
+// backward pass. `sizes` are the numbers of elements of the model's parameters in registration
+// order, for traces without shapes; gradients are then assumed to be ready in reverse order. Stores
+// only the current block of the text, and the needed data of its events.
 Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file,
                                std::optional<std::int64_t> step,
                                const std::vector<std::int64_t>& sizes = {});

@@ -11,18 +11,18 @@
 #include "src/base/diagnostic.h"
 
 // The memory that PyTorch reports as allocated by one rank, in bytes. A file has one of three
-// forms, which are recognized by their content:
+// formats, which are recognized by content:
 //
-// - snapshot: torch.cuda.memory._dump_snapshot(FILE), a pickle (pickle.h) of the caching
-//   allocator's segments and of its past events (torch/csrc/cuda/memory_snapshot.cpp). The events
-//   are undone from the final state backward, so the peak is known as far back as events were kept.
-// - summary: the text of torch.cuda.memory_summary() (torch/cuda/memory.py): peaks since the start,
-//   in whole KiB, MiB or GiB.
-// - timeline: torch.profiler's export_memory_timeline(FILE.json)
-//   (torch/profiler/_memory_profiler.py): bytes by category at every change. The peak is that of
-//   their sum.
+//   - snapshot: torch.cuda.memory._dump_snapshot(FILE), a pickle (pickle.h) of the caching
+//     allocator's segments and past events (torch/csrc/cuda/memory_snapshot.cpp). Events are undone
+//     backward from the final state, so the peak is limited to the recorded events.
+//   - summary: the text of torch.cuda.memory_summary() (torch/cuda/memory.py): peaks since the
+//     start, in whole KiB, MiB or GiB.
+//   - timeline: torch.profiler's export_memory_timeline(FILE.json)
+//     (torch/profiler/_memory_profiler.py): bytes by category at every change. The peak is the
+//     maximum of their sum.
 //
-// Mistakes: snapshot.unknown-form, snapshot.no-peak (the file contains no peak), those of pickles,
+// Errors: snapshot.unknown-form, snapshot.no-peak (the file contains no peak), errors of pickle.h,
 // file.not-json.
 namespace stepcast::formats {
 
@@ -32,11 +32,12 @@ inline constexpr int kMeasuredCategories = 4;
 
 struct MeasuredMemory {
   std::string form;               // "snapshot", "summary", "timeline"
-  Bytes allocated;                // peak of the memory handed out by the allocator
-  std::optional<Bytes> reserved;  // peak of the memory held from the device
-  // The bytes of each category at the peak. None if the file does not state them.
+  Bytes allocated;                // peak of the memory that the allocator has allocated to tensors
+  std::optional<Bytes> reserved;  // peak of the memory that the allocator has reserved from the
+                                  // device
+  // The bytes of each category at the peak. None if the file lacks categories.
   std::optional<std::array<Bytes, kMeasuredCategories>> at_peak;
-  std::vector<std::string> notes;  // sentences without a full stop
+  std::vector<std::string> notes;  // sentences without a period
 };
 
 Result<MeasuredMemory> ParseMeasuredMemory(std::string_view text, const std::string& file);

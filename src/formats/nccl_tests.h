@@ -14,27 +14,26 @@
 
 namespace stepcast::formats {
 
-// Reads the output of nccl-tests' programs (all_reduce_perf and others), and the files that they
-// write with -J.
+// Reads the output of nccl-tests' programs (all_reduce_perf and others), and files written with -J.
 //
-// Text: the heading determines the columns. Old releases ("error" for "#wrong", no "root") and new
-// ones (per-iteration columns, a time stamp at the end) are therefore read alike. Collectives
-// without a reduction may leave "redop" and "root" empty. Lines may be indented, and may have
-// prefixes of launchers and log collectors: Open MPI's "[1,0]<stdout>:" (--tag-output), srun's "0:
-// " (--label), kubectl's "[pod/name/container] " (--prefix), and time stamps. A file may contain
-// several runs. A last row with too few columns, where a log was cut, is left out.
+// Text: the heading determines the columns, so old releases ("error" for "#wrong", no "root") and
+// new releases (per-iteration columns, a time stamp at the end) can be read. Collectives without a
+// reduction may leave "redop" and "root" empty. Lines may be indented. They may have time stamps
+// and prefixes of launchers and log collectors: Open MPI's "[1,0]<stdout>:" (--tag-output), srun's
+// "0: " (--label), kubectl's "[pod/name/container] " (--prefix). A file may contain several runs.
+// If the last row of a truncated log has too few columns, the row is ignored.
 //
 // JSON: versions 2 and later. The recorded environment is ignored.
 //
-// Mistakes:
-// - nccl-tests.no-table: no run in the text.
-// - nccl-tests.cut-off: a heading without rows, or a row with too few columns before other rows.
-// - nccl-tests.bad-row: an invalid figure, a time of zero, a size and a time that contradict the
-//   algbw, or a row without a size.
-// - nccl-tests.wrong-results: #wrong above zero, or values out of bounds.
-// - nccl-tests.failed: a run that ended with an error.
-// - nccl-tests.cpu-time: -C, times of the CPU, not of the collective.
-// - file.not-json, input.wrong-kind.
+// Errors:
+//   nccl-tests.no-table: no run in the text.
+//   nccl-tests.cut-off: a heading without rows, or a row with too few columns before other rows.
+//   nccl-tests.bad-row: an invalid number, a time of zero, a size and a time that contradict the
+//     algbw, or a row without a size.
+//   nccl-tests.wrong-results: #wrong above zero, or values out of bounds.
+//   nccl-tests.failed: a run that ended with an error.
+//   nccl-tests.cpu-time: times of the CPU (-C) instead of the collective.
+//   file.not-json, input.wrong-kind.
 
 struct NcclTestsRow {
   Bytes size;
@@ -43,16 +42,16 @@ struct NcclTestsRow {
   Location location;
 };
 
-// The properties of a collective that the rows of its table show.
+// The properties of a collective that can be derived from the rows of its table.
 struct NcclTestsTraits {
-  std::optional<bool> reduces;  // from redop; none: no such column
-  std::optional<bool> rooted;   // from root; none: no such column
-  double algbw = 0, busbw = 0;  // GB/s, of the row with the largest values; 0: unknown
+  std::optional<bool> reduces;  // from the column redop; none: the column is missing
+  std::optional<bool> rooted;   // from the column root; none: the column is missing
+  double algbw = 0, busbw = 0;  // GB/s in the row with the largest values; 0: unknown
 };
 
 struct NcclTestsRun {
   std::string program;                       // "all_reduce_perf"; empty: unknown
-  std::optional<CollectiveKind> collective;  // from the program; none: unknown
+  std::optional<CollectiveKind> collective;  // from the program's name; none: unknown
   int ranks = 0;                             // 0: unknown
   std::set<std::string> hosts;
   std::string gpu;                 // "NVIDIA H100 80GB HBM3"
@@ -61,52 +60,54 @@ struct NcclTestsRun {
   std::string started;             // "2026-01-31 12:00:00"; empty: unknown
   std::vector<NcclTestsRow> rows;  // at least one
   NcclTestsTraits traits;
-  bool concluded = false;  // the summary below the table is present
-  bool cut = false;        // the last row was cut off, and is omitted
-  Location location;       // of the table's heading
+  bool concluded = false;  // whether the summary after the table is present
+  bool cut = false;        // whether a truncated last row was ignored
+  Location location;       // location of the table's heading
 };
 
 Result<std::vector<NcclTestsRun>> ParseNcclTests(std::string_view text, const std::string& file);
 
-// Converts runs of nccl-tests to the tables of a calibration profile. There is one table for each
-// collective, number of ranks and number of nodes. If several rows have the same size (from several
+// Converts runs of nccl-tests to the tables of a calibration profile, one table for each
+// collective, number of ranks and number of nodes. If several rows have the same size (in several
 // logs or cycles), the time is their mean.
 
-// Deduces the collective of a table if no line of the log names the program. The columns redop and
-// root show whether there is a reduction and whether there is a root. The ratio of busbw to algbw
-// (BusFactor) shows which collectives are possible with which number of ranks.
+// Deduces the collective of a table if the log does not contain the program's name. The columns
+// redop and root show whether there is a reduction and a root. The ratio busbw / algbw (BusFactor)
+// depends on the collective and the number of ranks.
 
 struct DeducedCollective {
   std::vector<CollectiveKind> kinds;  // possible collectives
-  int ranks = 0;                      // from busbw over algbw; 0: ambiguous
+  int ranks = 0;                      // from busbw / algbw; 0: ambiguous
 };
 
-// Returns the collectives that are possible. `ranks` is the number of ranks of the run, or 0 if it
-// is unknown.
+// Returns the possible collectives. `ranks` is the number of ranks of the run, or 0 if unknown.
 DeducedCollective DeduceCollective(const NcclTestsTraits& traits, int ranks);
 
 struct NcclTestsOptions {
-  std::optional<CollectiveKind> collective{};  // if the log has none
-  std::optional<int> ranks{};                  // likewise
-  std::optional<int> ranks_per_node{};         // none: from the log's hosts
-  bool in_place = false;                       // instead of out of place
-  // Whether a larger size that took less time than a smaller one is accepted: both then get their
-  // mean. The table may be noisier than is otherwise allowed.
+  std::optional<CollectiveKind> collective{};  // used if the log has no collective
+  std::optional<int> ranks{};                  // used if the log has no ranks
+  std::optional<int> ranks_per_node{};         // none: from the hosts in the log
+  bool in_place = false;                       // whether to use in-place times
+  // Whether to accept a larger size that takes less time than a smaller size. Both sizes then get
+  // the mean of their times. The table may be noisier than is otherwise allowed.
   bool keep_noise = false;
   std::string name{};
-  std::string gpu{};  // the GPU type; empty: from device names in the logs
+  std::string gpu{};  // GPU type; empty: from device names in the logs
 };
 
 struct NcclTestsProfile {
-  calibration::Calibration profile;  // only name, gpus, provenance and collectives
-  std::vector<std::string> notes;    // what was left out, as sentences without a full stop
+  calibration::Calibration profile;  // has only name, gpus, provenance and collectives
+  std::vector<std::string> notes;    // what was omitted, as sentences without a period
 };
 
-// If no line names the program, the collective is deduced from the rows.
+// Returns the profile of the runs. If the program's name is missing, the collective is deduced from
+// the rows.
 //
-// Mistakes: nccl-tests.no-collective and nccl-tests.no-ranks (in neither log nor options),
-// nccl-tests.bad-group (ranks are not distributed evenly), nccl-tests.no-times (no row has the
-// requested times), calibration.implausible (calibration/plausible.h), at the row.
+// Errors:
+//   nccl-tests.no-collective, nccl-tests.no-ranks: neither in the log nor in `options`
+//   nccl-tests.bad-group: ranks are not distributed evenly
+//   nccl-tests.no-times: no row has the requested times
+//   calibration.implausible: see calibration/plausible.h; located at the row
 Result<NcclTestsProfile> ProfileOf(const std::vector<NcclTestsRun>& runs,
                                    const NcclTestsOptions& options);
 

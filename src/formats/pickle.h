@@ -11,11 +11,11 @@
 
 // Reads Python's pickles (protocols 2 to 5) of plain data: None, booleans, integers, floats, text,
 // bytes, lists, tuples, sets and dictionaries, with the opcodes documented in pickletools. A pickle
-// is a program that may import and call anything. This reader executes nothing, and refuses a
-// pickle at the first opcode that needs more than plain data.
+// is a program that may import and call any code. This reader executes nothing, and fails at the
+// first opcode that needs more than plain data.
 //
-// Mistakes: pickle.not-data (it names a class or a function), pickle.cut-off, pickle.malformed (an
-// unknown opcode, an empty stack), pickle.too-large (too many values).
+// Errors: pickle.not-data (a reference to a class or function), pickle.cut-off, pickle.malformed
+// (an unknown opcode, an empty stack), pickle.too-large (too many values).
 namespace stepcast::formats {
 
 struct PickleValue {
@@ -29,17 +29,17 @@ struct PickleValue {
     kMapping,
   };
   Kind kind = Kind::kNone;
-  std::int64_t integer = 0;  // a boolean is 0 or 1; beyond 64 bits, the nearest
+  std::int64_t integer = 0;  // 0 or 1 for a boolean; beyond 64 bits, the nearest value
   double real = 0;
   std::string text{};
   std::vector<const PickleValue*> items{};  // for a mapping: key, value, key, value, ...
 
-  // Returns the value of a key of this mapping. Null if the key is absent, or if this is not a
-  // mapping. Only the first kMostKeys keys are searched, because one mapping with millions of keys
-  // may occur in many places.
+  // Returns the value of a key of this mapping. Null if the key is missing, or if this is not a
+  // mapping. Searches only the first kMostKeys keys, because a mapping with millions of keys may
+  // occur in many positions.
   static constexpr std::size_t kMostKeys = 64;
   const PickleValue* Find(std::string_view key) const;
-  // Returns the integer. If this is not an integer, returns `otherwise`.
+  // Returns the integer or boolean value, or `otherwise` for other kinds.
   std::int64_t IntegerOr(std::int64_t otherwise) const {
     return kind == Kind::kInteger || kind == Kind::kBoolean ? integer : otherwise;
   }

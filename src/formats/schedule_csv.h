@@ -7,26 +7,25 @@
 #include "src/parallel/pipeline_schedule.h"
 
 // Pipeline schedules in the format of torch.distributed.pipelining's _PipelineScheduleRuntime
-// (`_load_csv`, format "compute_only"). The file has a row for each pipeline rank, without
-// headings, and a cell for each action, `<stage><action><micro-batch>`. A stage of PyTorch is a
-// chunk of the model. Example of a file:
+// (`_load_csv`, format "compute_only"). The file has one row per pipeline rank, without headings,
+// and one cell per action, `<stage><action><micro-batch>`. A stage in PyTorch is a chunk of the
+// model. Example:
 //
 //   0F0,0F1,,0B0,0B1
 //   1F0,1B0,1F1,1B1
 //
 // F is forward, B backward, I the gradients of inputs and W the gradients of weights.
 // `(0F1;3B0)OVERLAP_F_B` is an overlapping pair. `0UNSHARD`, `0RESHARD` and `0REDUCE_GRAD` have no
-// micro-batch. An empty cell is a slot without an action and has no effect, because actions start
-// when their inputs are ready.
+// micro-batch. An empty cell has no effect, because actions start when their inputs are ready.
 namespace stepcast::formats {
 
-// Reads and checks a schedule. The stage of a row has the chunks of the row's actions. All errors
-// are reported together: those of ParseCsvRows; schedule.action (an invalid cell);
-// schedule.not-runnable (the rows cannot run together, parallel/schedule_check.h).
+// Reads and checks a schedule. The stage of a row has the chunks of the row's actions. Errors:
+// those of ParseCsvRows; schedule.action (an invalid cell); schedule.not-runnable (the rows
+// deadlock, parallel/schedule_check.h).
 Result<parallel::PipelineSchedule> ParseScheduleCsv(std::string_view text, const std::string& file);
 
-// Returns the text of a schedule, without empty cells. ParseScheduleCsv reads the same schedule
-// from it.
+// Returns the text of a schedule, without empty cells. ParseScheduleCsv of the text returns the
+// same schedule.
 std::string ScheduleCsv(const parallel::PipelineSchedule& schedule);
 
 }  // namespace stepcast::formats

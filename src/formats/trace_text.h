@@ -12,12 +12,13 @@ namespace stepcast::formats {
 
 // The largest size of an unpacked trace, in bytes.
 inline constexpr std::size_t kLargestTrace = std::size_t{2} << 30;
-// Traces compress by a factor of ten to twenty. A file is refused as an attack if it unpacks to
-// more than kMostUnpacking times its size. The first kFreelyUnpacked bytes do not count.
+// The largest ratio of unpacked to packed size. Real traces have ratios of ten to twenty. A larger
+// ratio is rejected as an attack, unless the unpacked size is at most kFreelyUnpacked bytes.
 inline constexpr std::size_t kMostUnpacking = 32;
 inline constexpr std::size_t kFreelyUnpacked = std::size_t{16} << 20;
 
-// Reads the text of a trace block by block, and unpacks gzip. Only one block is in memory at once.
+// Reads the text of a trace block by block, and unpacks gzip. Only one block at a time is in
+// memory.
 class TraceText {
  public:
   // Opens a trace. If the file cannot be read (see InputFile) or is empty, appends the reason and

@@ -11,15 +11,15 @@
 // (torch/distributed/algorithms/ddp_comm_hooks @ v1.13.1).
 //  * fp16_compress, bf16_compress: the compute stream casts the bucket and divides the copy by the
 //    number of ranks. The copy is all-reduced, and another stream writes it back to the bucket.
-//  * powerSGD: the compute stream adds the previous step's error, keeps a copy, packs the
+//  * powerSGD: the compute stream adds the previous step's error, stores a copy, packs the
 //    uncompressed tensors, orthogonalizes the last step's Q and computes P = M Q for every matrix
-//    M. Then, one after the other on another stream: all-reduce of the uncompressed tensors,
-//    all-reduce of all P, orthogonalization of P, Q = M^T P, all-reduce of Q, M = P Q^T. The host
-//    waits until the device has finished (torch.cuda.synchronize), which includes all of backward
-//    so far. FP32 Q of rank 3 and more is orthogonalized by a QR factorization. Its cost is modeled
-//    as reading and writing the matrix, which is a lower bound.
+//    M. Another stream then executes, in order: all-reduce of the uncompressed tensors, all-reduce
+//    of all P, orthogonalization of P, Q = M^T P, all-reduce of Q, M = P Q^T. The host waits until
+//    the device has finished all work, including backward so far (torch.cuda.synchronize). FP32 Q
+//    of rank 3 and more is orthogonalized by a QR factorization, which is priced as reading and
+//    writing the matrix (a lower bound).
 //
-// In PyTorch, the continuations of a future run on separate streams; here they share one stream,
+// In PyTorch, the continuations of a future run on separate streams. Here, they share one stream,
 // `comm hook`.
 namespace stepcast::lowering {
 
@@ -29,46 +29,46 @@ class CommHook {
 
   bool active() const { return hook_ != plan::CommHook::kNone; }
 
-  // Writes the hook's buffers and kernels. Call these functions in the prologue. `reduction` is the
-  // communicator's stream. `buffer` stores the bucket's `tensors` contiguously, in `type`.
+  // Write the hook's buffers and kernels. Call these functions in the prologue. `reduction` is the
+  // stream of the communicator. `buffer` contains the bucket's `tensors` contiguously, in `type`.
   void WritePrologue(StreamId reduction, Index communicator);
   void AddBucket(Index buffer, std::span<const int> tensors, DataType type);
 
-  // Reduces the bucket. Call this when the compute stream has filled the bucket. The event
-  // `reduced` is recorded when the average is ready.
+  // Reduces the bucket. Call this function when the compute stream has filled the bucket. Records
+  // the event `reduced` when the average is ready.
   void Run(std::size_t bucket, Index reduced);
-  // Frees the hook's memory for the bucket. Call this after the compute stream has waited for
-  // `reduced`.
+  // Frees the hook's memory for the bucket. Call this function after the compute stream has waited
+  // for `reduced`.
   void Release(std::size_t bucket);
 
  private:
   // A compressed matrix, with the kernels that compress it.
   struct Matrix {
-    Bytes offset{}, size{};      // in the bucket
-    Bytes p_offset{}, p_size{};  // in P
-    Bytes q_offset{}, q_size{};  // in Q
+    Bytes offset{}, size{};      // position in the bucket
+    Bytes p_offset{}, p_size{};  // position in P
+    Bytes q_offset{}, q_size{};  // position in Q
     std::vector<Index> orthogonal_p, orthogonal_q;
     Index make_p = program::kNone, make_q = program::kNone, restore = program::kNone;
   };
-  // A tensor that PowerSGD sends uncompressed.
+  // A tensor that powerSGD does not compress.
   struct Rest {
-    Bytes offset{}, size{};  // in the bucket
-    Bytes at{};              // in the packed copy of all uncompressed tensors
+    Bytes offset{}, size{};  // position in the bucket
+    Bytes at{};              // position in the packed buffer of uncompressed tensors
     Index copy_back = program::kNone;
   };
   struct HookedBucket {
-    Index values = program::kNone;  // buffer
+    Index values = program::kNone;  // index of a buffer
     DataType type = DataType::kFp32;
-    // The buffers and kernels of fp16_compress and bf16_compress.
-    Index sent = program::kNone;  // buffer; also for PowerSGD's uncompressed tensors
+    // Buffers and kernels of fp16_compress and bf16_compress:
+    Index sent = program::kNone;  // buffer; powerSGD uses it for uncompressed tensors
     Index compress = program::kNone, divide = program::kNone, restore = program::kNone;
     Index all_reduce = program::kNone;
-    Index ready = program::kNone;  // event
-    // PowerSGD.
+    Index ready = program::kNone;  // index of an event
+    // Buffers and kernels of powerSGD:
     std::vector<Matrix> matrices;
     std::vector<Rest> rests;
-    Index error = program::kNone, copy = program::kNone;  // buffers
-    Index p = program::kNone, q = program::kNone;         // buffers
+    Index error = program::kNone, copy = program::kNone;  // indices of buffers
+    Index p = program::kNone, q = program::kNone;         // indices of buffers
     Index add_error = program::kNone, keep_copy = program::kNone, subtract = program::kNone;
     Index collect = program::kNone, divide_rest = program::kNone, divide_q = program::kNone;
     Index reduce_p = program::kNone, reduce_q = program::kNone;
@@ -81,7 +81,7 @@ class CommHook {
   Index AddProduct(const char* name, DataType type, std::int64_t m, std::int64_t n, std::int64_t k);
   void RunCasts(HookedBucket& bucket, Index reduced);
   void RunFactors(HookedBucket& bucket, Index reduced);
-  // Issues `collective` on `buffer` after the work of stream `after`, and makes that stream wait
+  // Issues `collective` on `buffer` after the work on stream `after`, and makes this stream wait
   // for the collective.
   void Reduce(HookedBucket& bucket, StreamId after, Index collective, Index buffer);
 
@@ -91,7 +91,7 @@ class CommHook {
   const plan::PowerSgd& settings_;
   StreamId reduction_ = 0, stream_ = 0;
   Index communicator_ = program::kNone;
-  Index all_done_ = program::kNone;  // event
+  Index all_done_ = program::kNone;  // index of an event
   std::vector<HookedBucket> buckets_;
 };
 

@@ -16,12 +16,12 @@
 
 namespace stepcast::lowering {
 
-// How DeepSpeed's stages 1 and 2 lay out parameters and divide gradients into buckets
+// The layout of parameters and the division of gradients into buckets in DeepSpeed's stages 1 and 2
 // (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; for experts deepspeed/moe/utils.py @
 // ce352eb1).
 
-// The tensors that overlap a rank's part. Their number and their total number of elements are both
-// maxima over ranks. A tensor that overlaps only in part counts in full.
+// The tensors that overlap a rank's part: their number and their total number of elements, each the
+// maximum over ranks. A tensor that overlaps partly is included completely.
 struct Holding {
   std::int64_t tensors = 0;
   std::int64_t elements = 0;
@@ -35,22 +35,23 @@ FlatLayout DeepSpeedLayout(const model::Model& model, std::span<const int> tenso
                            std::int64_t ranks, bool round_robin);
 Holding LargestHolding(const FlatLayout& flat);
 
-// The parameters that one call of DeepSpeed's optimizer updates. They are stored in a separate flat
-// buffer.
+// The parameters that one call of DeepSpeed's optimizer updates, in a separate flat buffer.
 struct FlatGroup {
-  model::ParameterGroup ranks_of = model::ParameterGroup::kDense;  // the ranks that divide the
-                                                                   // group
+  model::ParameterGroup ranks_of = model::ParameterGroup::kDense;  // the kind of parameters, which
+                                                                   // determines the ranks that
+                                                                   // divide the group
   FlatLayout flat;
 };
 
-// An array with one value for each model::ParameterGroup.
+// One value for each model::ParameterGroup.
 template <typename Value>
 using OfParameterGroups = std::array<Value, std::size(model::kParameterGroups)>;
 
-// The optimizer's parameter groups. Dense parameters form one group. Experts, which other ranks
-// store, form groups of at most 178,956,971 elements. A larger tensor is a group by itself
-// (split_params_into_different_moe_groups_for_optimizer). Each group is divided among the `ranks`
-// that share parameters of the group's kind. Without `experts_apart`, there is only one group.
+// The optimizer's parameter groups. Dense parameters form one group. Experts, which are stored on
+// other ranks than dense parameters, form groups of at most 178,956,971 elements. A larger tensor
+// forms a group of one tensor (split_params_into_different_moe_groups_for_optimizer). Each group is
+// divided among the `ranks` that share parameters of its kind. If `experts_apart` is false, there
+// is only one group.
 class FlatGroups {
  public:
   FlatGroups(const model::Model& model, const OfParameterGroups<std::int64_t>& ranks,
@@ -59,7 +60,7 @@ class FlatGroups {
   std::span<const FlatGroup> all() const { return groups_; }
   std::size_t group_of(int tensor) const { return of_tensors_[static_cast<std::size_t>(tensor)]; }
   const FlatGroup& of(int tensor) const { return groups_[group_of(tensor)]; }
-  // Returns the offset of a tensor, in elements, in the flat tensor of its group.
+  // Returns the offset, in elements, of a tensor in the flat tensor of its group.
   std::int64_t offset_of(int tensor) const { return offsets_[static_cast<std::size_t>(tensor)]; }
 
  private:
@@ -68,33 +69,33 @@ class FlatGroups {
 
   std::vector<FlatGroup> groups_;
   std::vector<std::size_t> of_tensors_;
-  std::vector<std::int64_t> offsets_;  // by tensor
+  std::vector<std::int64_t> offsets_;  // indexed by tensor
 };
 
 struct DeepSpeedBucket {
-  // The part of a gradient bucket that is reduced over one set of ranks.
+  // The part of a bucket that is reduced over one set of ranks.
   struct Share {
     std::int64_t elements = 0;
-    std::int64_t first = 0;  // offset in the bucket of the part's first tensor
-    // The number of sequences of consecutive elements that belong to one rank.
+    std::int64_t first = 0;  // offset in the bucket of the first tensor of the part
+    // The number of runs of consecutive elements that belong to one rank.
     std::int64_t parts = 0;
   };
-  std::vector<int> tensors;  // in the order of insertion
+  std::vector<int> tensors;  // in order of insertion
   std::int64_t elements = 0;
-  bool extra_large = false;  // a single tensor that is larger than the bucket limit
+  bool extra_large = false;  // a single tensor that exceeds the bucket limit
   OfParameterGroups<Share> shares{};
 };
 
 // Divides tensors into buckets of at most `limit` elements. A tensor that would exceed the limit
-// opens the next bucket. Tensors of all groups share the buckets.
+// opens the next bucket. A bucket may have tensors of all groups.
 std::vector<DeepSpeedBucket> BucketsOf(const model::Model& model, std::span<const int> order,
                                        const FlatGroups& groups, std::int64_t limit);
 
 // The reduction of gradients at DeepSpeed's stage 0, after backward (deepspeed/runtime/engine.py,
-// allreduce_no_retain). Gradients are reduced in registration order, in chunks. The tensor that
-// takes a chunk beyond 5e8 elements closes the chunk. On the compute stream, each chunk is packed,
-// cast to the communication type, divided, all-reduced, cast back and unpacked. Experts' gradients
-// are reduced next, over the ranks that have the same experts (_reduce_non_expert_gradients,
+// allreduce_no_retain). Gradients are reduced in registration order, in chunks. A chunk ends with
+// the tensor that brings it above 5e8 elements. Each chunk is packed, cast to the communication
+// type, divided, all-reduced, cast back and unpacked, on the compute stream. Afterward, experts'
+// gradients are reduced over the ranks with the same experts (_reduce_non_expert_gradients,
 // _reduce_expert_gradients).
 
 class ChunkedReduction {
@@ -102,18 +103,17 @@ class ChunkedReduction {
   ChunkedReduction(TrainingStep& step, Operations& operations)
       : step_(step), operations_(operations) {}
 
-  // Describes the chunks of `tensors`, in the prologue. The gradients are summed over
-  // `communicator`; kNone: there is only one rank. Sums are divided by `ranks`, the number of all
-  // data-parallel ranks.
+  // Adds the chunks of `tensors`, in the prologue. Gradients are summed over `communicator` (kNone:
+  // there is one rank). Sums are divided by `ranks`, the number of all data-parallel ranks.
   void AddChunks(Index communicator, std::int64_t ranks, std::span<const int> tensors);
   void Reduce(const LocalGradients& gradients);
 
  private:
   struct Chunk {
     Index communicator = program::kNone;
-    Pieces pieces;  // of whole tensors
+    Pieces pieces;  // complete tensors
     Range flat;
-    Range sent;  // in the communication type, if it differs
+    Range sent;  // in the communication type, if it differs from the stored type
   };
 
   TrainingStep& step_;
@@ -129,7 +129,7 @@ class DeepSpeedPartitions {
  public:
   DeepSpeedPartitions(TrainingStep& step, Operations& operations);
 
-  // Writes the prologue. Call AddCommunicators before the other functions of the prologue.
+  // Write the prologue. Call AddCommunicators before the other functions of the prologue.
   void AddCommunicators();
   void AddParameters();
 
@@ -138,13 +138,12 @@ class DeepSpeedPartitions {
   const FlatLayout& flat(std::size_t g) const { return flats_.all()[g].flat; }
   // Returns the prefix of the group's buffer names: "", "expert " or "expert group 2 ".
   static std::string PrefixOf(std::size_t g);
-  // `held(g)` describes the tensors that a rank handles in group g. The function without an index
-  // covers all groups.
+  // Describe the tensors that a rank handles, in group g or in all groups.
   const Holding& held(std::size_t g) const { return states_[g].held; }
   const Holding& held() const { return held_; }
-  // These functions describe one kind of parameter group. `ranks` returns the number of ranks that
-  // divide its elements; ElementsOf returns the number of its elements. HeldOf returns the total
-  // number of elements of all tensors that overlap a rank's parts.
+  // Describe one kind of parameter group. `ranks` returns the number of ranks that divide its
+  // elements, and ElementsOf the number of its elements. HeldOf returns the total number of
+  // elements of all tensors that overlap a rank's parts.
   std::int64_t ranks(model::ParameterGroup of) const {
     return static_cast<std::int64_t>(ranks_[IndexOf(of)].data.size());
   }
@@ -155,17 +154,18 @@ class DeepSpeedPartitions {
   Range Parameter(int tensor) const;
   program::BufferUse OwnParameters(std::size_t g) const;
   // Own returns the pieces of a group that the rank owns. OwnOf returns the rank's piece of a
-  // tensor, or null if the rank has no piece of it. Without a data flow, Own is empty and OwnOf
-  // returns null. Offsets are within the rank's part of the group.
+  // tensor, or null if the rank has no piece of the tensor. Without a data flow, Own is empty and
+  // OwnOf returns null. Offsets are relative to the rank's part of the group.
   std::span<const Piece> Own(std::size_t g) const { return states_[g].own; }
   const Piece* OwnOf(int tensor) const;
-  // Returns the offset of a piece, in elements, within the rank's parts of all groups. Group g
-  // takes held(g).elements elements.
+  // Returns the offset of a piece, in elements, relative to the rank's parts of all groups. Group g
+  // has held(g).elements elements.
   std::int64_t KeptOffset(const Piece& own) const {
     return states_[flats_.group_of(own.tensor)].kept_first + own.offset;
   }
 
-  // Gathers all ranks' parts, group by group, on the compute stream. Call this after the update.
+  // Gathers all ranks' parts, group by group, on the compute stream. Call this function after the
+  // update.
   void Gather();
 
  private:
@@ -194,16 +194,16 @@ class DeepSpeedPartitions {
 };
 
 // The end of a step in all ZeRO optimizers of DeepSpeed (deepspeed/runtime/zero/stage_1_and_2.py @
-// 02aa38c3 and stage3.py @ 007cca6a, step()). First, the step checks for overflow (in fp16) and
-// computes the gradient norm. Then, for each group, the gradients are packed, cast to FP32 and
-// unscaled. The optimizer updates FP32 values, and the result is copied to the parameters.
+// 02aa38c3 and stage3.py @ 007cca6a, step()). The step first checks for overflow (in fp16) and
+// computes the gradient norm. For each group, it then packs the gradients, casts them to FP32 and
+// unscales them. The optimizer updates FP32 values, which are copied to the parameters.
 
-// The elements that one call of the optimizer updates, with the buffers and kernels of that call.
+// The elements that one call of the optimizer updates, with the buffers and kernels of this call.
 struct UpdateGroup {
-  std::int64_t elements = 0;         // with padding
-  Index states = program::kNone;     // FP32: a copy of the parameters, then the moments
-  Index flat = program::kNone;       // the packed gradients
-  Index gradients = program::kNone;  // in FP32; the same buffer as `flat` if that is FP32
+  std::int64_t elements = 0;         // including padding
+  Index states = program::kNone;     // FP32 buffer: a copy of the parameters, then the moments
+  Index flat = program::kNone;       // buffer: the packed gradients
+  Index gradients = program::kNone;  // buffer: gradients in FP32; equal to `flat` if `flat` is FP32
   Index flatten = program::kNone, cast = program::kNone, unscale = program::kNone;  // kernels
   Index copy = program::kNone;                                                      // kernel
 };
@@ -214,40 +214,41 @@ class DeepSpeedUpdate {
   // there are no experts, or one rank has all experts.
   DeepSpeedUpdate(TrainingStep& step, Index communicator, Index experts = program::kNone);
 
-  // Describes a group and allocates its states, in the prologue. `elements` includes `padding`.
+  // Adds a group and allocates its states, in the prologue. `elements` includes `padding`.
   UpdateGroup AddGroup(const std::string& name, std::int64_t elements, std::int64_t padding);
   // Declares that the model's elements [first, first + count) start at element `offset` of the
   // group.
   void AddState(const UpdateGroup& group, std::int64_t offset, std::int64_t first,
                 std::int64_t count);
 
-  // Checks gradients for overflow on `stream`, but only with fp16 parameters. `uses` are the ranges
-  // to check, which contain `tensors` tensors with `elements` elements in total. All ranks agree on
-  // the result, and the host waits for it.
+  // With fp16 parameters, checks gradients for overflow on `stream`; otherwise, does nothing.
+  // `uses` are the ranges to check, which contain `tensors` tensors with `elements` elements in
+  // total. The result is reduced over all ranks, and the host waits for it.
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
-  // Reduces one number over all ranks, on the compute stream, so that they agree. The effects
-  // `then` use the number. If `of_experts`, the ranks that have the same experts also agree.
+  // Reduces one number over all ranks, on the compute stream. The effects `then` use the number.
+  // With `of_experts`, also reduces over the ranks with the same experts.
   void AgreeOnScalar(std::span<const program::Effect> then = {}, bool of_experts = false);
   // Computes the norm of all gradients: first over the given tensors, then over all ranks.
-  // `squares` (made by SquaresOf) are the squares of the model's elements in these tensors. The
-  // `first` call of a step starts a new sum; later calls add to it. If `of_experts`, the ranks that
-  // store the same experts average their sums, which are equal (_average_expert_grad_norms).
+  // `squares` (from SquaresOf) are the squares of the model's elements in these tensors. The
+  // `first` call of a step starts a new sum; later calls add to it. With `of_experts`, the ranks
+  // with the same experts average their sums, which are equal (_average_expert_grad_norms).
   void TakeNorm(std::int64_t tensors, std::int64_t elements,
                 const std::vector<program::BufferUse>& uses,
                 std::span<const program::Effect> squares, bool first, bool of_experts = false);
-  // Returns the effect that sums the squares of elements. Each element is stored on `copies` ranks.
+  // Returns the effect that sums the squares of elements, each of which is stored on `copies`
+  // ranks.
   program::Effect SquaresOf(const program::Elements& source, std::int64_t elements,
                             std::int64_t copies) const;
 
   // Packs the group's gradients: `moves` fill group.flat from the ranges in `uses`. The source
-  // buffers may be released afterwards.
+  // buffers may be released afterward.
   void Flatten(const UpdateGroup& group, std::vector<program::BufferUse> uses,
                std::span<const program::Effect> moves);
-  // Updates the parameters in the ranges `parameters`. `updates` are effects made by UpdateOf.
+  // Updates the parameters in the ranges `parameters`. `updates` are effects from UpdateOf.
   void Apply(const UpdateGroup& group, const std::vector<program::BufferUse>& parameters,
              std::span<const program::Effect> updates);
-  // Returns the effect that updates the `count` parameters stored at `place`. The first of them is
+  // Returns the effect that updates the `count` parameters at `place`. The first parameter is
   // element `offset` of the group.
   program::Effect UpdateOf(const UpdateGroup& group, const program::Elements& place,
                            std::int64_t offset, std::int64_t count) const;
@@ -255,20 +256,21 @@ class DeepSpeedUpdate {
  private:
   Index MemoryKernel(const char* name, std::int64_t elements, std::int64_t read_bytes,
                      std::int64_t written_bytes);
-  // Returns the place of the optimizer's arrays, starting at element `offset` of the group. The
-  // arrays follow the FP32 copy of the parameters, if there is one.
+  // Returns the location of the optimizer's arrays from element `offset` of the group on. The
+  // arrays follow the FP32 copy of the parameters, if there is a copy.
   program::Elements StatesOf(const UpdateGroup& group, std::int64_t offset) const;
 
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::Training& training_;
-  // The plan's training settings, changed so that the optimizer works only on FP32 values.
+  // The plan's training settings, changed so that the optimizer uses only FP32 values.
   plan::Training fp32_;
   Index communicator_;
-  Index scalar_ = program::kNone;   // buffer: two FP32 numbers, the latest and the sum
-  Index reduced_ = program::kNone;  // event
-  std::vector<Index> all_reduces_;  // collectives: over data, over the parts of the model
-  Index average_ = program::kNone;  // collective, over the ranks that have the same experts
+  Index scalar_ = program::kNone;   // buffer of two FP32 numbers: the latest number and the sum
+  Index reduced_ = program::kNone;  // index of an event
+  std::vector<Index> all_reduces_;  // collectives: over data parallelism, and over the parts of the
+                                    // model
+  Index average_ = program::kNone;  // collective over the ranks with the same experts
 };
 
 }  // namespace stepcast::lowering

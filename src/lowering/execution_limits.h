@@ -5,21 +5,21 @@
 
 #include "src/plan/plan.h"
 
-// Plan settings that can be forecast but not executed: their programs have no data flow, or the
-// backends lack kernels.
+// Plan settings that can be forecast but not executed, because their programs have no data flow or
+// the backends lack kernels.
 namespace stepcast::lowering {
 
 struct ExecutionLimit {
-  const char* setting;  // the key in a scenario: "training.optimizer"
-  const char* values;   // the refused values, in words
+  const char* setting;  // key in a scenario: "training.optimizer"
+  const char* values;   // the values that cannot be executed, in words
   const char* message;  // "the backends have no kernels for this optimizer"
-  const char* hint;     // what to use instead
+  const char* hint;     // which value to use instead
   bool (*refuses)(const plan::Plan& plan);
 };
 
-// Returns all limits, which are also listed in docs/plans.md.
+// Returns all limits. docs/plans.md also lists them.
 std::span<const ExecutionLimit> ExecutionLimits();
-// Returns the limits that the plan violates. Empty: the plan can be executed.
+// Returns the limits that the plan violates. Empty if the plan can be executed.
 std::vector<const ExecutionLimit*> LimitsOf(const plan::Plan& plan);
 
 }  // namespace stepcast::lowering

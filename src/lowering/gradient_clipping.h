@@ -11,32 +11,32 @@
 #include "src/plan/framework_style.h"
 
 // `training.gradient_clipping`: before the update, all gradients are scaled by one factor so that
-// their joint norm does not exceed a limit. By framework:
+// their total norm does not exceed a limit. By framework:
 //  * torch.nn.utils.clip_grad_norm_ (ddp, fsdp2; torch/nn/utils/clip_grad.py): since torch 2.0, one
 //    multi-tensor kernel computes the norms of all tensors; before that, one kernel per tensor. The
-//    norms are stacked, and the norm of the stack is taken. fsdp2's DTensors then sum over the
-//    ranks that share the gradients. The gradients are always multiplied, so the host need not know
+//    norms are stacked, and the norm of the stack is computed. fsdp2's DTensors then sum over the
+//    ranks that share the gradients. The gradients are always multiplied, so the host does not need
 //    the norm.
 //  * FullyShardedDataParallel.clip_grad_norm_ (fsdp1): tensor by tensor; the sum of squares is
-//    all-reduced. Before torch 2.0 the host read the norm (`if clip_coef < 1`).
+//    all-reduced. Before torch 2.0, the host read the norm (`if clip_coef < 1`).
 //  * Megatron-LM (megatron/core/optimizer/clip_grads.py @ 0293807e): a multi-tensor norm of this
-//    rank's main gradients, summed over the ranks. The host reads it (.item()) to decide whether to
-//    scale; here it always scales.
-//  * nanotron (nanotron/optim/clip_grads.py): tensor by tensor, whole gradients on every rank.
+//    rank's main gradients, summed over the ranks. The host reads the norm (.item()) to decide
+//    whether to scale; the model assumes that it always scales.
+//  * nanotron (nanotron/optim/clip_grads.py): tensor by tensor, full gradients on every rank.
 //
-// DeepSpeed always takes the norm and multiplies while it unscales (deepspeed_parts.h). `reference`
-// has one pass for the norm and one for the product.
+// DeepSpeed always computes the norm, and multiplies when it unscales (deepspeed_parts.h).
+// `reference` has one pass for the norm and one for the multiplication.
 //
-// FP16 loss scaling, which is undone first, even without clipping: the loss is multiplied so that
-// gradients do not underflow. Before the update, the gradients are divided again, and if any is not
-// finite the step is skipped.
+// FP16 loss scaling is undone before clipping, even if gradients are not clipped. The loss is
+// multiplied so that gradients do not underflow. Before the update, the gradients are divided by
+// the same factor. If any gradient is not finite, the step is skipped.
 //  * Megatron-LM (megatron/core/optimizer/optimizer.py, _unscale_main_grads_and_check_for_nan): one
 //    multi-tensor kernel reads and writes this rank's main gradients. A flag (some gradient on some
-//    rank is not finite) is all-reduced, and the host reads it (.item()).
+//    rank is not finite) is all-reduced, and the host reads the flag (.item()).
 //  * torch.amp.GradScaler (torch/amp/grad_scaler.py; ddp, fsdp1 and fsdp2 with FP32 parameters,
-//    since it refuses FP16 gradients): the same kernel, also for fused optimizers, whose kernels
-//    read the flag. For other optimizers the host reads it. FSDP's gradients are sharded, so the
-//    flag is all-reduced (torch/distributed/fsdp/sharded_grad_scaler.py).
+//    because it rejects FP16 gradients): the same kernel, also for fused optimizers, whose kernels
+//    read the flag. For other optimizers, the host reads the flag. FSDP's gradients are sharded, so
+//    the flag is all-reduced (torch/distributed/fsdp/sharded_grad_scaler.py).
 //
 // For DeepSpeed, see deepspeed_parts.h. NVIDIA's FusedLAMB with mixed precision checks in its own
 // kernels.
@@ -46,7 +46,7 @@ namespace stepcast::lowering {
 struct ClippedRange {
   program::Elements place{};
   std::int64_t elements = 0;
-  bool counted = true;  // included in the norm; false: another pipeline stage counts it
+  bool counted = true;  // included in the norm; false: another pipeline stage includes it
   model::ParameterGroup group = model::ParameterGroup::kDense;
 };
 
@@ -57,27 +57,28 @@ class GradientClipping {
         builder_(step.builder()),
         kernels_(plan::TraitsOf(step.plan().data_parallel.framework).clipping) {}
 
-  // Returns whether the plan clips gradients. If not, the functions below only undo the loss scale.
+  // Returns whether the plan clips gradients. If false, the functions below only undo the loss
+  // scale.
   bool clips() const { return step_.plan().training.gradient_clipping.has_value(); }
 
-  // Writes the prologue. `communicator` connects the ranks that share the stage's gradients. kNone:
-  // this rank has all of them. If ranks have different parts of the model, the norm is also summed
-  // over those ranks. If experts are on other ranks than the other parameters, each parameter group
+  // Writes the prologue. `communicator` connects the ranks that share the stage's gradients (kNone:
+  // this rank has all of them). If ranks have different parts of the model, the norm is also summed
+  // over these ranks. If experts are on other ranks than the other parameters, each parameter group
   // has a separate sum.
   void WritePrologue(Index communicator);
 
-  // Undoes the loss scale and clips the gradients, on the compute stream. Call this before the
-  // update. `gradients` names the ranges of `tensors` tensors of `type`, with `elements` elements
-  // in total. `ranges` are the model's elements in these tensors, if the data flow is described. A
-  // stage without tensors still takes part in the sum that computes the norm.
+  // Undoes the loss scale and clips the gradients, on the compute stream. Call this function before
+  // the update. `gradients` are the ranges of `tensors` tensors of `type`, with `elements` elements
+  // in total. `ranges` are the model's elements in these tensors, if there is a data flow. A stage
+  // without tensors still participates in the sum for the norm.
   void Write(std::int64_t tensors, std::int64_t elements, DataType type,
              std::span<const program::BufferUse> gradients, std::span<const ClippedRange> ranges);
 
  private:
-  // Returns whether the plan's framework scales the loss as described above.
+  // Returns whether the framework scales the loss as described above.
   bool ScalesLoss() const;
-  // Describes loss scaling. `communicator` connects the ranks that divide the gradients. kNone:
-  // every rank has all gradients.
+  // Adds loss scaling. `communicator` connects the ranks that divide the gradients (kNone: every
+  // rank has all gradients).
   void AddLossScaling(Index communicator);
   void UndoLossScale(std::int64_t elements, DataType type,
                      std::span<const program::BufferUse> gradients);
@@ -87,18 +88,18 @@ class GradientClipping {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::ClippingKernels kernels_;
-  // Returns the axes over which the group's norm is summed. These are the axes that divide the
-  // model and, if `shared_out`, the axes that shard the group's states.
+  // Returns the axes over which the group's norm is summed: the axes that divide the model and,
+  // with `shared_out`, the axes that shard the group's states.
   parallel::AxisSet AxesOfNorm(model::ParameterGroup group, bool shared_out) const;
   program::Elements SumOf(model::ParameterGroup group) const;
 
-  Index squares_ = program::kNone;  // buffer: one FP32 number per sum
-  // The sums over ranks. There is one sum per parameter group, or one sum for all groups if the
-  // same ranks share them.
-  std::vector<Index> all_reduces_;  // collectives
-  Index known_ = program::kNone;    // event
-  // Loss scaling: the overflow flag, its all-reduce, and the event for which the host waits before
-  // it reads the flag.
+  Index squares_ = program::kNone;  // buffer with one FP32 number per sum
+  // The sums over ranks: one sum per parameter group, or one sum for all groups if the same ranks
+  // share them.
+  std::vector<Index> all_reduces_;  // indices of collectives
+  Index known_ = program::kNone;    // index of an event
+  // For loss scaling: the overflow flag, its all-reduce, and the event that the host waits for
+  // before it reads the flag.
   Index found_ = program::kNone, all_reduce_found_ = program::kNone, found_known_ = program::kNone;
 };
 

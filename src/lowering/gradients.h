@@ -20,11 +20,11 @@ namespace stepcast::lowering {
 
 // The order in which gradients become ready in backward, and their division into buckets.
 
-// Returns tensors (indices into Model::tensors) in the order in which their gradients become
+// Returns tensors (indices in Model::tensors) in the order in which their gradients become
 // complete. Layers are visited from last to first, and a layer's kernels in order. A tied tensor is
 // complete after its last contribution. Tensors completed by one kernel are in reverse registration
 // order, like autograd's hooks of one node. Every tensor appears once. `work_of_layer` is each
-// layer's index into `works`.
+// layer's index in `works`.
 std::vector<int> GradientReadyOrder(const model::Model& model,
                                     std::span<const model::LayerWork> works,
                                     std::span<const int> work_of_layer);
@@ -36,25 +36,25 @@ struct Bucket {
 
 // Divides tensors into buckets by PyTorch's rule (torch/csrc/distributed/c10d/reducer.cpp,
 // compute_bucket_assignment_by_size). Tensors are appended to the open bucket, which is closed when
-// its bytes reach the limit. A bucket may thus exceed the limit by up to one tensor. The first
-// bucket has a separate limit. A limit of 0 B gives one bucket per tensor. The buckets point into
+// its bytes reach the limit. A bucket may therefore exceed the limit by up to one tensor. The first
+// bucket has a separate limit. With a limit of 0 B, each tensor is a bucket. The buckets refer to
 // `order`.
 std::vector<Bucket> AssignBuckets(const model::Model& model, std::span<const int> order,
                                   std::int64_t bytes_per_element, Bytes first_limit, Bytes limit);
 
-// Bucketed reduction: each bucket of gradients is communicated in one collective on a separate
-// stream. The sharding strategies decide when this happens, and which operations come before and
-// after it.
+// A bucket of gradients, which is reduced in one collective on a separate stream. The sharding
+// strategies decide when to reduce it, and which operations precede and follow.
 
 struct GradientBucket {
   Index name = program::kNone;  // a text
   std::span<const int> tensors;
   FlatLayout layout;
   Range gradients;
-  Range own;  // the part of the reduced bucket that this rank keeps: its shard, or all
+  Range own;  // the part of the reduced bucket that this rank keeps: its shard, or the complete
+              // bucket
   std::size_t channel = 0;
-  Index ready = program::kNone, reduced = program::kNone;  // events
-  int missing = 0;    // number of gradients that are not yet in the bucket
+  Index ready = program::kNone, reduced = program::kNone;  // indices of events
+  int missing = 0;    // number of gradients that are missing in the bucket
   bool full = false;  // see GradientBuckets::LaunchInOrder
 };
 
@@ -67,24 +67,24 @@ class GradientBuckets {
   // sums shards over them.
   struct Channel {
     StreamId stream = 0;
-    Index communicator = program::kNone;  // kNone: there is one rank
+    Index communicator = program::kNone;  // kNone: there is only one rank
     StreamId replica_stream = 0;
     Index replica_communicator = program::kNone;  // kNone: there are no replicas
     bool reduces() const {
       return communicator != program::kNone || replica_communicator != program::kNone;
     }
   };
-  // Sets the channels that reduce buckets. Call this before the first bucket is added. By default,
-  // a bucket uses the first channel.
+  // Sets the channels that reduce buckets. Call this function before the first bucket is added. By
+  // default, a bucket uses the first channel.
   void SetChannels(std::vector<Channel> channels);
   void SetGroup(StreamId stream, Index communicator) {
     SetChannels({{.stream = stream, .communicator = communicator, .replica_stream = stream}});
   }
 
-  // Describes a bucket but allocates nothing. The name of the gradients' buffer is the bucket's
-  // name followed by `what`. If the layout has shards for several ranks, the bucket is
-  // reduce-scattered and rank `index` keeps its shard. Otherwise, the bucket is all-reduced. If the
-  // layout has no pieces, the tensors are contiguous. `tensors` must outlive this object.
+  // Adds a bucket without allocating memory. The name of the gradients' buffer is the bucket's name
+  // followed by `what`. If the layout has shards for several ranks, the bucket is reduce-scattered,
+  // and rank `index` keeps its shard. Otherwise, the bucket is all-reduced. If the layout has no
+  // pieces, the tensors are contiguous. `tensors` must outlive this object.
   const GradientBucket& Add(std::span<const int> tensors, FlatLayout layout, const char* what,
                             DataType type, std::int64_t index, std::size_t channel = 0);
 
@@ -99,18 +99,18 @@ class GradientBuckets {
 
   std::size_t bucket_of(int tensor) const { return places_[tensor].bucket; }
   std::int64_t offset_of(int tensor) const { return places_[tensor].offset; }
-  // Returns the range in the bucket that stores the gradient of a tensor.
+  // Returns the range in the bucket for the gradient of a tensor.
   Range Slot(int tensor) const {
     const Place& place = places_[tensor];
     return buckets_[place.bucket].gradients.Part(place.offset,
                                                  step_.model().tensors[tensor].elements);
   }
 
-  // Counts one more gradient in its bucket. If the bucket is now full, resets the count to zero and
+  // Adds one gradient to the count of its bucket. If the bucket is now full, resets the count and
   // returns true.
   bool Fill(int tensor);
   // Marks the bucket with index `full` as full. Then calls launch(bucket) for each full bucket that
-  // is not launched yet and whose predecessors are all full. Call EndLaunches when all buckets are
+  // is not launched and whose predecessors are all full. Call EndLaunches after all buckets are
   // launched; it marks all buckets as not full.
   template <typename Launch>
   void LaunchInOrder(std::size_t full, const Launch& launch) {
@@ -121,7 +121,7 @@ class GradientBuckets {
     launched_ = 0;
     for (GradientBucket& bucket : buckets_) bucket.full = false;
   }
-  // Marks the bucket's present contents as ready to be reduced.
+  // Marks the bucket's current content as ready to be reduced.
   void Ready(std::size_t bucket) {
     if (!channels_[buckets_[bucket].channel].reduces()) return;
     builder_.Record(step_.compute(), buckets_[bucket].ready);
@@ -138,7 +138,7 @@ class GradientBuckets {
  private:
   struct Place {
     std::size_t bucket = 0;
-    std::int64_t offset = 0;  // elements
+    std::int64_t offset = 0;  // in elements
   };
 
   TrainingStep& step_;
@@ -147,16 +147,18 @@ class GradientBuckets {
   std::vector<Channel> channels_;
   std::vector<GradientBucket> buckets_;
   std::size_t launched_ = 0;   // see LaunchInOrder
-  std::vector<Place> places_;  // by tensor
+  std::vector<Place> places_;  // indexed by tensor
 };
 
-// Dummy weight gradients. If a product adds to the main gradient itself, autograd still receives a
-// gradient of the weight's shape, which nothing reads. Transformer Engine's layers keep one dummy
-// for each shape (transformer_engine/pytorch/module/base.py, get_dummy_wgrad). Megatron-LM's own
-// output layer keeps one dummy until a hook frees it (core/tensor_parallel/layers.py). If the
-// embedding is tied to the output layer, the dummy also stays until the embedding's gradient is
-// complete. Without Transformer Engine's layers there is no dummy, because Megatron-LM of that time
-// gave autograd no gradient.
+// Dummy weight gradients. If a matrix multiplication adds to the main gradient itself, autograd
+// still receives a gradient of the weight's shape, which nothing reads:
+//   - Transformer Engine's layers keep one dummy for each shape
+//     (transformer_engine/pytorch/module/base.py, get_dummy_wgrad).
+//   - Megatron-LM's own output layer keeps one dummy until a hook frees it
+//     (core/tensor_parallel/layers.py). If the embedding is tied to the output layer, the dummy
+//     also remains until the embedding's gradient is complete.
+//   - Without Transformer Engine's layers, there is no dummy, because these releases of Megatron-LM
+//     return no gradient to autograd.
 
 class DummyGradients {
  public:
@@ -165,7 +167,7 @@ class DummyGradients {
 
   void WritePrologue();
   // Call BeforeGradient before each kernel that adds to a tensor's main gradient. Call
-  // GradientReady when all kernels of a micro-batch have added to that gradient.
+  // GradientReady when all kernels of a micro-batch have added to this gradient.
   void BeforeGradient(int tensor) {
     if (of_output_layer_.empty()) return;
     OfOutputLayer& own = of_output_layer_[tensor];
@@ -189,7 +191,7 @@ class DummyGradients {
 
   TrainingStep& step_;
   Operations& operations_;
-  std::vector<OfOutputLayer> of_output_layer_;  // by tensor; empty: there are none
+  std::vector<OfOutputLayer> of_output_layer_;  // indexed by tensor; empty if there are no dummies
 };
 
 // The full gradients that autograd makes on one rank, tensor by tensor (PyTorch's Tensor.grad
@@ -199,16 +201,16 @@ class DummyGradients {
 
 class LocalGradients {
  public:
-  // Describes buffers and kernels for gradients of `type`. Allocates nothing.
+  // Adds buffers and kernels for gradients of `type`, without allocating memory.
   LocalGradients(TrainingStep& step, Operations& operations, DataType type);
 
-  // Allocates memory if needed, and declares what the next kernel writes. Call this before the
-  // kernel that contributes to the gradient and reads the parameters in `source`.
+  // Allocates memory if needed, and declares the writes of the next kernel. Call this function
+  // before the kernel that contributes to the gradient and reads the parameters in `source`.
   void Write(int tensor, const program::Elements& source);
   // Returns the range that this micro-batch has written.
   const Range& Written(int tensor) const;
-  // Adds the micro-batch's contributions to the contributions of earlier micro-batches. Call this
-  // when the micro-batch's contributions are complete.
+  // Adds the micro-batch's contributions to those of earlier micro-batches. Call this function when
+  // the micro-batch's contributions are complete.
   void Complete(int tensor);
   void Release(int tensor);
 
@@ -220,8 +222,8 @@ class LocalGradients {
  private:
   struct Gradient {
     Range own;
-    Range further;                  // a later micro-batch's contribution
-    std::int64_t micro_batch = -1;  // in which `own` was made
+    Range further;                  // the contribution of a later micro-batch
+    std::int64_t micro_batch = -1;  // the micro-batch in which `own` was made
     std::int64_t latest = -1;       // the latest micro-batch that contributed
     bool exists = false;
     bool further_exists = false;
@@ -229,17 +231,17 @@ class LocalGradients {
 
   TrainingStep& step_;
   Operations& operations_;
-  std::vector<Gradient> gradients_;  // by tensor
+  std::vector<Gradient> gradients_;  // indexed by tensor
 };
 
-// Tensors that several ranks of one model copy store. Each of these ranks computes a part of the
-// gradient. The parts are summed before the update, so that the copies stay equal (Megatron-LM,
+// Tensors that are stored on several ranks of one model copy. Each rank computes a part of the
+// gradient. The parts are summed before the update, so that the copies remain equal (Megatron-LM,
 // core/distributed/finalize_model_grads.py):
-//  * embeddings tied to the head, over the first and the last stage of a pipeline;
+//  * embeddings tied to the output layer, over the first and the last stage of a pipeline;
 //  * with sequence parallelism, tensors that are applied to a rank's part of the tokens, over the
 //    tensor-parallel ranks; they are packed into one buffer and unpacked again.
 //
-// Without such tensors all calls do nothing.
+// Without tied tensors, all functions do nothing.
 class TiedGradients {
  public:
   explicit TiedGradients(TrainingStep& step) : step_(step), builder_(step.builder()) {}
@@ -247,13 +249,13 @@ class TiedGradients {
   // Returns whether the gradients of `tensor`, an index in this stage's model, are summed over
   // stages.
   bool Has(int tensor) const;
-  // Returns whether this rank counts the tensor in sums that must include every parameter once.
+  // Returns whether this rank includes the tensor in sums in which every parameter must occur once.
   bool Counts(int tensor) const;
 
   void WritePrologue();
-  // Sums the gradients over the ranks. The sum runs on `stream`, after all work issued so far on
-  // the compute stream. `place_of(tensor)` returns the place of the tensor's gradient, which must
-  // be complete for the step.
+  // Sums the gradients over the ranks, on `stream`, after all work issued on the compute stream.
+  // `place_of(tensor)` returns the location of the tensor's gradient, which must be complete for
+  // the step.
   template <typename PlaceOf>
   void AddUp(StreamId stream, const PlaceOf& place_of) {
     std::vector<Part> parts;
@@ -273,9 +275,9 @@ class TiedGradients {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   Index communicator_ = program::kNone;
-  Index ready_ = program::kNone;        // event
-  std::vector<int> of_part_of_tokens_;  // tensors
-  Index flat_ = program::kNone;         // buffer
+  Index ready_ = program::kNone;        // index of an event
+  std::vector<int> of_part_of_tokens_;  // indices of tensors
+  Index flat_ = program::kNone;         // index of a buffer
   Index tensor_communicator_ = program::kNone;
 };
 

@@ -10,23 +10,23 @@ namespace stepcast::lowering {
 
 // Collectives and messages inside layers (model::GroupOperation). Each set of axes has a separate
 // communicator and stream, like a process group of PyTorch. A collective starts after the work that
-// was issued before it on the compute stream. An operation that uses the result waits for the
-// collective's end.
+// was issued earlier on the compute stream. An operation that uses the result waits for the end of
+// the collective.
 class GroupOperations {
  public:
   GroupOperations(const parallel::Grids& grids, StreamId compute, ProgramBuilder& builder)
       : grids_(grids), compute_(compute), builder_(builder) {}
 
-  // The program entries of a group operation.
+  // The entries of a group operation in the program's tables.
   struct Entry {
     StreamId stream = 0;
-    // `exchange` is used for messages, `collective` for all other operations.
+    // `exchange` for messages, `collective` for all other operations.
     Index collective = program::kNone, exchange = program::kNone;
-    Index ready = program::kNone, done = program::kNone;  // events
+    Index ready = program::kNone, done = program::kNone;  // indices of events
   };
   Entry Add(const model::GroupOperation& operation);
 
-  // Issues the operation. `source` and `target` are the buffers of the operation's values.
+  // Issues the operation. `source` and `target` are the buffers of its values.
   void Issue(const Entry& entry, const model::GroupOperation& operation, Index source,
              Index target);
   // Returns the range of `buffer` that the operation uses for a value.

@@ -10,13 +10,13 @@
 #include "src/scenario/scenario.h"
 
 // ZeRO-Offload, ZeRO-Infinity and FSDP's CPU offload. States are in the node's memory or on its
-// NVMe drives, and are transferred to and from the device. The optimizer runs on the node's CPUs.
-// The host's work for a rank appears as operations of a given duration. Updates are on the compute
-// stream, because nothing is computed meanwhile. NVMe reads and writes have a separate stream. All
-// ranks of a node do the same at the same time and share the node's memory bandwidth and drives.
+// NVMe drives, and are copied to and from the device. The optimizer runs on the node's CPUs, as
+// operations of a given duration. Updates are on the compute stream, because the device computes
+// nothing during updates. NVMe reads and writes have a separate stream. All ranks of a node work at
+// the same time and share the node's memory bandwidth and drives.
 namespace stepcast::lowering {
 
-// The memory in which a plan stores the optimizer's states and the parameters.
+// The locations of the optimizer's states and the parameters.
 struct StatePlaces {
   plan::OffloadDevice optimizer = plan::OffloadDevice::kNone;
   plan::OffloadDevice parameters = plan::OffloadDevice::kNone;
@@ -33,31 +33,30 @@ class HostOffload {
   bool optimizer() const;
   bool parameters() const;
 
-  // Adds streams and events to the program. Call before the first step.
+  // Adds streams and events to the program. Call this function before the first step.
   void WritePrologue();
 
-  // Writes an update of `elements` parameters on the CPUs. If the states are on NVMe, they are read
-  // from the drives and written back. The host is busy during the update.
+  // Writes an update of `elements` parameters on the CPUs. States on NVMe are read from the drives
+  // and written back. The host is busy during the update.
   void Update(std::int64_t elements);
 
-  // Like Update, but runs as a host task. The host has already waited for the gradients.
+  // Like Update, but as a host task. The host must have waited for the gradients.
   void UpdateOnHost(std::int64_t elements);
 
-  // Writes an addition on the CPUs: the gradients of `elements` parameters, which arrive on
-  // `stream`, are added to the gradients in host memory. The host is busy during the addition.
+  // Writes an addition on the CPUs, which adds the gradients of `elements` parameters, copied on
+  // `stream`, to the gradients in host memory. The host is busy during the addition.
   void AccumulateOnHost(StreamId stream, std::int64_t elements);
 
-  // Writes gradients of `elements` parameters to NVMe after they reach the host on `stream`.
+  // Writes gradients of `elements` parameters to NVMe after `stream` has copied them to the host.
   void GradientsOnward(StreamId stream, std::int64_t elements);
-  // ParametersInto makes `stream` wait until `bytes` of parameters are read from NVMe. If
-  // parameters are in host memory, it does nothing. ParametersOnward writes updated parameters
-  // back.
+  // ParametersInto makes `stream` wait until `bytes` of parameters are read from NVMe; for
+  // parameters in host memory, it does nothing. ParametersOnward writes updated parameters back.
   void ParametersInto(StreamId stream, Bytes bytes);
   void ParametersOnward(Bytes bytes);
 
  private:
   Time AtRate(Bytes bytes, Bandwidth of_node) const;
-  // Returns the host memory bandwidth that kernels on the CPUs reach.
+  // Returns the host memory bandwidth that kernels on the CPUs achieve.
   Bandwidth Achieved() const;
   Time UpdateTime(std::int64_t elements) const;
   void RunOnDrive(StreamId before, const char* name, Time time);
@@ -71,7 +70,7 @@ class HostOffload {
   Index reached_ = program::kNone, read_ = program::kNone, updated_ = program::kNone;  // events
 };
 
-// Updates units on the CPUs. Their states are offloaded, and their gradients must have reached the
+// Updates units on the CPUs. Their states must be offloaded, and their gradients must be on the
 // host.
 template <typename Units>
 void UpdateOnHost(HostOffload& offload, Units& units) {

@@ -18,15 +18,14 @@ constexpr std::int64_t ShardLength(std::int64_t elements, std::int64_t ranks) {
   return (elements + ranks - 1) / ranks;
 }
 
-// The memory that data-parallel operations use, and the model's elements stored in it.
+// Memory of data-parallel operations, and the model's elements in this memory.
 
-// Consecutive elements of one type: a whole buffer or a part of a buffer. Padding counts as
-// elements.
+// Consecutive elements of one type: a complete buffer or a part of a buffer, including padding.
 struct Range {
   program::Elements place{};
   std::int64_t elements = 0;
-  // Whether the range's offset in the buffer depends on the rank. If so, operations declare that
-  // they use the whole buffer, so that the programs of different ranks differ only in their data
+  // Whether the range's offset in the buffer depends on the rank. If true, operations declare that
+  // they use the complete buffer, so that the programs of different ranks differ only in their data
   // flow.
   bool of_rank = false;
 
@@ -37,13 +36,13 @@ struct Range {
   Bytes size() const { return BytesOf(elements, place.type); }
   program::Elements At(std::int64_t element) const { return Further(place, element); }
   Range Part(std::int64_t first, std::int64_t count) const { return {At(first), count, of_rank}; }
-  // Returns the part of rank `index` if the range has `count` elements for each rank.
+  // Returns the part of rank `index`, if the range has `count` elements for each rank.
   Range Share(std::int64_t index, std::int64_t count) const {
     return {At(index * count), count, true};
   }
 };
 
-// Reads and Writes return the use of a range that has the same offset on all ranks.
+// Return the use of a range whose offset is the same on all ranks.
 inline program::BufferUse Reads(const Range& range) {
   return Reads(range.buffer(), range.place.offset, range.size());
 }
@@ -63,30 +62,30 @@ struct Piece {
 using Pieces = std::vector<Piece>;
 
 // Returns the effects that move `pieces` from `source` to `target` and multiply them by `scale`.
-// Both places have the same layout. Adjacent moves are merged.
+// Both locations have the same layout. Adjacent moves are merged.
 std::vector<program::Effect> MovesOf(const Pieces& pieces, const program::Elements& target,
                                      const program::Elements& source, double scale = 1);
 
-// Tensors packed one after another and divided into equal shards that ignore tensor boundaries.
+// Tensors packed one after another, and divided into equal shards that ignore tensor boundaries.
 // Examples are FSDP1's flat parameters (torch/distributed/fsdp/_flat_param.py, read at
 // pytorch/pytorch@01caf79e047f), the buckets of a distributed optimizer, and the flat tensors of
 // DeepSpeed's stages 1 and 2.
 struct FlatLayout {
   Pieces tensors{};           // in order, without empty tensors
   std::int64_t exact = 0;     // sum of the tensors' elements
-  std::int64_t elements = 0;  // including gaps and the padding at the end
+  std::int64_t elements = 0;  // including gaps and padding at the end
   std::int64_t shard = 0;     // elements of each rank's shard: elements / ranks, rounded up
   std::int64_t ranks = 1;
 
-  // Returns the number of elements of all shards together, which is the size of a gather or
-  // reduce-scatter. If it exceeds `elements`, a gradient must first be copied into padded memory.
+  // Returns the number of elements of all shards, which is the size of a gather or reduce-scatter.
+  // If it exceeds `elements`, gradients must first be copied to padded memory.
   std::int64_t padded() const { return shard * ranks; }
 
   // Appends a tensor of `count` elements at the next multiple of `alignment` elements. Returns the
   // tensor's offset.
   std::int64_t Append(int tensor, std::int64_t count, std::int64_t alignment = 1);
   // Pads the layout to a multiple of `alignment` elements and divides it into `into` shards. Call
-  // this after all tensors are appended.
+  // this function after all tensors are appended.
   void Cut(std::int64_t into, std::int64_t alignment = 1);
 };
 
@@ -99,60 +98,60 @@ inline FlatLayout Packed(std::int64_t elements, std::int64_t ranks = 1) {
 }
 
 // Returns the layout of packed tensors. Every tensor starts at a multiple of `alignment` elements,
-// and the end is padded to a multiple of `ranks`. If `alignment` is 0, there is neither padding nor
-// alignment.
+// and the end is padded to a multiple of `ranks`. With `alignment` 0, there is no alignment and no
+// padding.
 FlatLayout Flatten(const model::Model& model, std::span<const int> tensors, std::int64_t ranks,
                    std::int64_t alignment);
 
-// Returns the pieces in rank `index`'s shard. Their offsets are relative to the shard.
+// Returns the pieces in the shard of rank `index`. Their offsets are relative to the shard.
 Pieces PartsOf(const FlatLayout& flat, std::int64_t index);
 
-// Returns the rank whose shards in these layouts contain parts of the most tensors. If several
-// ranks tie, returns the first one. All layouts must have the same number of ranks.
+// Returns the rank whose shards in these layouts contain parts of the most tensors, or the first of
+// several equal ranks. All layouts must have the same number of ranks.
 std::int64_t FullestRank(std::span<const FlatLayout* const> parameters);
 // Returns, for each layout, the fullest rank over all layouts with the same number of ranks.
-// Experts have fewer ranks than dense parameters.
+// (Experts have fewer ranks than dense parameters.)
 std::vector<std::int64_t> FullestRanks(std::span<const FlatLayout* const> parameters);
 
 // Tensors that are sharded one by one. Each rank stores one block of every tensor, padded to the
-// length of the longest block, and a rank's blocks are contiguous. PyTorch's fully_shard divides
+// length of the longest block. The blocks of a rank are contiguous. PyTorch's fully_shard divides
 // tensors between rows; DeepSpeed's stage 3 (deepspeed/runtime/zero/partition_parameters.py) and
-// nanotron divide them anywhere. Buffers for full tensors and for the gathered shards of all ranks
-// have room for all blocks.
+// nanotron divide them at any element. Buffers for full tensors and for gathered shards have the
+// size of all blocks.
 class BlockLayout {
  public:
   struct Block {
     int tensor = 0;
-    std::int64_t elements = 0;      // of the tensor
-    std::int64_t length = 0;        // of a rank's block
-    std::int64_t offset = 0;        // in a rank's shard
-    std::int64_t full_offset = 0;   // among the full tensors, with padding
-    std::int64_t exact_offset = 0;  // among the full tensors, without padding
+    std::int64_t elements = 0;      // elements of the tensor
+    std::int64_t length = 0;        // elements of a rank's block, with padding
+    std::int64_t offset = 0;        // offset in a rank's shard
+    std::int64_t full_offset = 0;   // offset among the full tensors, with padding
+    std::int64_t exact_offset = 0;  // offset among the full tensors, without padding
   };
 
   BlockLayout() = default;
-  // `lengths` has the length in elements of each tensor's blocks, if the tensor is divided over
-  // `ranks` ranks. Empty tensors have no block.
+  // `lengths` has the length, in elements, of each tensor's blocks if `ranks` ranks divide the
+  // tensor. Empty tensors have no block.
   BlockLayout(const model::Model& model, std::span<const int> tensors,
               std::span<const std::int64_t> lengths, std::int64_t ranks);
   // Lays out all tensors of the model, divided evenly. Every tensor has a block.
   BlockLayout(const model::Model& model, std::int64_t ranks);
-  // Returns a layout with the same blocks, but with `elements` more elements after each rank's
+  // Returns a layout with the same blocks, and `elements` additional elements after each rank's
   // blocks.
   BlockLayout Before(std::int64_t elements) const;
   // Returns the layout of the same full tensors, with their padding, divided over `ranks` ranks.
-  // The number of padded elements must be divisible by `ranks`.
+  // `ranks` must divide the number of padded elements.
   BlockLayout Over(std::int64_t ranks) const;
 
   std::span<const Block> blocks() const { return blocks_; }
   std::int64_t ranks() const { return ranks_; }
-  // Returns the number of elements of a rank's shard. In gathered memory, this is also the distance
-  // between the shards of consecutive ranks.
+  // Returns the number of elements of a rank's shard. In gathered memory, shards of consecutive
+  // ranks have this distance.
   std::int64_t shard() const { return shard_; }
   // Returns the number of elements of the tensors, without padding.
   std::int64_t exact() const { return exact_; }
-  // Returns the part of a block that rank `index` stores, without padding. Its offset is within the
-  // shard.
+  // Returns the part of a block that rank `index` stores, without padding. Its offset is relative
+  // to the shard.
   Piece Own(const Block& block, std::int64_t index) const;
 
  private:
@@ -164,7 +163,7 @@ class BlockLayout {
 
 // The layout of tensors in textbook data parallelism. Gradients are reduced in buckets, and
 // parameters are gathered in groups. In both, a rank has the elements that it updates. Up to ZeRO
-// stage 2, buckets and groups are the same. At stage 3, groups are units, and a bucket may contain
+// stage 2, buckets and groups are equal. At stage 3, groups are units, and a bucket may contain
 // parts of several units.
 
 // Divides elements among ranks so that two groupings are both divided evenly. At ZeRO stage 3 with
@@ -178,22 +177,22 @@ struct Cell {
   std::int64_t elements = 0;
 };
 
-// Returns shares[c][r], the number of cell c's elements that rank r gets. No rank gets more than
-// ceil(S / ranks) of any row or column with S elements.
+// Returns shares[c][r], the number of cell c's elements for rank r. No rank has more than ceil(S /
+// ranks) of any row or column with S elements.
 //
 // Every rank gets floor(elements / ranks) of a cell. The remainders are edges of a bipartite
-// multigraph between rows and columns. The edges are colored with the ranks so that no vertex has a
-// color more often than necessary. Vertices of more than `ranks` edges are split; then a proper
-// edge coloring exists (Koenig 1916) and is found by flipping alternating paths.
+// multigraph between rows and columns. The edges are colored with the ranks so that no color occurs
+// more often than necessary at a vertex. Vertices of more than `ranks` edges are split; then a
+// proper edge coloring exists (Koenig 1916) and is found by flipping alternating paths.
 std::vector<std::vector<std::int64_t>> BalancedPartition(std::span<const Cell> cells, int ranks);
 
-// A part of a tensor that is contiguous both in its bucket and in its group. All members are
-// numbers of elements.
+// A part of a tensor that is contiguous in its bucket and in its group. All members are in
+// elements.
 struct TensorPiece {
-  std::int64_t first = 0;  // in the tensor
+  std::int64_t first = 0;  // offset in the tensor
   std::int64_t elements = 0;
-  std::int64_t gradient = 0;   // in the bucket
-  std::int64_t parameter = 0;  // in the group
+  std::int64_t gradient = 0;   // offset in the bucket
+  std::int64_t parameter = 0;  // offset in the group
 };
 
 class TensorPieces {
@@ -204,22 +203,23 @@ class TensorPieces {
     std::int64_t part = 0;
   };
 
-  // Computes the places of tensors. If buckets and groups are the same, `groups` is empty. If
-  // `cut`, computes the pieces of every rank; otherwise, computes only the places of whole tensors.
+  // Computes the locations of tensors. `groups` is empty if buckets and groups are equal. With
+  // `cut`, computes the pieces of every rank; otherwise, computes only the locations of complete
+  // tensors.
   void LayOut(const model::Model& model, std::span<const Group> buckets,
               std::span<const Group> groups, std::int64_t ranks, bool cut);
 
   int bucket_of(int tensor) const { return gradients_[tensor].group; }
   int group_of(int tensor) const { return parameters_[tensor].group; }
-  // Returns the offset of the tensor's gradient in its bucket, in elements. Only for tensors that
-  // are in one piece.
+  // Returns the offset of the tensor's gradient in its bucket, in elements. Only for tensors in one
+  // piece.
   std::int64_t gradient_offset(int tensor) const { return gradients_[tensor].offset; }
   std::span<const TensorPiece> Of(int tensor) const {
     return std::span(pieces_).subspan(first_piece_[tensor],
                                       first_piece_[tensor + 1] - first_piece_[tensor]);
   }
-  // Returns all pieces of a bucket, in the order of their gradients. Each piece has the index of
-  // its tensor. Empty unless `cut` was set in LayOut.
+  // Returns all pieces of a bucket, in the order of their gradients, each with the index of its
+  // tensor. Empty unless LayOut was called with `cut`.
   std::span<const std::pair<int, TensorPiece>> InBucket(std::size_t bucket) const {
     return in_bucket_.empty() ? std::span<const std::pair<int, TensorPiece>>()
                               : std::span(in_bucket_[bucket]);
@@ -228,7 +228,7 @@ class TensorPieces {
  private:
   struct Place {
     int group = -1;
-    std::int64_t offset = 0;  // elements
+    std::int64_t offset = 0;  // in elements
   };
 
   static std::vector<Place> PlacesOf(const model::Model& model, std::span<const Group> groups);
@@ -236,10 +236,12 @@ class TensorPieces {
   void CutAcross(const model::Model& model, std::span<const Group> buckets,
                  std::span<const Group> groups, std::int64_t ranks);
 
-  std::vector<Place> gradients_, parameters_;  // by tensor
-  std::vector<bool> is_unit_;                  // [bucket]: contains exactly one unit's tensors
-  std::vector<TensorPiece> pieces_;            // tensor by tensor
+  std::vector<Place> gradients_, parameters_;  // indexed by tensor
+  std::vector<bool> is_unit_;                  // by bucket: whether it contains exactly one unit's
+                                               // tensors
+  std::vector<TensorPiece> pieces_;            // pieces of all tensors, tensor by tensor
   std::vector<std::size_t> first_piece_;       // by tensor, plus the end of the last tensor's
+                                               // pieces
   std::vector<std::vector<std::pair<int, TensorPiece>>> in_bucket_;
 };
 

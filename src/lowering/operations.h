@@ -7,8 +7,8 @@
 #include "src/lowering/layouts.h"
 
 // Operations of data parallelism on parameters and gradients: copy, cast, accumulate, scale,
-// gather, reduce. Each call writes one operation. Source and target determine its buffer uses, its
-// effects on values, and the bytes moved or sent.
+// gather, reduce. Each call writes one operation. Buffer uses, effects on values, and the bytes
+// moved or sent are derived from source and target.
 namespace stepcast::lowering {
 
 class Operations {
@@ -19,7 +19,7 @@ class Operations {
 
   ProgramBuilder& builder() { return builder_; }
 
-  // Describes a buffer of `elements` elements. `exact` of them belong to the model; the rest is
+  // Adds a buffer of `elements` elements. `exact` elements belong to the model; the others are
   // padding.
   Range AddRange(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact);
@@ -27,16 +27,16 @@ class Operations {
                  program::Category category) {
     return AddRange(name, elements, type, category, elements);
   }
-  // Describes one rank's part of `exact` elements that `ranks` ranks divide. The part has
-  // `elements` elements; those beyond exact / ranks are padding.
+  // Adds one rank's part of `exact` elements that `ranks` ranks divide. The part has `elements`
+  // elements; the elements beyond exact / ranks are padding.
   Range AddShard(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact, std::int64_t ranks);
-  // Allocates the buffer of a range that is a whole buffer.
+  // Allocates the buffer of a range that is a complete buffer.
   void Allocate(StreamId owner, const Range& range) { builder_.Allocate(owner, range.buffer()); }
   void Release(const Range& range) { builder_.Release(range.buffer()); }
 
-  // The functions from here on write kernels; `name` must be a literal. Copy computes target =
-  // scale x source and converts the result to the target's type.
+  // The following functions write kernels; `name` must be a literal. Copy computes target = scale x
+  // source and converts the result to the target's type.
   void Copy(StreamId stream, const char* name, const Range& target, const Range& source,
             double scale = 1) {
     Reads(source);
@@ -62,8 +62,8 @@ class Operations {
     Run(stream, name);
   }
 
-  // The functions from here on write a kernel in steps. First declare the reads, writes and
-  // effects, then call Run.
+  // The following functions write a kernel in steps: first declare the reads, writes and effects,
+  // then call Run.
   void Reads(const Range& range) {
     Use(range, false);
     read_ += range.size();
@@ -78,8 +78,8 @@ class Operations {
     Writes(range);
     read_ += range.size();
   }
-  // Declares that the kernel moves the contents of `source` to `target`. The number of elements is
-  // the length of the shorter range; the rest is padding.
+  // Declares that the kernel moves the contents of `source` to `target`. If the lengths of the
+  // ranges differ, the rest of the longer range is padding.
   void Moves(const Range& target, const Range& source, double scale = 1) {
     if (!builder_.describes_data_flow()) return;
     builder_.With(Scaled(scale, Move(target.place, source.place, Shorter(target, source))));
@@ -93,7 +93,7 @@ class Operations {
   }
   void Run(StreamId stream, const char* name);
 
-  // Collectives in the data type of their ranges. If one range is part of the other, both are
+  // Write collectives in the data type of their ranges. If one range is part of the other, both are
   // declared as one use.
   void AllReduce(StreamId stream, Index communicator, const Range& range, bool average = false);
   void ReduceScatter(StreamId stream, Index communicator, const Range& part, const Range& whole,
@@ -101,8 +101,7 @@ class Operations {
   void AllGather(StreamId stream, Index communicator, const Range& whole, const Range& part);
 
  private:
-  // A kernel in the program's table. The list of known kernels lets identical kernels share one
-  // entry.
+  // A kernel in the program's table. Identical kernels share one entry.
   struct Known {
     Bytes read, written;
     const char* name;
@@ -130,7 +129,7 @@ class Operations {
                    const Range& source, const Range& whole, bool average);
 
   ProgramBuilder& builder_;
-  // The properties of the kernel that is being described.
+  // Properties of the kernel that is being written:
   Bytes read_, written_;
   DataType type_ = DataType::kFp32;
   Access access_ = Access::kPlain;

@@ -16,20 +16,20 @@ struct ParameterShare {
   std::int64_t ranks = 1;
 };
 
-// The number of elements in a model's tensors, indexed by model::ParameterGroup.
+// The number of elements in a model's tensors, by model::ParameterGroup.
 using GroupElements = std::array<std::int64_t, 2>;
 GroupElements ElementsOf(const model::Model& model);
 
-// A rank's part of each model::ParameterGroup. If the model has no experts, or if experts are on
-// the same ranks as all other parameters, only the dense group has elements.
+// A rank's part of each model::ParameterGroup. Only the dense group has elements if the model has
+// no experts, or if experts are on the same ranks as all other parameters.
 class ParameterShares {
  public:
   // `of_stage` is the number of elements in the rank's part of the model.
   ParameterShares(const plan::Plan& plan, const GroupElements& of_stage);
 
   std::int64_t elements() const;  // sum over all groups
-  // Returns the number of bytes per rank for sharded parameters of `bytes_per_parameter` bytes
-  // each, rounded up.
+  // Returns the bytes per rank for sharded parameters of `bytes_per_parameter` bytes each, rounded
+  // up.
   Bytes Sharded(std::int64_t bytes_per_parameter) const;
   Bytes Whole(std::int64_t bytes_per_parameter) const {
     return Bytes(elements() * bytes_per_parameter);
@@ -39,10 +39,10 @@ class ParameterShares {
   std::array<ParameterShare, 2> shares_;
 };
 
-// Returns the bytes of optimizer states for a rank's part of the model, sharded or whole. If an
-// optimizer's moments depend on tensor shapes, the states of whole tensors are computed and then
-// divided. The result is then a lower bound, because splitting a tensor among ranks never reduces
-// its states.
+// Returns the bytes of optimizer states for a rank's part of the model, sharded or complete. If an
+// optimizer's moments depend on tensor shapes, the states of complete tensors are computed and then
+// divided. The result is then a lower bound, because the division of a tensor among ranks never
+// reduces its states.
 Bytes OptimizerStates(const plan::Plan& plan, const model::Model& stage, bool sharded);
 
 }  // namespace stepcast::lowering

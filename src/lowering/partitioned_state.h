@@ -21,9 +21,8 @@
 
 namespace stepcast::lowering {
 
-// Limits how far the host runs ahead of the device. The host waits for the third-latest recorded
-// event. DeepSpeed's stage 3 has one queue of events after gathers, and another queue after
-// reductions.
+// Limits the lead of the host over the device: the host waits for the third-latest recorded event.
+// DeepSpeed's stage 3 has one queue of events after gathers, and another queue after reductions.
 class Backpressure {
  public:
   void AddEvents(ProgramBuilder& builder, const std::string& name) {
@@ -48,7 +47,7 @@ class Backpressure {
 // parts are contiguous in its partition, in registration order.
 class PartitionedState {
  public:
-  // Returns the part of a tensor that this rank has, and its offset in the partition.
+  // Returns this rank's part of a tensor, with its offset in the partition.
   Piece Own(int tensor) const { return parts_.Own(BlockOf(tensor), groups_.shard_index()); }
   // Returns the range that contains all parts of this rank.
   const Range& partition() const { return partition_; }
@@ -65,7 +64,7 @@ class PartitionedState {
         settings_(step.plan().data_parallel.deepspeed),
         overlap_(step.plan().data_parallel.overlap) {}
 
-  // Describes the partition. Unless `on_host`, also allocates it on the device.
+  // Adds the partition, and allocates it on the device unless `on_host` is true.
   void AddPartition(const char* name, DataType type, program::Category category, bool on_host);
 
   std::int64_t Elements(int tensor) const { return BlockOf(tensor).elements; }
@@ -83,7 +82,7 @@ class PartitionedState {
   Operations& operations_;
   HostOffload& offload_;
   const ProcessGroups& groups_;
-  const BlockLayout& parts_;  // by tensor of the model
+  const BlockLayout& parts_;  // indexed by tensor of the model
   const plan::DeepSpeed& settings_;
   const bool overlap_;
   Range partition_;
@@ -96,46 +95,48 @@ class PartitionedState {
 
 // Parameters at DeepSpeed's stage 3: this rank's parts, and the gathers and frees around modules,
 // which the coordinator decides (deepspeed/runtime/zero/partition_parameters.py,
-// partitioned_param_coordinator.py; framework_steps.h names the versions). With
-// zero_hpz_partition_size, small groups of ranks share a secondary copy, from which backward
-// gathers. With zero_quantized_weights, 8-bit integers are sent. With offload_param, parts come
-// from the host, even if a single rank has nothing to gather (NoGatherHandle,
-// NoGatherCoalescedHandle).
+// partitioned_param_coordinator.py; framework_steps.h lists the versions).
+//   - With zero_hpz_partition_size, small groups of ranks share a secondary copy, from which
+//     backward gathers.
+//   - With zero_quantized_weights, 8-bit integers are sent.
+//   - With offload_param, parts are copied from the host, even if a single rank has nothing to
+//     gather (NoGatherHandle, NoGatherCoalescedHandle).
 
 // Decides which parameters DeepSpeed's stage 3 gathers and frees around every module. DeepSpeed
-// learns the order in which a micro-batch visits the modules
-// (deepspeed/runtime/zero/partitioned_param_coordinator.py @ 00a31c99), and knows it from the third
-// micro-batch on.
+// records the order in which a micro-batch visits the modules
+// (deepspeed/runtime/zero/partitioned_param_coordinator.py @ 00a31c99), and uses the order from the
+// third micro-batch on.
 
 struct CoordinatorOptions {
-  std::int64_t prefetch = 0;   // elements to prefetch, rounded up to whole parameters
-  std::int64_t max_live = 0;   // elements; nothing is prefetched beyond this
-  std::int64_t max_reuse = 0;  // elements: a parameter used again within this distance stays
-                               // gathered
+  std::int64_t prefetch = 0;   // elements to prefetch, rounded up to complete parameters
+  std::int64_t max_live = 0;   // elements; no prefetch if more elements would be gathered
+  std::int64_t max_reuse = 0;  // a parameter that is used again within this number of elements
+                               // remains gathered
 };
 
 class ParameterCoordinator {
  public:
-  using Parameters = std::vector<int>;  // ascending
+  using Parameters = std::vector<int>;  // indices of tensors, ascending
 
   // `visits` has the parameters of each module execution in a micro-batch, in order. `elements` and
-  // `persistent` are indexed by parameter. A persistent parameter stays gathered.
+  // `persistent` are indexed by parameter. Persistent parameters remain gathered.
   ParameterCoordinator(std::vector<Parameters> visits, std::vector<std::int64_t> elements,
                        std::vector<bool> persistent, const CoordinatorOptions& options);
 
   void BeginMicroBatch();
 
   struct Fetched {
-    Parameters gather{};    // needed now, not requested before
-    Parameters wait{};      // needed now, in flight
-    Parameters prefetch{};  // requested ahead
+    Parameters gather{};    // needed now, not requested
+    Parameters wait{};      // needed now, and already in flight
+    Parameters prefetch{};  // to request in advance
   };
-  // Returns the action before the next visit. Call this before each visit.
+  // Returns the action before the next visit. Call this function before each visit.
   Fetched Fetch();
-  // Returns the parameters to free after the last fetched visit. Call this after that visit.
+  // Returns the parameters to free after the last fetched visit. Call this function after this
+  // visit.
   Parameters Release();
   // Returns the parameters that were never freed, because their module's input needs no gradient.
-  // Call this after backward.
+  // Call this function after backward.
   Parameters ReleaseRest();
 
  private:
@@ -154,10 +155,11 @@ class ParameterCoordinator {
   const CoordinatorOptions options_;
 
   std::vector<Status> status_;
-  std::deque<Entry> queue_;                // uses that no Fetch has processed yet
-  std::vector<std::int64_t> fetched_for_;  // by parameter: the latest visit that a Fetch processed
-  std::int64_t live_ = 0;  // elements gathered or in flight, without persistent ones
-  std::int64_t next_ = 0;  // visit
+  std::deque<Entry> queue_;                // uses that Fetch has not processed
+  std::vector<std::int64_t> fetched_for_;  // by parameter: the latest visit that Fetch has
+                                           // processed
+  std::int64_t live_ = 0;  // elements gathered or in flight, without persistent parameters
+  std::int64_t next_ = 0;  // next visit
 };
 
 class PartitionedParameters : public PartitionedState {
@@ -167,22 +169,22 @@ class PartitionedParameters : public PartitionedState {
   PartitionedParameters(TrainingStep& step, Operations& operations, HostOffload& offload,
                         const ProcessGroups& groups, const BlockLayout& parts);
 
-  // The functions of the prologue. Call them in this order.
+  // Write the prologue. Call these functions in this order.
   void SetStreams(StreamId gather_stream, StreamId nccl_stream, Index communicator);
   void AddEvents();
-  void AddPartition();  // describes it; allocates it unless it is on the host
+  void AddPartition();  // adds it; allocates it unless it is on the host
   void AddTensors();
   void SetVisits(std::vector<Parameters> visits);
 
   void BeginMicroBatch() { coordinator_->BeginMicroBatch(); }
-  // Gathers and frees parameters as the coordinator decides. Call Fetch before each visit, Release
+  // Gather and free parameters as the coordinator decides. Call Fetch before each visit, Release
   // after each visit, and ReleaseRest after backward.
   void Fetch();
   void Release() { FreeAll(coordinator_->Release()); }
   void ReleaseRest() { FreeAll(coordinator_->ReleaseRest()); }
   void ReleasePersistent() { FreeAll(persistent_); }
-  // Marks secondary copies as stale and gathers small parameters again. Call this after the parts
-  // are updated.
+  // Marks secondary copies as stale and gathers small parameters again. Call this function after
+  // the parts are updated.
   void Renew();
 
   // Returns the range from which kernels read a parameter.
@@ -203,26 +205,26 @@ class PartitionedParameters : public PartitionedState {
     Parameters parameters;
     bool secondary = false;
     Index communicator = program::kNone;
-    std::int64_t ranks = 0, index = 0;  // of the group, and this rank's position in the group
-    std::int64_t part = 0;              // elements from each rank
-    Range staged;                       // this rank's parts after the copy from the host
-    Range flat;                         // the gathered result, for several parameters
+    std::int64_t ranks = 0, index = 0;  // size of the group, and this rank's position in the group
+    std::int64_t part = 0;              // elements per rank
+    Range staged;                       // this rank's parts, copied from the host
+    Range flat;                         // the gathered result for several parameters
     Range packed, flat_packed, scales;  // as 8-bit integers
-    Index gathered = program::kNone;    // event
-    int waiting = 0;                    // parameters not yet waited for
+    Index gathered = program::kNone;    // index of an event
+    int waiting = 0;                    // number of parameters that were not waited for
     bool complete = false;
   };
 
-  // Returns whether kernels read the rank's part in place. They do if there is only one rank and
-  // its part is not on the host.
+  // Returns whether kernels read the rank's part directly, because there is only one rank and its
+  // part is on the device.
   bool ReadInPlace() const { return parts_.ranks() == 1 && !offload_.parameters(); }
   bool HasSecondary() const;
-  // Returns the length of each rank's part of the tensor, in elements, if the gather's ranks divide
+  // Returns the length, in elements, of each rank's part of the tensor if the gather's ranks divide
   // the tensor.
   std::int64_t LengthIn(const Gather& gather, int tensor) const {
     return PartLength(tensor) * parts_.ranks() / gather.ranks;
   }
-  // Returns the number of elements of this rank's part of the tensor, without padding, if the
+  // Returns the number of elements, without padding, of this rank's part of the tensor if the
   // gather's ranks divide the tensor.
   std::int64_t OwnLength(int tensor, const Gather& gather) const;
   Range SourceOf(int tensor, const Gather& gather) const {
@@ -245,58 +247,59 @@ class PartitionedParameters : public PartitionedState {
   const DataType type_;
   StreamId gather_stream_ = 0, nccl_stream_ = 0;
   Index communicator_ = program::kNone, secondary_communicator_ = program::kNone;
-  Index launched_ = program::kNone, fetched_ = program::kNone;  // events
+  Index launched_ = program::kNone, fetched_ = program::kNone;  // indices of events
   Index kept_ = program::kNone, gathered_ = program::kNone;
   Backpressure fetches_;
   parallel::GroupLayout sharers_;  // the ranks that share a secondary copy
-  std::vector<Tensor> tensors_;    // indexed like the model's tensors
+  std::vector<Tensor> tensors_;    // indexed by tensor of the model
   std::vector<int> persistent_;
   std::optional<ParameterCoordinator> coordinator_;
-  // The gathers, indexed by their parameters and by whether these are gathered from secondary
-  // copies.
+  // The gathers, by parameters and by whether they gather secondary copies.
   std::map<std::pair<Parameters, bool>, Gather> gathers_;
   std::map<int, Gather*> in_flight_;
-  // Pairs of an event and a number of elements. The device may read this much freed memory until
-  // the event.
+  // Pairs of an event and a number of elements: the freed memory that the device may read until the
+  // event.
   std::deque<std::pair<Index, std::int64_t>> freed_;
   std::int64_t freed_elements_ = 0;
   std::vector<Index> spare_events_;
 };
 
-// Gradients at DeepSpeed's stage 3: a bucket that fills during backward, the bucket's reduction,
-// and this rank's parts of the gradients. The parts are in flat gradients on the device or on the
-// host (deepspeed/runtime/zero/stage3.py: __add_grad_to_ipg_bucket,
-// __reduce_and_partition_ipg_grads, partition_grads; with zero_quantized_gradients,
-// runtime/comm/coalesced_collectives.py: all_to_all_quant_reduce).
+// Gradients at DeepSpeed's stage 3. During backward, gradients fill a bucket, which is then
+// reduced. This rank's parts of the gradients are in flat gradients on the device or on the host
+// (deepspeed/runtime/zero/stage3.py: __add_grad_to_ipg_bucket, __reduce_and_partition_ipg_grads,
+// partition_grads; with zero_quantized_gradients, runtime/comm/coalesced_collectives.py:
+// all_to_all_quant_reduce).
 
 class PartitionedGradients : public PartitionedState {
  public:
   PartitionedGradients(TrainingStep& step, Operations& operations, HostOffload& offload,
                        const ProcessGroups& groups, const BlockLayout& parts);
 
-  // The functions of the prologue. Call them in this order.
+  // Write the prologue. Call these functions in this order.
   void SetStreams(StreamId reduce_stream, Index communicator);
   void AddEvents();
   void AddPartition();
 
   void Write(int tensor, const program::Elements& source) { gradients_.Write(tensor, source); }
-  // Adds the tensor's gradient to the bucket. Call this when the gradient of the present
+  // Adds the tensor's gradient to the bucket. Call this function when the gradient of the current
   // micro-batch is complete.
   void Ready(int tensor);
-  // Reduces the remaining gradients and makes the host wait for them. Call this after backward.
+  // Reduces the remaining gradients and makes the host wait for them. Call this function after
+  // backward.
   void Finish();
   // Makes the host wait for the kernels that compute the gradients.
   void AwaitCompute();
 
  private:
-  // A gradient in the bucket. A gradient that is larger than the bucket is outside it.
+  // A gradient in the bucket. A gradient that is larger than the bucket is not copied to the
+  // bucket.
   struct Entry {
     int tensor = 0;
     Range place;
-    bool alone = false;  // not copied into the bucket
+    bool alone = false;  // larger than the bucket
   };
-  // A tensor whose gradient is exchanged as 4-bit integers, first inside nodes and then across
-  // them.
+  // A tensor whose gradient is exchanged as 4-bit integers, first inside nodes and then between
+  // nodes.
   struct QuantisedExchange {
     Range packed, exchanged, summed, result;
     program::Collective inside, inside_scales, across, across_scales;
@@ -314,7 +317,7 @@ class PartitionedGradients : public PartitionedState {
   void AllReduceBucket();
   void Exchange(const Entry& entry);
   const QuantisedExchange& ExchangeOf(int tensor);
-  // Keeps this rank's part of a reduced gradient. The part begins at `source`.
+  // Keeps this rank's part of a reduced gradient, which begins at `source`.
   void Keep(int tensor, const program::Elements& source);
   void KeepOnHost(int tensor, const Range& reduced);
 
@@ -322,15 +325,15 @@ class PartitionedGradients : public PartitionedState {
   StreamId reduce_stream_ = 0;
   Index communicator_ = program::kNone;
   Index node_communicator_ = program::kNone, rail_communicator_ = program::kNone;
-  Index made_ = program::kNone, reduced_ = program::kNone;  // events
+  Index made_ = program::kNone, reduced_ = program::kNone;  // indices of events
   Backpressure reductions_;
   LocalGradients gradients_;
   Range bucket_;
-  Range transit_, widened_;  // between device and host
+  Range transit_, widened_;  // for copies between device and host
   std::vector<Entry> entries_;
   std::int64_t bucket_elements_ = 0;
-  std::map<std::vector<int>, Range> interleaved_;  // by tensors of the bucket
-  std::map<int, QuantisedExchange> exchanges_;     // by tensor
+  std::map<std::vector<int>, Range> interleaved_;  // indexed by tensors of the bucket
+  std::map<int, QuantisedExchange> exchanges_;     // indexed by tensor
 };
 
 }  // namespace stepcast::lowering

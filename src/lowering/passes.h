@@ -18,136 +18,138 @@
 
 namespace stepcast::lowering {
 
-// Returns the messages of a stage as input of StageMessages. For each pass, this includes the slots
-// of the pass's activations and received gradients, and the stage's own pass that takes the pass's
-// output. Micro-batches in flight at the same time have different slots. `works` are the works of
-// the stage's layers. `rank` is any rank of the stage.
+// Returns the messages of a stage as input for StageMessages. Each pass has the slots of its
+// activations and received gradients, and the pass of this stage that receives its output.
+// Micro-batches in flight at the same time have different slots. `works` are the works of the
+// stage's layers. `rank` is any rank of the stage.
 StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const parallel::Grids& grids,
                                 const PipelineStage& stage,
                                 const std::vector<model::LayerWork>& works, int rank);
 
-// A check word in the data flow of passes. On each rank, the passes of a micro-batch carry a 32-bit
-// word. Words that arrive in messages and in collectives inside layers are mixed into this word.
-// Messages that leave the rank contain the word, and the gradients start from it. A missing, late
-// or misdirected message or collective therefore changes the parameters. All-gathers and messages
-// transfer the word itself; sums transfer small integers derived from it, whose sum is exact.
-// Without a data flow, or without communication inside passes, all calls do nothing.
-// validate/training_check.h computes the same words without programs.
+// A check word in the data flow of passes. On each rank, the passes of a micro-batch have a 32-bit
+// word. Words in received messages and in collectives inside layers are mixed into this word.
+// Messages to other ranks contain the word, and the gradients start from it. A missing, late or
+// misdirected message or collective therefore changes the parameters.
+//
+// All-gathers and messages transfer the word itself. Sums transfer small integers derived from the
+// word, whose sum is exact. Without a data flow, or without communication inside passes, all
+// functions do nothing. validate/training_check.h computes the same words without programs.
 class PassValues {
  public:
   struct Place {
-    int chunks = 1;               // of all stages
-    std::int64_t batch_part = 0;  // the part of the batch that the rank trains on
-    // Whether all ranks that share layers, or whose gradients of whole tensors must be equal, have
-    // the same word. If false, words of these ranks may differ, because the result of a
-    // reduce-scatter differs from part to part.
+    int chunks = 1;               // number of chunks of all stages
+    std::int64_t batch_part = 0;  // part of the batch on which the rank trains
+    // Whether all ranks that share layers, or whose gradients of complete tensors must be equal,
+    // have the same word. If false, their words may differ, because the results of a reduce-scatter
+    // differ.
     bool one_word = true;
   };
   PassValues(const Place& place, ProgramBuilder& builder) : place_(place), builder_(builder) {}
 
   // `words` is the number of passes in flight at once. `communicates`: layers communicate.
-  // `splits`: the weights' part of backward continues with the word of the inputs' part.
+  // `splits`: the backward pass of weights continues with the word of the backward pass of inputs.
   void WritePrologue(int words, bool communicates, bool splits);
 
-  // These functions add effects to the first and last kernels of a pass (with
-  // ProgramBuilder::With). A backward begins with recomputation or with the received gradient.
-  // `received` is the buffer of the message from a neighbor; kNone: there is no message. `chunk` is
-  // the index among the chunks of all stages. `word` is the index of the micro-batch's word among
-  // the words in flight.
+  // Add effects to the first and last kernels of a pass (with ProgramBuilder::With). A backward
+  // pass begins with recomputation or with the received gradient. `received` is the buffer of the
+  // message from a neighbor (kNone: no message). `chunk` is the index among the chunks of all
+  // stages. `word` is the index of the micro-batch's word among the words in flight.
   void BeginForward(int chunk, int word, Index received);
   void TurnBack(int chunk, int word);
   void BeginBackward(int chunk, Index received);
   // Writes the unchanged word to the outgoing message.
   void HandOn(Index sent);
   void ContinueBackward(int word);
-  // Returns the index of the word of the pass that is being written. A caller that interleaves two
-  // passes sets this index at each switch.
+  // Returns the index of the word of the pass that is being written. Callers that interleave two
+  // passes must set this index at each switch.
   int present() const { return present_; }
   void SetPresent(int word) { present_ = word; }
 
-  // Call Take before a kernel that reads the result of a collective. Call Give before a kernel that
+  // Call Take before a kernel that reads the result of a collective, and Give before a kernel that
   // writes the input of a collective.
   void Take(const model::ValueUse& use, Index buffer);
   void Give(const model::ValueUse& use, Index buffer);
 
-  // Returns the place of the word that seeds the gradients of the present backward. If the place
-  // has no buffer, the seed depends on rank, step and micro-batch.
+  // Returns the location of the word that seeds the gradients of the current backward pass. If the
+  // location has no buffer, the seed depends on rank, step and micro-batch.
   program::Elements seed() const;
 
  private:
   bool on() const { return words_ != program::kNone; }
   program::Elements Word(int at) const;
-  // Returns the place of the word in a received message. The place has no buffer if the message is
+  // Returns the location of the word in a received message, without buffer if the message is
   // shorter than a word.
   program::Elements Carried(Index received);
   // Returns the size of each part of a value's buffer. Each part starts with a word.
   Bytes PartOf(const model::ValueUse& use, Index buffer) const;
-  // Sets the present pass's word to a mixture of the words in `received` and `also` and of the
-  // number `salt`.
+  // Replaces the current pass's word by a mixture of the word with the words in `received` and
+  // `also` and with the number `salt`.
   void Mix(program::Elements received, program::Elements also, std::int64_t salt);
   int BackwardOf(int word) const { return splits_ ? in_flight_ + word : in_flight_; }
 
   const Place place_;
   ProgramBuilder& builder_;
-  // The buffer of words. First comes one word for each micro-batch in flight. Then comes one word
-  // for backward or, if backward splits, one word per micro-batch in flight.
+  // The buffer of words: one word per micro-batch in flight, followed by one word for backward (or,
+  // with `splits_`, one word per micro-batch in flight).
   Index words_ = program::kNone;
   bool splits_ = false;
   int in_flight_ = 0;
-  int present_ = 0;  // the word of the pass that is written
+  int present_ = 0;  // word of the pass that is being written
 };
 
 // Offload of blocks' activations to host memory between forward and backward.
 //
-// Forward: after a block is computed, its activations are copied to the host on a separate stream
-// while the next block computes. After the next block, the compute stream waits for the copies, and
-// the device memory is freed. The last block's activations stay, because its backward comes next.
-// Backward: when a block's backward begins, the activations of the block before it are copied back.
-// The activations of two blocks are therefore on the device at once. The copies are exposed if a
-// block computes faster than the host link transfers its activations. Both copies use pinned
-// memory. This is Transformer Engine's double buffering (NVIDIA/TransformerEngine,
-// transformer_engine/pytorch/cpu_offload.py, AsyncDoubleBufferGroupOffloadHandler).
+// Forward: after a block is computed, a separate stream copies its activations to the host while
+// the next block is computed. After the next block, the compute stream waits for the copies, and
+// the device memory is freed. The last block's activations remain on the device, because its
+// backward is next. Backward: when a block's backward begins, the activations of the previous block
+// are copied back. The activations of two blocks are therefore on the device at once. The copies
+// are exposed if a block is computed faster than the host link transfers its activations. Both
+// copies use pinned memory. This is Transformer Engine's double buffering
+// (NVIDIA/TransformerEngine, transformer_engine/pytorch/cpu_offload.py,
+// AsyncDoubleBufferGroupOffloadHandler).
 class ActivationOffload {
  public:
   explicit ActivationOffload(ProgramBuilder& builder) : builder_(builder) {}
 
-  // Adds a block. Call this for the blocks in the order of forward. `buffers` are the activations
-  // that the layer keeps.
+  // Adds a block. Call this function in the order of forward. `buffers` are the activations that
+  // the layer keeps.
   void AddBlock(int layer, Entries buffers);
-  // Writes the prologue. Call this after the last block is added. Does nothing if there are fewer
+  // Writes the prologue. Call this function after the last block is added. Does nothing for fewer
   // than two blocks.
   void WritePrologue();
 
-  // Writes the copies to the host. Call this after the layer's forward is written.
+  // Writes the copies to the host. Call this function after the layer's forward.
   void AfterForward(int layer);
-  // Writes the copies back to the device. Call this before the layer's backward is written.
+  // Writes the copies back to the device. Call this function before the layer's backward.
   void BeforeBackward(int layer);
 
  private:
   struct Block {
     int layer = 0;
     Entries buffers;
-    Index at_host = program::kNone, back = program::kNone;  // events
+    Index at_host = program::kNone, back = program::kNone;  // indices of events
   };
   bool active() const { return blocks_.size() > 1; }
-  // Returns the layer's index in blocks_; -1: the layer is not an offloaded block.
+  // Returns the layer's index in blocks_, or -1 if the layer is not an offloaded block.
   int Find(int layer) const;
 
   ProgramBuilder& builder_;
   std::vector<Block> blocks_;
   StreamId to_host_ = 0, to_device_ = 0;
-  Index computed_ = program::kNone, begun_ = program::kNone;  // events
+  Index computed_ = program::kNone, begun_ = program::kNone;  // indices of events
 };
 
 // FP8 scales from earlier steps (model::Fp8Scaling::kDelayed), as updated by Transformer Engine
 // (transformer_engine/pytorch/fp8.py, reduce_and_update_fp8_tensors). The update runs where
 // autocast ends. In Megatron-LM, autocast ends after a micro-batch's forward through a chunk of
-// blocks, and at the end of the backward of that chunk's first module. The maxima of all FP8
-// tensors of the rank are collected in one tensor, which is all-reduced with max. One kernel then
-// turns them into scales by using their history. The all-reduce covers the ranks of all axes except
-// the pipeline (fp8_group: Megatron-LM's get_amax_reduction_group, which tp_only_amax_red limits to
-// the ranks that divide layers). Without a group, it covers all ranks. Work issued afterwards waits
-// for the update, including a message to the next stage.
+// blocks, and at the end of the backward of the chunk's first module.
+//
+// The maxima of all FP8 tensors of the rank are collected in one tensor, which is all-reduced with
+// max. One kernel then computes scales from the maxima and their history. The all-reduce is over
+// the ranks of all axes except the pipeline (fp8_group: Megatron-LM's get_amax_reduction_group;
+// with tp_only_amax_red, only ranks that divide layers). Without a group, it is over all ranks.
+// Later work, including a message to the next stage, waits for the update.
 class ScaleUpdates {
  public:
   // `model` is this rank's part of the model.
@@ -157,11 +159,11 @@ class ScaleUpdates {
   void WritePrologue(StreamId compute);
 
   // Writes the update if `layer` is the last block of a pass over layers [first, end) of the model.
-  // Call this after each layer's forward or backward.
+  // Call this function after each layer's forward or backward.
   void AfterLayer(StreamId compute, parallel::Task task, int layer, int first, int end);
 
  private:
-  // The update of the scales of one direction: forward or backward.
+  // The update of the scales of forward or backward.
   struct Update {
     Index gather = program::kNone, reduce = program::kNone, renew = program::kNone;
     std::int64_t tensors = 0;
@@ -175,7 +177,7 @@ class ScaleUpdates {
   const parallel::Grids& grids_;
   const model::Model& model_;
   ProgramBuilder& builder_;
-  std::int64_t weights_ = 0;  // number of linear layers in FP8; 0: there is no update
+  std::int64_t weights_ = 0;  // number of linear layers in FP8; 0: no update
   Index largest_ = program::kNone;
   Update forward_, backward_;
 };

@@ -15,9 +15,9 @@
 #include "src/parallel/group_layout.h"
 #include "src/program/program.h"
 
-// Writes a step program in host order. Instructions go to the prologue until BeginStep() is called,
-// and to the step afterwards. Phase, label and micro-batch are set once and apply to all following
-// instructions.
+// Writes a step program in host order. Instructions are added to the prologue until BeginStep() is
+// called, and then to the step. Phase, label and micro-batch apply to all instructions after they
+// are set.
 namespace stepcast::lowering {
 
 using program::Index;
@@ -25,8 +25,8 @@ using StreamId = std::uint16_t;
 // The stream on which a program's kernels run.
 constexpr StreamId kCompute = program::Program::kComputeStream;
 
-// A range [first, end) of indices into one of the program's tables. Replaces std::views::iota,
-// which clang 14 does not compile with the standard library of gcc 12.
+// A range [first, end) of indices in one of the program's tables. (clang 14 does not compile
+// std::views::iota with the standard library of gcc 12.)
 class Entries {
  public:
   class Iterator {
@@ -55,7 +55,7 @@ class Entries {
   Index first_ = 0, end_ = 0;
 };
 
-// Reads and Writes return an operation's use of a range of a buffer.
+// Return an operation's use of a range of a buffer.
 inline program::BufferUse Reads(Index buffer, Bytes offset, Bytes size) {
   return {.buffer = buffer, .write = false, .offset = offset, .size = size};
 }
@@ -63,7 +63,7 @@ inline program::BufferUse Writes(Index buffer, Bytes offset, Bytes size) {
   return {.buffer = buffer, .write = true, .offset = offset, .size = size};
 }
 
-// The uses of an operation, as a range of entries of Program::uses.
+// The uses of an operation: a range of entries of Program::uses.
 struct UseRange {
   Index first = 0, count = 0;
 };
@@ -90,8 +90,7 @@ class ProgramBuilder {
   Index AddNumbered(std::string_view text, std::size_t number);
 
   StreamId AddStream(std::string name);
-  // These functions return the current sizes of the program's tables. The size is the index of the
-  // next entry.
+  // Return the current sizes of the program's tables, which are the indices of their next entries.
   StreamId streams() const { return static_cast<StreamId>(program_.streams.size()); }
   Index buffers() const { return static_cast<Index>(program_.buffers.size()); }
   Index kernels() const { return static_cast<Index>(program_.kernels.size()); }
@@ -115,12 +114,12 @@ class ProgramBuilder {
     return AddBuffer({.first = AddText(name)}, size, category, padding);
   }
   Index AddKernel(Kernel kernel);
-  // Adds a kernel that stands for work of the host's CPUs or drives. A stream waits for this work.
+  // Adds a kernel for work of the host's CPUs or drives. A stream waits for this work.
   Index AddHostKernel(const char* name, Time time) {
     return AddKernel({.name = name, .kind = KernelKind::kGiven, .given = time, .on_host = true});
   }
   void SetIssuer(Index kernel, Issuer issuer) { program_.kernels[kernel].issuer = issuer; }
-  // Adds a collective or an exchange. Identical entries get the same index.
+  // Adds a collective or an exchange. Identical entries have the same index.
   Index AddCollective(const program::Collective& collective);
   Index AddAllReduce(Index communicator, Bytes bytes, DataType type, bool average = false) {
     return AddCollective({.kind = CollectiveKind::kAllReduce,
@@ -150,8 +149,8 @@ class ProgramBuilder {
     stamp_.micro_batch = static_cast<std::uint16_t>(micro_batch);
   }
 
-  // Returns whether effects and state are recorded. If not, the calls that record them do nothing.
-  // Check this before you compute expensive arguments.
+  // Returns whether effects and state are recorded. If false, the functions that record them do
+  // nothing. Check this before you compute expensive arguments.
   bool describes_data_flow() const { return describes_data_flow_; }
   // Makes the host wait, from now on, for each operation of the step on this stream. The wait uses
   // `event`.
@@ -159,15 +158,15 @@ class ProgramBuilder {
     awaited_.resize(std::max<std::size_t>(awaited_.size(), stream + 1u), program::kNone);
     awaited_[stream] = event;
   }
-  // Adds an effect to the kernel or collective that is written next. Several effects apply in the
-  // order of the calls.
+  // Adds an effect to the next kernel or collective. Several effects apply in the order of the
+  // calls.
   void With(const program::Effect& effect);
   void With(std::span<const program::Effect> effects);
   void AddState(const program::StatePart& part);
   void SetOptimizer(bool adamw) { program_.data_flow.adamw = adamw; }
 
-  // Adds ranges that the next operation uses, in addition to those passed to the call that writes
-  // the operation. Empty ranges are ignored.
+  // Adds ranges that the next operation uses, in addition to the ranges passed with the operation.
+  // Empty ranges are ignored.
   void Use(const program::BufferUse& use) {
     if (use.size == Bytes(0)) return;
     program::BufferUse& added = program_.uses.emplace_back();
@@ -177,12 +176,12 @@ class ProgramBuilder {
     added.size = use.size;
   }
   void Use(std::span<const program::BufferUse> uses);
-  // Adds several ranges, as Use adds one range. No range may be empty.
+  // Adds several ranges, like Use. No range may be empty.
   void UseAll(std::span<const program::BufferUse> uses) {
     program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
   }
 
-  // Runs kernels one after another. They have no uses or effects.
+  // Runs kernels one after another, without uses or effects.
   void Run(StreamId stream, std::span<const Index> kernels);
   void Run(StreamId stream, Index kernel) { Operate(program::Opcode::kKernel, stream, kernel); }
   void Run(StreamId stream, Index kernel, std::span<const program::BufferUse> uses) {
@@ -192,8 +191,8 @@ class ProgramBuilder {
   void Run(StreamId stream, Index kernel, std::initializer_list<program::BufferUse> uses) {
     Run(stream, kernel, std::span(uses.begin(), uses.size()));
   }
-  // Adds a list of uses that several operations can share. If several operations have the same long
-  // list, call AddUses once, and then Run for each operation.
+  // Adds a list of uses that several operations can share. For a long list, call AddUses once, and
+  // then Run for each operation.
   UseRange AddUses(std::span<const program::BufferUse> uses) {
     Use(uses);
     return TakeUses();
@@ -206,7 +205,7 @@ class ProgramBuilder {
   Index AddHostTask(std::string_view name, Time duration);
   void RunOnHost(Index task) { Operate(program::Opcode::kHostTask, 0, task); }
   void Copy(StreamId stream, const program::Copy& copy, std::span<const program::BufferUse> uses);
-  // Copies `bytes` over the host link, from or to the device ranges `uses`.
+  // Copy `bytes` over the host link, from or to the device ranges `uses`.
   void ToHost(StreamId stream, Bytes bytes, std::initializer_list<program::BufferUse> uses) {
     Copy(stream, {.direction = program::CopyDirection::kDeviceToHost, .bytes = bytes},
          std::span(uses.begin(), uses.size()));
@@ -223,7 +222,7 @@ class ProgramBuilder {
                    std::initializer_list<program::BufferUse> uses) {
     Communicate(stream, collective, std::span(uses.begin(), uses.size()));
   }
-  // Writes an exchange. `uses` has one entry for each message, in the order of the messages.
+  // Writes an exchange. `uses` has one entry per message, in the order of the messages.
   void Exchange(StreamId stream, Index exchange, std::span<const program::BufferUse> uses) {
     program_.uses.insert(program_.uses.end(), uses.begin(), uses.end());
     Operate(program::Opcode::kExchange, stream, exchange);
@@ -231,8 +230,7 @@ class ProgramBuilder {
   void Exchange(StreamId stream, Index exchange, std::initializer_list<program::BufferUse> uses) {
     Exchange(stream, exchange, std::span(uses.begin(), uses.size()));
   }
-  // Writes the instruction. Record and HostWait return its index in the step, which SetOperand
-  // takes.
+  // Write an instruction. Record and HostWait return its index in the step, for SetOperand.
   std::size_t Record(StreamId stream, Index event) {
     Emit(program::Opcode::kRecordEvent, stream, event);
     return program_.step.size() - 1;
@@ -242,12 +240,11 @@ class ProgramBuilder {
     Emit(program::Opcode::kHostWaitEvent, 0, event);
     return program_.step.size() - 1;
   }
-  // Sets the operand of an instruction. Used if the operand is known only after the whole step is
-  // written.
+  // Sets the operand of an instruction, if it is known only after the complete step is written.
   void SetOperand(std::size_t instruction, Index operand) {
     program_.step[instruction].operand = operand;
   }
-  // Makes stream `waiter` wait for all work issued on stream `other` so far. The wait uses `event`.
+  // Makes stream `waiter` wait for all work issued on stream `other`. The wait uses `event`.
   void WaitForStream(StreamId waiter, StreamId other, Index event) {
     Record(other, event);
     Wait(waiter, event);
@@ -259,7 +256,7 @@ class ProgramBuilder {
   }
 
   Bytes SizeOf(Index buffer) const { return program_.buffers[buffer].size; }
-  // ReadsAll and WritesAll return the use of a whole buffer.
+  // Return the use of a complete buffer.
   program::BufferUse ReadsAll(Index buffer) const {
     return Reads(buffer, Bytes(0), SizeOf(buffer));
   }
@@ -274,8 +271,8 @@ class ProgramBuilder {
     if (describes_data_flow_) BeginEffects();
     Append(opcode, stream, operand, uses);
   }
-  // Appends an instruction. Writes the entry in place, field by field. A wide copy of fields that
-  // were just written would stall until the narrow stores reach the cache.
+  // Appends an instruction. Writes the entry in place, field by field, because a wide copy of
+  // recently written fields would stall until the narrow stores reach the cache.
   void Append(program::Opcode opcode, StreamId stream, Index operand, UseRange uses) {
     program::Instruction& instruction = section_->emplace_back();
     instruction.opcode = opcode;
@@ -301,7 +298,7 @@ class ProgramBuilder {
     Emit(program::Opcode::kRecordEvent, stream, awaited_[stream]);
     Emit(program::Opcode::kHostWaitEvent, 0, awaited_[stream]);
   }
-  // Returns the uses that are not yet attached to an operation, and marks them as attached.
+  // Returns the uses that are not attached to an operation, and marks them as attached.
   UseRange TakeUses() {
     const Index first = std::exchange(taken_uses_, static_cast<Index>(program_.uses.size()));
     return {.first = first, .count = taken_uses_ - first};
@@ -312,10 +309,10 @@ class ProgramBuilder {
   const bool describes_data_flow_;
   program::Program program_;
   std::vector<program::Instruction>* section_ = &program_.prologue;
-  std::vector<program::Effect> pending_;  // of the next operation
-  std::vector<Index> awaited_;  // [stream]: see WaitForLaunches; kNone: the host does not wait
+  std::vector<program::Effect> pending_;  // effects of the next operation
+  std::vector<Index> awaited_;  // by stream: see WaitForLaunches; kNone: the host does not wait
   Index taken_uses_ = 0;        // number of uses that belong to operations
-  program::Instruction stamp_;  // phase, label and micro-batch for the next instructions
+  program::Instruction stamp_;  // phase, label and micro-batch of the next instructions
 };
 
 }  // namespace stepcast::lowering

@@ -7,10 +7,10 @@
 
 namespace stepcast::lowering {
 
-// FSDP1's limit_all_gathers (torch/distributed/fsdp/_limiter_utils.py). Each time a unit's gathered
+// FSDP1's limit_all_gathers (torch/distributed/fsdp/_limiter_utils.py). When a unit's gathered
 // parameters are freed, an event is recorded on the compute stream and queued. Before a unit is
-// unsharded, the host removes the oldest event and waits for it as long as the queue has `limit`
-// events or more. The queue persists from step to step.
+// unsharded, and while the queue has `limit` events or more, the host removes the oldest event and
+// waits for it. The queue persists between steps.
 //
 // The step is written once and issued repeatedly. In the steady state, the queue is the same at the
 // start and at the end of the step, which is known only in Finish(). Finish() therefore completes
@@ -19,12 +19,12 @@ class RateLimiter {
  public:
   explicit RateLimiter(ProgramBuilder& builder, StreamId compute, std::size_t limit = 2);
 
-  // Limits the host's lead. Call this before a unit is unsharded, even if nothing has to be
-  // gathered.
+  // Limits the host's lead. Call this function before a unit is unsharded, even if nothing has to
+  // be gathered.
   void Gather();
-  // Records that memory was freed. Call this after a unit's gathered parameters are freed.
+  // Records that memory was freed. Call this function after a unit's gathered parameters are freed.
   void Freed();
-  // Completes the instructions. Call this when the whole step is written.
+  // Completes the instructions. Call this function after the complete step is written.
   void Finish();
 
  private:
@@ -36,8 +36,8 @@ class RateLimiter {
   ProgramBuilder& builder_;
   const StreamId compute_;
   const std::size_t limit_;
-  const Index none_;           // event that is never recorded
-  std::vector<Point> points_;  // of the step, in host order
+  const Index none_;           // an event that is never recorded
+  std::vector<Point> points_;  // frees and waits of the step, in host order
 };
 
 }  // namespace stepcast::lowering

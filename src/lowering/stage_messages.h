@@ -23,38 +23,38 @@ namespace stepcast::lowering {
 enum class MessageStyle : std::uint8_t {
   // Each direction has a separate stream and communicator. A pass's receive is posted before the
   // preceding pass runs, and nothing waits for a send. Used by the textbook framework and by
-  // Megatron-LM with overlapped messages. PyTorch uses it with several chunks per stage, but has
-  // one communicator for all messages; receives on this communicator are in the order in which the
-  // messages are sent.
+  // Megatron-LM with overlapped messages. PyTorch uses this style with several chunks per stage,
+  // but with one communicator for all messages. Receives on this communicator are in the order in
+  // which the messages are sent.
   kOverlapped,
-  // One exchange at a time, on the pipeline's communicator. The compute stream waits for it. Three
-  // kinds of programs send messages in this way:
+  // One exchange at a time, on the pipeline's communicator. The compute stream waits for the
+  // exchange. Three kinds of programs use this style:
   //   - Megatron-LM without overlapped messages (core/pipeline_parallel/schedules.py,
   //     p2p_communication.py) sends batches. The host waits for the device after each batch
   //     (batch_p2p_sync).
   //   - PyTorch with one chunk per stage (torch/distributed/pipelining/schedules.py) sends batches
   //     for which the host does not wait. Nothing waits for a batch that only sends.
   //   - DeepSpeed (deepspeed/runtime/pipe/engine.py, schedule.py) sends single messages, each on a
-  //     communicator of its two stages, as PyTorch sends messages outside a batch. If layers are
-  //     divided among ranks, a message goes in parts (PartitionedTensor). The host reads the
-  //     metadata of these parts, which is not modeled.
+  //     communicator of its two stages, as PyTorch sends messages outside a batch. If ranks divide
+  //     layers, a message is sent in parts (PartitionedTensor). The host reads the metadata of
+  //     these parts, which is not modeled.
   kBlocking,
 };
 
 // How the exchange after a pass sends the pass's output and receives the inputs of later passes
-// (Stage::posted). Only with kBlocking.
+// (Stage::posted). Only for kBlocking.
 enum class ExchangesBehind : std::uint8_t {
-  kApart,     // first an exchange with the pass's send, then one with the receives
-  kTogether,  // both in one exchange
+  kApart,     // an exchange for the send, then an exchange for the receives
+  kTogether,  // one exchange for both
   kReceiveFirst,
   kNone,  // the next pass's exchange sends and receives
 };
 
-// The exchanges after which the host waits for the device. Only with kBlocking.
+// The exchanges after which the host waits for the device. Only for kBlocking.
 enum class MessageWaits : std::uint8_t {
   kNever,
-  kAlways,    // for all issued work
-  kGathered,  // for the work issued on the compute stream, before parts are gathered
+  kAlways,    // always, for all issued work
+  kGathered,  // before parts are gathered, for the compute stream
 };
 
 class StageMessages {
@@ -64,41 +64,42 @@ class StageMessages {
     int stages = 1;
     parallel::GroupLayout pipeline{};  // the corresponding ranks of all stages
     MessageStyle style = MessageStyle::kOverlapped;
-    std::vector<ExchangesBehind> behind{};  // [pass], kBlocking
-    // For each pass: the number of passes, counted from the first one, whose receives are posted
-    // when the exchange after this pass is issued. Only with kBlocking.
+    std::vector<ExchangesBehind> behind{};  // indexed by pass; only for kBlocking
+    // For each pass, the number of passes whose receives are posted when the exchange after this
+    // pass is issued, counted from the first pass. Only for kBlocking.
     std::vector<std::size_t> posted{};
     MessageWaits host_waits = MessageWaits::kAlways;
-    // Whether the compute stream does not wait for exchanges that only send. Only with kBlocking.
+    // Whether the compute stream does not wait for exchanges that only send. Only for kBlocking.
     bool sends_beside = false;
-    // Whether each message is separate, on a communicator of its two stages. Only with kBlocking.
-    bool in_pairs = false;
-    // The number of ranks that divide layers and have the same activations. Each of these ranks
-    // sends its own part, and receivers gather the whole (Megatron-LM's
-    // scatter_gather_tensors_in_pipeline until 2023). 1: each rank sends everything. Only with
+    // Whether each message is sent separately, on a communicator of its two stages. Only for
     // kBlocking.
+    bool in_pairs = false;
+    // The number of ranks that divide layers and have the same activations. Each rank sends one
+    // part, and receivers gather all parts (Megatron-LM's scatter_gather_tensors_in_pipeline until
+    // 2023). 1: each rank sends the complete message. Only for kBlocking.
     int parts = 1;
     int own_part = 0;
-    // The stage's chunks, their message sizes, and the stages of their neighbors.
+    // A chunk of the stage, its message sizes, and the stages of its neighbors.
     struct Chunk {
-      bool first = true, last = true;  // among the chunks of all stages
+      bool first = true, last = true;  // whether it is the first or last chunk of all stages
       int before = 0, behind = 0;
-      Bytes received{};  // activations of a micro-batch from the previous chunk
-      Bytes sent{};      // activations of a micro-batch to the next chunk
+      Bytes received{};  // bytes of a micro-batch's activations from the previous chunk
+      Bytes sent{};      // bytes of a micro-batch's activations to the next chunk
     };
     std::vector<Chunk> chunks{};
     DataType type = DataType::kBf16;
-    std::vector<parallel::Action> passes{};  // in issue order
-    // For each pass: whether the pass and the next one are a pair of overlapping passes
+    std::vector<parallel::Action> passes{};  // passes in issue order
+    // For each pass, whether it and the next pass are a pair of overlapping passes
     // (PipelineStage::begins_pair). The pair begins when both inputs have arrived, and both outputs
     // are sent after the second pass (DualPipe, dualpipe.py; torch.distributed.pipelining,
-    // OVERLAP_F_B). Only with kOverlapped.
+    // OVERLAP_F_B). Only for kOverlapped.
     std::vector<bool> begins_pair{};
-    std::vector<std::size_t> chunk_of{};  // [pass] index in `chunks`
-    std::vector<int> slots{};             // [pass] slot of its micro-batch's activations
-    std::vector<int> gradient_slots{};    // [pass] slot of a backward's received gradient
-    // For each pass: the pass of this stage that takes its output. kNoPass: no pass takes the
-    // output, or a pass of another stage does.
+    std::vector<std::size_t> chunk_of{};  // indexed by pass: index in `chunks`
+    std::vector<int> slots{};             // indexed by pass: slot of its micro-batch's activations
+    std::vector<int> gradient_slots{};    // by pass: slot of the gradient that a backward pass
+                                          // receives
+    // For each pass, the pass of this stage that receives its output. kNoPass: a pass of another
+    // stage, or no pass.
     static constexpr std::size_t kNoPass = static_cast<std::size_t>(-1);
     std::vector<std::size_t> takers{};
   };
@@ -110,8 +111,8 @@ class StageMessages {
   // Writes the prologue. `inputs[chunk][slot]` are the buffers for received activations.
   void WritePrologue(std::vector<std::vector<Index>> inputs);
 
-  // Returns whether the stream carries messages that overlap passes. A host that waits for such a
-  // stream may deadlock, because its peer may be waiting for this host.
+  // Returns whether the stream transfers messages that overlap passes. A host that waits for this
+  // stream may deadlock, because its peer may wait for this host.
   bool CarriesBeside(StreamId stream) const {
     return std::any_of(legs_.begin(), legs_.end(), [&](const Leg& leg) {
       return stream == leg.activations.stream || stream == leg.gradients.stream;
@@ -119,34 +120,35 @@ class StageMessages {
   }
 
   // Call these functions around a pass, in this order. AwaitInput makes the pass's input available.
-  // Call it right before the pass's first kernel, so that other streams need not wait.
+  // Call it immediately before the pass's first kernel, so that other streams do not wait.
   void BeforePass(std::size_t pass);
   void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);
 
-  // These functions return buffers of the present pass. kNone: there is no buffer. AllocateOutput
-  // allocates the output, which the pass's last kernel writes for the neighboring chunk, on this or
-  // another stage. ReceivedGradient returns the gradient that a backward reads.
+  // Return buffers of the current pass, or kNone. AllocateOutput allocates the output, which the
+  // pass's last kernel writes for the neighboring chunk, on this or another stage. ReceivedGradient
+  // returns the gradient that a backward pass reads.
   Index AllocateOutput(std::size_t pass);
   Index ReceivedGradient(std::size_t pass) const;
-  // Releases the received gradient. Call this when backward no longer needs it.
+  // Releases the received gradient. Call this function when backward no longer needs it.
   void ReleaseReceivedGradient(std::size_t pass);
 
  private:
   bool EndsPair(std::size_t pass) const { return pass > 0 && stage_.begins_pair[pass - 1]; }
 
-  // The messages from or to one neighbor.
+  // The messages from one neighbor, or to one neighbor.
   struct Lane {
     StreamId stream = 0;
     Index communicator = program::kNone;
     program::MessageDirection direction = program::MessageDirection::kSend;
     int peer = 0;                                         // position in the communicator's group
-    Index ready = program::kNone;                         // event: the lane's stream may start
-    Index arrived[2] = {program::kNone, program::kNone};  // events, alternating between passes
+    Index ready = program::kNone;                         // event after which the lane's stream may
+                                                          // start
+    Index arrived[2] = {program::kNone, program::kNone};  // two events, used alternately by passes
   };
 
-  // The boundary between a chunk of stage `from` and the next chunk, which is on stage `to`. One of
-  // the two is the present stage.
+  // The boundary between a chunk of stage `from` and the next chunk, on stage `to`. One of the two
+  // stages is this stage.
   struct Leg {
     int from = 0, to = 0;
     Lane activations, gradients;
@@ -155,8 +157,8 @@ class StageMessages {
   bool IsForward(std::size_t pass) const {
     return stage_.passes[pass].task == parallel::Task::kForward;
   }
-  // `Takes` returns whether the pass takes input from a neighboring chunk, and `Gives` whether it
-  // makes output for one.
+  // `Takes` returns whether a neighboring chunk provides the pass's input. `Gives` returns whether
+  // a neighboring chunk uses the pass's output.
   bool Takes(std::size_t pass) const {
     if (stage_.passes[pass].task == parallel::Task::kBackwardWeight) return false;
     return stage_.stages > 1 && !(IsForward(pass) ? ChunkOf(pass).first : ChunkOf(pass).last);
@@ -171,15 +173,15 @@ class StageMessages {
   int Taker(std::size_t pass) const {
     return IsForward(pass) ? ChunkOf(pass).behind : ChunkOf(pass).before;
   }
-  // `Receives` returns whether the pass's input comes from another stage, and `Sends` whether its
-  // output goes to another stage.
+  // `Receives` returns whether the pass's input is from another stage. `Sends` returns whether its
+  // output is sent to another stage.
   bool Receives(std::size_t pass) const { return Takes(pass) && Giver(pass) != stage_.stage; }
   bool Sends(std::size_t pass) const { return Gives(pass) && Taker(pass) != stage_.stage; }
   const Stage::Chunk& ChunkOf(std::size_t pass) const {
     return stage_.chunks[stage_.chunk_of[pass]];
   }
-  // Returns the lane of a message of the pass: the received one if `receives`, otherwise the sent
-  // one.
+  // Returns the lane of the pass's received message if `receives` is true, otherwise of its sent
+  // message.
   const Lane& LaneOf(std::size_t pass, bool receives) const;
 
   Index InputOf(std::size_t pass) const;
@@ -200,7 +202,7 @@ class StageMessages {
   struct Gather {
     model::GroupOperation operation{};
     GroupOperations::Entry entry{};
-    Index part = program::kNone;  // buffer for the part that a rank receives
+    Index part = program::kNone;  // buffer for the part that this rank receives
   };
   Gather MakeGather(const char* name, Bytes bytes);
 
@@ -210,25 +212,26 @@ class StageMessages {
   std::vector<std::vector<Index>> inputs_;
   // The buffers of a chunk.
   struct Buffers {
-    std::vector<Index> received_gradients{};  // by gradient slot
+    std::vector<Index> received_gradients{};  // indexed by gradient slot
     Index sent_activations = program::kNone, sent_gradients = program::kNone;
     Gather activations{}, gradients{};
   };
   std::vector<Buffers> buffers_;
-  // kOverlapped
+  // For kOverlapped:
   std::vector<Leg> legs_;
-  // kBlocking
+  // For kBlocking:
   StreamId stream_ = 0;
-  // `communicator_` connects all stages. `pairs_` has two communicators, which connect this stage
-  // with the previous stage and with the next stage.
+  // `communicator_` connects all stages. `pairs_` are communicators with the previous and with the
+  // next stage.
   Index communicator_ = program::kNone, pairs_[2] = {program::kNone, program::kNone};
-  Index before_ = program::kNone, after_ = program::kNone;  // events
-  std::vector<Index> drained_;                              // events by stream
-  std::vector<program::Message> messages_;                  // of the exchange being built
+  Index before_ = program::kNone, after_ = program::kNone;  // indices of events
+  std::vector<Index> drained_;                              // indexed by stream: events
+  std::vector<program::Message> messages_;                  // messages of the exchange that is
+                                                            // being built
   std::vector<program::BufferUse> uses_;
-  // The gathers that run after the exchange, and their target buffers.
+  // The gathers after the exchange, with their target buffers.
   std::vector<std::pair<const Gather*, Index>> gathers_;
-  std::size_t posted_ = 0;   // number of passes whose receive has been posted
+  std::size_t posted_ = 0;   // number of passes with a posted receive
   std::size_t awaited_ = 0;  // number of passes whose input has arrived
 };
 

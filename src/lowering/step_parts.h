@@ -16,8 +16,8 @@
 
 namespace stepcast::lowering {
 
-// Returns a memory-bound kernel, such as a copy, cast or addition. Its cost depends on the bytes
-// that it reads and writes.
+// Returns a memory-bound kernel, such as a copy, cast or addition, that reads and writes these
+// bytes.
 inline Kernel MemoryKernel(std::string name, DataType type, Bytes read, Bytes written) {
   return {.name = std::move(name),
           .kind = KernelKind::kMemoryBound,
@@ -26,25 +26,25 @@ inline Kernel MemoryKernel(std::string name, DataType type, Bytes read, Bytes wr
           .written = written};
 }
 
-// Memory that every framework except the textbook uses, in addition to the memory of the sharding
-// strategy.
+// Memory of all frameworks except the textbook, in addition to the memory of the sharding strategy.
 
-// Workspaces of the matrix libraries, which live as long as the process:
+// Allocates workspaces of the matrix libraries, which are never freed:
 //
-//  * PyTorch has one for each cuBLAS handle and stream (aten/src/ATen/cuda/CublasHandlePool.cpp).
-//    Handles belong to threads, and autograd's backward has its own thread, so there are two.
-//    Deterministic ones (CUBLAS_WORKSPACE_CONFIG=:4096:8) have eight buffers of 4 MiB each.
-//  * Transformer Engine's layers have their own: 32 MiB from Hopper on, otherwise 4 MiB
+//  * PyTorch has one workspace for each cuBLAS handle and stream
+//    (aten/src/ATen/cuda/CublasHandlePool.cpp). Each thread has a handle, and autograd's backward
+//    runs on a separate thread, so there are two workspaces. Deterministic workspaces
+//    (CUBLAS_WORKSPACE_CONFIG=:4096:8) have eight buffers of 4 MiB each.
+//  * Transformer Engine's layers have a separate workspace: 32 MiB from Hopper on, otherwise 4 MiB
 //    (transformer_engine/pytorch/module/base.py, get_cublas_workspace_size_bytes).
 //
-// Peaks printed by Megatron-LM's functional tests agree with these to 1.1 MB (golden values of
-// gpt3_mcore_te_tp1_pp1_resume_torch_dist_dist_optimizer, A100 and H100, deterministic). Does
-// nothing without a GPU or without matrix products (layer lists).
+// Peaks printed by Megatron-LM's functional tests agree with these sizes to 1.1 MB (golden values
+// of gpt3_mcore_te_tp1_pp1_resume_torch_dist_dist_optimizer, A100 and H100, deterministic). Does
+// nothing without a GPU or without matrix multiplications (layer lists).
 void AllocateFrameworkWorkspaces(TrainingStep& step);
 
 // Effects of operations on values (src/program/data_flow.h).
 
-// Returns the place of a buffer's elements of `type`, starting at element `first`.
+// Returns the location of a buffer's elements of `type` from element `first` on.
 inline program::Elements At(program::Index buffer, std::int64_t first, DataType type) {
   return {.buffer = buffer, .offset = BytesOf(first, type), .type = type};
 }
@@ -55,7 +55,7 @@ inline program::Elements Further(program::Elements place, std::int64_t elements)
   return place;
 }
 
-// Returns the effect target = source, with conversion. Both places are contiguous.
+// Returns the effect target = source, with conversion. Both locations are contiguous.
 program::Effect Move(program::Elements target, program::Elements source, std::int64_t elements);
 // Returns the effect target += source.
 program::Effect Added(program::Effect move);
@@ -66,42 +66,42 @@ program::Effect Scaled(double scale, program::Effect move);
 program::Effect InBlocks(program::Effect move, std::int64_t block, std::int64_t target_stride,
                          std::int64_t source_stride);
 
-// Returns the effect of a collective. `elements` is the number of elements on all ranks together.
+// Returns the effect of a collective. `elements` is the number of elements on all ranks.
 program::Effect Collected(program::Elements target, program::Elements source,
                           std::int64_t elements);
 
-// Returns an effect that sets `number` to `scale` times the sum of the squares of `elements`
-// elements. If `add`, it adds to `number` instead.
+// Returns the effect that sets `number` to `scale` times the sum of the squares of `elements`
+// elements. With `add`, the sum is added to `number`.
 program::Effect Squares(program::Elements number, program::Elements source, std::int64_t elements,
                         bool add, double scale = 1);
 // Returns the effect that scales `target` so that its norm is at most `limit`. `squares` is the
-// place of the square of the present norm.
+// location of the square of the current norm.
 program::Effect Clipped(program::Elements target, program::Elements squares, std::int64_t elements,
                         double limit);
 
-// Returns the effect of an optimizer's update. `states` is the place of the first of several arrays
-// of one type, which are `stride` elements apart (program/data_flow.h).
+// Returns the effect of an optimizer's update. `states` is the location of the first of several
+// arrays of one type, which start `stride` elements apart (program/data_flow.h).
 program::Effect OptimizerUpdate(program::Elements parameters, program::Elements gradients,
                                 program::Elements states, std::int64_t stride,
                                 std::int64_t elements);
 
-// Appends a contiguous move or update. If the effect continues the last one, extends the last one
+// Appends a contiguous move or update. If it continues the last effect, extends the last effect
 // instead. Ignores empty effects.
 void AppendJoined(std::vector<program::Effect>& effects, const program::Effect& effect);
 
 // The groups in which a rank communicates. plan::ShardRanks neighboring ranks shard the model
 // states. With hybrid sharding, there are data / shard_group_size replicas of every shard.
-// Context-parallel ranks count as data-parallel ranks.
+// Context-parallel ranks are data-parallel ranks.
 
 struct ProcessGroups {
   int rank = 0;
   parallel::GroupLayout data;     // all data-parallel ranks
   parallel::GroupLayout shard;    // ranks that share one copy of the states
-  parallel::GroupLayout replica;  // ranks that hold the same shard
+  parallel::GroupLayout replica;  // ranks with the same shard
 
   // Returns the shard group's name: "data" if the group contains all ranks, otherwise "shard".
   const char* shard_name() const { return replica.size() == 1 ? "data" : "shard"; }
-  // Returns the rank's position in its shard group, which is also the index of its shard.
+  // Returns the rank's position in its shard group, which is the index of its shard.
   std::int64_t shard_index() const { return shard.Index(rank); }
 };
 

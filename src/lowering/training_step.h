@@ -18,13 +18,13 @@
 #include "src/plan/plan.h"
 #include "src/scenario/scenario.h"
 
-// The part of a training step that all sharding strategies share: micro-batches, forward and
+// The part of a training step that is common to all sharding strategies: micro-batches, forward and
 // backward of layers, recomputation and activations. A sharding strategy decides where parameters
 // and gradients are stored, and when they are communicated.
 namespace stepcast::lowering {
 
 // The hooks of a sharding strategy at the points of a step, in host order. Layers and tensors are
-// given as indices into the model.
+// indices in the model.
 class ShardingStrategy {
  public:
   // Selects one of a layer's operator lists (model::LayerWork).
@@ -32,10 +32,10 @@ class ShardingStrategy {
 
   virtual ~ShardingStrategy() = default;
 
-  // Allocates the buffers that persist across steps. Called before the first step.
+  // Allocates the buffers that persist between steps. Called before the first step.
   virtual void WritePrologue() = 0;
-  // Returns whether the strategy stores untrained parameters itself. If not, each rank stores all
-  // of them.
+  // Returns whether the strategy stores untrained parameters itself. If false, each rank stores all
+  // untrained parameters.
   virtual bool keeps_frozen() const { return false; }
   virtual void BeginStep() {}
   virtual void BeginForward() {}
@@ -43,11 +43,12 @@ class ShardingStrategy {
   virtual void AfterForward(int /*layer*/) {}
   virtual void BeforeBackward(int /*layer*/) {}
   virtual void AfterBackward(int /*layer*/) {}
-  // Called around a pass of the stage (TrainingStep::pass), between the pass's messages.
+  // Called before and after a pass of the stage (TrainingStep::pass), between its received and sent
+  // messages.
   virtual void BeginPass() {}
   virtual void EndPass() {}
-  // Writes the gathers, frees or reductions that the schedule prescribes. Called between passes,
-  // after the previous pass's messages.
+  // Writes gathers, frees or reductions of the schedule. Called between passes, after the previous
+  // pass's messages.
   virtual void WriteParameterPass(const parallel::ParameterPass& /*pass*/) {}
   // Called when all backward kernels of a micro-batch are issued.
   virtual void EndBackward() {}
@@ -55,13 +56,13 @@ class ShardingStrategy {
   virtual void WriteUpdate() = 0;
 
   // Returns whether BeforeOperator and AfterOperator are called around each operator of a layer.
-  // They may write instructions before and after the operator's kernel, and declare the ranges that
-  // this kernel reads (ProgramBuilder::Use).
+  // They may write instructions before and after the operator's kernel, and declare the kernel's
+  // reads (ProgramBuilder::Use).
   virtual bool follows_operators() const { return false; }
   virtual void BeforeOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
   virtual void AfterOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
 
-  // Appends the ranges of the layer's parameters that the layer's first and last kernels read in
+  // Appends the ranges of the layer's parameters, which the layer's first and last kernels read in
   // every pass of every micro-batch. Called once, after the prologue.
   virtual void AppendParameterReads(int layer, std::vector<program::BufferUse>& uses) = 0;
   // Called before a kernel that contributes to the gradient of `tensor` from `layer`. Allocates
@@ -85,61 +86,62 @@ class TrainingStep {
   const PipelineStage& stage() const { return stage_; }
   const plan::Plan& plan() const { return scenario_.plan; }
   const std::vector<model::LayerWork>& works() const { return works_; }
-  int work_of(int layer) const { return work_of_layer_[layer]; }  // index into works()
+  int work_of(int layer) const { return work_of_layer_[layer]; }  // index in works()
   std::span<const int> work_of_layers() const { return work_of_layer_; }
   int rank() const { return options_.rank; }
-  // Returns the grids of the plan's ranks.
+  // Returns the grids of all ranks of the plan.
   const parallel::Grids& grids() const { return grids_; }
   ProgramBuilder& builder() { return builder_; }
   StreamId compute() const { return program::Program::kComputeStream; }
 
-  // `micro_batch` returns the index of the micro-batch that is being written; `last_micro_batch`
-  // returns whether it is the step's last one.
+  // Return the index of the micro-batch that is being written, and whether it is the last of the
+  // step.
   std::int64_t micro_batch() const { return now_.micro_batch; }
   bool last_micro_batch() const {
     return now_.micro_batch + 1 == plan().training.gradient_accumulation;
   }
   // Returns whether no later pass of the stage contributes to the tensor's gradient.
   bool completes(int tensor) const { return now_.pass == last_pass_of_tensor_[tensor]; }
-  std::size_t pass() const { return now_.pass; }  // index among the stage's passes
+  std::size_t pass() const { return now_.pass; }  // index in the stage's passes
   bool last_pass() const { return now_.pass + 1 == stage_.passes().size(); }
 
-  // Returns the index of the tensor's first element among all elements of the whole model.
+  // Returns the index of the tensor's first element among all elements of the complete model.
   std::int64_t first_element(int tensor) const { return first_elements_[tensor]; }
 
   // Declares that the next kernel writes a contribution to the gradient of the tensor's elements
-  // [first, first + elements) into `target`, one of the kernel's uses. If `add`, the kernel adds
-  // the contribution. The kernel reads the parameters in `source`. The contribution is for a
-  // micro-batch's loss divided by the number of micro-batches, as in all frameworks.
+  // [first, first + elements) to `target`, one of the kernel's uses. With `add`, the kernel adds
+  // the contribution. The kernel reads the parameters in `source`. As in all frameworks, the
+  // micro-batch's loss is divided by the number of micro-batches.
   void WithGradient(int tensor, std::int64_t first, std::int64_t elements,
                     const program::Elements& target, const program::Elements& source, bool add);
 
  private:
-  // Makes the host wait until the compute stream is idle or, at the end of a phase, until every
-  // stream is. Does so only if the training loop reads a device value or synchronizes its timers at
-  // this point.
+  // Makes the host wait until the compute stream (at the end of a phase, every stream) is idle.
+  // Does nothing unless the training loop reads a device value or synchronizes its timers at this
+  // point.
   void WaitOnHost(plan::HostWaits where);
-  // Reserves memory for the tables, by an estimate, so that tables are seldom reallocated.
+  // Reserves an estimated amount of memory for the tables, to avoid most reallocations.
   void Reserve();
-  // The entries of an operation list in the program's tables: one kernel or collective for each
+  // The entries of an operation list in the program's tables: one kernel or collective per
   // operation, in order.
   struct OperationEntries {
-    std::vector<Index> kernels{};  // kNone: the operation is a group operation
-    // For each operation: the end of the run of plain kernels that starts with it. A kernel is
+    std::vector<Index> kernels{};  // kNone for a group operation
+    // For each operation, the end of the run of plain kernels that starts with it. A kernel is
     // plain if it is neither the first nor the last of the list, allocates and releases nothing,
     // and has no other effects. Most kernels are plain.
     std::vector<std::size_t> plain_end{};
-    std::vector<GroupOperations::Entry> groups{};  // by operation; empty if there are none
-    // For each operation: the event that is recorded after the operation and for which the host
-    // waits later. Empty if there are no such events.
+    std::vector<GroupOperations::Entry> groups{};  // by operation; empty if there are no group
+                                                   // operations
+    // For each operation, the event after the operation that the host waits for later. Empty if
+    // there are no host waits.
     std::vector<Index> host_events{};
-    // For each operation: the event that is recorded after the operation's kernel and for which
-    // another lane waits. Empty if there are no such events.
+    // For each operation, the event after the operation's kernel that another lane waits for. Empty
+    // if there are no such waits.
     std::vector<Index> lane_events{};
     Index LaneEvent(std::size_t operation) const {
       return lane_events.empty() ? program::kNone : lane_events[operation];
     }
-    // Returns the event that is recorded after the operation and for which another operation waits.
+    // Returns the event after the operation that another operation waits for.
     Index Done(std::size_t operation) const {
       const Index of_lane = LaneEvent(operation);
       return of_lane != program::kNone ? of_lane : groups[operation].done;
@@ -147,62 +149,65 @@ class TrainingStep {
     Index HostEvent(std::size_t operation) const {
       return host_events.empty() ? program::kNone : host_events[operation];
     }
-    // The indices of the operations at which the list's turns end (model::TurnEnds).
+    // The operations at which turns of the list end (model::TurnEnds).
     std::vector<std::size_t> turn_ends{};
-    std::vector<int> unfinished{};  // group operations that nothing in the list waits for
-    std::vector<model::ValueUse> unreleased{};      // of communicated values
+    std::vector<int> unfinished{};  // group operations that no operation in the list waits for
+    std::vector<model::ValueUse> unreleased{};      // uses of communicated values
     std::size_t first_kernel = 0, last_kernel = 0;  // operations on the compute stream
-    std::size_t first_beside = 0;  // first kernel of the second lane; past the end: none
+    std::size_t first_beside = 0;  // first kernel of the second lane; past the end if there is one
+                                   // lane
   };
   // The entries of a layer work in the program's tables. Layers with the same work run one at a
-  // time, so they share buffers that live only during a pass.
+  // time, so they share buffers that exist only during a pass.
   struct Work {
     OperationEntries forward, recompute, backward, backward_input, backward_weight;
     std::vector<Entries>
-        recomputed;  // buffers, by position among the checkpoint's layers that have this work
+        recomputed;  // buffers, by position among the checkpoint's layers with this work
     std::vector<Index> communicated{};
-    // Gradients passed from layer to layer. Even layers and odd layers have one buffer each: a
-    // layer writes one buffer while it reads the other.
+    // Gradients passed from layer to layer. There is one buffer for even layers and one for odd
+    // layers, because a layer writes one buffer while it reads the other.
     Index handed_back[2] = {program::kNone, program::kNone};
-    Entries forward_transient, backward_transient;  // buffers
-    Entries input_transient, weight_transient;      // of the two parts of backward
+    Entries forward_transient, backward_transient;  // indices of buffers
+    Entries input_transient, weight_transient;      // buffers of the two parts of a split backward
   };
-  // Work that an operation list leaves to the next kernel. That kernel waits for these group
-  // operations, and reads the buffers before the buffers are released.
+  // Work that an operation list leaves to the next kernel. The next kernel waits for these events,
+  // and reads these buffers before they are released.
   struct Pending {
     std::vector<Index> events{};
     std::vector<std::pair<Index, model::ValueUse>> buffers{};
   };
 
-  // How much of a pass has been written. The passes of a pair are written alternately, in turns.
+  // The progress of a pass that is being written. The passes of a pair are written alternately, in
+  // turns.
   struct PassProgress {
-    std::size_t pass = 0;  // index among the stage's passes
+    std::size_t pass = 0;  // index in the stage's passes
     std::int64_t micro_batch = 0;
     Pending pending{};
-    bool turned_back = false;      // a backward that has begun
-    bool begins_backward = false;  // of the passes of a backward, the first that does work
-    int last_layer = 0;            // of a backward
-    int word = 0;                  // PassValues::present
+    bool turned_back = false;      // for backward: whether it has begun
+    bool begins_backward = false;  // whether it is the first part of a backward that does work
+    int last_layer = 0;            // last layer of a backward
+    int word = 0;                  // value of PassValues::present
   };
-  // The operations [begin, end) of a list.
+  // A turn: the operations [begin, end) of a list.
   struct Turn {
     std::size_t begin = 0, end = 0;
   };
 
-  // The reads of a layer's first and last kernels, as ranges of reads_. [first, parameters) are the
-  // layer's parameters. For backward, the values that forward and recomputation kept come next,
-  // slot by slot. If backward is split, the reads of its weights' part follow, slot by slot: kept
-  // values, and values that its inputs' part leaves.
+  // The reads of a layer's first and last kernels, as ranges of reads_:
+  //   - [first, parameters): the layer's parameters
+  //   - for backward, by slot: the values that forward and recomputation kept
+  //   - if backward is split, by slot: the reads of its weight part (kept values, and values that
+  //     its input part leaves)
   struct LayerReads {
     std::size_t first = 0, parameters = 0;
     std::size_t activations = 0;  // number per slot, after the parameters
-    // `weights` is the index in reads_ of the first read of backward's weights' part. `left` is the
+    // `weights` is the index in reads_ of the first read of backward's weight part. `left` is the
     // number of these reads per slot.
     std::size_t weights = 0, left = 0;
   };
 
   void AddWork(const model::LayerWork& work, const model::Layer* sample);
-  // Returns the buffer that has the value's name. All layers share this buffer.
+  // Returns the buffer with the value's name, which all layers share.
   Index RegisteredBuffer(const model::LayerValue& value);
   void AddLayers();
   void AddTensors();
@@ -215,12 +220,12 @@ class TrainingStep {
   // Adds a range of reads_ to the next kernel's uses.
   void UseReads(std::size_t first, std::size_t end);
   void WritePass(ShardingStrategy& strategy);
-  // Writes the present pass and the next one, a forward and a backward, alternately in turns. One
-  // pass computes while the expert all-to-alls of the other are in flight (Megatron-Core,
+  // Writes the current and the next pass, a forward and a backward, alternately in turns. One pass
+  // computes while the expert all-to-alls of the other pass are in flight (Megatron-Core,
   // core/models/common/model_chunk_schedule_plan.py).
   void WritePair(ShardingStrategy& strategy);
-  // Writes the turns of one layer of each pass, starting with backward's layer. Layers are given by
-  // their position in the pass.
+  // Writes the turns of one layer of each pass, starting with backward's layer. Layers are
+  // positions in the pass.
   void WriteTurns(ShardingStrategy& strategy, PassProgress& forward, int forward_place,
                   PassProgress& backward, int backward_place);
   // Switches to the other pass of the pair.
@@ -228,23 +233,23 @@ class TrainingStep {
   void BeginPass(ShardingStrategy& strategy);
   void BeginBackwardPass(ShardingStrategy& strategy);
   void EndPass(ShardingStrategy& strategy);
-  // Returns the layer at position `place` of the present pass. A backward begins with the last
+  // Returns the layer at position `place` of the current pass. A backward begins with the last
   // layer.
   int LayerAt(int place) const {
     return task() == parallel::Task::kForward ? chunk().first_layer + place
                                               : chunk().end_layer - 1 - place;
   }
   int layers_of_pass() const { return chunk().end_layer - chunk().first_layer; }
-  // Returns the entries of the operation list that the layer runs in the present pass, without
+  // Returns the entries of the operation list that the layer runs in the current pass, without
   // recomputation.
   const OperationEntries& EntriesOf(int layer) const;
-  // Returns whether, for some layer of the present pass, an expert all-to-all divides the operation
-  // list into turns.
+  // Returns whether an expert all-to-all divides the operation list of some layer of the current
+  // pass into turns.
   bool HasTurns() const;
-  // Writes one turn of the layer's pass. The first turn includes the work before it, and the last
-  // turn includes the work after it.
+  // Writes one turn of the layer's pass. The first turn includes the work before the list, and the
+  // last turn includes the work after the list.
   void WriteLayer(ShardingStrategy& strategy, int layer, std::size_t turn);
-  void WriteLayer(ShardingStrategy& strategy, int layer);  // all turns
+  void WriteLayer(ShardingStrategy& strategy, int layer);  // writes all turns
   void WriteTurn(ShardingStrategy& strategy, int layer, Turn turn);
   void WriteForward(ShardingStrategy& strategy, int layer, Turn turn);
   void WriteBackward(ShardingStrategy& strategy, int layer, Turn turn);
@@ -252,15 +257,15 @@ class TrainingStep {
   void EndLayerBackward(ShardingStrategy& strategy, int layer);
   // Writes the part of backward that computes weight gradients.
   void WriteWeights(ShardingStrategy& strategy, int layer, Turn turn);
-  // BeginGradients is called before a backward. BeginContributions is called before a layer's
-  // gradient operations, and EndContributions after them.
+  // Call BeginGradients before a backward, BeginContributions before a layer's gradient operations,
+  // and EndContributions after them.
   void BeginGradients();
   void BeginContributions(int layer);
   void EndContributions();
-  // Returns the operation list that the layer's backward runs in the present pass.
+  // Returns the operation list that the layer's backward runs in the current pass.
   const std::vector<model::Operation>& BackwardOf(int layer) const;
-  // Writes the recomputation before the layer's backward. If the layer is the last of its
-  // checkpoint, all layers of the checkpoint are recomputed.
+  // Writes the recomputation before the layer's backward. For the last layer of a checkpoint,
+  // recomputes all layers of the checkpoint.
   void Recompute(ShardingStrategy& strategy, int layer);
   // Returns the values that the layer recomputes.
   const Entries& Recomputed(int layer) const {
@@ -270,10 +275,10 @@ class TrainingStep {
   void RunLayer(ShardingStrategy& strategy, ShardingStrategy::Pass pass, int layer,
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
                 Turn turn);
-  // Returns the first buffer that lives only during the layer's forward or its whole backward.
-  // kNone: there is no such buffer, or recomputation owns it.
+  // Returns the first buffer that exists only during the layer's forward or complete backward.
+  // kNone if there is no such buffer, or if recomputation owns it.
   Index TemporariesOf(ShardingStrategy::Pass pass, int layer) const;
-  // Makes the host wait for the event and then read the values that were copied to the host.
+  // Makes the host wait for the event, then read the values that were copied to the host.
   void AwaitOnHost(Index event);
   // Adds the pending waits and reads to the next kernel.
   void TakePending();
@@ -281,53 +286,54 @@ class TrainingStep {
   void RunKernel(ShardingStrategy& strategy, int layer, const model::Operation& operation,
                  Index kernel);
   OperationEntries AddOperations(const std::vector<model::Operation>& operations, Issuer issuer);
-  void AddLane(std::uint8_t lane);  // creates it and its stream if needed
-  // Returns the buffer of a layer's value in the present pass.
+  void AddLane(std::uint8_t lane);  // creates the lane and its stream if needed
+  // Returns the buffer of a layer's value in the current pass.
   Index BufferOf(model::ValueId value, int layer) const;
-  // One operation list of a layer, while it is written in the present pass.
+  // An operation list of a layer that is being written in the current pass.
   struct ListRun {
     ShardingStrategy& strategy;
     ShardingStrategy::Pass pass;
     int layer;
     const OperationEntries& entries;
     const std::vector<model::Operation>& operations;
-    // The kind of list: exactly one member is true, or none in recomputation. `forward`: the
-    // layer's forward list. `weights`: backward's weights' part. `backward`: all of backward, or
-    // its inputs' part, which passes gradients from the next layer to the previous one.
+    // The kind of list. All are false in recomputation; otherwise, exactly one is true. `forward`:
+    // the layer's forward list. `weights`: the weight part of backward. `backward`: complete
+    // backward, or its input part, which passes gradients from the next layer to the previous
+    // layer.
     bool forward, weights, backward;
-    bool begins, ends;  // the list is the first (the last) of the stage's pass
-    bool hands_on;      // the list ends with a collective whose result goes to another stage
-    Index passing_by;   // TemporariesOf
+    bool begins, ends;  // whether the list is the first or last list of the stage's pass
+    bool hands_on;      // whether the list ends with a collective whose result is sent to another
+                        // stage
+    Index passing_by;   // result of TemporariesOf
   };
   void WriteKernel(const ListRun& run, std::size_t i);
-  // Adds the layer's parameters and kept values to the next kernel's uses. Called before the list's
-  // first and last kernels.
+  // Adds the layer's parameters and kept values to the next kernel's uses. Call this function
+  // before the list's first and last kernels.
   void UseWhatTheLayerReads(const ListRun& run);
-  // Allocates the values whose lifetime starts with the operation. Declares writes of the values
-  // that outlive the operation.
+  // Allocates the values whose lifetime starts with the operation, and declares writes of the
+  // values that outlive the operation.
   void BeginLives(ShardingStrategy::Pass pass, int layer, const model::Operation& operation);
-  // Called for the last kernel before the layer's backward. This kernel writes the gradient that
-  // the group operations at the start of backward read.
+  // Called for the last kernel before the layer's backward, which writes the gradient that the
+  // group operations at the start of backward read.
   void HandBack(int layer);
   // Returns new buffers for received activations, by chunk and slot.
   std::vector<std::vector<Index>> AddInputs();
-  // Returns the buffer that the present pass's chunk received. kNone: the chunk is the model's
-  // first one.
+  // Returns the buffer that the current pass's chunk received. kNone for the model's first chunk.
   Index Received() const;
   // Returns whether another stage sent the activation that the layer keeps.
   bool ReceivesInto(int layer, int activation) const;
-  // These functions return properties of the present pass.
+  // Return properties of the current pass.
   parallel::Task task() const { return stage_.passes()[now_.pass].task; }
   std::size_t chunk_index() const { return messages_.stage().chunk_of[now_.pass]; }
   const PipelineStage::Chunk& chunk() const { return stage_.chunks()[chunk_index()]; }
   int word() const { return static_cast<int>(chunk_index()) * slots_ + slot(); }
-  // These functions add uses to the first and last kernels of a pass: reads of the received message
-  // and writes of the sent message.
+  // Add uses to the first and last kernels of a pass: reads of the received message and writes of
+  // the sent message.
   void BeginForward();
   void BeginBackward();
   void WriteOutput();
-  // Writes a kernel that costs nothing and writes the message to send. Does nothing if another
-  // kernel writes the message.
+  // Writes a kernel without cost that writes the message to send. Does nothing if another kernel
+  // writes the message.
   void HandOn(ShardingStrategy& strategy, int layer);
   // Returns the slot of the pass that is being written.
   int slot() const { return slot_of_pass_[now_.pass]; }
@@ -335,16 +341,16 @@ class TrainingStep {
     return static_cast<std::size_t>(slot) * model().layers.size() + static_cast<std::size_t>(layer);
   }
   const Entries& Saved(int slot, int layer) const { return saved_[At(slot, layer)]; }
-  // Returns the values that the first part of a split backward leaves for the second part.
+  // Returns the values that the first part of a split backward keeps for the second part.
   const Entries& Deferred(int slot, int layer) const { return deferred_[At(slot, layer)]; }
-  // Returns Deferred() without values from another chunk. Values from another chunk are in the
-  // receive buffer or, after the model's last layer, do not exist.
+  // Returns Deferred() without values from another chunk, which are in the receive buffer or, after
+  // the model's last layer, do not exist.
   Entries DeferredHere(int slot, int layer) const;
-  // Returns the received gradient that backward's weights' part reads. kNone: no gradient was
+  // Returns the received gradient that backward's weight part reads. kNone if no gradient was
   // received.
   Index ReceivedForWeights(int layer) const;
   // Returns the buffer of the gradient of the layer's output, which the next layer of the chunk
-  // writes. kNone: the layer reads no separate buffer.
+  // writes. kNone if the layer reads no separate buffer.
   Index HandedBack(int layer) const;
 
   const scenario::Scenario& scenario_;
@@ -360,39 +366,42 @@ class TrainingStep {
       place_in_checkpoint_;  // by layer: position among the checkpoint's layers with the same work
   ActivationOffload offload_;
   GroupOperations groups_;
-  Index handing_on_ = program::kNone;  // a kernel for passes that end with a collective
-  // `counts_at_host_` is the buffer for counts that kernels copy to the host; `read_counts_` is the
-  // host task that reads them. kNone: there are no counts.
+  Index handing_on_ = program::kNone;  // kernel for passes that end with a collective
+  // Buffer for counts that kernels copy to the host, and the host task that reads it. kNone if
+  // there are no counts.
   Index counts_at_host_ = program::kNone, read_counts_ = program::kNone;
   std::vector<std::pair<std::string, Index>> registered_;  // persistent buffers by name
-  bool communicates_ = false;                              // there is communication inside layers
-  std::vector<Work> entries_;                              // by work
-  int slots_ = 1;                  // number of micro-batches whose activations are stored at once
-  std::vector<int> slot_of_pass_;  // by pass
-  std::vector<Entries> saved_;     // buffers by slot and layer
-  std::vector<Entries> deferred_;  // buffers by slot and layer
-  std::vector<Index> labels_;      // by layer
-  // The buffers of untrained parameters, indexed by layer. kNone: the layer has no untrained
-  // parameters. Empty: no layer has any.
+  bool communicates_ = false;                              // whether layers communicate
+  std::vector<Work> entries_;                              // indexed by work
+  int slots_ = 1;                  // largest number of micro-batches whose activations are stored
+                                   // at once
+  std::vector<int> slot_of_pass_;  // indexed by pass
+  std::vector<Entries> saved_;     // indexed by slot and layer: buffers
+  std::vector<Entries> deferred_;  // indexed by slot and layer: buffers
+  std::vector<Index> labels_;      // indexed by layer
+  // The buffers of untrained parameters by layer. kNone: the layer has no untrained parameters.
+  // Empty: no layer has untrained parameters.
   std::vector<Index> frozen_;
-  std::vector<std::int64_t> first_elements_;  // by tensor
-  std::vector<int> layers_of_tensor_;         // number of contributions to each gradient
-  std::vector<Index> tied_contribution_;      // buffers by tensor; kNone: not tied
-  std::vector<int> missing_;                  // contributions still missing in this micro-batch
-  std::vector<bool> contributed_;             // tensors with a contribution in this pass
+  std::vector<std::int64_t> first_elements_;  // indexed by tensor
+  std::vector<int> layers_of_tensor_;         // by tensor: number of contributions to its gradient
+  std::vector<Index> tied_contribution_;      // indexed by tensor: buffer; kNone: not tied
+  std::vector<int> missing_;                  // by tensor: missing contributions in this
+                                              // micro-batch
+  std::vector<bool> contributed_;             // by tensor: whether it has a contribution in this
+                                              // pass
   std::vector<std::size_t> last_pass_of_tensor_;
-  std::vector<bool> ends_micro_batch_;  // by pass
-  std::vector<int> ready_;              // tensors completed by the kernel being written
-  std::vector<Index> contributions_;    // of the layer being written, to tied tensors
+  std::vector<bool> ends_micro_batch_;  // indexed by pass
+  std::vector<int> ready_;              // tensors whose gradients the next kernel completes
+  std::vector<Index> contributions_;    // contributions of the current layer to tied tensors
   std::vector<program::BufferUse> reads_;
-  std::vector<LayerReads> layer_reads_;              // by layer
+  std::vector<LayerReads> layer_reads_;              // indexed by layer
   std::vector<std::pair<StreamId, Index>> drained_;  // streams and events, for host_waits
   std::vector<StreamId> lanes_;                      // compute streams
-  PassProgress now_;                                 // of the pass being written
+  PassProgress now_;                                 // the pass that is being written
   StageMessages messages_;
   PassValues values_;
   ScaleUpdates scales_;
-  std::vector<std::vector<Index>> inputs_;  // by chunk and slot; empty for the first chunk
+  std::vector<std::vector<Index>> inputs_;  // indexed by chunk and slot; empty for the first chunk
 };
 
 }  // namespace stepcast::lowering

@@ -22,12 +22,13 @@ namespace stepcast::lowering {
 
 struct Unit {
   std::string name;           // name of the unit's first layer, or "root"
-  std::vector<int> layers;    // ascending; forward needs the unit from the first one to the last
-  std::vector<int> tensors;   // owned tensors, in registration order
-  std::vector<int> frozen;    // indices into Model::frozen, in registration order
-  std::int64_t elements = 0;  // in `tensors`
-  bool root = false;          // contains everything that is in no other unit (UnitPerBlock,
-                              // UnitPerModule)
+  std::vector<int> layers;    // ascending; forward needs the unit from the first to the last of
+                              // these layers
+  std::vector<int> tensors;   // tensors of the unit, in registration order
+  std::vector<int> frozen;    // indices in Model::frozen, in registration order
+  std::int64_t elements = 0;  // number of elements in `tensors`
+  bool root = false;          // contains all parameters that are in no other unit (UnitPerBlock,
+                              // UnitPerModel)
 };
 
 struct Units {
@@ -38,74 +39,76 @@ struct Units {
 // Returns units of one layer each. Layers that share a tied tensor are one unit.
 Units UnitPerLayer(const model::Model& model);
 
-// Returns the units that FSDP wraps (plan::DataParallel::units, ::unit_blocks). PyTorch's usual
-// wrapping calls `fully_shard` on every block and then on the model. Every block is then a unit,
-// and the rest (embedding, final norm, head) is the root unit. kLayer: embedding and head are units
-// too, as torchtitan and Galvatron wrap. Layers that share a tied tensor belong to the root unit,
-// because a parameter belongs to one unit. kModel: everything is in the root. `chunk_begins`: in a
-// pipeline, the first layer of each of the stage's chunks. Each chunk is a module with a separate
-// root.
+// Returns the units that FSDP wraps (plan::DataParallel::units, ::unit_blocks). A pipeline chunk is
+// a module with a separate root; `chunk_begins` are the first layers of the stage's chunks.
+//   - Default: PyTorch's usual wrapping calls `fully_shard` on every block and then on the model.
+//     Every block is a unit, and the rest (embedding, final norm, output layer) is the root unit.
+//   - kLayer: embedding and output layer are also units, as in torchtitan and Galvatron. Layers
+//     that share a tied tensor are in the root unit, because a parameter belongs to one unit.
+//   - kModel: all layers are in the root unit.
 Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan,
                      const std::vector<int>& chunk_begins = {0});
 
-// Returns one bucket for each unit, in the order in which the units' gradients become complete.
-// `order` is the order of the tensors; it is sorted by bucket, and the buckets point into it.
+// Returns one bucket per unit, in the order in which the units' gradients become complete. `order`
+// is the order of the tensors. It is sorted by bucket, and the buckets refer to it.
 std::vector<Bucket> BucketPerUnit(const Units& units, std::vector<int>& order);
 
-// The order in which frameworks with hooks visit units. In both forward and backward, the root
-// comes first, because its hooks enclose all others; then come the blocks.
+// The order in which frameworks with hooks visit units. In forward and in backward, the root is
+// first, because its hooks enclose all other hooks. The blocks follow.
 struct UnitOrder {
   UnitOrder() = default;
-  // `has_parameters[unit]` states whether the unit has parameters.
+  // `has_parameters` states for each unit whether it has parameters.
   UnitOrder(const Units& units, const std::vector<bool>& has_parameters);
   // Includes only the units whose first layer is in [first, end).
   UnitOrder(const Units& units, const std::vector<bool>& has_parameters, int first, int end);
 
-  // Returns the unit that is visited `distance` units later in forward. If `distance` is negative,
-  // it counts in backward. -1: there is no such unit.
+  // Returns the unit that is visited `distance` units later in forward, or in backward if
+  // `distance` is negative. -1 if there is no such unit.
   int Later(int unit, std::int64_t distance) const;
 
-  int root = -1;            // index of the root unit; -1: there is none
+  int root = -1;            // index of the root unit; -1: no root unit
   std::vector<int> blocks;  // the other units with parameters, in forward order
-  std::vector<int> place;   // by unit: position in blocks; -1: not in blocks
+  std::vector<int> place;   // indexed by unit: position in blocks; -1: not in blocks
 };
 
-// FSDP2's data for each sharded module: ranges, events, and the module's state while a step is
+// FSDP2's data of a sharded module: ranges, events, and the module's state while a step is being
 // written.
 
 // A module under fully_shard. If experts are sharded over other ranks than the rest of the module,
-// the module has two units, one for each mesh. The parameters of one unit are gathered and reduced
-// together. (torchtitan instead makes one fully_shard call with a mesh for each parameter.)
+// the module has two units, one per mesh. The parameters of one unit are gathered and reduced
+// together. (torchtitan instead makes one fully_shard call with a mesh per parameter.)
 struct ShardedUnit {
   model::ParameterGroup group = model::ParameterGroup::kDense;
-  int experts = -1;  // the unit of the module's experts; -1: the experts have no unit of their own
+  int experts = -1;  // the unit of the module's experts; -1: no separate unit
   bool root = false;
   int first_layer = 0, last_layer = 0;
   std::vector<int> tensors;
-  // For each tensor: the number of this rank's elements, including padded rows.
+  // For each tensor, the number of this rank's elements, including padded rows.
   std::vector<std::int64_t> tensor_elements;
   std::int64_t shard_elements = 0;     // sum of tensor_elements
-  std::int64_t gathered_elements = 0;  // of all ranks, including frozen ones
-  BlockLayout blocks;                  // of the shards; only with a data flow
+  std::int64_t gathered_elements = 0;  // elements of all ranks, including frozen parameters
+  BlockLayout blocks;                  // layout of the shards; only with a data flow
   BlockLayout gather_blocks;           // `blocks`, followed by the frozen parameters
-  BlockLayout kept_blocks;             // of the part kept with reshard_after_forward: k
-  bool empty = false;                  // no elements
-  bool has_backward = true;            // false: neither the unit nor anything before it is trained
+  BlockLayout kept_blocks;             // layout of the part kept with reshard_after_forward: k
+  bool empty = false;                  // whether the unit has no elements
+  bool has_backward = true;            // false: neither the unit nor earlier layers are trained
   ShardedState state;
-  // Parameters.
+  // Parameters:
   Range gathered;  // result of the all-gather
   Range full;      // the parameters that kernels read
   Range kept;      // the part kept with reshard_after_forward: k
   Range frozen;    // this rank's shard of untrained parameters
   Index gather_done = program::kNone, copy_out_done = program::kNone,
-        kept_written = program::kNone;  // events
-  bool gather_issued = false;           // a gather is in flight, or its result waits for copy-out
-  bool unshard_issued = false;          // requested by the schedule
+        kept_written = program::kNone;  // indices of events
+  bool gather_issued = false;           // a gather is in flight, or its result has not been copied
+                                        // out
+  bool unshard_issued = false;          // the schedule has requested the parameters
   bool unsharded = false;               // the full parameters exist
   bool has_kept = false;
-  // Gradients.
-  Range accumulated;                    // full, in reduce_dtype, if synchronization is deferred
-  Range reduce_input;                   // full, in reduce_dtype
+  // Gradients:
+  Range accumulated;                    // full gradients in reduce_dtype, if synchronization is
+                                        // deferred
+  Range reduce_input;                   // full gradients in reduce_dtype
   Range reduce_output;                  // this rank's shard, in reduce_dtype
   Index reduced = program::kNone;       // event: the reduce-scatter has read its input
   Index post_reduced = program::kNone;  // event: the sharded gradient is final
@@ -119,13 +122,13 @@ struct Fsdp2Shards {
     std::int64_t index = 0, ranks = 1;
   };
   std::array<Mesh, 2> meshes{};
-  bool has_experts_apart = false;  // plan::HasExpertGroup
-  std::int64_t kept_ranks = 0;     // reshard_after_forward: k; 0: no parts are kept
-  bool accumulates = false;        // full gradients are kept in reduce_dtype
+  bool has_experts_apart = false;  // value of plan::HasExpertGroup
+  std::int64_t kept_ranks = 0;     // k of reshard_after_forward: k; 0: no parts are kept
+  bool accumulates = false;        // whether full gradients are kept in reduce_dtype
 };
 
-// Describes the units in the order of `wrapping`, followed by the units of experts. Allocates the
-// buffers that persist across steps.
+// Adds the units in the order of `wrapping`, followed by the units of experts. Allocates the
+// buffers that persist between steps.
 std::vector<ShardedUnit> AddShardedUnits(TrainingStep& step, Operations& operations,
                                          const Units& wrapping, const Fsdp2Shards& shards);
 
@@ -138,7 +141,7 @@ class GatheredUnits {
   GatheredUnits(TrainingStep& step, Operations& operations, const ProcessGroups& groups,
                 const TensorPieces& pieces);
 
-  // Describes the units and allocates this rank's shards. Gathers will run on `stream`.
+  // Adds the units and allocates this rank's shards. Gathers run on `stream`.
   void WritePrologue(StreamId stream, Index communicator);
 
   void BeforeForward(int layer);
@@ -154,11 +157,11 @@ class GatheredUnits {
  private:
   struct State {
     FlatLayout layout;
-    Range full;                       // while it is gathered
+    Range full;                       // the full parameters while the unit is gathered
     Range own;                        // this rank's shard
-    Range kept;                       // reshard_after_forward: k: the part kept for backward
-    Index gathered = program::kNone;  // event
-    bool resident = false;            // gathered, or being gathered
+    Range kept;                       // the part kept for backward with reshard_after_forward: k
+    Index gathered = program::kNone;  // index of an event
+    bool resident = false;            // whether the unit is gathered, or being gathered
     bool has_kept = false;
   };
 
@@ -175,10 +178,10 @@ class GatheredUnits {
   const ProcessGroups& groups_;
   const TensorPieces& pieces_;
   const plan::DataParallel& plan_;
-  const DataType type_;  // of gathered parameters
+  const DataType type_;  // data type of gathered parameters
   StreamId stream_ = 0;
   Index communicator_ = program::kNone, kept_communicator_ = program::kNone;
-  parallel::GroupLayout keepers_;  // reshard_after_forward: k: the ranks that keep a copy
+  parallel::GroupLayout keepers_;  // the ranks that share a copy with reshard_after_forward: k
   Units units_;
   std::vector<State> states_;
   std::vector<int> forward_order_, backward_order_;  // units with parameters

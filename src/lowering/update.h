@@ -18,14 +18,14 @@
 
 namespace stepcast::lowering {
 
-// The kernels that update parameters, and the temporary tensors that they need.
+// The kernels that update parameters, and their temporary tensors.
 
-// A temporary tensor that an update makes for each parameter tensor. It has as many elements as the
-// tensor, in the type of the updated values (plan::UpdatedType).
+// A temporary tensor that an update makes for each parameter tensor. It has the size of the
+// parameter tensor, in the type of the updated values (plan::UpdatedType).
 enum class Temporary : std::uint8_t {
-  kGradient,     // cast up for the master weights
+  kGradient,     // gradient, cast to the type of the master weights
   kRoot,         // square root of the second moment
-  kDenominator,  // the root over the bias correction, plus epsilon
+  kDenominator,  // root / bias correction + epsilon
 };
 inline constexpr int kTemporaries = 3;
 
@@ -34,105 +34,107 @@ struct UpdateKernel {
   std::optional<Temporary> makes{}, works_on{};
 };
 
-// The kernels of an update of `elements` of the model's parameters, in order (torch/optim/adamw.py,
-// sgd.py).
+// Returns the kernels of an update of `elements` of the model's parameters, in order
+// (torch/optim/adamw.py, sgd.py).
 //  * fused: one kernel that reads or writes each operand once (torch.optim with fused=True).
-//  * foreach: PyTorch's default chain of multi-tensor kernels. For AdamW there are eight, 80 bytes
-//    a parameter in FP32, 40 in 16 bits, with the root as the only temporary. Before torch 2.1 the
-//    first moment took two kernels instead of one lerp (pytorch/pytorch pull request 104796): 88
-//    bytes. The denominator was a second temporary, in addition to the root (104898).
+//  * foreach: PyTorch's default sequence of multi-tensor kernels. AdamW has eight kernels: 80 bytes
+//    per parameter in FP32, 40 in 16 bits, with the root as the only temporary. Before torch 2.1,
+//    the first moment needed two kernels instead of one lerp (pytorch/pytorch pull request 104796):
+//    88 bytes. The denominator was a second temporary, in addition to the root (104898).
 //  * LAMB (Apex's FusedLAMB; with 16 bits, NVIDIA/DeepLearningExamples@729963dd
-//    PyTorch/LanguageModeling/BERT/lamb_amp_opt, which takes gradients as they are): norm of all
-//    gradients, norms of the tensors, moments and update, which overwrites the gradient, norms of
-//    updates, parameters. In fp16 the gradient scaler first checks for infinities.
-//  * single: the same chain, run separately for each tensor (foreach=False). UpdateKernels is then
+//    PyTorch/LanguageModeling/BERT/lamb_amp_opt, which reads gradients in their own type): norm of
+//    all gradients, norms of the tensors, moments and update (which overwrites the gradient), norms
+//    of updates, parameters. In fp16, the gradient scaler first checks for infinities.
+//  * single: the same sequence, separately for each tensor (foreach=False). UpdateKernels is then
 //    called for each tensor. Root and denominator are two temporaries in all releases.
 //
-// If there are FP32 master weights, the update works on them: the gradient is read in its own type,
-// and the parameters are written back as a cast. With fp16_remainder, the 16-bit parameters hold
-// one half of the master weights and the optimizer the other; both are read and written. Without
-// master weights, all have the parameters' type, and moments optimizer_state_dtype. A layer list
-// runs its given time, scaled to the share of the elements.
+// FP32 master weights, if present, are updated: the gradient is read in its own type, and the
+// parameters are written by a cast. With fp16_remainder, the 16-bit parameters contain one half of
+// the master weights and the optimizer the other half; both halves are read and written. Without
+// master weights, all operands have the parameters' type, and moments have the type
+// optimizer_state_dtype. The update of a layer list takes its given time, scaled to the fraction of
+// the elements.
 std::vector<UpdateKernel> UpdateKernels(const model::Model& model, const plan::Training& training,
                                         Version torch, std::int64_t elements);
 
-// The tensors that an optimizer updates on a rank.
+// The tensors that an optimizer updates on one rank.
 
-// A non-empty tensor as the optimizer sees it.
+// A non-empty tensor, as seen by the optimizer.
 struct UpdatedTensor {
-  int tensor = 0;  // index in the model; of several packed tensors, the first one; or -1
+  int tensor = 0;  // index in the model; the first of several packed tensors; or -1
   std::int64_t elements = 0;
 };
 
-// The ranks over which Muon assembles matrices by all-to-alls. Needed if the rows of a matrix are
-// on several ranks.
+// The ranks over which Muon assembles matrices by all-to-alls, if the rows of a matrix are on
+// several ranks.
 struct MatrixExchange {
   StreamId stream = 0;
-  Index communicator = program::kNone;  // kNone: every rank has whole matrices
+  Index communicator = program::kNone;  // kNone: every rank has complete matrices
   std::int64_t ranks = 1;
 };
 
-// Everything that an optimizer updates on this rank.
+// The tensors that an optimizer updates on this rank.
 struct UpdatedTensors {
-  std::int64_t elements = 0;             // the total, including padding that is updated
+  std::int64_t elements = 0;             // total, including padding that is updated
   std::vector<UpdatedTensor> tensors{};  // in the optimizer's order
   MatrixExchange exchange{};
-  StreamId stream = program::Program::kComputeStream;  // the stream that updates them
+  StreamId stream = program::Program::kComputeStream;  // the stream of the update
 };
 
-// The update of parameters by an optimizer of PyTorch (torch.optim), or by one with the same
-// interface.
+// The update of parameters by an optimizer of PyTorch (torch.optim), or by an optimizer with the
+// same interface.
 
-// The optimizer's kernels on the compute stream, with their temporary tensors:
+// Writes the optimizer's kernels and their temporary tensors:
 //   - foreach: one temporary tensor of each parameter's size, in the parameters' order, is
 //     allocated before the kernel that writes it (aten/src/ATen/native/cuda/ForeachUnaryOp.cu:
 //     empty_like of each). The tensors are freed when the function returns, after the last kernel.
 //   - single: parameters are updated one after another. The root is freed when the next tensor
 //     begins. The denominator is freed when the next tensor's denominator is assigned to its name.
 //     At most three temporary tensors exist.
-//   - Optimizers of other libraries are described in framework_update.cc.
+//   - For optimizers of other libraries, see framework_update.cc.
 //
-// `uses` are the gradients read and the states written. `updates` are the effects, attached to the
-// last kernel, which writes the parameters.
+// `uses` are the gradients read and the states written. `updates` are the effects of the last
+// kernel, which writes the parameters.
 void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
                           const UpdatedTensors& updated, std::span<const program::BufferUse> uses,
                           std::span<const program::Effect> updates);
 
-// Muon: matrices of blocks move by the momentum of their gradient, made nearly orthogonal by five
-// Newton-Schulz steps (Jordan 2024). One step takes X of m x n, m <= n, to a X + (b A + c A A) X
-// with A = X X^T: products of 2 m m n, 2 m m m and 2 m m n operations.
+// Muon: the matrices of blocks are updated by the momentum of their gradient, which five
+// Newton-Schulz steps make nearly orthogonal (Jordan 2024). One step maps X of m x n, m <= n, to a
+// X + (b A + c A A) X with A = X X^T. This takes matrix multiplications of 2 m m n, 2 m m m and 2 m
+// m n operations.
 
 // Writes the update of the matrices (plan::TakesMuon), like WriteFrameworkUpdate. Returns the
-// tensors that are left to AdamW.
-//   - kTorch (torch/optim/_muon.py, torch 2.9): each rank has whole matrices and orthogonalizes all
-//     of them in 16 bits. addmm copies its addend first.
+// remaining tensors, which AdamW must update.
+//   - kTorch (torch/optim/_muon.py, torch 2.9): each rank has complete matrices and orthogonalizes
+//     all of them in 16 bits. addmm first copies its addend.
 //   - kMegatron (megatron/core/optimizer/muon.py, and emerging_optimizers' newton_schulz): the
-//     values are FP32, and products read them as 16 bits (--muon-fp32-matmul-prec medium). With
-//     tensor parallelism, each rank treats its own part as a matrix (--muon-tp-mode blockwise).
-//     Query, key and value weights are separate (--muon-split-qkv). The two parts of linear_fc1 are
-//     separate too, although Megatron-LM has them as one matrix.
+//     values are FP32, and matrix multiplications read them as 16 bits (--muon-fp32-matmul-prec
+//     medium). With tensor parallelism, each rank treats its own part as a matrix (--muon-tp-mode
+//     blockwise). Query, key and value weights are separate (--muon-split-qkv). The two parts of
+//     linear_fc1 are also separate, although Megatron-LM has them as one matrix.
 //   - kDion (dion/muon.py of microsoft/dion@0c205499): a batch has as many matrices of one shape as
-//     there are ranks. An all-to-all brings each rank one whole matrix, and another brings the rows
-//     back, with three batches in flight. Incomplete batches are filled up. Experts are not
-//     exchanged, because each rank has whole matrices of its experts. Kernels around the products
-//     are compiled.
+//     there are ranks. An all-to-all sends each rank one complete matrix, and another all-to-all
+//     sends the rows back, with three batches in flight. Incomplete batches are padded. Experts are
+//     not exchanged, because each rank has complete matrices of its experts. Kernels other than the
+//     matrix multiplications are compiled.
 UpdatedTensors WriteMuonUpdate(TrainingStep& step, const plan::Training& training,
                                const UpdatedTensors& updated,
                                std::span<const program::BufferUse> uses);
 
-// Writes the update of an optimizer that loops over tensors, with temporary tensors between its
+// Writes the update of an optimizer that loops over tensors, with temporary tensors between
 // kernels.
 
 class UpdateLoop {
  public:
   // Kernels run on `stream`. `uses` are the gradients and states that the kernels read or write.
-  // `updates` are effects, which the last kernel gets.
+  // `updates` are the effects of the last kernel.
   UpdateLoop(TrainingStep& step, StreamId stream, std::span<const program::BufferUse> uses,
              std::span<const program::Effect> updates);
 
-  // Runs `body` twice; `body` calls the functions below. The first run counts the kernels of
-  // `body`. The count is needed because only the first and the last kernel name all of `uses`
-  // (stream order covers the kernels in between).
+  // Runs `body` twice; `body` calls the functions below. The first run counts the kernels, because
+  // only the first and the last kernel declare all of `uses`. (Stream order covers the kernels
+  // between them.)
   template <typename Body>
   void Write(const Body& body) {
     counting_ = true;
@@ -141,7 +143,7 @@ class UpdateLoop {
     body();
   }
 
-  // Makes a temporary tensor on the stream. Returns kNone during the run that counts kernels.
+  // Makes a temporary tensor on the stream. Returns kNone in the run that counts kernels.
   Index Make(Bytes size);
   void Free(Index buffer);
 
@@ -149,8 +151,8 @@ class UpdateLoop {
   // that the kernel reads or writes.
   void Run(const char* name, DataType type, Bytes read, Bytes written,
            std::initializer_list<Index> temporaries = {});
-  // A kernel of `batch` products of [m, k] and [k, n] matrices, whose elements take `size` bytes in
-  // memory. If `adds` is true, the result is added to the output.
+  // A kernel of `batch` multiplications of [m, k] by [k, n] matrices, whose elements have `size`
+  // bytes in memory. If `adds` is true, the result is added to the output.
   struct Product {
     const char* name;
     std::int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -163,9 +165,9 @@ class UpdateLoop {
   // Makes the host wait for all work issued on the stream.
   void AwaitOnHost();
 
-  // Writes an all-to-all between two temporaries, after the work issued on the update's stream.
-  // `bytes` is the size of a rank's data, including the part that it keeps. Returns the event that
-  // Await takes, or kNone during the run that counts kernels.
+  // Writes an all-to-all between two temporary tensors, after the work issued on the update's
+  // stream. `bytes` is the size of a rank's data, including the part that the rank keeps. Returns
+  // an event for Await, or kNone in the run that counts kernels.
   Index Exchange(StreamId stream, Index communicator, Bytes bytes, Index source, Index target);
   // Makes the update's stream wait for the event.
   void Await(Index event);
@@ -184,21 +186,21 @@ class UpdateLoop {
   bool counting_ = false;
   std::int64_t kernels_ = 0, written_ = 0;
   program::NameParts temporary_name_;
-  std::map<std::int64_t, std::vector<Index>> free_;  // buffers by size
+  std::map<std::int64_t, std::vector<Index>> free_;  // indexed by size: buffers
   std::vector<Index> free_events_;
   Index read_by_host_ = program::kNone;
-  // The kernels that exist already, indexed by name and by the sizes that distinguish them.
+  // The existing kernels, by name and by the sizes that distinguish them.
   std::map<std::tuple<const char*, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, Index>
       known_;
 };
 
-// The end of a step: clips gradients if the plan says so, and updates this rank's parameters with
+// The end of a step: clips gradients if the plan does so, and updates this rank's parameters with
 // an optimizer of PyTorch. Declare all ranges before you call Clip and Write.
 
 class ParameterUpdate {
  public:
   explicit ParameterUpdate(TrainingStep& step) : ParameterUpdate(step, step.plan().training) {}
-  // `training` has the data types as the optimizer sees them. They may differ from the plan's
+  // `training` has the data types of the optimizer's operands, which may differ from the plan's
   // types.
   ParameterUpdate(TrainingStep& step, const plan::Training& training)
       : step_(step), builder_(step.builder()), training_(training) {
@@ -208,8 +210,8 @@ class ParameterUpdate {
   void ReadsGradients(const Range& range) { gradients_.push_back(Reads(range)); }
   // Adds a range of parameters or optimizer states.
   void WritesState(const Range& range) { states_.push_back(Writes(range)); }
-  // Declares that `elements` elements of the model are stored at these places. The optimizer's
-  // arrays start `stride` elements apart. ClippedRange explains `counted` and `group`.
+  // Declares that `elements` elements of the model are stored at these locations. The optimizer's
+  // arrays start `stride` elements apart. For `counted` and `group`, see ClippedRange.
   void Updates(const program::Elements& parameters, const program::Elements& gradients,
                const program::Elements& states, std::int64_t stride, std::int64_t elements,
                bool counted = true, model::ParameterGroup group = model::ParameterGroup::kDense) {
@@ -218,13 +220,13 @@ class ParameterUpdate {
     AppendJoined(updates_, OptimizerUpdate(parameters, gradients, states, stride, elements));
   }
 
-  // Clips the gradients. Call this once.
+  // Clips the gradients. Call this function once.
   void Clip(GradientClipping& clipping, std::int64_t gradient_tensors, DataType type,
             std::int64_t elements) {
     clipping.Write(gradient_tensors, elements, type, gradients_, clipped_);
   }
 
-  // Updates parameters, from clipped gradients if Clip was called. Call this once.
+  // Updates parameters, from clipped gradients if Clip was called. Call this function once.
   void Write(const UpdatedTensors& updated);
   // Clips gradients and updates parameters. The framework stores the gradients in
   // `gradient_tensors` tensors of `type`.

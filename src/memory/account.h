@@ -20,10 +20,10 @@ using BytesByCategory = std::array<Bytes, program::kCategories>;
 
 // The number of driver calls of a caching allocator (caching_allocator.h).
 struct DriverCalls {
-  int flushes = 0;               // times that unused segments were returned to free memory
-  std::int64_t allocations = 0;  // cudaMalloc; with expandable segments, granules mapped
-  std::int64_t frees = 0;        // cudaFree; with expandable segments, granules unmapped
-  Bytes given_back{};            // bytes returned by the frees
+  int flushes = 0;               // times that the allocator freed its unused segments
+  std::int64_t allocations = 0;  // cudaMalloc calls; with expandable segments, mapped granules
+  std::int64_t frees = 0;        // cudaFree calls; with expandable segments, unmapped granules
+  Bytes given_back{};            // bytes freed by `frees`
 
   friend bool operator==(const DriverCalls&, const DriverCalls&) = default;
   friend DriverCalls operator-(DriverCalls a, const DriverCalls& b) {
@@ -43,7 +43,7 @@ struct DriverCallsAt {
   friend bool operator==(const DriverCallsAt&, const DriverCallsAt&) = default;
 };
 
-// Returns whether the allocator returned unused segments in any of these calls.
+// Returns whether the allocator freed unused segments in any of these calls.
 inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
   return std::any_of(calls.begin(), calls.end(),
                      [](const DriverCallsAt& at) { return at.calls.flushes > 0; });
@@ -51,67 +51,67 @@ inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
 
 // Returns the host time of driver calls, without the waits that they cause (deferred_frees.h).
 //
-// A pair of calls for 2 MiB takes this minimum time: 29 + 2 + 38 us to create, map and enable
-// access, and 34 + 23 us to unmap and release. Prabhu et al. 2024, "vAttention" (arXiv 2405.04437,
-// table 3), measured these times on an A100. In addition, each byte that is returned and allocated
-// again takes 7 ps (7.5 ms per GiB). This is the median over the nine fit rows of published steps
-// that flush. Half of these rows lie between 1.3 and 9.6 ps (docs/decisions.md).
+// For 2 MiB, the calls take at least 29 + 2 + 38 us to create, map and enable access, and 34 + 23
+// us to unmap and release. (Prabhu et al. 2024, "vAttention", arXiv 2405.04437, table 3, measured
+// these times on an A100.) In addition, each byte that is freed and allocated again takes 7 ps (7.5
+// ms per GiB). 7 ps is the median of a fit to nine published steps with flushes. Half of these
+// steps are between 1.3 and 9.6 ps (docs/decisions.md).
 inline Time TimeOf(const DriverCalls& calls) {
   constexpr Time kAllocation = Microseconds(69), kFree = Microseconds(57);
   constexpr Time kByte = Picoseconds(7);
   return calls.allocations * kAllocation + calls.frees * kFree + calls.given_back.count() * kByte;
 }
 
-// The figures of a rank's memory in a run. A replay (replay.h) computes them; tables, charts and
-// traces show them.
+// The memory of a rank in a run. A replay (replay.h) computes it; tables, charts and traces show
+// it.
 
-// The kind of allocator that serves a program.
+// The kind of allocator of a program.
 enum class Allocator : std::uint8_t {
-  kNone,     // textbook: every buffer takes exactly its size from the device
-  kCaching,  // PyTorch's (caching_allocator.h)
+  kNone,     // textbook: every buffer has exactly its size on the device
+  kCaching,  // PyTorch's caching allocator (caching_allocator.h)
   kCachingExpandable,
 };
 struct Device {
-  Bytes capacity;  // for the program's buffers, or for the allocator's segments
+  Bytes capacity;  // bytes for the program's buffers or the allocator's segments
   Allocator allocator = Allocator::kCaching;
 };
 
-// A device on which everything fits. Each buffer takes exactly its size.
+// A device with unlimited memory, on which each buffer has exactly its size.
 inline constexpr Device kUnlimited{.capacity = Bytes(std::numeric_limits<std::int64_t>::max() / 2),
                                    .allocator = Allocator::kNone};
 
 // Memory use over all steps of a run, including the prologue.
 struct Usage {
-  // The peak of allocated bytes, and the bytes of each category when the peak is first reached.
+  // The maximum of allocated bytes, and the bytes of each category when the maximum is first
+  // reached.
   Bytes peak;
-  BytesByCategory at_peak{};  // sums to `peak`
-  Bytes padding;              // the part of the peak that only pads shards to equal length
-  // The peak of the bytes that the allocator reserved on the device. These bytes are segments,
-  // including cached and fragmented memory. Never less than `peak`; without an allocator, equal to
-  // `peak`.
+  BytesByCategory at_peak{};  // adds up to `peak`
+  Bytes padding;              // part of the peak that pads shards to equal length
+  // The maximum of the bytes that the allocator reserves on the device: segments, including cached
+  // and fragmented memory. At least `peak`; without an allocator, equal to `peak`.
   Bytes reserved;
-  // Whether every allocation succeeded, possibly after flushes. If false, all figures are for a
-  // device with unlimited memory.
+  // Whether every allocation succeeded, possibly after flushes. If false, all members are computed
+  // for a device with unlimited memory.
   bool fits = true;
-  int flushes = 0;  // times that unused segments were returned to free memory
-  // Whether the figures are those of the requested longer step (Steps::longer). If false, the
-  // figures of the longer step may differ.
+  int flushes = 0;  // times that the allocator freed its unused segments
+  // Whether the members describe the requested longer step (Steps::longer). If false, the longer
+  // step may differ.
   bool of_longer = true;
-  // The driver calls in one step (Steps::described), in order. Empty if the step does not flush,
-  // because memory that is allocated once on the device costs later steps nothing.
+  // The driver calls in the step Steps::described, in order. Empty if the step does not flush,
+  // because memory that is allocated once from the device causes no cost in later steps.
   std::vector<DriverCallsAt> step_calls{};
 };
 
-// An allocation or free, at the point at which the allocator carries it out.
+// An allocation or free, at the time at which it takes effect in the allocator.
 struct Change {
   Time time;               // host time; zero in the prologue
   std::uint32_t step = 0;  // step of the instruction; 0 in the prologue
   // The index in Program::step of the allocation or free; kNone in the prologue. For a deferred
-  // free, it is the index of the allocation at which the allocator noticed that the block is free.
+  // free, it is the allocation at which the allocator detects that the block is free.
   program::Index instruction = program::kNone;
   program::Index buffer = program::kNone;
   bool allocates = false;
-  Bytes reserved;  // after the change
+  Bytes reserved;  // reserved bytes after the change
 };
 
 struct Account {
@@ -120,8 +120,8 @@ struct Account {
   std::size_t peak_changes = 0;  // number of changes up to the peak
 };
 
-// Returns a step in which the allocated bytes reach the peak. It is the first such step in [first,
-// last] or, if there is none, the first such step of the run. The prologue belongs to step 0.
+// Returns the first step in [first, last] in which the allocated bytes reach the peak, or else the
+// first such step of the run. The prologue belongs to step 0.
 std::uint32_t StepOfPeak(const program::Program& program, const Account& account,
                          std::uint32_t first, std::uint32_t last);
 
@@ -147,18 +147,18 @@ class Balance {
   Bytes total_;
 };
 
-// Returns the buffers that are allocated at the peak, in ascending order. A buffer appears twice if
-// its earlier block still waits for a deferred free.
+// Returns the buffers that are allocated at the peak, in ascending order. A buffer occurs twice if
+// its earlier block waits for a deferred free.
 std::vector<program::Index> BuffersAtPeak(const program::Program& program, const Account& account);
 
 // The assumptions of a replay (replay.h) about the steps of a run.
 struct Steps {
-  std::uint32_t described = 0;  // the step whose driver calls are listed in Usage::step_calls
-  // A step that every other step, including earlier ones, is assumed to equal. If set, the replay
+  std::uint32_t described = 0;  // the step whose driver calls are in Usage::step_calls
+  // If set, all steps, including earlier ones, are assumed to equal this step. The replay then
   // reads only this step's records and the total number of steps.
   std::optional<std::uint32_t> repeated{};
-  // If set, steps have more micro-batches than the program. If the program also has deferred frees,
-  // the replay requires `repeated` too.
+  // If set, steps have more micro-batches than the program. For a program with deferred frees, the
+  // replay then also requires `repeated`.
   std::optional<program::LongerStep> longer{};
   Time period{};  // duration of one period of `longer` in the run
 };

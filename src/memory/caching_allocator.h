@@ -11,8 +11,7 @@
 
 namespace stepcast::memory {
 
-// The sizes in PyTorch's caching allocator (see below), in bytes, with their names in
-// CUDACachingAllocator.cpp.
+// The sizes in PyTorch's caching allocator, in bytes, with the names in CUDACachingAllocator.cpp.
 
 inline constexpr std::int64_t kMinBlockSize = 512;
 inline constexpr std::int64_t kSmallSize = std::int64_t{1} << 20;
@@ -25,7 +24,7 @@ constexpr std::int64_t RoundUp(std::int64_t size, std::int64_t granule) {
   return (size + granule - 1) / granule * granule;
 }
 
-// Returns the size of a block for a request, in bytes: the request, rounded up.
+// Returns the size of the block for a request, in bytes: the request, rounded up.
 constexpr std::int64_t BlockSize(std::int64_t size) {
   return std::max(kMinBlockSize, RoundUp(size, kMinBlockSize));
 }
@@ -39,30 +38,29 @@ constexpr std::int64_t SegmentSize(std::int64_t block) {
   return block < kMinLargeAlloc ? kLargeBuffer : RoundUp(block, kRoundLarge);
 }
 
-// PyTorch's caching allocator for device memory, with virtual addresses: the segments that it takes
-// from the device, and the blocks into which it divides them. It determines reserved memory and
-// fragmentation in addition to allocated bytes. Source: pytorch/pytorch 2.6.0,
+// PyTorch's caching allocator for device memory, with virtual addresses: the segments that it
+// reserves on the device, and the blocks into which it divides them. The model computes reserved
+// memory and fragmentation in addition to allocated bytes. Source: pytorch/pytorch 2.6.0,
 // c10/cuda/CUDACachingAllocator.cpp, with default settings.
 //
 //  * A request is rounded up to a multiple of 512 B.
-//  * Up to 1 MiB it is served from the small pool, with segments of 2 MiB. Larger requests are
-//    served from the large pool: segments of 20 MiB for requests below 10 MiB, otherwise the
-//    request rounded up to 2 MiB.
-//  * Every stream has its own pools. A request takes the smallest sufficient free block, on a tie
-//    the one at the lowest address. The excess of this block becomes a free block if the excess is
-//    at least 512 B (small pool) or more than 1 MiB (large pool).
+//  * Requests up to 1 MiB use the small pool, with segments of 2 MiB. Larger requests use the large
+//    pool: segments of 20 MiB for requests below 10 MiB, otherwise the request rounded up to 2 MiB.
+//  * Every stream has its own pools. A request uses the smallest sufficient free block, or the one
+//    at the lowest address if several have this size. The excess of this block becomes a free block
+//    if it is at least 512 B (small pool) or more than 1 MiB (large pool).
 //  * A freed block merges with its free neighbors in the segment. Segments are kept.
-//  * If a new segment does not fit on the device, all segments without a live block are returned,
-//    for all streams, and the request is retried once. If that fails, it is out of memory.
+//  * If a new segment does not fit on the device, all segments without a live block are freed, for
+//    all streams, and the request is retried once. If that fails, it is out of memory.
 //  * Expandable segments (PYTORCH_CUDA_ALLOC_CONF): each pool is one address range that grows at
-//    its end by 2 MiB (small) or 20 MiB (large) at a time and is split down to 512 B. Only whole
-//    granules are returned.
+//    its end by 2 MiB (small) or 20 MiB (large) at a time. Blocks can be as small as 512 B. Only
+//    complete granules are freed.
 //
 // Deterministic: segments have ascending addresses in the order of their creation.
 class CachingAllocator {
  public:
   struct Settings {
-    Bytes capacity;  // for this process's segments
+    Bytes capacity;  // bytes for this process's segments
     bool expandable_segments = false;
   };
 
@@ -72,16 +70,15 @@ class CachingAllocator {
 
   CachingAllocator(int streams, Settings settings) { Reset(streams, settings); }
 
-  // Returns the allocator to its initial state. Reuses its memory.
+  // Resets the allocator to its initial state, and reuses its memory.
   void Reset(int streams, Settings settings);
 
   // Allocates a block for `stream` from a free block or a new segment. Returns kNoBlock if the
   // segment does not fit on the device.
   Block TryAllocate(int stream, Bytes size);
-  // Returns all segments without a live block to the device, and takes a new segment. Call this
-  // after TryAllocate failed. Like PyTorch, this function does not search free blocks again (issue
-  // 189504). Memory freed in the meantime therefore helps only if a whole segment became free.
-  // Returns kNoBlock if there is not enough memory.
+  // Frees all segments without a live block, and allocates a new segment. Call this function after
+  // TryAllocate has failed. Like PyTorch, this function does not search free blocks again (issue
+  // 189504), so only complete free segments help. Returns kNoBlock if there is not enough memory.
   Block FlushAndAllocate(int stream, Bytes size);
   // Calls TryAllocate, then FlushAndAllocate if needed.
   Block Allocate(int stream, Bytes size) {
@@ -94,19 +91,19 @@ class CachingAllocator {
   // Returns the block's address. Two live blocks never overlap.
   std::int64_t AddressOf(Block block) const { return blocks_[block].address; }
 
-  Bytes allocated() const { return allocated_; }  // live blocks, in rounded sizes
-  Bytes reserved() const { return reserved_; }    // segments
+  Bytes allocated() const { return allocated_; }  // bytes in live blocks, with rounded sizes
+  Bytes reserved() const { return reserved_; }    // bytes in segments
   Bytes peak_reserved() const { return peak_reserved_; }
   std::int64_t SizeOf(Block block) const { return blocks_[block].size; }
 
-  // Returns the driver calls so far. While `flushes` is unchanged, segments are only added, so
-  // equal calls mean equal segments. Free neighbors are always merged, so segments and live blocks
-  // determine the free blocks. Two states with equal calls and equal addresses and sizes of live
-  // blocks are therefore equivalent: the same requests have the same results.
+  // Returns the driver calls so far. Two states with equal calls and equal addresses and sizes of
+  // live blocks are equivalent: the same requests have the same results. (While `flushes` is
+  // unchanged, segments are only added, so equal calls mean equal segments. Free neighbors are
+  // always merged, so segments and live blocks determine the free blocks.)
   const DriverCalls& calls() const { return calls_; }
 
  private:
-  // The number of size classes: four for each power of two, starting at 512 B.
+  // The number of size classes: four for each power of two, from 512 B on.
   static constexpr std::size_t kClasses = 192;
 
   struct State {
@@ -114,15 +111,15 @@ class CachingAllocator {
     std::int64_t size = 0;
     Block before = kNoBlock, after = kNoBlock;  // neighbors in the segment
     // The next better and the next worse fit in the size class of a free block. The best fit is the
-    // smallest block; on a tie, it is the block at the lowest address.
+    // smallest block, or the block at the lowest address if several have this size.
     Block better = kNoBlock, worse = kNoBlock;
     std::uint32_t pool = 0;
     bool live = false;
   };
   struct Pool {
     bool small = false;
-    std::array<Block, kClasses> best{};              // best free block by size class
-    std::array<std::uint64_t, kClasses / 64> has{};  // bit set of classes with free blocks
+    std::array<Block, kClasses> best{};              // indexed by size class: the best free block
+    std::array<std::uint64_t, kClasses / 64> has{};  // bits of the size classes with free blocks
     // For expandable segments: the mapped range [begin, end) and its last block.
     std::int64_t begin = 0, end = 0;
     Block last = kNoBlock;

@@ -7,22 +7,22 @@
 #include "src/program/program.h"
 #include "src/program/timeline.h"
 
-// The only place where memory is computed: a program's allocations and frees are replayed at the
-// times of a run.
+// Computes memory by replaying a program's allocations and frees at the times of a run. All memory
+// forecasts use this file.
 //
 // Allocations and frees take effect when the host issues them. A deferred free (deferred_frees.h)
-// takes effect at the first allocation after the operations for which it waits have ended on the
+// takes effect at the first allocation after the operations that it waits for have ended on the
 // device. If a segment does not fit on the device, the allocator waits for all deferred frees,
-// returns unused segments and then takes the segment.
+// frees unused segments and then allocates the segment.
 //
-// From a timeline, a replay needs the number of steps (step_ends). With deferred frees
-// (DeferredFrees::any), it also needs times, for every step or for the repeated one. These are the
-// times of memory changes, and the end times of the operations for which the frees wait. An account
-// always needs the times of memory changes.
+// A replay reads the number of steps from a timeline (step_ends). With deferred frees
+// (DeferredFrees::any), it also reads the times of memory changes, and the end times of the
+// operations that frees wait for. These times are needed for every step, or for the repeated step.
+// Record always needs the times of memory changes.
 namespace stepcast::memory {
 
-// Replays runs one after another. Reuses memory and cached results. Without deferred frees, a
-// program's figures depend only on its requests, not on times. Not thread-safe.
+// Replays runs one after another. Reuses memory and cached results. Without deferred frees, the
+// result depends only on a program's requests, not on times. Not thread-safe.
 class Replayer {
  public:
   Replayer();
@@ -30,8 +30,9 @@ class Replayer {
   Replayer(Replayer&&) noexcept;
   Replayer& operator=(Replayer&&) noexcept;
 
-  // Returns the figures of a run. Skips steps that provably repeat: a step that leaves the state of
-  // the step before is followed by equal steps. `deferred` are the deferred frees of `program`.
+  // Returns the memory use of a run. Skips steps that provably repeat: if a step ends with the same
+  // state as the previous step, all later steps are equal. `deferred` are the deferred frees of
+  // `program`.
   Usage Figures(const program::Program& program, const program::Timeline& timeline,
                 const DeferredFrees& deferred, const Device& device, const Steps& steps);
 
@@ -40,7 +41,7 @@ class Replayer {
   std::unique_ptr<Workspace> workspace_;
 };
 
-// Returns the figures that Replayer::Figures returns, with a list of all changes.
+// Returns the same memory use as Replayer::Figures, with a list of all changes.
 Account Record(const program::Program& program, const program::Timeline& timeline,
                const Device& device, const Steps& steps = {});
 

@@ -7,33 +7,33 @@
 namespace stepcast::nccl {
 
 // Returns the algorithm bandwidth that NCCL's tuner expects, in GB/s: bytes over time, without
-// latency. 0 if the algorithm does not exist for the function or on this communicator (NVIDIA/nccl,
-// src/graph/tuning.cc). User settings and the rules about LL128 are not applied yet.
+// latency (NVIDIA/nccl, src/graph/tuning.cc). 0 if the algorithm does not exist for the function or
+// on this communicator. User settings and the rules about LL128 are not applied.
 double AlgorithmBandwidth(const Communicator& communicator, Function function, Algorithm algorithm,
                           Protocol protocol);
 
-// The upper limits of a communicator's bandwidth, in GB/s. NCCL's authors measured them
+// The upper limits of a communicator's bandwidth, in GB/s, as measured by NCCL's authors
 // (NVIDIA/nccl, src/graph/tuning.cc).
 struct BandwidthCeilings {
-  double ll = 0;  // bus bandwidth of all channels together
-  // Limits for each channel of the graph search.
+  double ll = 0;  // bus bandwidth of all channels
+  // Limits per channel of the graph search:
   double ring_ll128 = 0;
   double tree_ll128 = 0;
   double tree = 0;
   double nvls_tree = 0;
-  // The fraction of the links' bandwidth that in-switch reduction reaches.
+  // The fraction of the links' bandwidth that reduction in the switch reaches.
   double nvls_efficiency = 0;
 };
 
-// Returns the limits for a communicator. `oldest` is the generation of its oldest GPU. In one node,
-// `ll` depends on `oldest`; across nodes, it depends on `cpu`.
+// Returns the limits for a communicator. `oldest` is the generation of its oldest GPU. `ll` depends
+// on `oldest` in one node, and on `cpu` across nodes.
 BandwidthCeilings CeilingsOf(Version version, Generation oldest, Cpu cpu, int nodes);
 
 // The link bandwidths that NCCL assumes, in GB/s in one direction, without protocol overhead
 // (NVIDIA/nccl, src/graph/topo.h and topo.cc).
 
-// Returns the bandwidth of one NVLink of a GPU, in GB/s. For an H100, 18 links x 20.6 GB/s are
-// 370.8 GB/s.
+// Returns the bandwidth of one NVLink of a GPU, in GB/s. For example, an H100 has 18 links x 20.6
+// GB/s = 370.8 GB/s.
 constexpr double NvlinkBandwidth(int compute_capability) {
   if (compute_capability >= 100) return 40.1;
   if (compute_capability >= 90) return 20.6;
@@ -44,8 +44,8 @@ constexpr double NvlinkBandwidth(int compute_capability) {
 }
 
 // Returns the hardware rate of one NVLink in one direction, in GB/s: 20 for NVLink 1, 25 for NVLink
-// 2 to 4, 50 for NVLink 5, and 14.0625 on GA10x (the architectures' white papers). NCCL's assumed
-// bandwidth corresponds to this rate, even if the links of a machine are slower.
+// 2 to 4, 50 for NVLink 5, and 14.0625 on GA10x (the architectures' white papers). NvlinkBandwidth
+// corresponds to this rate, even if the links of a machine are slower.
 constexpr double NvlinkRate(int compute_capability) {
   if (compute_capability >= 100) return 50;
   if (compute_capability == 86) return 14.0625;
@@ -54,12 +54,12 @@ constexpr double NvlinkRate(int compute_capability) {
 }
 
 // Returns the bandwidth of PCIe in GB/s. `transfers` is the speed of a lane in GT/s: 8 (generation
-// 3), 16 or 32. NCCL counts 7.5 units per GT/s and 80 units per GB/s. 16 lanes of generation 3
-// therefore have 12 GB/s, and 16 lanes of generation 5 have 48 GB/s.
+// 3), 16 or 32. NCCL computes with 7.5 units per GT/s and 80 units per GB/s: 16 lanes of generation
+// 3 have 12 GB/s, and 16 lanes of generation 5 have 48 GB/s.
 constexpr double PcieBandwidth(int lanes, double transfers) { return lanes * transfers * 7.5 / 80; }
 
 // Returns the bandwidth, in GB/s, of a network port of `megabits` Mbit/s. For example, 400,000
-// gives 50.
+// Mbit/s are 50 GB/s.
 constexpr double PortBandwidth(double megabits) { return megabits / 8000; }
 
 // Returns the bandwidth between the sockets of a machine, in GB/s.

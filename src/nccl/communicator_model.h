@@ -12,7 +12,7 @@
 
 namespace stepcast::nccl {
 
-// The properties of a communicator that the tuner uses.
+// The properties of a communicator that NCCL's tuner uses.
 struct Communicator {
   Version version = Version::kV230;
   int ranks = 1;
@@ -25,8 +25,8 @@ struct Communicator {
   int compute_channels = 1;  // see graphs.h
   int nvls_channels = 0;     // 0: no multicast through NVSwitch
   bool nvswitch = false;
-  // Settings of reduction in the network. They state whether it is enabled, whether it also serves
-  // all-gather and reduce-scatter, and how many GPUs of a node have a separate network card.
+  // Reduction in the network: whether it is enabled, whether it is also used for all-gather and
+  // reduce-scatter, and how many GPUs of a node have a separate network card.
   bool collnet = false;
   bool collnet_gathers = false;
   int collnet_heads = 0;
@@ -36,53 +36,55 @@ struct Communicator {
 
 // Returns the communicator of all GPUs of `nodes` identical nodes. Reduction in the network is
 // enabled if there are several nodes and all network cards can reduce (NCCL_COLLNET_ENABLE=1 and a
-// plug-in for it). NVLS is enabled if the graph search finds it (NVSwitch, Hopper or later, at
-// least two GPUs).
+// plug-in). NVLS is enabled if the graph search finds it (NVSwitch, Hopper or later, at least two
+// GPUs).
 Communicator MakeCommunicator(const Node& node, int nodes, Version version);
 
-// The properties of a collective that the tuner uses.
+// The properties of a collective that NCCL's tuner uses.
 struct Collective {
   Function function = Function::kAllReduce;
-  // The bytes that a rank sends or receives, whichever is more. For all-gather and reduce-scatter,
-  // this is the number of ranks times the part of one rank.
+  // The larger of the bytes that a rank sends and receives. For all-gather and reduce-scatter, this
+  // is the number of ranks times the part of one rank.
   Bytes bytes;
-  bool fp8 = false;     // 8-bit floating-point elements
-  bool scaled = false;  // reduces to an average, or multiplies before the reduction
-  int operations = 1;   // number of collectives launched as one (ncclGroupStart)
+  bool fp8 = false;     // whether elements are 8-bit floating-point numbers
+  bool scaled = false;  // whether the result is an average, or operands are multiplied before the
+                        // reduction
+  int operations = 1;   // number of collectives in one launch (ncclGroupStart)
 };
 
-// NCCL's choice of how to run a collective.
+// NCCL's choice for a collective.
 struct Choice {
   Algorithm algorithm = Algorithm::kRing;
   Protocol protocol = Protocol::kSimple;
-  double predicted_time = 0;  // us; suited for comparison, too short below about 64 MiB
-  int channels = 1;           // the maximum, see ChannelsUsed
-  int threads = 0;            // per channel
+  double predicted_time = 0;  // us; only for comparisons, because it is too short below about 64
+                              // MiB
+  int channels = 1;           // maximum number; see ChannelsUsed
+  int threads = 0;            // threads per channel
 
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-// NCCL's tuner for one communicator (NVIDIA/nccl, src/graph/tuning.cc and src/enqueue.cc). After
-// construction, a choice takes well under a microsecond and allocates nothing. The object is
-// immutable, so threads may share it.
+// NCCL's tuner for one communicator (NVIDIA/nccl, src/graph/tuning.cc and src/enqueue.cc). A choice
+// takes much less than a microsecond and allocates nothing. The object is immutable, so threads may
+// share it.
 //
 // The time is latency x operations + bytes / bandwidth, with these corrections:
-//   - The bandwidth is corrected by size (communicator_model.cc) for trees. From 2.30 on, it is
+//   - For trees, the bandwidth is corrected by size (communicator_model.cc). From 2.30 on, it is
 //     also corrected for NVLSTree on Blackwell with x86 processors.
-//   - An all-reduce by Simple rings across nodes has 1.4 of the latency (1.9 before Ampere), from
-//     64 B per rank and channel on.
-//   - Operations are counted individually for rings. For other algorithms, they are counted in
+//   - For an all-reduce by Simple rings across nodes, the latency is multiplied by 1.4 (1.9 before
+//     Ampere), from 64 B per rank and channel on.
+//   - For rings, operations are counted individually. For other algorithms, they are counted in
 //     groups of ten, because a kernel reads ten at once.
 //
-// The shortest time wins; on a tie, the earlier enumerator. For 8-bit floating point on more than
-// eight ranks, rings are used only if no other algorithm is possible.
+// The choice is the shortest time, or the first enumerator of several equal times. For 8-bit
+// floating point on more than eight ranks, rings are used only if no other algorithm is possible.
 class CommunicatorModel {
  public:
   explicit CommunicatorModel(const Communicator& communicator, const Overrides& overrides = {});
 
-  // These functions return the latency in us and the bandwidth in GB/s, before corrections. A
-  // bandwidth of 0 means that the combination is not used. The combination then does not exist, or
-  // NCCL considers it unsafe or untested there, or the user excludes it.
+  // Return the latency in us and the bandwidth in GB/s, before corrections. A bandwidth of 0 means
+  // that the combination is not used: it does not exist, NCCL considers it unsafe or untested, or
+  // the user excludes it.
   double latency(Function function, Algorithm algorithm, Protocol protocol) const {
     return tables_[static_cast<std::size_t>(function)].latency.at(algorithm, protocol);
   }
@@ -95,11 +97,11 @@ class CommunicatorModel {
   std::optional<double> PredictedTime(const Collective& collective, Algorithm algorithm,
                                       Protocol protocol) const;
 
-  // Returns NCCL's choice. None if the user excludes all combinations. NCCL then fails with an
+  // Returns NCCL's choice. None if the user excludes all combinations, for which NCCL reports an
   // invalid-usage error.
   std::optional<Choice> Choose(const Collective& collective) const;
 
-  // Returns the channels and threads that NCCL uses with a given algorithm and protocol. For
+  // Returns the channels and threads that NCCL uses with the given algorithm and protocol, for
   // predicted or measured times.
   Choice WithResources(const Collective& collective, Algorithm algorithm, Protocol protocol) const;
 
@@ -114,7 +116,7 @@ class CommunicatorModel {
 
   std::array<Tables, kFunctions.size()> tables_;
   ByAlgorithm<int> most_threads_;
-  // The number of bytes per thread and channel from which on NCCL uses the thread.
+  // The smallest number of bytes per thread and channel for which NCCL uses the thread.
   ByAlgorithm<std::int64_t> thread_threshold_;
   int ranks_ = 1;
   int nodes_ = 1;
@@ -126,10 +128,10 @@ class CommunicatorModel {
 };
 
 // Returns the number of channels that a single collective uses, at most `most`. Each channel
-// occupies a multiprocessor (NVIDIA/nccl, src/enqueue.cc). NCCL divides the traffic into cells of
-// 32 KiB (16 KiB before NCCL 2.30). In an all-reduce, each byte counts twice. In an all-gather or
-// reduce-scatter, each byte of a rank's part counts once per rank. For LL, all traffic counts four
-// times. CollNet always uses all channels.
+// occupies one multiprocessor (NVIDIA/nccl, src/enqueue.cc). NCCL divides the traffic into cells of
+// 32 KiB (16 KiB before NCCL 2.30). The traffic is twice the bytes for all-reduce, and the number
+// of ranks times a rank's part for all-gather and reduce-scatter. For LL, it is multiplied by four.
+// CollNet always uses all channels.
 int ChannelsUsed(const Collective& collective, Algorithm algorithm, Protocol protocol, int ranks,
                  int most, Version version);
 

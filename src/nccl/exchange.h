@@ -10,97 +10,98 @@
 #include "src/nccl/terms.h"
 #include "src/nccl/version.h"
 
-// Computes the time of NCCL's operations that consist of sends and receives: all-to-all, scatter,
-// gather, and the shift of nccl-tests' sendrecv. NCCL's tuner does not predict them. Channels,
-// protocols, parts and paths follow NCCL (exchange.h, node.h); bandwidths and latencies are NCCL's
-// values for rings.
+// Computes the time of NCCL's operations that consist of point-to-point messages: all-to-all,
+// scatter, gather, and the sendrecv of nccl-tests. NCCL's tuner does not predict these times.
+// Channels, protocols, parts and paths are NCCL's (exchange.h, node.h); bandwidths and latencies
+// are NCCL's values for rings.
 namespace stepcast::nccl {
 
-// Sends and receives, and the operations that consist of them: all-to-all, scatter and gather
+// Point-to-point messages, and the operations that consist of them: all-to-all, scatter and gather
 // (NVIDIA/nccl, src/graph/paths.cc, src/enqueue.cc, src/init.cc).
 
-// Returns the network cards that are nearest to a GPU, as indices in node.nics. The GPU sends
-// through them. GPUs at the same distance divide the cards among themselves. The list is empty if
-// the fabric has no network cards.
+// Returns the network cards through which a GPU sends, as indices in node.nics: the nearest cards,
+// divided among GPUs at the same distance. Empty if the fabric has no network cards.
 std::vector<std::size_t> OwnCards(const Node& node, const Fabric& fabric, std::size_t gpu);
 
 struct PointToPointChannels {
   int channels = 1;           // a power of two
   int channels_per_peer = 1;  // a power of two, equal for all peers
-  // The number of channels for a short message, so small that messages to all ranks can run at
-  // once. Longer messages use more channels, up to channels_per_peer. It is a power of two.
+  // The number of channels for a message that is short enough for messages to all ranks to run at
+  // once. A power of two. Longer messages use more channels, up to channels_per_peer.
   int channels_at_first = 1;
   bool one_node = true;
 
   friend bool operator==(const PointToPointChannels&, const PointToPointChannels&) = default;
 };
 
-// Returns the channels for `nodes` identical nodes. A peer gets two channels for each NVLink on the
-// path to it, or two over PCIe. Over the network, a peer gets one channel for each network card or
-// for each 14 GB/s of the cards' bandwidth, whichever number is larger. The smallest number of any
-// peer is used for all. Across nodes, this number is halved until all peers, at eight per channel,
-// have a channel at once. Before NCCL 2.30, a peer over the network gets two channels. If the
-// channels cannot serve all peers, at four per channel, the number is halved, but each network card
-// keeps at least one channel.
+// Returns the channels for `nodes` identical nodes:
+//   - Each peer has two channels per NVLink on its path, or two channels over PCIe.
+//   - Over the network, each peer has one channel per network card, or one channel per 14 GB/s of
+//     the cards' bandwidth, whichever number is larger. Before NCCL 2.30, each peer has two
+//     channels, or one if the channels cannot serve all peers at four per channel, but at least one
+//     per card.
+//   - The smallest number for any peer applies to all peers.
+//   - From NCCL 2.30 on, across nodes, the number is halved until all peers have a channel at once,
+//     at eight peers per channel.
 PointToPointChannels MakePointToPointChannels(const Node& node, int nodes, int compute_channels,
                                               Version version);
 
 enum class PeerKind { kNvlink, kPcie, kNetwork };
 
-// How a message is divided among channels.
+// The division of a message among channels.
 struct MessageParts {
   int parts = 1;             // number of channels used
-  Bytes part;                // the largest part
-  Bytes chunk;               // bytes sent at once: one step of the buffer
-  bool low_latency = false;  // LL instead of Simple
+  Bytes part;                // size of the largest part
+  Bytes chunk;               // bytes sent at once, which is one step of the buffer
+  bool low_latency = false;  // protocol LL instead of Simple
 
   friend bool operator==(const MessageParts&, const MessageParts&) = default;
 };
 
 // Returns the parts of a message. A part has at least an eighth of a step if the communicator has
-// one node, and at least half a step otherwise. There are more parts than channels_at_first if
-// parts would otherwise exceed 32 steps in one node, or one step across nodes. Over the network,
-// small messages use smaller chunks: a quarter of the size below one step, and half below eight
-// steps.
+// one node, and at least half a step otherwise. There are more than channels_at_first parts only if
+// parts would exceed 32 steps in one node, or one step across nodes. Over the network, small
+// messages use smaller chunks: a quarter of the size below one step, and half of the size below
+// eight steps.
 MessageParts PartsOf(Bytes message, PeerKind kind, const PointToPointChannels& channels);
 
 // The number of operations that share a channel at the same time.
 inline constexpr int kOperationsPerChannel = 8;
 
-// The kind of an exchange. S is the size as nccl-tests counts it, and n is the number of ranks. The
-// root is rank 0.
+// The kind of an exchange. S is the size as in nccl-tests, and n is the number of ranks. The root
+// is rank 0.
 enum class Exchange : std::uint8_t {
-  kAllToAll,  // every rank sends S / n to every other one
+  kAllToAll,  // every rank sends S / n to every other rank
   kScatter,   // the root sends S / n to every other rank
   kGather,    // every other rank sends S / n to the root
-  kShift      // every rank sends S to the next one
+  kShift      // every rank sends S to the next rank
 };
 
 struct ExchangeTime {
-  Protocol protocol = Protocol::kSimple;  // LL or Simple, used for the farthest peers
-  int channels = 1;                       // in use
-  double latency = 0;                     // us
-  double transfer = 0;                    // us
-  bool through_rails = false;             // messages go to the peer's rail first (PXN)
+  Protocol protocol = Protocol::kSimple;  // LL or Simple, for the farthest peers
+  int channels = 1;                       // number of channels in use
+  double latency = 0;                     // in us
+  double transfer = 0;                    // in us
+  bool through_rails = false;             // messages are first sent to the peer's rail (PXN)
 };
 
 // The time of exchanges on `nodes` identical nodes. Construct one object per communicator.
 // `nvlink_speed` is the rate of the machine's NVLinks relative to NvlinkRate. `members` are the
-// GPUs of each node that exchange, as ascending indices in `node.gpus`; empty: all. The other GPUs
-// belong to the same communicator and relay between pairs of GPUs without an NVLink (Fabric).
+// GPUs of each node that exchange, as ascending indices in `node.gpus`; empty: all GPUs. The other
+// GPUs belong to the same communicator and relay between pairs of GPUs without an NVLink (Fabric).
 //
 // Links: within the sender's and the receiver's node, the load is summed per link, and the busiest
-// link determines the transfer time. Between nodes, a message leaves through the network card of a
-// GPU in the sender's node. This is the GPU at the receiver's position, if NVLink reaches it (PXN).
-// Otherwise, the message leaves through the sender's own card. It arrives at the receiver's own
-// card. The processor handles network messages one after another (1 us each, on AMD 2 us:
-// src/graph/tuning.cc of NVIDIA/nccl), which limits many small messages.
+// link determines the transfer time. Between nodes, a message leaves through the network card of
+// the GPU at the receiver's position in the sender's node, if NVLink connects this GPU (PXN).
+// Otherwise, it leaves through the sender's own card. It arrives at the receiver's own card. The
+// processor handles network messages one after another (1 us each, on AMD 2 us: src/graph/tuning.cc
+// of NVIDIA/nccl), which limits many small messages.
 //
-// Channels: inside a node, a channel is no faster than the ring channels that NCCL's authors
+// Channels: inside a node, a channel is at most as fast as the ring channels that NCCL's authors
 // measured (bandwidth.h). This limits messages with few channels.
 //
 // The latency is the base latency of a kernel, plus one hop to the farthest peer for each batch of
-// eight operations on a channel. Each batch waits for the previous one.
+// eight operations on a channel. Each batch waits for the previous batch.
 class ExchangeModel {
  public:
   ExchangeModel(const Node& node, int nodes, int compute_channels, Version version,
@@ -116,7 +117,7 @@ class ExchangeModel {
 
   const PointToPointChannels& channels() const { return channels_; }
 
-  // Returns whether the ranks of a node exchange over NVLink alone, possibly through another GPU.
+  // Returns whether the ranks of a node exchange only over NVLink, possibly through another GPU.
   bool nvlink() const { return local_kind_ == PeerKind::kNvlink; }
 
  private:
@@ -137,7 +138,7 @@ class ExchangeModel {
   double post_ = 0;                            // us per network message
   double per_channel_ = 0;                     // bytes per us
   std::array<double, kExchanges> per_byte_{};  // us per byte of S
-  std::array<std::array<Hop, 3>, 2> hops_{};   // [network][protocol]
+  std::array<std::array<Hop, 3>, 2> hops_{};   // indexed by [network][protocol]
 };
 
 }  // namespace stepcast::nccl

@@ -8,27 +8,27 @@
 
 namespace stepcast::nccl {
 
-// A machine as NCCL sees it, with only the GPUs that belong to the communicator.
+// A machine as NCCL sees it, with only the GPUs of the communicator.
 
-// The place in a node at which a device is connected.
+// The location in a node at which a device is connected.
 struct PcieSlot {
-  int pcie_switch = -1;  // index in Node::switches; -1: directly connected to the processor
-  int socket = 0;        // for a device without a switch
-  double bandwidth = 0;  // of the device's own PCIe link, see PcieBandwidth
+  int pcie_switch = -1;  // index in Node::switches; -1: connected directly to the processor
+  int socket = 0;        // only for a device without a switch
+  double bandwidth = 0;  // GB/s of the device's PCIe link; see PcieBandwidth
 };
 
 struct PcieSwitch {
   int socket = 0;
-  double bandwidth = 0;  // of the link to the processor
+  double bandwidth = 0;  // GB/s of the link to the processor
 };
 
 struct Gpu {
-  int compute_capability = 0;  // 90 means 9.0
+  int compute_capability = 0;  // for example, 90 for capability 9.0
   int nvswitch_links = 0;      // NVLinks into NVSwitch; 0: no NVSwitch
   PcieSlot slot;
 };
 
-// The NVLinks that join two GPUs directly.
+// The NVLinks that connect two GPUs directly.
 struct NvlinkBundle {
   int a = 0;
   int b = 0;
@@ -36,21 +36,21 @@ struct NvlinkBundle {
 };
 
 struct Nic {
-  double bandwidth = 0;  // of the card's port, see PortBandwidth
-  double latency = 0;    // us, as reported by the network plug-in; 0 for InfiniBand and RoCE
+  double bandwidth = 0;  // GB/s of the card's port; see PortBandwidth
+  double latency = 0;    // us, from the network plug-in; 0 for InfiniBand and RoCE
   bool reduces = false;  // the network can reduce for this card (SHARP)
   PcieSlot slot;
 };
 
 struct Node {
-  std::vector<Gpu> gpus;  // in rank order
+  std::vector<Gpu> gpus;  // sorted by rank
   std::vector<NvlinkBundle> nvlinks;
   std::vector<PcieSwitch> switches;
   std::vector<Nic> nics;
   Cpu cpu = Cpu::kIntelSapphireRapids;
 };
 
-// The kind of path between two devices of a node. The nearest kind comes first (NVIDIA/nccl,
+// The kind of path between two devices of a node, nearest kind first (NVIDIA/nccl,
 // src/graph/topo.h).
 enum class PathType : std::uint8_t {
   kLocal,         // the same device
@@ -60,7 +60,7 @@ enum class PathType : std::uint8_t {
   kPix,           // one PCIe switch
   kPxb,           // several PCIe switches
   kP2c,           // chip-to-chip link to the processor, then PCIe
-  kPxn,           // to a network card through a nearer GPU
+  kPxn,           // to a network card through a GPU that is nearer to the card
   kPhb,           // the PCIe root of the processor
   kSys,           // the link between sockets
   kNet,           // the network
@@ -73,7 +73,7 @@ constexpr std::string_view Name(PathType type) {
   return kNames[static_cast<unsigned>(type)];
 }
 
-// Returns the kind of path that is one step farther.
+// Returns the next farther kind of path.
 constexpr PathType Farther(PathType type) {
   return static_cast<PathType>(static_cast<unsigned>(type) + 1);
 }
@@ -83,21 +83,21 @@ constexpr PathType Farther(PathType type) {
 // One direction of a link. Links i and i ^ 1 are the two directions of the same link.
 struct Link {
   std::int64_t bandwidth =
-      0;  // MB/s; an integer, so that taking bandwidth and then returning it is exact
+      0;  // MB/s; an integer, so that subtracting and adding bandwidth is exact
   bool pcie = false;
   bool nvlink = false;
-  // Whether the link leads into a GPU before Ampere. Network writes to such a GPU also take an
-  // eighth of their bandwidth in the other direction.
+  // Whether the link leads to a GPU before Ampere. Network writes to this GPU also use an eighth of
+  // their bandwidth in the other direction.
   bool slow_receiver = false;
 };
 
 struct Path {
   PathType type = PathType::kDisconnected;
-  double bandwidth = 0;    // GB/s, of the path's slowest link
-  std::vector<int> links;  // from end to end
+  double bandwidth = 0;    // GB/s of the path's slowest link
+  std::vector<int> links;  // from start to end
   bool from_gpu = false;
-  // Whether the path crosses Intel's PCIe root. It splits traffic between GPUs into 64-byte
-  // packets, which adds 20 % to the bytes.
+  // Whether the path crosses Intel's PCIe root, which splits traffic between GPUs into 64-byte
+  // packets. This adds 20 % to the bytes.
   bool through_intel_root = false;
 
   int hops() const { return static_cast<int>(links.size()); }
@@ -105,19 +105,19 @@ struct Path {
 
 struct Fabric {
   std::vector<Link> links;
-  std::vector<std::vector<Path>> gpu_to_gpu;  // [from][to]
+  std::vector<std::vector<Path>> gpu_to_gpu;  // indexed by [from][to]
   std::vector<std::vector<Path>> gpu_to_nic;
   std::vector<std::vector<Path>> nic_to_gpu;
-  std::vector<Path> gpu_to_nvswitch;  // empty without NVSwitch
+  std::vector<Path> gpu_to_nvswitch;  // empty if there is no NVSwitch
   std::vector<Path> nvswitch_to_gpu;
 
   bool has_nvswitch() const { return !gpu_to_nvswitch.empty(); }
 };
 
-// Returns the links and paths of a node. If `with_network` is false, network cards are omitted;
-// NCCL ignores them if all ranks are in one node. A GPU may send through the GPU nearest to a
-// network card (PXN). The sender must reach that GPU over NVLink. In addition, the path through
-// that GPU must be faster than the sender's own path to the card, or must avoid the processor.
+// Returns the links and paths of a node. If `with_network` is false, network cards are omitted,
+// because NCCL ignores them if all ranks are in one node. A GPU may send through another GPU that
+// is nearest to a network card (PXN), under two conditions. NVLink connects both GPUs, and the path
+// through the other GPU is faster than the sender's own path to the card or avoids the processor.
 Fabric MakeFabric(const Node& node, bool with_network);
 
 }  // namespace stepcast::nccl

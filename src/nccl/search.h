@@ -8,27 +8,28 @@
 
 namespace stepcast::nccl {
 
-// The graph that a search looks for.
+// The graph to search for.
 struct SearchRequest {
   Pattern pattern = Pattern::kRing;
-  bool in_network = false;  // over network cards that reduce in the network (CollNet)
+  bool in_network = false;  // whether network cards reduce in the network (CollNet)
   int min_channels = 1;
   int max_channels = 32;
 };
 
-// NCCL's search for the channels of a node (NVIDIA/nccl, src/graph/search.cc): depth first with a
-// limited number of steps. Channels are placed one after another, and each takes its bandwidth from
-// the links on its path. The result is NCCL's, even where a better one exists.
+// NCCL's search for the channels of a node (NVIDIA/nccl, src/graph/search.cc): depth first, with a
+// limited number of steps. Channels are placed one after another. Each channel uses bandwidth of
+// the links on its path. The result is the same as NCCL's, even if a better result exists.
 //
-// 1. Start at the fastest speed that a path allows and that fits the GPU's total bandwidth. The
-//    largest channels x speed wins, then the fewest hops; for NVLS, also the most channels.
-// 2. Until the total is used up: let channels differ, use the simpler tree (Hopper and later),
-//    use farther paths, let rings change network cards, and then try the next slower speed
-//    while that exceeds 0.49 of the speed found.
-// 3. Double the channels and halve their speed, unless the speed is below 25, or below 50 with
-//    more than four channels on GPUs after Ampere; never for NVLS.
-// 4. Raise speeds as far as the links allow: for rings inside and between nodes, for trees inside
-//    the node, for NVLS between nodes.
+//   1. Start at the fastest speed that a path allows and that fits the GPU's total bandwidth. The
+//      best result has the largest channels x speed, then the fewest hops; for NVLS, also the most
+//      channels.
+//   2. Until the total is used up: let channels differ, use the simpler tree (Hopper and later),
+//      use farther paths, let rings change network cards, and then try the next slower speed
+//      while it exceeds 0.49 of the speed found.
+//   3. Double the channels and halve their speed, unless the speed is below 25, or below 50 with
+//      more than four channels on GPUs after Ampere; never for NVLS.
+//   4. Raise speeds as far as the links allow: for rings inside and between nodes, for trees inside
+//      the node, for NVLS between nodes.
 //
 // Searches across nodes if the fabric has network cards, otherwise inside one node. Returns no
 // channels if the graph cannot exist (NVLS without NVSwitch or before Hopper). For other patterns,
@@ -37,8 +38,7 @@ Graph SearchGraph(const Node& node, const Fabric& fabric, Version version,
                   const SearchRequest& request);
 
 // Returns the bandwidths per channel that the search tries, in GB/s, highest first (NVIDIA/nccl,
-// src/graph/search.cc). If `across_nodes`, they are for graphs across nodes, otherwise for one
-// node.
+// src/graph/search.cc): for graphs across nodes if `across_nodes` is true, otherwise for one node.
 std::span<const double> SearchSpeeds(Version version, Generation generation, bool across_nodes);
 
 }  // namespace stepcast::nccl

@@ -9,8 +9,8 @@
 
 namespace stepcast::nccl {
 
-// NCCL's terms (NVIDIA/nccl, src/include/nccl_common.h). The enumerators are in NCCL's order: if
-// two predicted times are equal, the earlier one wins.
+// NCCL's functions (NVIDIA/nccl, src/include/nccl_common.h). All enumerators are in NCCL's order,
+// because the first of several equal predicted times determines the choice.
 //
 // All of src/nccl computes like NCCL's tuner: latencies in microseconds, bandwidths in GB/s (10^9
 // bytes per second, one direction), as floating-point numbers.
@@ -36,7 +36,7 @@ inline constexpr std::array kAlgorithms = {
     Algorithm::kPat};
 inline constexpr std::array kProtocols = {Protocol::kLl, Protocol::kLl128, Protocol::kSimple};
 
-// Returns the function's spelling in NCCL's environment variables and logs.
+// Returns the name in NCCL's environment variables and logs.
 constexpr std::string_view Name(Function function) {
   constexpr std::string_view kNames[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter",
                                          "AllReduce"};
@@ -52,7 +52,8 @@ constexpr std::string_view Name(Protocol protocol) {
   return kNames[static_cast<std::size_t>(protocol)];
 }
 
-// Returns whether the function is all-gather or reduce-scatter. NCCL's rules treat both alike.
+// Returns whether the function is all-gather or reduce-scatter, which NCCL's rules treat in the
+// same way.
 constexpr bool Gathers(Function function) {
   return function == Function::kAllGather || function == Function::kReduceScatter;
 }
@@ -63,7 +64,7 @@ constexpr bool IsNvls(Algorithm algorithm) {
   return algorithm == Algorithm::kNvls || algorithm == Algorithm::kNvlsTree;
 }
 
-// A table with one value for each algorithm and protocol.
+// A table of values by algorithm and protocol.
 template <typename T>
 class ByAlgorithm {
  public:
@@ -80,11 +81,11 @@ class ByAlgorithm {
   std::array<std::array<T, kProtocols.size()>, kAlgorithms.size()> values_{};
 };
 
-// The latencies that NCCL's tuner adds, in microseconds (NVIDIA/nccl, src/graph/tuning.cc). 0 if
-// the algorithm does not use the protocol.
+// The latencies in NCCL's tuner, in microseconds (NVIDIA/nccl, src/graph/tuning.cc). 0 if the
+// algorithm does not use the protocol.
 struct LatencyTable {
   ByAlgorithm<double> base;
-  // The latency of one step, separate for each kind of connection.
+  // The latency of one step, by kind of connection.
   ByAlgorithm<double> nvlink;
   ByAlgorithm<double> pcie;
   ByAlgorithm<double> network;

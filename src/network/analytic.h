@@ -10,51 +10,51 @@ namespace stepcast::network {
 
 // The time of an uncontended collective on the network, in closed form.
 //
-// Overlapping loops (trees, chains, in-switch reduction, sends and receives): connections never
-// wait for each other's links (traffic.h). A connection c with m messages of duration d in a loop
-// needs p_c = m d per loop, and the collective is a pipeline. The time of one loop is its longest
-// chain of messages: d + latency for each message that is forwarded, and d for each that is
-// followed by the next message of the same connection. L loops take
+// Overlapping loops (trees, chains, reduction in switches, point-to-point messages): connections
+// never wait for each other's links (traffic.h). A connection c with m messages of duration d in a
+// loop needs p_c = m d per loop, and the collective is a pipeline. The time of one loop is its
+// longest chain of messages. In a chain, a forwarded message takes d + latency, and a message that
+// is followed by the next message of the same connection takes d. L loops take
 //
-//      T = max over c of (the longest chain of one loop that leads through c) + (L - 1) p_c.
+//      T = max over c of (the longest chain of one loop through c) + (L - 1) p_c.
 //
 // On a flat network with latency a, bandwidth B and a double binary tree over n ranks, this is the
 // textbook's 2 ceil(log2 n) a + 2 S / B, plus the time to fill the pipeline.
 //
 // Consecutive loops (rings, PAT, hierarchical): a worker waits, through the other workers, for its
-// own steps. The first three loops are evaluated, and the growth from the second to the third is
-// extrapolated. A connection that is always busy gives a lower bound.
+// own steps. The first three loops are evaluated, and the difference between the second and the
+// third is extrapolated. A connection that is always busy is a lower bound.
 //
-// Large rings: a chain of messages walks around the ring. It has K = 2 (n - 1) L steps (half of
-// that for reduce-scatter and all-gather) of S slices each. Each step either moves to the next
-// rank, latency + d, or waits for the S previous slices at the same rank, S d, whichever is longer;
-// then come the remaining slices of every loop. With equal latencies a and bandwidths B that is 2
-// (n - 1) (a + S_total / (n B)), the textbook's ring. The longest walk is found among n starts by
-// sums over the ring instead of step by step.
+// Large rings: a chain of messages moves around the ring. It has K = 2 (n - 1) L steps (half of
+// that for reduce-scatter and all-gather) of S slices each. Each step takes the longer of two
+// times: the move to the next rank (latency + d), or the wait for the S previous slices at the same
+// rank (S d). The remaining slices of every loop are added. With equal latencies a and bandwidths
+// B, the time is 2 (n - 1) (a + S_total / (n B)), as for the textbook's ring. The longest chain
+// over n start ranks is found by sums over the ring instead of step by step.
 
 struct AnalyticTime {
   Time total{};
-  // Lower bounds of the time, which hold for every fidelity.
-  Time latency_bound{};    // latencies of the links that one loop crosses, added up
-  Time bandwidth_bound{};  // Traffic::bandwidth_bound
+  // Lower bounds of the time in every network mode:
+  Time latency_bound{};    // sum of the latencies of the links that one loop crosses
+  Time bandwidth_bound{};  // value of Traffic::bandwidth_bound
 };
 AnalyticTime PriceAnalytically(const Traffic& traffic);
 
-// Collectives as flows. Each collective is one activity that uses a share of every link that it
-// crosses. Concurrent activities divide links max-min fairly (engine/shared_resources.h).
+// Collectives as flows. Each collective is one activity that uses a fraction of every link that it
+// crosses. Concurrent activities share links with max-min fairness (engine/shared_resources.h).
 //
-// Without contention, a collective takes its analytic time T. Its links are busy for W of that time
-// (Traffic::transfer). The rest, T - W, is latency and pipeline filling, which other traffic does
-// not lengthen. Link l carries b_l bytes in b_l / B_l of the time W. The collective therefore uses
-// the share b_l / (B_l W) of the link. It uses its busiest link wholly and other links less. Two
-// collectives with shares u and v of a link do not slow each other while u + v <= 1. Otherwise,
-// both slow down by the same factor. If other links slow one collective more, the other collective
-// gets the rest of the link.
+// Without contention, a collective takes its analytic time T. Its links are busy for W of this time
+// (Traffic::transfer). The rest, T - W, is latency and the time to fill pipelines, which other
+// traffic does not lengthen. Link l transfers b_l bytes in b_l / B_l of the time W, so the
+// collective uses the fraction b_l / (B_l W) of the link. It uses its busiest link completely and
+// other links less. Two collectives with fractions u and v of a link do not slow each other down if
+// u + v <= 1. Otherwise, both slow down by the same factor. If other links slow one collective
+// further, the other collective uses the rest of the link.
 
 struct FlowDemand {
   Time latency{};
   Time work{};
-  std::vector<engine::SharedResources::Use> uses{};  // of links
+  std::vector<engine::SharedResources::Use> uses{};  // uses of links
 };
 FlowDemand DemandOf(const Traffic& traffic);
 

@@ -12,15 +12,15 @@
 #include "src/network/cluster_network.h"
 #include "src/network/traffic.h"
 
-// The traffic of the collectives and messages of step programs on a cluster's links, as the
-// simulator needs it. cost/collective_flows.h creates it.
+// The traffic of the collectives and messages of step programs on a cluster's links, for the
+// simulator. cost/collective_flows.h creates it.
 namespace stepcast::network {
 
 struct CollectiveTraffic {
   static constexpr std::uint32_t kLocal = std::numeric_limits<std::uint32_t>::max();
 
   struct Collective {
-    // The latency, the work, and the shares of links during the work. Only for flow mode.
+    // The latency, the work, and the fractions of links used during the work. Only for flow mode.
     FlowDemand flow{};
     // The steps and their traffic. Sending begins `delay` after the start. `traffic` refers to
     // `list`. Only for message mode.
@@ -30,18 +30,17 @@ struct CollectiveTraffic {
   };
 
   std::unique_ptr<const ClusterNetwork> cluster{};
-  bool messages = false;  // message mode; false: flow mode
+  bool messages = false;  // true: message mode; false: flow mode
   // The number of links in use, or of link colors (sets of links with equal load). Only for flow
   // mode.
   std::uint32_t links = 0;
   std::vector<Collective> collectives{};
-  // For each class of ranks and each collective of its program, as [class][collective]: the index
-  // in `collectives`, or kLocal if the collective crosses no link. The entry of a group's first
-  // member is used.
+  // The index in `collectives`, by class of ranks and by collective of the class's program. kLocal
+  // if the collective crosses no link. The entry of a group's first member is used.
   std::vector<std::vector<std::uint32_t>> numbers{};
-  // For each class of ranks and each message of its program, numbered over all exchanges, as
-  // [class][message]: the index in `collectives`. It is kLocal if the message crosses no link or is
-  // received. A received message uses the sender's entry.
+  // The index in `collectives`, by class of ranks and by message of the class's program (numbered
+  // over all exchanges). kLocal if the message crosses no link or is received. A received message
+  // uses the sender's entry.
   std::vector<std::vector<std::uint32_t>> message_numbers{};
 };
 

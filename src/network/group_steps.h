@@ -27,21 +27,20 @@
 //   pairwise: every message of an all-to-all, scatter, gather or send_recv separately.
 //   node_aware: an all-to-all over the receiver's rail, if nodes have equal numbers of members.
 //
-// Other algorithms, and tables that do not state the algorithm, are simulated as a ring.
+// Other algorithms, and tables without an algorithm, are simulated as a ring.
 namespace stepcast::network {
 
-// Finds chains over the GPUs of a node in which direct NVLinks do not join every pair. On a DGX-1,
-// a chain in numerical order would leave NVLink. Each chain uses the links that earlier chains used
-// least.
+// Finds chains over the GPUs of a node in which only some pairs have direct NVLinks. (On a DGX-1, a
+// chain in numerical order would use other links than NVLink.) Each chain uses the links that
+// earlier chains used least.
 class DirectChains {
  public:
-  // Prepares the search. `gpus` are distinct GPUs, as indices in the node.
+  // `gpus` are distinct GPUs, as indices in the node.
   DirectChains(const topology::NodeRoutes& routes, std::span<const int> gpus);
 
-  // Returns a chain as positions in `gpus`, each of which occurs once. It leads from one of `first`
-  // to one of `last`, with NVLink between neighbors. `both_ways`: data also flows back. The chain
-  // is empty if there is none, if a bounded search finds none, or if no NVLink joins two of the
-  // GPUs directly.
+  // Returns a chain over all GPUs, as positions in `gpus`, from one of `first` to one of `last`,
+  // with NVLink between neighbors. `both_ways`: data also flow back. Empty if no chain exists, if a
+  // bounded search finds no chain, or if no two of the GPUs have a direct NVLink.
   std::vector<std::size_t> Lay(std::span<const std::size_t> first,
                                std::span<const std::size_t> last, bool both_ways);
 
@@ -50,30 +49,30 @@ class DirectChains {
   std::size_t Between(std::size_t a, std::size_t b) const { return a * size_ + b; }
 
   std::size_t size_;
-  std::vector<int> links_;  // [Between(a, b)]: NVLinks from a to b
-  std::vector<int> used_;   // [Between(a, b)]: NVLinks used by earlier chains
+  std::vector<int> links_;  // indexed by Between(a, b): NVLinks from a to b
+  std::vector<int> used_;   // indexed by Between(a, b): NVLinks used by earlier chains
   bool joined_ = false;
 
-  // The state of one search.
+  // State of one search:
   std::vector<bool> may_end_;
   std::vector<bool> visited_;
   std::vector<std::size_t> chain_;
-  int chains_a_link_ = 0;  // limit on the number of chains that use one link
+  int chains_a_link_ = 0;  // largest number of chains that use one link
   std::int64_t looks_left_ = 0;
 };
 
 struct PlacedSteps {
   std::unique_ptr<collective::StepList> list;
-  std::vector<int> places;  // [participant]
+  std::vector<int> places;  // indexed by participant
 };
 
 class GroupSteps {
  public:
-  // Creates the object. The network must outlive it.
+  // The network must outlive this object.
   explicit GroupSteps(const ClusterNetwork& network);
 
-  // Returns the steps of a collective over `ranks`. There are at least two ranks, they are
-  // distinct, and the root (if any) comes first. `algorithm` is the algorithm's name in prices.
+  // Returns the steps of a collective over `ranks`: at least two distinct ranks, the root (if any)
+  // first. `algorithm` is the algorithm's name in prices.
   PlacedSteps Make(std::span<const int> ranks, std::string_view algorithm, CollectiveKind kind,
                    Bytes size) const;
 
@@ -81,19 +80,21 @@ class GroupSteps {
   // The members of a group by node, as indices in the group.
   struct Members {
     std::vector<std::vector<int>> nodes;
-    std::vector<std::vector<int>> gpus;               // index of the GPU in its node, in the same
-                                                      // order
-    std::vector<const topology::NodeRoutes*> routes;  // [node]; null on a flat cluster
-    std::vector<int> switches;                        // [node]: the place of its switches; -1: none
-    bool even = true;                                 // all nodes have equal numbers of members
-    std::size_t most = 0;                             // largest number in a node
+    std::vector<std::vector<int>> gpus;               // indices of the GPUs in their nodes, in the
+                                                      // same order as `nodes`
+    std::vector<const topology::NodeRoutes*> routes;  // indexed by node; null on a flat cluster
+    std::vector<int> switches;                        // by node: the place of its switches; -1: no
+                                                      // switches
+    bool even = true;                                 // whether all nodes have equal numbers of
+                                                      // members
+    std::size_t most = 0;                             // largest number of members in a node
   };
   Members MembersOf(std::span<const int> ranks) const;
   const topology::NodeRoutes* RoutesOf(int node) const;
   bool flat() const { return routes_.empty(); }
   // Returns the number of channels between nodes.
   int RailsOf(const Members& members) const;
-  // Returns the GPUs nearest to the NIC of rail `rail` among `rails` rails, as positions among the
+  // Returns the GPUs nearest to the NIC of rail `rail` of `rails` rails, as positions among the
   // group's members on node `node`.
   static std::vector<std::size_t> NearRail(const Members& members, std::size_t node,
                                            std::size_t rail, std::size_t rails);
@@ -107,7 +108,8 @@ class GroupSteps {
 
   const ClusterNetwork& network_;
   int gpus_per_node_ = 1;
-  std::vector<std::unique_ptr<const topology::NodeRoutes>> routes_;  // [ClusterNetwork::nodes]
+  std::vector<std::unique_ptr<const topology::NodeRoutes>> routes_;  // by index in
+                                                                     // ClusterNetwork::nodes
 };
 
 }  // namespace stepcast::network

@@ -12,16 +12,15 @@
 #include "src/base/time.h"
 #include "tl/expected.hpp"
 
-// Describes the links between the places of a collective's participants, and the routes over these
-// links.
+// The links between the places of a collective's participants, and the routes over these links.
 namespace stepcast::network {
 
-// A set of links of a network, numbered in order of insertion. Suited for few links of a large
-// network: clearing takes constant time (P. Briggs and L. Torczon, An Efficient Representation for
+// A set of links of a network, numbered in order of insertion. For few links of a large network,
+// because clearing takes constant time (P. Briggs and L. Torczon, An Efficient Representation for
 // Sparse Sets, 1993).
 class LinkSet {
  public:
-  // Creates an empty set. `links` is the number of links of the network.
+  // `links` is the number of links of the network.
   explicit LinkSet(int links) : number_(static_cast<std::size_t>(links)) {}
 
   void Clear() { links_.clear(); }
@@ -34,32 +33,32 @@ class LinkSet {
     }
     return number;
   }
-  const std::vector<int>& links() const { return links_; }  // [number]
+  const std::vector<int>& links() const { return links_; }  // indexed by number
 
  private:
-  std::vector<std::uint32_t> number_;  // [link]; meaningless for links outside the set
+  std::vector<std::uint32_t> number_;  // indexed by link; meaningless for links outside the set
   std::vector<int> links_;
 };
 
 // A link in one direction.
 struct Link {
-  int from = 0;  // devices
+  int from = 0;  // index of a device
   int to = 0;
   Time latency{};
   Bandwidth bandwidth{};
   bool nvlink = false;
 };
 
-// A link with the fraction of a transfer that crosses it.
+// A link, and the fraction of a transfer that crosses it.
 struct Share {
   int link = 0;
   double part = 1;
 };
 
-// A route from one place to another. Transfers cut through: switches do not store whole messages. A
-// transfer uses every link of its route at once, at the rate of the narrowest link. It reaches the
-// other end `latency` after it has left. If several routes are equally short, each carries a
-// fraction in proportion to the bandwidth of its links. Through the fabric, WayChoice decides.
+// A route from one place to another. Switches cut through, so a transfer uses every link of its
+// route at once, at the rate of the slowest link. The transfer arrives `latency` after it has left.
+// If several routes are equally short, each transmits a fraction in proportion to the bandwidth of
+// its links. In the fabric, WayChoice determines the routes.
 struct Path {
   Time latency{};
   std::vector<Share> shares{};
@@ -72,40 +71,40 @@ struct Fault {
   int change = -1;  // index of the invalid LinkChange; -1: none (cluster_network.h)
 };
 
-// How a transfer uses several equally short routes through the fabric.
+// How transfers use several equally short routes through the fabric.
 struct WayChoice {
   enum class By : std::uint8_t {
-    kAll,          // each route carries a fraction
+    kAll,          // each route transmits a fraction
     kDestination,  // one route per destination, assigned in order
     kHash,         // one route per connection between two places
   };
   By by = By::kAll;
-  int connections = 1;     // connections between two places, with equal loads
-  std::uint64_t seed = 0;  // of the hash
+  int connections = 1;     // connections between two places, equally loaded
+  std::uint64_t seed = 0;  // seed of the hash
 };
 
-// Devices, directed links, and places. A place is a rank's GPU, or the switches that reduce and
-// multicast together. Immutable. The place of every rank reaches the place of every other rank. A
-// node's switches may be reachable only from the node's own ranks.
+// Devices, directed links, and places. A place is a rank's GPU, or a set of switches that reduce
+// and multicast together. Immutable. The place of every rank has a route to the place of every
+// other rank. A node's switches may be reachable only from the node's own ranks.
 class Network {
  public:
   // The devices, links and places from which a network is made.
   class Description {
    public:
     // Adds a device and returns its number. `forwards` is true for switches, CPUs and NICs. GPUs
-    // end routes, except when they relay (Router::Find). `node` is -1 for the fabric. Routes
-    // between two places use only the nodes of these places and the fabric. Names appear in faults
-    // and reports.
+    // are only the ends of routes, except if they relay (Router::Find). `node` is -1 for the
+    // fabric. Routes between two places use only the nodes of these places and the fabric. Names
+    // appear in faults and reports.
     int AddDevice(std::string name, bool forwards, int node = -1);
     // Adds a link in one direction. Both devices must exist.
     void AddLink(const Link& link);
     void AddBothWays(const Link& link);
-    // Sets the total bandwidth of the links between two devices, in each direction. If `bandwidth`
-    // is not set, removes the links. Returns false if there is no such link.
+    // Sets the total bandwidth of the links between two devices, in each direction. Without a
+    // bandwidth, removes the links. Returns false if there is no link.
     bool Change(std::string_view from, std::string_view to, std::optional<Bandwidth> bandwidth);
     void Choose(const WayChoice& choice) { choice_ = choice; }
-    // Adds a place on one device, or on several equivalent devices, and returns its number. Places
-    // are numbered from 0.
+    // Adds a place on one device or on several equivalent devices. Returns its number, which counts
+    // from 0.
     int AddPlace(std::vector<int> devices);
 
    private:
@@ -130,11 +129,11 @@ class Network {
   const Link& link(int id) const { return description_.links_[static_cast<std::size_t>(id)]; }
   // Returns whether both ends of the link belong to the same node.
   bool IsInsideNode(int id) const;
-  std::string LinkName(int id) const;  // "node0/gpu1 to node0/nvswitch0"
+  std::string LinkName(int id) const;  // for example, "node0/gpu1 to node0/nvswitch0"
   std::string PlaceName(int place) const;
-  bool Forwards(int place) const;  // the place's devices forward, so it is not a rank's place
+  bool Forwards(int place) const;  // true: the place consists of switches, not a rank's GPU
 
-  // Finds routes, reusing memory and results between calls. Not thread-safe.
+  // Finds routes. Reuses memory and results between calls. Not thread-safe.
   class Router;
 
  private:
@@ -146,8 +145,8 @@ class Network {
   }
 
   Description description_;
-  // The links from and to each device, indexed by device. `onward_` omits links into devices that
-  // end routes, so that a search does not visit every GPU behind a switch.
+  // The links from and to each device, by device. `onward_` omits links to devices that are only
+  // the ends of routes, so that a search does not visit every GPU behind a switch.
   std::vector<std::vector<int>> onward_;
   std::vector<std::vector<int>> in_;
 };
@@ -155,17 +154,19 @@ class Network {
 class Network::Router {
  public:
   explicit Router(const Network& network) : network_(network), crossed_(network.links()) {}
-  // Finds the shortest route: the route with the least latency. Among routes of equal latency, it
-  // is the route with the fewest links. Between nodes, latency inside the nodes counts first. A
-  // message therefore leaves by the cards nearest to the sender and arrives by the cards nearest to
-  // the receiver (ncclTopoGetNetDev, src/graph/topo.cc of NVIDIA/nccl). This holds even if a path
-  // through the processors to the receiver's rail is shorter than the path through the fabric. Two
-  // places joined by NVLink use only NVLink, whatever its latency (NCCL ranks kinds of paths in the
-  // same way, src/graph/paths.cc). If NVLink joins neither the two places nor a switch between
-  // them, but joins both to another GPU, that GPU relays. The relay is the GPU with the widest
-  // NVLinks, then the first; a route has at most one relay (PATH_NVB there, P2P_INTERMEDIATE in
-  // src/transport/p2p.cc). NCCL uses only ranks of the communicator as relays; here any GPU of the
-  // node may relay. A route from a place to itself crosses nothing. Fails if there is no route.
+  // Finds the shortest route: the route with the least latency, then with the fewest links. Fails
+  // if there is no route. A route from a place to itself has no links.
+  //   - Between nodes, latency inside the nodes is compared first. A message therefore leaves by
+  //     the cards nearest to the sender and arrives by the cards nearest to the receiver
+  //     (ncclTopoGetNetDev, src/graph/topo.cc of NVIDIA/nccl), even if a path through the
+  //     processors to the receiver's rail is shorter.
+  //   - Two places connected by NVLink use only NVLink, with any latency (NCCL ranks kinds of paths
+  //     in the same way, src/graph/paths.cc).
+  //   - If NVLink connects neither the two places nor a switch between them, but connects both
+  //     places to another GPU, this GPU relays. The relay is the first GPU with the largest NVLink
+  //     bandwidth. A route has at most one relay (PATH_NVB in NCCL, P2P_INTERMEDIATE in
+  //     src/transport/p2p.cc). NCCL uses only ranks of the communicator as relays; here, any GPU of
+  //     the node may relay.
   tl::expected<Path, Fault> Find(int from, int to);
   // Returns an empty set of links, for callers that process routes.
   LinkSet& NoLinks() {
@@ -175,7 +176,7 @@ class Network::Router {
 
  private:
   struct Distance {
-    Time inside;  // the part of `latency` inside nodes; zero between places of one node
+    Time inside;  // part of `latency` inside nodes; zero between places of one node
     Time latency;
     int hops = 0;
     friend constexpr auto operator<=>(const Distance&, const Distance&) = default;
@@ -185,34 +186,34 @@ class Network::Router {
   };
   static constexpr int kNoHop = -1;
   struct Visit {
-    std::uint32_t search = 0;  // the search to which the other fields belong
+    std::uint32_t search = 0;  // number of the search to which the other fields belong
     Distance distance;
-    std::vector<int> over;  // the links that reach the device at this distance
-    int hop = kNoHop;       // index in Known, while the routes are traced back
-    // A switch is an entry if a link joins it to the target's node. `entry_of` is the last search
-    // that found this device to be an entry. `from_entry` is the distance from this device to the
-    // target, if the device is an entry.
+    std::vector<int> over;  // links that reach the device at this distance
+    int hop = kNoHop;       // index in Known::hops, while routes are traced back
+    // A switch is an entry if a link connects it to the target's node. `entry_of` is the number of
+    // the last search in which this device is an entry. `from_entry` is the distance from this
+    // device to the target in that search.
     std::uint32_t entry_of = 0;
     Distance from_entry;
   };
-  // All shortest routes between two places. They are the same for all equivalent pairs of places.
+  // All shortest routes between two places, which are the same for all equivalent pairs of places.
   // The fractions of a transfer on these routes may differ from pair to pair and are not stored.
   struct Known {
     enum class Of : std::uint8_t { kNetwork, kFrom, kTo };
     struct Way {
       Of of = Of::kNetwork;
-      int link = 0;         // index in the network, or among the node's links
-      int before = kNoHop;  // the hop at the link's other end; kNoHop: a route starts at that end
+      int link = 0;         // index in the network, or in the node's links
+      int before = kNoHop;  // hop at the link's other end; kNoHop: start of a route
     };
     // A device on the routes, and the links by which the routes reach it.
     struct Hop {
-      double ending = 0;  // the fraction of the transfer, 0 to 1, that ends here
+      double ending = 0;  // fraction of the transfer, 0 to 1, that ends here
       bool chooses =
           false;  // the hop's links come from the fabric, which uses only one link per message
       std::vector<Way> ways;
     };
     Time latency;
-    std::vector<Hop> hops;  // ordered so that a hop precedes the hops from which its links come
+    std::vector<Hop> hops;  // each hop precedes the hops from which its links come
   };
 
   void FindCopies();
@@ -226,11 +227,11 @@ class Network::Router {
   tl::expected<Known, Fault> Look(int from, int to);
   std::optional<Known> Search(int from, int to, bool nvlink_only);
   struct Query;  // the ends of a search, and the links it may use
-  // Returns the distance of the shortest route, or none if there is no route. Stores in `visits_`
-  // how each device on the route is reached.
+  // Returns the distance of the shortest route, or none. Stores in `visits_` how each device on the
+  // route is reached.
   std::optional<Distance> FindNearest(Query& query);
-  // Finds the entries of the target's node and their distances to the target. The search can then
-  // skip switches from which no route is short enough. Does nothing within one node.
+  // Finds the entries of the target's node and their distances to the target, so that the search
+  // can skip switches from which no route is short enough. Does nothing within one node.
   void FindEntries(Query& query);
   void ReachNeighbours(Query& query, int device, const Distance& distance);
   Distance LengthOf(const Query& query, int link) const;
@@ -238,34 +239,33 @@ class Network::Router {
   Known TraceBack(const Query& query, const Distance& nearest);
   // Returns the total bandwidth of the links by which the shortest routes reach the device.
   double BandwidthInto(int device) const;
-  // Returns a route through a third GPU with NVLinks to both ends. None if there is no such GPU.
+  // Returns a route through a third GPU with NVLinks to both places, or none.
   std::optional<Known> Relay(int from, int to) const;
   // Starts a search from these devices.
   void Begin(const std::vector<int>& devices);
   void Reach(int device, const Distance& distance, int link);
-  // Removes and returns the nearest device that was reached but not visited. None if there is no
-  // such device.
+  // Removes and returns the nearest device that was reached but not visited, or none.
   std::optional<std::pair<Distance, int>> TakeNearest();
-  // Sets `parts_` to the fractions of a transfer on each of the links in `links_`, which lead into
-  // a hop. `arriving` is the total fraction that arrives at the hop.
+  // Sets `parts_` to the fractions of a transfer on each of the links in `links_`, which lead to
+  // one hop. `arriving` is the total fraction that arrives at the hop.
   void Divide(int from, int to, bool chooses, double arriving);
 
-  // The largest number of entries in `known_`. Beyond it, all entries are dropped.
+  // The largest number of entries in `known_`. If it is exceeded, all entries are dropped.
   static constexpr std::size_t kMostKnown = 65'536;
 
   const Network& network_;
   // Equivalent places and links. Clusters consist of copies of a node, and a route uses only the
-  // fabric and the nodes at its ends. Routes between copies on the same switches are therefore also
-  // copies.
-  std::vector<int> alike_;  // [place]: equal for corresponding places of copies of a node
-  std::vector<std::vector<int>> links_of_;          // [node]: in the same order in all copies of a
-                                                    // node
-  std::unordered_map<std::uint64_t, Known> known_;  // by equivalent places
-  std::vector<Visit> visits_;                       // [device]; empty before the first search
+  // fabric and the nodes at its ends. Routes between copies on the same switches are therefore
+  // equivalent.
+  std::vector<int> alike_;  // indexed by place: equal for corresponding places of copies of a node
+  std::vector<std::vector<int>> links_of_;          // by node: links, in the same order in all
+                                                    // copies of a node
+  std::unordered_map<std::uint64_t, Known> known_;  // indexed by equivalent places
+  std::vector<Visit> visits_;                       // by device; empty before the first search
   std::uint32_t search_ = 0;
-  std::vector<std::pair<Distance, int>> open_;  // a heap, nearest first
+  std::vector<std::pair<Distance, int>> open_;  // heap, nearest first
   LinkSet crossed_;
-  // Scratch memory for the present path: the fraction that arrives at each hop, the links of a hop,
+  // Temporary data of the current path: the fraction that arrives at each hop, the links of a hop,
   // and the fractions on these links.
   std::vector<double> arriving_, parts_;
   std::vector<int> links_;

@@ -11,42 +11,43 @@
 #include "src/network/network.h"
 #include "tl/expected.hpp"
 
-// The steps of a collective on a network: the connections between ranks, their links, and their
-// rates. All fidelities use this.
+// The steps of a collective on a network: the connections between workers, their links, and their
+// rates, for all network modes.
 namespace stepcast::network {
 
-// A connection carries the messages of one worker to another worker, one after another.
+// A connection transmits the messages of one worker to another worker, one after another.
 //
 //  A message of b bytes that is sent at t takes b / rate to leave. Its last byte arrives `latency`
 //  later. The next message of the connection leaves after this message.
 //
 // Rate: each link is divided among the connections of a collective in proportion to the bytes that
-// each sends over the link (counting connections in use at the same time, StepList::StageOf),
-// because the link then finishes earliest. A connection's rate is the minimum over the links of its
-// path. An uncontended collective therefore never waits for itself, and its busiest link is always
-// busy.
+// each connection sends over the link, because the link then finishes earliest. Only connections
+// that are used at the same time are considered (StepList::StageOf). A connection's rate is the
+// minimum over the links of its path. An uncontended collective therefore never waits for itself,
+// and its busiest link is always busy.
 struct Connection {
-  int from = 0;  // workers
+  int from = 0;  // number of a worker
   int to = 0;
   int stage = 0;
   Time latency{};
   Bandwidth rate{};
   std::uint32_t first_use = 0;  // index in Traffic::shares()
   std::uint32_t uses = 0;
-  // The counts of the first loop, which is the largest one.
+  // The numbers of messages and bytes in the first loop, which is the largest loop.
   std::int64_t messages = 0;
   std::int64_t bytes = 0;
-  std::int64_t blocks = 0;  // in all messages; later loops have fewer bytes, by at most this number
+  std::int64_t blocks = 0;  // in all messages; an upper bound of the bytes by which later loops are
+                            // smaller
 };
 
 class Traffic {
  public:
   // Computes the traffic of a list of steps. `places` has the place of each participant. The list
-  // and the network must outlive the traffic. Fails if two participants that exchange messages have
-  // no route.
+  // and the network must outlive the traffic. Fails if there is no route between two participants
+  // that exchange messages.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places);
-  // Like the function above, but with a router of the network that caches routes.
+  // Like the function above, with a router of the network, which caches routes.
   static tl::expected<Traffic, Fault> Make(const collective::StepList& list, const Network& network,
                                            std::span<const int> places, Network::Router& router);
 
@@ -55,7 +56,7 @@ class Traffic {
   int PlaceOf(int participant) const { return places_[static_cast<std::size_t>(participant)]; }
 
   // Returns the same traffic with every connection at the fraction `part` of its rate, 0 < part <=
-  // 1. For senders that are slower than their links.
+  // 1, for senders that are slower than their links.
   Traffic Slowed(double part) const;
 
   // Returns all connections, ordered by sending worker, then by receiving worker.
@@ -71,10 +72,10 @@ class Traffic {
     return {shares_.data() + connection.first_use, connection.uses};
   }
 
-  // Returns a lower bound of the time for every fidelity: the longest time that any link needs for
-  // the collective's bytes. Only bytes that are sent count.
+  // Returns a lower bound of the time in every network mode: the longest time that any link needs
+  // for the collective's bytes.
   Time bandwidth_bound() const { return bandwidth_bound_; }
-  // Returns the sum of bandwidth_bound over all stages, which is the time for which links are busy.
+  // Returns the sum of bandwidth_bound over all stages: the time for which links are busy.
   Time transfer() const { return transfer_; }
 
   // The total load of a link.
@@ -82,7 +83,7 @@ class Traffic {
     int link = 0;
     double bytes = 0;
   };
-  const std::vector<Load>& loads() const { return loads_; }  // by link, without idle links
+  const std::vector<Load>& loads() const { return loads_; }  // indexed by link, without idle links
 
  private:
   Traffic(const collective::StepList& list, const Network& network, std::span<const int> places);
@@ -94,7 +95,7 @@ class Traffic {
   const Network* network_;
   std::vector<int> places_;
   std::vector<Connection> connections_;
-  std::vector<std::uint32_t> first_of_;  // [worker]
+  std::vector<std::uint32_t> first_of_;  // indexed by worker
   std::vector<Share> shares_;
   Time bandwidth_bound_{};
   Time transfer_{};
