@@ -523,6 +523,15 @@ Command MemoryCommand() {
 
 Command CompareCommand() {
   return MakeCommand<CompareOptions>("compare", DescribeCompare, [](CompareOptions& options) {
+    if (options.b.empty() && options.memory.empty() && options.set_a.empty() &&
+        options.set_b.empty()) {
+      return WrongInput(
+          "command.wrong-use", "command line", "B is missing, so there is nothing to compare with",
+          "name a second plan, or change a setting, for example: " +
+              report::CommandLine(
+                  {{"stepcast", "compare", options.a, "--set-b", "training.micro_batch_size=8"},
+                   {}}));
+    }
     const WorkNotice notice("simulating a step of two plans");
     return RunOnPlan(options.files, options.a, options.set, options.set_a, [&] {
       if (options.b.empty()) return Compare(options);

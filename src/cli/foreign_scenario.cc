@@ -86,7 +86,7 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     const auto add = [&set](const char* key, const std::string& value) {
       if (!value.empty()) set.push_back(fmt::format("{}={}", key, value));
     };
-    // Before other options of the cluster, so that two descriptions of it are a mistake.
+    if (auto fault = foreign::TwoClusters(files)) return WrongInput({*std::move(fault)});
     if (!files.gpus.empty()) {
       const auto cluster = foreign::ClusterOfGpus(files.gpus);
       if (!cluster) return WrongInput(cluster.error());

@@ -190,6 +190,38 @@ TEST_F(MainTest, AModelsAssumptionsComeWithItsForecast) {
   EXPECT_THAT(wrong.messages, testing::Not(HasSubstr("assumed: ")));
 }
 
+TEST_F(MainTest, ARecipeThatAnswersToANameIsAssumed) {
+  EXPECT_THAT(Run("simulate llama3-8b --cluster dgx-h100 --nodes 2").messages,
+              HasSubstr("assumed: the settings of Megatron-Bridge's recipe llama3_8b; "));
+}
+
+TEST_F(MainTest, GpusBesideAClusterBecomeItsNodes) {
+  const ShellResult both = Run("simulate llama3.2-1b --cluster dgx-h100 --gpus 16");
+  EXPECT_EQ(both.status, 2);
+  EXPECT_THAT(both.messages, HasSubstr("write --cluster dgx-h100 --nodes 2 without --gpus"));
+  EXPECT_THAT(Run("simulate " + Path("toy.yaml") + " --nodes 2 --gpus '8 x h100-sxm'").messages,
+              HasSubstr("write --cluster TOPOLOGY --nodes N without --gpus"));
+}
+
+TEST_F(MainTest, AComparisonNeedsASecondPlan) {
+  const ShellResult alone = Run("compare " + Path("toy.yaml"));
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_EQ(alone.output, "");
+  EXPECT_THAT(alone.messages, HasSubstr("B is missing"));
+  EXPECT_THAT(alone.messages, HasSubstr("stepcast compare " + Path("toy.yaml") + " --set-b "));
+}
+
+TEST_F(MainTest, TextOfAnotherKindIsNoScenario) {
+  for (const char* text : {"# Title\n\n**bold**: [a](b)\n\t- c: d: e\n", "words\n"}) {
+    std::ofstream(Path("README.md")) << text;
+    const ShellResult result = Run("simulate " + Path("README.md"));
+    EXPECT_EQ(result.status, 2);
+    EXPECT_THAT(result.messages, HasSubstr("error[file.not-a-scenario]"));
+    EXPECT_THAT(result.messages, HasSubstr("name a scenario, such as "));
+    EXPECT_THAT(result.messages, testing::Not(HasSubstr("well-formed")));
+  }
+}
+
 TEST_F(MainTest, FilesOfModelsAndTopologiesAreTaken) {
   const std::string gpus = " --gpus '8 x h100-sxm'";
   EXPECT_EQ(Run("simulate models/llama3.2-1b.yaml" + gpus).output,
@@ -321,7 +353,8 @@ TEST_F(MainTest, WhatMayNotFitIsWarnedOfAndExitsWith4WhereAsked) {
   const ShellResult swept = Run("sweep --json " + tight + "--vary training.micro_batch_size=1,4");
   EXPECT_EQ(swept.status, 0);
   EXPECT_EQ(json::parse(swept.output).at("rows").at(1).at("verdict"), "may_not_fit");
-  const ShellResult compared = Run("compare " + on(reserved / 2));
+  const ShellResult compared =
+      Run("compare " + on(reserved / 2) + "--set-b training.step_barrier=true");
   EXPECT_EQ(compared.status, 0) << compared.messages;
 }
 
@@ -443,7 +476,7 @@ TEST_F(MainTest, AFolderThatDoesNotExistIsAMistake) {
       "sweep " + toy + " --vary training.micro_batch_size=1 --report " + Path("no/page.html"),
       "sweep " + toy + " --vary training.micro_batch_size=1 --store " + Path("no/store"),
       "plan " + toy + " --report " + Path("no/page.html"),
-      "compare " + toy + " --report " + Path("no/page.html"),
+      "compare " + toy + " --set-b training.micro_batch_size=1 --report " + Path("no/page.html"),
       "memory " + toy + " --report " + Path("no/page.html"),
       "explain " + toy + " --report " + Path("no/page.html"),
       "collective " + toy + " --report " + Path("no/page.html"),

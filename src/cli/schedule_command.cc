@@ -71,7 +71,7 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
     refuse(fmt::format("--virtual-stages {}", chunks),
            fmt::format("the schedule {} has {} of layers on each stage", options.schedule,
                        named.chunks == 1 ? "one chunk" : "two chunks"),
-           named.chunks == 1 ? "write --schedule interleaved_1f1b" : "leave it out");
+           named.chunks == 1 ? "write --schedule interleaved_1f1b" : "omit --virtual-stages");
   }
   if (options.group && options.schedule != "interleaved_1f1b") {
     refuse(fmt::format("--micro-batch-group {}", *options.group),

@@ -304,18 +304,9 @@ class Importer {
 
   void ReadGpus() {
     if (request_.gpus.empty()) return;
+    if (auto fault = TwoClusters(request_)) return draft_.Report(*std::move(fault));
     const auto asked = ParseNamedGpus(request_.gpus);
-    if (!asked) {
-      draft_.Report(asked.error());
-      return;
-    }
-    if (!request_.cluster.empty() || request_.nodes) {
-      draft_.Report({"command.wrong-use",
-                     {"--gpus " + request_.gpus, 0, 0},
-                     "--gpus describes one machine, and --cluster and --nodes another cluster",
-                     "for several nodes, write --cluster TOPOLOGY --nodes N without --gpus"});
-      return;
-    }
+    if (!asked) return draft_.Report(asked.error());
     // The machine replaces a cluster in the files.
     for (const char* key : {"cluster.topology", "cluster.nodes", "cluster.devices"}) {
       draft_.TakeOut(key);
@@ -351,6 +342,8 @@ class Importer {
   // A recipe's name given instead of a file.
   bool ReadRecipe(const std::string& name) {
     if (!IsRecipe(name)) return false;
+    assumed_.push_back(
+        fmt::format("the settings of Megatron-Bridge's recipe {}", RecipeOf(name)->name));
     Document document{.file = name};
     document.settings.push_back({"recipe", Value::Text(name), {"recipe " + name, 0, 0}});
     return Offer(std::move(document));
@@ -739,6 +732,22 @@ class Importer {
 };
 
 }  // namespace
+
+std::optional<Diagnostic> TwoClusters(const ImportRequest& request) {
+  if (request.gpus.empty() || (request.cluster.empty() && !request.nodes)) return std::nullopt;
+  std::string hint = "for several nodes, write --cluster TOPOLOGY --nodes N without --gpus";
+  const auto gpus =
+      Value::Text(request.gpus.substr(0, request.gpus.find_first_of(" xX*"))).Integer();
+  const std::int64_t of_node = GpusOf(request.cluster, 1).of_node.value_or(1);
+  if (gpus && *gpus > 0 && of_node > 1 && *gpus % of_node == 0) {
+    hint = fmt::format("a node has {} GPUs; write --cluster {} --nodes {} without --gpus", of_node,
+                       request.cluster, *gpus / of_node);
+  }
+  return Diagnostic{"command.wrong-use",
+                    {"--gpus " + request.gpus, 0, 0},
+                    "--gpus describes one machine, and --cluster and --nodes another cluster",
+                    std::move(hint)};
+}
 
 Result<std::string> ClusterOfGpus(const std::string& gpus) {
   const auto named = ParseNamedGpus(gpus);

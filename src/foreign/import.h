@@ -46,15 +46,20 @@ struct ImportRequest {
 
 struct Imported {
   ScenarioText scenario;
-  std::string title;                 // names of the files, for positions in the scenario
-  std::vector<std::string> notes;    // sentences without a period
-  std::vector<std::string> assumed;  // "KEY=VALUE": defaults, if the only input is a model
-  std::string omissions;             // omitted settings as text; may be empty
+  std::string title;               // file names, for positions in the scenario
+  std::vector<std::string> notes;  // sentences without full stop
+  // The defaults of a model without any other file ("KEY=VALUE"), or the recipe of a name.
+  std::vector<std::string> assumed;
+  std::string omissions;  // settings that the scenario lacks, as text; may be empty
 };
 
 // Returns a cluster such as "4 x rtx-4090" or "rtx-4090" as YAML, such as "{gpu: rtx-4090, gpus:
 // 4}". Error: command.wrong-use.
 Result<std::string> ClusterOfGpus(const std::string& gpus);
+
+// Returns the mistake if --gpus and --cluster or --nodes describe two clusters. Error:
+// command.wrong-use.
+std::optional<Diagnostic> TwoClusters(const ImportRequest& request);
 
 // Imports the files. Errors:
 //   foreign.missing: neither files nor options have a required value; the hint contains the option

@@ -269,7 +269,7 @@ class Collector {
                  "the text contains a control character that changes how other characters are "
                  "displayed: {}",
                  Quoted(value.text)),
-             "leave it out"});
+             "remove the control character"});
       }
       kept = &values.emplace(PathOfNext(), std::move(value)).first->second;
       if (values.size() > kMostValues) FailTooLarge(kept->location, kMostValues, "values");

@@ -45,7 +45,7 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
     faults.Add("kv_lora_rank",
                fmt::format("the family {} has no latent attention, but kv_lora_rank is {}",
                            FamilyName(a), latent.kv_rank),
-               "leave it out, or write a family with latent attention");
+               "omit kv_lora_rank, or write a family with latent attention");
     return;
   }
   bool counts = faults.Within("kv_lora_rank", latent.kv_rank, kMostWidth);
@@ -76,11 +76,11 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
                "leave head_dim out");
   }
   if (a.qk_norm || a.attention_bias || a.projection_bias) {
-    faults.Add(a.qk_norm          ? "use_qk_norm"
-               : a.attention_bias ? "attention_bias"
-                                  : "projection_bias",
-               "latent attention with biases or with norms of heads is not modelled",
-               "leave it out");
+    const char* const field = a.qk_norm          ? "use_qk_norm"
+                              : a.attention_bias ? "attention_bias"
+                                                 : "projection_bias";
+    faults.Add(field, "latent attention with biases or with norms of heads is not modelled",
+               fmt::format("omit {}", field));
   }
   if (latent.plain_head + latent.value_head > kMostWidth / a.heads) {
     faults.Add("v_head_dim",
@@ -177,13 +177,14 @@ void CheckFamily(const Architecture& a, Faults& faults) {
     faults.Add("shared_expert_gate",
                no_gate ? fmt::format("shared experts of the family {} have no gate", FamilyName(a))
                        : "the model has no shared experts to gate",
-               no_gate ? "leave it out, or write a family whose shared experts have a gate"
-                       : "write shared_expert_intermediate_size");
+               no_gate
+                   ? "omit shared_expert_gate, or write a family whose shared experts have a gate"
+                   : "write shared_expert_intermediate_size");
   }
   if (TraitsOf(a).no_biases && (a.attention_bias || a.feed_forward_bias)) {
-    faults.Add(a.attention_bias ? "attention_bias" : "mlp_bias",
-               fmt::format("layers of the family {} have no biases", FamilyName(a)),
-               "leave it out");
+    const char* const field = a.attention_bias ? "attention_bias" : "mlp_bias";
+    faults.Add(field, fmt::format("layers of the family {} have no biases", FamilyName(a)),
+               fmt::format("omit {}", field));
   }
   if (a.norm_bias && a.normalization == Normalization::kRmsNorm) {
     faults.Add("norm_bias", "rmsnorm has no bias: norm_bias is true", "write 'norm_bias: false'");
@@ -299,9 +300,9 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
                    : fmt::format("in the family {}, feed-forward runs after attention, but "
                                  "parallel_residual_norms is {}",
                                  FamilyName(a), norms),
-               side_by_side
-                   ? "write 1 or 2; 0 means that feed-forward runs after attention"
-                   : "leave it out, or write a family whose feed-forward runs beside attention");
+               side_by_side ? "write 1 or 2; 0 means that feed-forward runs after attention"
+                            : "omit parallel_residual_norms, or write a family whose feed-forward "
+                              "runs beside attention");
   } else if (norms != 1 && TraitsOf(a).shares_norm) {
     faults.Add(
         "parallel_residual_norms",
@@ -314,7 +315,7 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
                "omit lm_head_bias, or write 'tie_word_embeddings: false'");
   }
   if (a.head_bias && TraitsOf(a).encoder) {
-    faults.Add("lm_head_bias", "heads of encoders always have a bias", "leave it out");
+    faults.Add("lm_head_bias", "heads of encoders always have a bias", "omit lm_head_bias");
   }
 }
 
@@ -436,7 +437,7 @@ void CheckEnds(const Architecture& a, Faults& faults) {
     faults.Add("output",
                "streams, residual_bank and layer_input are modelled only in decoders that predict "
                "words",
-               "leave them out");
+               "omit streams, residual_bank and layer_input");
   }
   if (a.further_tokens > 0 && (!words || a.encoder.exists())) {
     faults.Add("mtp", "multi-token prediction is modelled only in decoders that predict words",
@@ -453,7 +454,7 @@ void CheckEnds(const Architecture& a, Faults& faults) {
     faults.Add("output",
                "only a head that predicts words can have tied embeddings, lm_head_bias and "
                "final_logit_softcapping",
-               "leave them out");
+               "omit tied embeddings, lm_head_bias and final_logit_softcapping");
   }
   if (a.prediction.count > 0) faults.Matrix("output", a.prediction.count, a.hidden);
 }
@@ -602,13 +603,14 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
                "remove one of the two columns");
   }
   if ((a.attention_chunk > 0 || a.score_cap > 0 || a.logit_cap > 0) && TraitsOf(a).encoder) {
+    const char* const field = a.attention_chunk > 0 ? "attention_chunk_size"
+                              : a.score_cap > 0     ? "attn_logit_softcapping"
+                                                    : "final_logit_softcapping";
     faults.Add(
-        a.attention_chunk > 0 ? "attention_chunk_size"
-        : a.score_cap > 0     ? "attn_logit_softcapping"
-                              : "final_logit_softcapping",
+        field,
         fmt::format("the family {} has neither attention windows nor caps on scores and logits",
                     FamilyName(a)),
-        "leave it out");
+        fmt::format("omit {}", field));
   }
   if (!TraitsOf(a).encoder && a.token_types != 0) {
     faults.Add("type_vocab_size",

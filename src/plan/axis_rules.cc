@@ -143,7 +143,7 @@ class AxisRules : public Rules {
           fmt::format("keeping parameters sharded over only some ranks is not supported in a "
                       "pipeline: reshard_after_forward is {}",
                       std::get<std::int64_t>(*request_.reshard_after_forward)),
-          "write true or false, or parallelism.pipeline: 1");
+          "write reshard_after_forward: true or false, or parallelism.pipeline: 1");
     }
     if (request_.activation_offload.value_or(false)) {
       Add("training.activation_offload", "plan.axis-not-supported-with",

@@ -155,7 +155,7 @@ class ContextRules : public Rules {
               "keeping parameters sharded over only some data-parallel ranks is not modelled with "
               "context parallelism: reshard_after_forward is {}, and context is {}",
               std::get<std::int64_t>(*request_.reshard_after_forward), ranks_),
-          "write true or false, or context: 1");
+          "write reshard_after_forward: true or false, or context: 1");
     }
   }
 

@@ -163,7 +163,7 @@ class ExpertRules : public Rules {
              fmt::format("keeping parts of experts after forward is not supported yet if ranks "
                          "divide the experts: reshard_after_forward is {}",
                          *kept),
-             "write true or false, or expert: 1");
+             "write reshard_after_forward: true or false, or expert: 1");
     }
     if (divided && request_.cpu_offload.value_or(false)) {
       refuse("data_parallel.cpu_offload",

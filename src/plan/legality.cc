@@ -85,7 +85,7 @@ class Checker : public Rules {
       Add("training.masked_tokens", "plan.masked-tokens",
           fmt::format("the head of a decoder predicts every token, but masked_tokens is {}",
                       *request_.masked_tokens),
-          "leave it out, or take an encoder");
+          "omit masked_tokens, or take an encoder");
     }
     if (request_.document_length && sequence % *request_.document_length != 0) {
       Add("training.document_length", "plan.document-length",
@@ -255,7 +255,8 @@ class Checker : public Rules {
       Add("training.activation_offload", "plan.no-host-memory",
           "activation_offload is true, but the cluster's topology does not describe the memory of "
           "its hosts",
-          "add node.host with memory and memory_bandwidth to the topology");
+          "name a topology with hosts, such as --cluster dgx-h100 instead of --gpus; in your own "
+          "topology file, add node.host with memory and memory_bandwidth");
     }
     if (request_.unit_blocks.value_or(1) > 1 && request_.units == WrappedUnits::kModel) {
       Add("data_parallel.unit_blocks", "plan.units",

@@ -206,7 +206,7 @@ class OptimizerRules : public Rules {
       Refuse("training.optimizer_state_dtype",
              fmt::format("{} sets the type of its moments, {}, but optimizer_state_dtype is {}",
                          name(), Name(own), Name(type)),
-             "leave it out");
+             "omit optimizer_state_dtype");
     }
   }
 };

@@ -168,7 +168,7 @@ class OptimizerStateRules : public Rules {
       Add("data_parallel.copy_main_gradients", "plan.dtype-not-of-framework",
           "megatron's precision-aware optimizer reads main gradients without a copy, but "
           "copy_main_gradients is true",
-          "leave it out");
+          "omit copy_main_gradients");
     }
   }
 

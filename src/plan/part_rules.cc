@@ -77,11 +77,11 @@ class PartRules : public Rules {
     if (request_.document_length) {
       Add("training.document_length", "plan.document-length",
           fmt::format("{}: document_length is {}", kRule, *request_.document_length),
-          "leave it out");
+          "omit document_length");
     }
     if (request_.lengths) {
       Add("training.lengths", "plan.lengths", fmt::format("{}: lengths are given", kRule),
-          "leave it out");
+          "omit lengths");
     }
   }
 

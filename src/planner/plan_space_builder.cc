@@ -279,7 +279,7 @@ class Builder {
         "planner.vary", std::move(option),
         fmt::format("no framework in the search supports {}", what),
         others.empty()
-            ? "leave it out"
+            ? "remove the option"
             : fmt::format("remove the option, or search a framework that supports it: --framework "
                           "{}",
                           fmt::join(others, ","))));

@@ -4,8 +4,11 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 
 #include "fmt/format.h"
+#include "src/base/quantity.h"
+#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {
@@ -40,6 +43,10 @@ AxisRange AxisAround(double least, double most) {
   // Equal amounts have no range, so use a fraction of the amount.
   const double room = kRoom * (most > least ? most - least : most);
   return {std::max(0.0, least - room), most + room};
+}
+
+double AmountIn(ByteUnit unit, Bytes bytes) {
+  return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit.bytes));
 }
 
 Json Quantity(const std::string& field, const std::string& title, Json scale) {
@@ -147,9 +154,7 @@ std::vector<Json> LimitLayers(const ChartLimit& limit, const std::string& channe
 }
 
 Chart StackedBars(const std::string& label, const std::string& unit, ChartData data,
-                  const Palette& parts, int bars, const std::optional<ChartLimit>& limit) {
-  Json order = Json::array();
-  for (const auto& [word, colour] : parts) order.push_back(word);
+                  const Palette& parts, int bars) {
   Json x = Quantity("value", unit, {{"nice", false}});
   x["stack"] = "zero";
   x["axis"] = {{"grid", true}, {"tickCount", 8}};
@@ -166,19 +171,48 @@ Chart StackedBars(const std::string& label, const std::string& unit, ChartData d
   constexpr int kBar = 46;
   Json base{{"mark", Mark("bar", {{"stroke", "var(--paper)"}, {"strokeWidth", 1.0}})}};
   constexpr double kEmphasis = 3;
-  Json spec = Layered(Json::array({std::move(base)}), std::move(encoding), kEmphasis, kBar * bars);
-  if (limit) {
-    for (Json& layer : LimitLayers(*limit, "x")) {
-      layer["encoding"]["x"]["title"] = unit;
-      spec["layer"].push_back(std::move(layer));
-    }
-  }
   return {
       .label = label,
-      .spec = std::move(spec),
+      .spec = Layered(Json::array({std::move(base)}), std::move(encoding), kEmphasis, kBar * bars),
       .data = std::move(data),
       .tips = {
           {"bar", ""}, {"part", "Part"}, {"value", "Amount", unit, 3}, {"share", "Share", "%", 1}}};
+}
+
+Chart ByteBars(const std::string& label, const std::vector<ByteBar>& bars, const Palette& parts,
+               Bytes capacity) {
+  const auto whole = [](const ByteBar& bar) {
+    return std::accumulate(bar.second.begin(), bar.second.end(), Bytes());
+  };
+  Bytes longest;
+  for (const ByteBar& bar : bars) longest = std::max(longest, whole(bar));
+  const ByteUnit unit = UnitFor(longest);
+  ChartData data;
+  for (const ByteBar& bar : bars) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const Bytes part = bar.second[i];
+      if (part <= Bytes()) continue;
+      data.Word("bar", bar.first);
+      data.Word("part", parts[i].first);
+      data.Number("value", AmountIn(unit, part));
+      data.Number("share", Rounded(kHundred * static_cast<double>(part.count()) /
+                                   static_cast<double>(whole(bar).count())));
+    }
+  }
+  Chart chart =
+      StackedBars(label, unit.name, std::move(data), parts, static_cast<int>(bars.size()));
+  if (capacity <= Bytes()) return chart;
+  const std::string text = fmt::format("capacity {}", FormatBytes(capacity));
+  constexpr std::int64_t kNear = 2;
+  if (capacity.count() > kNear * longest.count()) {
+    chart.spec["encoding"]["x"]["title"] = fmt::format("{}; {}", unit.name, text);
+    return chart;
+  }
+  for (Json& layer : LimitLayers({AmountIn(unit, capacity), text}, "x")) {
+    layer["encoding"]["x"]["title"] = unit.name;
+    chart.spec["layer"].push_back(std::move(layer));
+  }
+  return chart;
 }
 
 Chart LinesOver(const std::string& label, const std::string& x, const std::string& y,

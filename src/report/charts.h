@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/bytes.h"
 #include "src/report/page.h"
 
 // Parts of Vega-Lite specifications that several pages share. Colors are the variables of page.css,
@@ -26,6 +27,9 @@ struct AxisRange {
   double from = 0, to = 0;
 };
 AxisRange AxisAround(double least, double most);
+
+// Returns a size in a unit, rounded for charts.
+double AmountIn(ByteUnit unit, Bytes bytes);
 
 // Returns a quantitative channel. `scale` may be null.
 Json Quantity(const std::string& field, const std::string& title, Json scale = nullptr);
@@ -56,10 +60,16 @@ struct ChartLimit {
 std::vector<Json> LimitLayers(const ChartLimit& limit, const std::string& channel);
 
 // Returns a chart of stacked bars. The columns of `data` are bar, part, value, and share (in per
-// cent of the bar). `limit` is drawn across all bars.
+// cent of the bar).
 Chart StackedBars(const std::string& label, const std::string& unit, ChartData data,
-                  const Palette& parts, int bars,
-                  const std::optional<ChartLimit>& limit = std::nullopt);
+                  const Palette& parts, int bars);
+
+// A bar of memory: its name, and a size for each part.
+using ByteBar = std::pair<std::string, std::vector<Bytes>>;
+// Returns a chart of stacked bars of memory. A line shows the capacity, unless it is so large that
+// the bars would be short; then the title of the axis states it. Zero: there is no common capacity.
+Chart ByteBars(const std::string& label, const std::vector<ByteBar>& bars, const Palette& parts,
+               Bytes capacity);
 
 // Returns a line chart over words, from the first word to the last. The columns of `data` are x,
 // line, value and those of `tips`. `x` and `y` are the titles of the axes.

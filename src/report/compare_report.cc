@@ -278,8 +278,8 @@ std::string ComparePage(const ComparedPlan& a, const ComparedPlan& b,
     for (const std::string& warning : plan->scenario->warnings) {
       page.warnings.push_back(fmt::format("{}: {}", name, warning));
     }
-    page.appendices.emplace_back(fmt::format("Scenario {} with every default", name),
-                                 Text(ToJson(plan->scenario->resolved)));
+    page.appendices.push_back({fmt::format("Scenario {} with every default", name),
+                               Text(ToJson(plan->scenario->resolved))});
   }
   for (const GuardVerdict& guard : guards) {
     if (guard.failed) page.tone = Tone::kBad;

@@ -52,8 +52,9 @@ std::string TableHtml(const PageTable& given, const std::string& heading) {
   const std::vector<Column>& columns = given.table.columns();
   constexpr std::size_t kShort = 24;
   std::string out = fmt::format(
-      "<div class=\"scroll{}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table>\n",
-      given.table.rows().size() <= kShort ? " short" : "", HtmlEscaped(given.caption));
+      "<div class=\"scroll{}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table{}>\n",
+      given.table.rows().size() <= kShort ? " short" : "", HtmlEscaped(given.caption),
+      given.sortable ? " data-sortable" : "");
   // The caption is omitted if the summary of a collapsed table, or the section's heading, has the
   // same text.
   if (!given.folded && given.caption != heading)
@@ -99,11 +100,11 @@ std::string TableHtml(const PageTable& given, const std::string& heading) {
                      out);
 }
 
-std::string FoldedText(const std::string& heading, const std::string& text) {
+std::string FoldedText(const PageText& text) {
   return fmt::format(
-      "<details><summary>{0}</summary>\n<pre tabindex=\"0\" "
-      "aria-label=\"{0}\">{1}</pre></details>\n",
-      HtmlEscaped(heading), HtmlEscaped(text));
+      "<details><summary>{0}</summary>\n<pre tabindex=\"0\" role=\"region\" "
+      "aria-label=\"{0}\"{1}>{2}</pre></details>\n",
+      HtmlEscaped(text.heading), text.is_command ? " data-command" : "", HtmlEscaped(text.text));
 }
 
 // The chart's script, below its controls.
@@ -120,6 +121,7 @@ std::string ChartHtml(const Chart& chart, std::size_t number) {
   std::string keys = "Arrow keys move between values; Escape leaves the chart.";
   if (chart.window) {
     json["window"] = {chart.window->first, chart.window->second};
+    if (chart.opened) json["opened"] = {chart.opened->first, chart.opened->second};
     json["tick"] = chart.tick;
     json["lanes"] = Json::array();
     for (const Chart::TimelineLane& lane : chart.lanes) {
@@ -139,7 +141,7 @@ std::string ChartHtml(const Chart& chart, std::size_t number) {
   }
   return fmt::format(
       "<figure data-chart=\"{0}\">\n{1}<div class=\"chart\" id=\"chart-{0}\" tabindex=\"0\" "
-      "role=\"application\" aria-roledescription=\"chart\" aria-label=\"{2}\" "
+      "role=\"group\" aria-roledescription=\"chart\" aria-label=\"{2}\" "
       "aria-describedby=\"keys-{0}\"></div>\n"
       "<output class=\"readout\" aria-live=\"polite\"></output>\n"
       "<span id=\"keys-{0}\" class=\"skip\">{3}</span>\n"
@@ -152,15 +154,35 @@ bool HasCharts(const Page& page) {
                      [](const PageSection& section) { return section.chart.has_value(); });
 }
 
+// Whether the page has tables to sort or commands to copy.
+bool HasControls(const Page& page) {
+  return std::any_of(page.sections.begin(), page.sections.end(), [](const PageSection& section) {
+    return std::any_of(section.tables.begin(), section.tables.end(),
+                       [](const PageTable& table) { return table.sortable; }) ||
+           std::any_of(section.texts.begin(), section.texts.end(),
+                       [](const PageText& text) { return text.is_command; });
+  });
+}
+
+// The scripts of the page and their hashes. Only charts need the libraries.
+std::vector<std::pair<std::string_view, std::string_view>> Scripts(const Page& page) {
+  if (HasCharts(page)) {
+    return {{VegaScript(), VegaScriptHash()},
+            {VegaLiteScript(), VegaLiteScriptHash()},
+            {VegaEmbedScript(), VegaEmbedScriptHash()},
+            {PageScript(), PageScriptHash()}};
+  }
+  if (HasControls(page)) return {{PageScript(), PageScriptHash()}};
+  return {};
+}
+
 // The page's Content-Security-Policy, a protection against injected text. It allows only the
 // scripts embedded at build time, and no network access. Vega compiles the charts' expressions
 // (unsafe-eval) and sets inline styles.
 std::string Policy(const Page& page) {
-  std::string scripts = "'none'";
-  if (HasCharts(page)) {
-    scripts = fmt::format("'{}' '{}' '{}' '{}' 'unsafe-eval'", VegaScriptHash(),
-                          VegaLiteScriptHash(), VegaEmbedScriptHash(), PageScriptHash());
-  }
+  std::string scripts;
+  for (const auto& [script, hash] : Scripts(page)) scripts += fmt::format("'{}' ", hash);
+  scripts += HasCharts(page) ? "'unsafe-eval'" : scripts.empty() ? "'none'" : "";
   return fmt::format(
       "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri "
       "'none'; form-action 'none'",
@@ -311,11 +333,11 @@ std::string PageHtml(const Page& page) {
                          HtmlEscaped(address), HtmlEscaped(text));
     }
     for (const PageTable& table : section.tables) out += TableHtml(table, section.heading);
-    for (const auto& [heading, text] : section.texts) out += FoldedText(heading, text);
+    for (const PageText& text : section.texts) out += FoldedText(text);
     out += "</section>\n";
   }
   if (!page.appendices.empty()) out += "<section>\n";
-  for (const auto& [heading, text] : page.appendices) out += FoldedText(heading, text);
+  for (const PageText& text : page.appendices) out += FoldedText(text);
   if (!page.appendices.empty()) out += "</section>\n";
   out +=
       "</main>\n<footer>\n<p>Written by stepcast. This page needs no other file and no "
@@ -324,19 +346,15 @@ std::string PageHtml(const Page& page) {
     out += fmt::format(
         "<noscript><p class=\"noscript\">The charts need JavaScript; the tables have the same "
         "content.</p></noscript>\n<details><summary>Licenses of the charting libraries in this "
-        "page</summary>\n<pre tabindex=\"0\" aria-label=\"Licenses\">{}</pre></details>\n",
+        "page</summary>\n<pre tabindex=\"0\" role=\"region\" "
+        "aria-label=\"Licenses\">{}</pre></details>\n",
         HtmlEscaped(ChartLicences()));
   }
   out += "</footer>\n";
-  if (HasCharts(page)) {
-    for (const std::string_view script :
-         {VegaScript(), VegaLiteScript(), VegaEmbedScript(), PageScript()}) {
-      STEPCAST_CHECK(script.find("</script") == std::string_view::npos,
-                     "no script may end its element early");
-      out += "<script>";
-      out += script;
-      out += "</script>\n";
-    }
+  for (const auto& [script, hash] : Scripts(page)) {
+    STEPCAST_CHECK(script.find("</script") == std::string_view::npos,
+                   "no script may end its element early");
+    out += fmt::format("<script>{}</script>\n", script);
   }
   return out + "</body>\n</html>\n";
 }

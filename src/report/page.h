@@ -79,6 +79,8 @@ struct Chart {
     std::size_t bars = 0;
   };
   std::optional<std::pair<double, double>> window{};
+  // The part of the window that is shown first. Absent: all of it.
+  std::optional<std::pair<double, double>> opened{};
   double tick = 0;  // ms
   std::vector<TimelineLane> lanes{};
 };
@@ -86,9 +88,17 @@ struct Chart {
 struct PageTable {
   std::string caption;
   Table table;
-  bool folded = false;  // collapsed behind a summary line
+  bool folded = false;    // collapsed behind a summary line
+  bool sortable = false;  // by click or key on a heading
   // The highlighted cells as (row, column). Horizontal lines do not count as rows.
   std::set<std::pair<std::size_t, std::size_t>> stressed{};
+};
+
+// A collapsed text below a heading.
+struct PageText {
+  std::string heading;
+  std::string text;         // preformatted
+  bool is_command = false;  // has a button that copies it
 };
 
 struct PageSection {
@@ -99,8 +109,7 @@ struct PageSection {
   // Links below the notes: a text and the address to which it leads.
   std::vector<std::pair<std::string, std::string>> links{};
   std::vector<PageTable> tables{};
-  // Collapsed texts below the tables. Each has a heading and preformatted text.
-  std::vector<std::pair<std::string, std::string>> texts{};
+  std::vector<PageText> texts{};  // below the tables
 };
 
 struct Page {
@@ -112,8 +121,7 @@ struct Page {
   std::vector<PageFigure> answer{};
   std::vector<std::string> warnings{};
   std::vector<PageSection> sections{};
-  // Further collapsed texts at the end of the page. Each has a heading and preformatted text.
-  std::vector<std::pair<std::string, std::string>> appendices{};
+  std::vector<PageText> appendices{};  // at the end of the page
 };
 
 std::string PageHtml(const Page& page);

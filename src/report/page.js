@@ -1,6 +1,6 @@
 // Draws the charts of a report page from the specifications and the data that stand in it, and
-// makes them usable by pointer and keyboard alike. The page is complete without: every chart has
-// its tables.
+// makes them usable by pointer and keyboard alike. Sorts tables and copies commands. The page is
+// complete without: every chart has its tables.
 'use strict';
 (() => {
   const tip = document.createElement('div');
@@ -28,6 +28,28 @@
       }
       return row;
     });
+  }
+
+  const kFont = 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+  const kLegendSize = 12.5, kNameSize = 11;
+  const pen = document.createElement('canvas').getContext('2d');
+  const widths = {};  // in pixels, of texts that were measured before
+  function widthOf(text, size) {
+    const key = `${size} ${text}`;
+    if (widths[key] === undefined) {
+      pen.font = `${size}px ${kFont}`;
+      widths[key] = pen.measureText(text).width;
+    }
+    return widths[key];
+  }
+
+  // The number of columns in which a legend fits, and the room of one label.
+  function legendIn(spec, width) {
+    const parts = [spec, ...(spec.layer ?? [])];
+    const labels = parts.flatMap(part => part.encoding?.color?.scale?.domain ?? []);
+    const kSymbol = 40;
+    const widest = kSymbol + Math.max(0, ...labels.map(label => widthOf(label, kLegendSize)));
+    return {columns: Math.max(1, Math.floor(width / widest)), labelLimit: width - kSymbol};
   }
 
   // What a row says: pairs of a title and a text.
@@ -107,7 +129,10 @@
       const next = i + 1 < bars.length && bars[i + 1].lane === bar.lane ? bars[i + 1].start : to;
       const wanted = bar.start + (to - from) / kNarrowest;
       bar.right = Math.max(bar.end, Math.min(wanted, Math.max(next, bar.end)));
-      bar.part = (bar.right - bar.left) / (to - from);
+      // A name begins where its bar comes into sight, and is drawn only in a bar that holds it.
+      bar.seen = Math.max(bar.left, from);
+      bar.part = (Math.min(bar.right, to) - bar.seen) / (to - from);
+      bar.room = 8 + widthOf(bar.name, kNameSize);
       // Pale where most of what is drawn is not busy.
       bar.fill = Math.min(1, Math.max(0.22, bar.busy / (bar.right - bar.left)));
     });
@@ -130,14 +155,14 @@
         });
       });
       this.whole = chart.window;
-      this.shown = chart.window;
+      this.shown = chart.opened ?? chart.window;
     }
     bars() { return barsIn(this.lanes, this.shown[0], this.shown[1]); }
   }
 
   const config = {
     background: null,
-    font: 'system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif',
+    font: kFont,
     aria: false,
     view: {stroke: null},
     axis: {
@@ -146,10 +171,9 @@
       titleFontWeight: 'normal', labelLimit: 260, titlePadding: 10,
     },
     legend: {
-      labelColor: 'var(--ink)', titleColor: 'var(--quiet)', labelFontSize: 12.5,
-      titleFontSize: 12.5, titleFontWeight: 'normal', symbolType: 'square', symbolStrokeWidth: 0,
+      labelColor: 'var(--ink)', titleColor: 'var(--quiet)', labelFontSize: kLegendSize,
+      titleFontSize: kLegendSize, titleFontWeight: 'normal', symbolType: 'square', symbolStrokeWidth: 0,
       symbolBaseFillColor: 'var(--quiet)', symbolBaseStrokeColor: 'var(--quiet)',
-      labelLimit: 320,
     },
     text: {color: 'var(--ink)'},
   };
@@ -173,11 +197,7 @@
     const {view} = await vegaEmbed(canvas, spec, {
       actions: false,
       renderer: 'svg',
-      // As many entries beside each other as there is room for.
-      config: {
-        ...config,
-        legend: {...config.legend, columns: Math.max(2, Math.floor(place.clientWidth / 165))},
-      },
+      config: {...config, legend: {...config.legend, ...legendIn(spec, place.clientWidth)}},
       tooltip: (_, event, item, value) => {
         if (value && item.datum) showTip(describe(item.datum, chart), event.clientX, event.clientY);
         else tip.hidden = true;
@@ -275,6 +295,65 @@
     figure.dataset.drawn = 'true';
   }
 
+  // The value by which a cell is sorted: a number in its unit, or else a text. Null: it has none.
+  const kUnits = {
+    B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40,
+    ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600, d: 86400,
+  };
+  function sortValue(cell) {
+    const text = cell.textContent.trim();
+    if (text === '' || text === '-') return null;
+    const parts = /^[<>]?=?([+-]?[\d,]*\.?\d+)(?:\s([A-Za-z]+))?$/.exec(text);
+    if (!parts || (parts[2] && !kUnits[parts[2]])) return text;
+    return Number(parts[1].replaceAll(',', '')) * (kUnits[parts[2]] ?? 1);
+  }
+  function compare(a, b) {
+    if (typeof a === 'number' && typeof b === 'number') return a - b;
+    return String(a).localeCompare(String(b), 'en', {numeric: true});
+  }
+
+  // Buttons in the headings of a table sort its rows. Cells without a value stay last.
+  function makeSortable(table) {
+    const body = table.tBodies[0];
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, column) => {
+      if (head.textContent === '') return;
+      const button = document.createElement('button');
+      button.type = 'button';
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener('click', () => {
+        const order = head.getAttribute('aria-sort') === 'ascending' ? -1 : 1;
+        for (const other of heads) other.removeAttribute('aria-sort');
+        head.setAttribute('aria-sort', order > 0 ? 'ascending' : 'descending');
+        const rows = [...body.rows].map(row => ({row, value: sortValue(row.cells[column])}));
+        rows.sort((a, b) => a.value === null || b.value === null ?
+            (a.value === null) - (b.value === null) : order * compare(a.value, b.value));
+        body.append(...rows.map(({row}) => row));
+      });
+    });
+  }
+
+  // A button above a command copies it.
+  function addCopy(command) {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.className = 'copy';
+    button.textContent = 'Copy';
+    button.setAttribute('aria-live', 'polite');
+    command.before(button);
+    button.addEventListener('click', async () => {
+      try {
+        await navigator.clipboard.writeText(command.textContent.trim() + '\n');
+        button.textContent = 'Copied';
+      } catch {
+        // Browsers refuse where a page is neither a file nor served encrypted.
+        getSelection().selectAllChildren(command);
+        button.textContent = 'Selected; press Ctrl+C';
+      }
+    });
+  }
+
   async function drawAll() {
     for (const figure of document.querySelectorAll('figure[data-chart]')) {
       try {
@@ -286,5 +365,7 @@
     }
     document.documentElement.dataset.ready = 'true';
   }
+  document.querySelectorAll('table[data-sortable]').forEach(makeSortable);
+  document.querySelectorAll('pre[data-command]').forEach(addCopy);
   drawAll();
 })();

@@ -147,42 +147,24 @@ Chart MemoryBars(const std::string& label, const std::vector<MemoryBar>& bars, B
   }
   parts.emplace_back("reserved and not used", "--idle");
   parts.emplace_back("outside the allocator", "--host");
-  const ByteUnit unit = UnitFor(capacity);
-  const auto amount = [&](Bytes bytes) {
-    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit.bytes));
-  };
-  ChartData data;
+  std::vector<ByteBar> sizes;
   for (const MemoryBar& bar : bars) {
-    std::vector<Bytes> of_parts(bar.bytes.begin(), bar.bytes.end());
-    of_parts.push_back(bar.unused);
-    of_parts.push_back(bar.outside);
-    const Bytes whole = std::accumulate(of_parts.begin(), of_parts.end(), Bytes());
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (of_parts[i] <= Bytes()) continue;
-      data.Word("bar", bar.name);
-      data.Word("part", parts[i].first);
-      data.Number("value", amount(of_parts[i]));
-      data.Number("share", Rounded(kHundred * static_cast<double>(of_parts[i].count()) /
-                                   static_cast<double>(whole.count())));
-    }
+    ByteBar& own = sizes.emplace_back(bar.name, std::vector(bar.bytes.begin(), bar.bytes.end()));
+    own.second.insert(own.second.end(), {bar.unused, bar.outside});
   }
-  return StackedBars(
-      label, unit.name, std::move(data), parts, static_cast<int>(bars.size()),
-      ChartLimit{amount(capacity), fmt::format("capacity {}", FormatBytes(capacity))});
+  return ByteBars(label, sizes, parts, capacity);
 }
 
 std::vector<Lane> LanesOfClasses(const forecast::Run& run) {
   std::vector<Lane> lanes;
   const bool stages = run.classes.back().label.stage != run.classes.front().label.stage;
   for (const forecast::ClassRun& own : run.classes) {
-    const std::string& compute = own.program.streams[program::Program::kComputeStream].name;
-    for (Lane& lane : LanesOf(WindowOf(run, own))) {
-      if (lane.name != compute) continue;
-      lane.name = stages ? fmt::format("stage {}, rank {}", own.label.stage, own.first_rank)
-                         : fmt::format("rank {}", own.first_rank);
-      if (!own.device.empty()) lane.name += fmt::format(", {}", own.device);
-      lanes.push_back(std::move(lane));
-    }
+    Lane lane = ComputeLaneOf(WindowOf(run, own));
+    if (lane.bars.empty()) continue;
+    lane.name = stages ? fmt::format("stage {}, rank {}", own.label.stage, own.first_rank)
+                       : fmt::format("rank {}", own.first_rank);
+    if (!own.device.empty()) lane.name += fmt::format(", {}", own.device);
+    lanes.push_back(std::move(lane));
   }
   return lanes;
 }

@@ -94,5 +94,22 @@ TEST(PageTest, TablesHaveHeadingsForRowsAndColumns) {
   EXPECT_THAT(html, HasSubstr("<tr class=\"sum\"><th scope=\"row\" class=\"left\">step</th>"));
 }
 
+TEST(PageTest, TablesThatSortAndCommandsThatCopyNeedOnlyThePagesOwnScript) {
+  Page page;
+  PageSection section{.heading = "Plans"};
+  section.tables.push_back({.caption = "Plans", .table = Table({{"step ms"}}), .sortable = true});
+  section.texts.push_back({"The command", "stepcast list <b>", true});
+  page.sections.push_back(std::move(section));
+  const std::string html = PageHtml(page);
+  EXPECT_THAT(html, HasSubstr("<table data-sortable>"));
+  EXPECT_THAT(html, HasSubstr(" data-command>stepcast list &lt;b&gt;</pre>"));
+  EXPECT_EQ(html.find("<script>"), html.rfind("<script>"));
+  EXPECT_THAT(html, Not(HasSubstr("'unsafe-eval'")));
+}
+
+TEST(PageTest, AChartIsAGroup) {
+  EXPECT_THAT(PageHtml(WithChart()), HasSubstr("role=\"group\" aria-roledescription=\"chart\""));
+}
+
 }  // namespace
 }  // namespace stepcast::report

@@ -132,9 +132,7 @@ class ParetoDrawing {
   bool Any(Predicate is) const {
     return std::any_of(points_.begin(), points_.end(), is);
   }
-  double Amount(Bytes bytes) const {
-    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit_.bytes));
-  }
+  double Amount(Bytes bytes) const { return AmountIn(unit_, bytes); }
   // The range of an axis that need not begin at zero.
   template <typename Figure>
   Json LooseDomain(Figure figure) const {

@@ -242,8 +242,9 @@ PageSection KindsSection(const PlanReport& report) {
          {"order", nullptr},
          {"color", {{"value", "var(--ink)"}}}}}});
   section.chart = std::move(chart);
-  section.tables.push_back(
-      {.caption = "The best plan of each kind", .table = KindsTable(report, shown)});
+  section.tables.push_back({.caption = "The best plan of each kind",
+                            .table = KindsTable(report, shown),
+                            .sortable = true});
   return section;
 }
 

@@ -88,33 +88,19 @@ std::vector<Compared> SettingsOf(const PlanReport& report) {
 
 // The memory that each of the best plans needs on a device, by part.
 Chart MemoryBars(const PlanReport& report) {
-  const ByteUnit unit = UnitOf(report);
-  const auto amount = [&](Bytes bytes) {
-    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit.bytes));
-  };
-  const Palette parts = {{"allocated at the peak", "--c1"},
-                         {"kept by the allocator", "--c0"},
-                         {"outside of it", "--c3"}};
-  ChartData data;
-  const Bytes capacity = report.best.front().facts.capacity;
-  bool same_devices = capacity > Bytes();
-  for (std::size_t i = 0; i < report.best.size(); ++i) {
-    const planner::Outcome& plan = report.best[i].outcome;
-    same_devices &= report.best[i].facts.capacity == capacity;
-    const Bytes of_parts[] = {plan.memory, plan.reserved - plan.memory, plan.outside};
-    const auto whole = static_cast<double>(std::max<std::int64_t>(1, Needed(plan).count()));
-    for (std::size_t part = 0; part < parts.size(); ++part) {
-      data.Word("bar", fmt::format("plan {}", i + 1));
-      data.Word("part", parts[part].first);
-      data.Number("value", amount(of_parts[part]));
-      data.Number("share", Rounded(kHundred * static_cast<double>(of_parts[part].count()) / whole));
-    }
+  Bytes capacity = report.best.front().facts.capacity;
+  std::vector<ByteBar> bars;
+  for (const PlanRow& row : report.best) {
+    const planner::Outcome& plan = row.outcome;
+    if (row.facts.capacity != capacity) capacity = Bytes();
+    bars.emplace_back(fmt::format("plan {}", bars.size() + 1),
+                      std::vector<Bytes>{plan.memory, plan.reserved - plan.memory, plan.outside});
   }
-  std::optional<ChartLimit> limit;
-  if (same_devices) limit = {amount(capacity), fmt::format("capacity {}", FormatBytes(capacity))};
-  return StackedBars("Memory per device that each of the best plans needs, as stacked bars",
-                     unit.name, std::move(data), parts, static_cast<int>(report.best.size()),
-                     limit);
+  return ByteBars("Memory per device that each of the best plans needs, as stacked bars", bars,
+                  {{"allocated at the peak", "--c1"},
+                   {"kept by the allocator", "--c0"},
+                   {"outside of it", "--c3"}},
+                  capacity);
 }
 
 // Plans are columns. Common settings are stated above the table, and cells that differ from plan 1
@@ -153,12 +139,12 @@ PageSection BestSection(const PlanReport& report) {
   const std::string file = report.file.empty() ? "FOLDER/plan.json" : report.file;
   for (std::size_t i = 0; i < report.best.size(); ++i) {
     const CommandWords command{{"stepcast", "simulate", file}, report.set};
-    section.texts.emplace_back(fmt::format("The command that forecasts plan {}", i + 1),
-                               CommandText(command.With(report.best[i].settings)));
+    section.texts.push_back({fmt::format("The command that forecasts plan {}", i + 1),
+                             CommandText(command.With(report.best[i].settings)), true});
   }
   if (report.execution && report.execution->refused.empty()) {
-    section.texts.emplace_back("The command that executes plan 1 and compares it with the forecast",
-                               CommandText(ExecutionCommand(report)));
+    section.texts.push_back({"The command that executes plan 1 and compares it with the forecast",
+                             CommandText(ExecutionCommand(report)), true});
   }
   return section;
 }
@@ -188,21 +174,20 @@ PageSection FrontSection(const PlanReport& report, const PlanNames& name) {
          .gpus = facts.gpus,
          .on_front = searched ? std::optional(on_front) : std::nullopt});
   }
-  ParetoFigure figure =
-      ParetoChart(std::move(points),
-                  "Step time of every simulated plan against the memory that "
-                  "the plan needs",
-                  "does not fit (including memory that must stay free), or too slow",
-                  "memory needed", capacity);
+  ParetoFigure figure = ParetoChart(std::move(points),
+                                    "Step time of every simulated plan against the memory that "
+                                    "the plan needs",
+                                    "does not fit, or is too slow", "memory needed", capacity);
   PageSection section{.heading = "Step time against memory"};
   section.paragraphs = {
       searched ? "Each point is a plan that was simulated. No plan beats a plan on the front in "
-                 "step time, memory and GPUs together."
+                 "step time, memory and GPUs together. Plans fit if they leave enough memory free."
                : "Each point is a plan that was simulated. The search did not look for the front, "
                  "so other plans may lie on it."};
   section.chart = std::move(figure.chart);
   if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
-  section.tables.push_back({.caption = "The front", .table = std::move(figure.front)});
+  section.tables.push_back(
+      {.caption = "The front", .table = std::move(figure.front), .sortable = true});
   return section;
 }
 
@@ -225,8 +210,9 @@ PageSection SensitivitySection(const PlanReport& report) {
                     neighbour.outcome.fits ? "" : ", but this plan does not fit"),
         neighbour.outcome.step_time);
   }
-  section.tables.push_back(
-      {.caption = "Step time of the best plan after one change", .table = std::move(table)});
+  section.tables.push_back({.caption = "Step time of the best plan after one change",
+                            .table = std::move(table),
+                            .sortable = true});
   return section;
 }
 

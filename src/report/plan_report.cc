@@ -531,8 +531,9 @@ std::string PlanText(const PlanReport& report) {
   }
   if (goal.training.said()) out += fmt::format("       {}\n", TargetText(goal.training));
   if (goal.headroom_part > 0) {
-    out += fmt::format("       {} % of each device free\n",
-                       fmt::format("{:g}", kHundred * goal.headroom_part));
+    constexpr double kTenths = 10;
+    out += fmt::format("       {:g} % of each device free\n",
+                       std::round(kTenths * kHundred * goal.headroom_part) / kTenths);
   } else if (goal.headroom > Bytes(0)) {
     out += fmt::format("       {} of each device free\n", FormatBytes(goal.headroom));
   }

@@ -86,9 +86,7 @@ class MemoryDrawing {
   }
 
  private:
-  double Amount(Bytes bytes) const {
-    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit_.bytes));
-  }
+  double Amount(Bytes bytes) const { return AmountIn(unit_, bytes); }
   // A capacity far above all amounts would flatten the areas.
   bool shows_capacity() const {
     constexpr std::int64_t kNear = 2;
@@ -194,6 +192,41 @@ Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
 
 namespace {
 
+// The part of a long timeline that its chart shows first: the middle micro-batch, from its first
+// forward kernel to that of the next one. If the step can be read whole, nothing changes.
+void OpenAtMicroBatch(const StepWindow& window, PageSection& section) {
+  constexpr std::size_t kReadable = 1'000;  // bars
+  Chart& chart = *section.chart;
+  const auto& lanes = chart.lanes;
+  if (std::none_of(lanes.begin(), lanes.end(),
+                   [](const Chart::TimelineLane& lane) { return lane.bars > kReadable; })) {
+    return;
+  }
+  std::vector<Time> starts;  // of micro-batches
+  for (const program::OperationRecord& record : window.timeline->operations) {
+    const Instruction& instruction = window.program->step[record.instruction];
+    if (instruction.opcode != Opcode::kKernel || instruction.phase != program::Phase::kForward ||
+        instruction.stream != program::Program::kComputeStream || record.start < window.start ||
+        record.start >= window.end) {
+      continue;
+    }
+    starts.resize(std::max<std::size_t>(starts.size(), instruction.micro_batch + 1U), window.end);
+    Time& start = starts[instruction.micro_batch];
+    start = std::min(start, record.start);
+  }
+  if (starts.size() < 2) return;
+  const std::size_t middle = starts.size() / 2 - 1;
+  if (starts[middle] >= starts[middle + 1]) return;
+  chart.opened = {InMilliseconds(starts[middle] - window.start),
+                  InMilliseconds(starts[middle + 1] - window.start)};
+  chart.spec["layer"][0]["params"][0]["value"] = {
+      {"x", {chart.opened->first, chart.opened->second}}};
+  section.notes.push_back(
+      fmt::format("The chart opens at micro-batch {} of {}. The button Whole "
+                  "step shows all micro-batches.",
+                  middle + 1, starts.size()));
+}
+
 PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::Run& run) {
   const StepWindow window = WindowOf(run, run.critical_class());
   const int ranks = scenario.cluster->devices();
@@ -222,7 +255,8 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
                     "rank, so this rank shows the delays that other ranks cause.",
                     rank)};
   }
-  Draw(figure, section);
+  DrawTraced(figure, section);
+  OpenAtMicroBatch(window, section);
   section.tables.push_back(
       {.caption = "How busy each stream is", .table = std::move(figure.lanes)});
   section.tables.push_back(
@@ -294,8 +328,9 @@ PageSection CollectiveSection(const forecast::Forecast& forecast) {
 std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run& run,
                          const std::string& trace) {
   Page page = PageOf(scenario, "Forecast of one training step");
-  page.verdict = fmt::format("A step takes {} and {}.", FormatTime(run.forecast.step_time),
-                             MemorySentence(run.forecast.memory));
+  page.verdict =
+      fmt::format("A step takes {}{} and {}.", FormatTime(run.forecast.step_time),
+                  RangeText(run.forecast.step_time_range), MemorySentence(run.forecast.memory));
   page.tone = ToneOf(run.forecast.memory.verdict());
   page.answer = AnswerOf(run.forecast);
   page.sections = {BreakdownSection(run.forecast)};

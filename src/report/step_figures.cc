@@ -145,12 +145,12 @@ std::string Precision(const plan::Training& training) {
   return text;
 }
 
-std::string Range(const std::optional<forecast::TimeRange>& range) {
+}  // namespace
+
+std::string RangeText(const std::optional<forecast::TimeRange>& range) {
   if (!range) return "";
   return fmt::format(" (90 % range: {} to {})", FormatTime(range->low), FormatTime(range->high));
 }
-
-}  // namespace
 
 namespace {
 
@@ -343,7 +343,7 @@ std::string UtilizationLines(const forecast::Forecast& forecast) {
 
 std::string Throughput(const forecast::Forecast& forecast) {
   std::string out = fmt::format("step time  {}{}\n", FormatTime(forecast.step_time),
-                                Range(forecast.step_time_range)) +
+                                RangeText(forecast.step_time_range)) +
                     ThroughputLine(forecast);
   if (forecast.lengths) out += LengthsText(*forecast.lengths);
   if (const auto& unknown = forecast.unknown_host) {

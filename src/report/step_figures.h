@@ -50,6 +50,9 @@ struct MemoryFigure {
 };
 std::vector<MemoryFigure> MemoryFigures(const forecast::MemoryForecast& memory);
 
+// Returns " (90 % range: 4.06 s to 5.28 s)", to follow a step time. Empty if there is no range.
+std::string RangeText(const std::optional<forecast::TimeRange>& range);
+
 // These functions return the lines of a text answer.
 std::string ThroughputLine(const forecast::Forecast& forecast);
 std::string UtilizationLines(const forecast::Forecast& forecast);

@@ -37,6 +37,7 @@ constexpr const char* kRate = "tokens/s per GPU";
 constexpr const char* kFits = "fits";
 constexpr const char* kTooLarge = "does not fit";
 constexpr const char* kIllegal = "cannot exist";
+constexpr const char* kBest = "fastest combination";
 
 const char* Word(RowStatus status) {
   switch (status) {
@@ -82,7 +83,11 @@ class SweepCharts {
  public:
   SweepCharts(const SweepGrid& grid, const std::vector<SweepRow>& rows,
               std::optional<std::int64_t> best)
-      : grid_(grid), rows_(rows), best_(best.value_or(0)), order_(AxesBySize(grid)) {
+      : grid_(grid),
+        rows_(rows),
+        has_best_(best.has_value()),
+        best_(best.value_or(0)),
+        order_(AxesBySize(grid)) {
     for (const SweepRow& row : rows) some_too_large_ |= row.status == RowStatus::kDoesNotFit;
     unit_ = UnitFor(rows);
     unequal_tokens_ = planner::UnequalTokens(rows);
@@ -169,16 +174,15 @@ class SweepCharts {
     constexpr int kCell = 36, kLeast = 120;
     chart.spec = Layered(Json::array({std::move(cells)}), encoding, 3,
                          std::max(kLeast, kCell * static_cast<int>(lines)));
-    // Figures are written in the cells if there is space, otherwise only signs. On the two
-    // strongest colors, the last third of the range, a readable text color is used.
+    // Figures are written in the cells if there is space, otherwise only signs. The two darkest
+    // colors, the last third of the range, have a text color of their own.
     constexpr std::size_t kRoom = 10;
     const char* figure = columns <= kRoom ? "format(datum.value, ',.4~r') + ' '" : "''";
     const std::string text = fmt::format(
         "datum.value === null ? '–' : {} + (datum.status === '{}' ? '' : '×')", figure, kFits);
     const char* strong =
-        "datum.value !== null && datum.value - datum.least >= (datum.most - datum.least) * 2 / 3 "
-        "&& "
-        "datum.most > datum.least";
+        "datum.value - datum.least >= (datum.most - datum.least) * 2 / 3 && datum.most > "
+        "datum.least";
     chart.spec["layer"].push_back(
         {{"transform",
           {{{"joinaggregate",
@@ -189,8 +193,18 @@ class SweepCharts {
          {"encoding",
           {{"text", {{"field", "sign"}}},
            {"color",
-            {{"condition", {{"test", strong}, {"value", "var(--on-strong)"}}},
-             {"value", "var(--ink)"}}}}}});
+            {{"condition",
+              {{{"test", "datum.value === null"}, {"value", "var(--ink)"}},
+               {{"test", strong}, {"value", "var(--on-dark)"}}}},
+             {"value", "var(--on-pale)"}}}}}});
+    // The best combination has a frame, inside of the cell so that no neighbor covers it.
+    chart.spec["layer"].push_back({{"transform", {{{"filter", "datum.best !== ''"}}}},
+                                   {"mark",
+                                    {{"type", "rect"},
+                                     {"fill", nullptr},
+                                     {"stroke", "var(--c1)"},
+                                     {"strokeWidth", 3},
+                                     {"tooltip", nullptr}}}});
     Reachable(chart.spec, {});
     chart.label =
         fmt::format("Heat map of a figure of the step, by {} and {}", Key(along()), Key(*across()));
@@ -246,6 +260,7 @@ class SweepCharts {
       number("peak", Amount(row.peak));
       chart.data.Word("status", Word(row.status));
       chart.data.Word("reason", Reason(row));
+      chart.data.Word("best", has_best_ && i == best_ ? kBest : "");
     }
     for (std::size_t axis = 0; axis < order_.size(); ++axis) {
       chart.tips.push_back({ColumnOf(axis), Name(axis)});
@@ -255,7 +270,8 @@ class SweepCharts {
     chart.tips.insert(chart.tips.end(), {{"rate", "Tokens/s per GPU", "", 1},
                                          {"peak", "Peak memory", unit_.name, 2},
                                          {"status", "Status"},
-                                         {"reason", "Because"}});
+                                         {"reason", "Because"},
+                                         {"best", "Mark"}});
     return chart;
   }
 
@@ -280,9 +296,7 @@ class SweepCharts {
                        of([&](const SweepRow& row) { return Amount(row.peak); }));
   }
 
-  double Amount(Bytes bytes) const {
-    return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit_.bytes));
-  }
+  double Amount(Bytes bytes) const { return AmountIn(unit_, bytes); }
 
   Json Ordinal(std::size_t axis, int angle) const {
     const std::vector<std::string>& values = grid_.axes()[axis].values;
@@ -330,6 +344,7 @@ class SweepCharts {
 
   const SweepGrid& grid_;
   const std::vector<SweepRow>& rows_;
+  const bool has_best_;  // whether any combination fits
   const std::int64_t best_;
   const std::vector<std::size_t> order_;
   ByteUnit unit_{};
@@ -417,7 +432,8 @@ PageSection ParetoSection(const SweepCharts& charts, bool unequal_tokens) {
   if (!pareto.note.empty()) section.notes.push_back(std::move(pareto.note));
   section.tables.push_back(
       {.caption = "Combinations on the front; no other combination is both faster and smaller",
-       .table = std::move(pareto.front)});
+       .table = std::move(pareto.front),
+       .sortable = true});
   return section;
 }
 
@@ -442,8 +458,9 @@ void AddChartSections(const SweepCharts& charts, const std::vector<SweepRow>& ro
     page.sections.push_back(
         {.heading =
              fmt::format("{} and {}", charts.Name(charts.along()), charts.Name(*charts.across())),
-         .paragraphs = {"Stronger colors are larger values. Combinations marked × do not fit in "
-                        "memory, and those marked – cannot exist."},
+         .paragraphs = {"Darker cells have larger values. A frame marks the fastest combination "
+                        "that fits. Combinations marked × do not fit in memory, and those marked "
+                        "– cannot exist."},
          .chart = charts.Map(),
          .notes = left_out});
   }
@@ -458,7 +475,8 @@ PageSection TableSection(const SweepGrid& grid, const std::vector<SweepRow>& row
     section.paragraphs = {
         fmt::format("{} of {}; --csv prints all.", Grouped(kMostTableRows), Grouped(grid.rows()))};
   }
-  section.tables.push_back({.caption = "Combinations", .table = RowTable(grid, rows, target)});
+  section.tables.push_back(
+      {.caption = "Combinations", .table = RowTable(grid, rows, target), .sortable = true});
   return section;
 }
 

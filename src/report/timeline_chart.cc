@@ -103,25 +103,31 @@ Time IssueCost(const cost::Prices& prices, Opcode opcode) {
   }
 }
 
-class Lanes {
- public:
-  explicit Lanes(const StepWindow& window) : window_(window) {}
+// Adds a bar to a lane, if a part of it is in the window. `texts` returns its name and `of`; it is
+// called only for this bar.
+template <typename Texts>
+void Put(const StepWindow& window, Lane& lane, Time start, Time end, BarKind kind,
+         const Texts& texts) {
+  start = std::max(start, window.start);
+  end = std::min(end, window.end);
+  if (start >= end) return;
+  auto [name, of] = texts();
+  lane.bars.push_back({.start = start - window.start,
+                       .end = end - window.start,
+                       .kind = kind,
+                       .name = std::move(name),
+                       .of = std::move(of),
+                       .busy = end - start});
+}
 
-  void Put(Lane& lane, Time start, Time end, BarKind kind, std::string name, std::string of) {
-    start = std::max(start, window_.start);
-    end = std::min(end, window_.end);
-    if (start >= end) return;
-    lane.bars.push_back({.start = start - window_.start,
-                         .end = end - window_.start,
-                         .kind = kind,
-                         .name = std::move(name),
-                         .of = std::move(of),
-                         .busy = end - start});
-  }
-
- private:
-  const StepWindow& window_;
-};
+void PutOperation(const StepWindow& window, const program::OperationRecord& record, bool several,
+                  Lane& lane) {
+  const program::Program& program = *window.program;
+  const Instruction& instruction = program.step[record.instruction];
+  Put(window, lane, record.start, record.end, KindOf(instruction), [&] {
+    return std::pair(NameOf(program, instruction), PlaceOf(program, instruction, several));
+  });
+}
 
 void SortBars(std::vector<Bar>& bars) {
   std::stable_sort(bars.begin(), bars.end(), [](const Bar& a, const Bar& b) {
@@ -279,9 +285,9 @@ Json Spec(const std::vector<Lane>& lanes, double length, const std::string& unit
   constexpr int kLane = 42, kLeast = 90;
   Json spec = Layered(Json::array({std::move(bars)}), std::move(encoding), 2,
                       std::max(kLeast, kLane * static_cast<int>(lanes.size())));
-  // Names are written in the bars that have the width.
+  // Names are written in the bars that hold them (page.js).
   Json names_in_bars{
-      {"transform", {{{"filter", "datum.part > 0.012"}}}},
+      {"transform", {{{"filter", "datum.part * width >= datum.room"}}}},
       {"mark",
        {{"type", "text"},
         {"align", "left"},
@@ -289,13 +295,10 @@ Json Spec(const std::vector<Lane>& lanes, double length, const std::string& unit
         {"dx", 4},
         {"fontSize", 11},
         {"clip", true},
-        {"tooltip", nullptr},
-        {"opacity",
-         {{"expr",
-           "scale('x', datum.right) - scale('x', datum.left) > 8 + 6.5 * length(datum.name) ? 1 : "
-           "0"}}}}},
+        {"tooltip", nullptr}}},
       {"encoding",
-       {{"x2", nullptr},
+       {{"x", {{"field", "seen"}, {"type", "quantitative"}}},
+        {"x2", nullptr},
         {"opacity", nullptr},
         {"text", {{"field", "name"}}},
         {"color",
@@ -340,28 +343,45 @@ std::vector<Lane> LanesOf(const StepWindow& window) {
   for (const program::Stream& stream : program.streams) {
     lanes.push_back({.name = window.prefix + stream.name});
   }
-  Lanes put(window);
   for (const program::OperationRecord& record : window.timeline->operations) {
     const Instruction& instruction = program.step[record.instruction];
     const bool on_host = instruction.opcode == Opcode::kHostTask;
-    put.Put(lanes[on_host ? 0 : 1 + instruction.stream], record.start, record.end,
-            KindOf(instruction), NameOf(program, instruction),
-            PlaceOf(program, instruction, several));
+    PutOperation(window, record, several, lanes[on_host ? 0 : 1 + instruction.stream]);
     if (window.prices != nullptr && !on_host) {
-      put.Put(lanes[0], record.issued - IssueCost(*window.prices, instruction.opcode),
-              record.issued, BarKind::kHost, "issues", "");
+      Put(window, lanes[0], record.issued - IssueCost(*window.prices, instruction.opcode),
+          record.issued, BarKind::kHost,
+          [] { return std::pair<std::string, std::string>("issues", ""); });
     }
   }
   for (const program::WaitRecord& wait : window.timeline->waits) {
     const Instruction& instruction = program.step[wait.instruction];
     if (instruction.opcode != Opcode::kHostWaitEvent) continue;
-    put.Put(lanes[0], wait.start, wait.end, BarKind::kWait,
-            fmt::format("waits for {}", program.NameOf(program.events[instruction.operand])), "");
+    Put(window, lanes[0], wait.start, wait.end, BarKind::kWait, [&] {
+      return std::pair(
+          fmt::format("waits for {}", program.NameOf(program.events[instruction.operand])),
+          std::string());
+    });
   }
   for (Lane& lane : lanes) SortBars(lane.bars);
   JoinIssues(lanes.front().bars);
   std::erase_if(lanes, [](const Lane& lane) { return lane.bars.empty(); });
   return lanes;
+}
+
+Lane ComputeLaneOf(const StepWindow& window) {
+  const program::Program& program = *window.program;
+  const bool several = SeveralMicroBatches(program);
+  Lane lane;
+  for (const program::OperationRecord& record : window.timeline->operations) {
+    const Instruction& instruction = program.step[record.instruction];
+    if (instruction.opcode == Opcode::kHostTask ||
+        instruction.stream != program::Program::kComputeStream) {
+      continue;
+    }
+    PutOperation(window, record, several, lane);
+  }
+  SortBars(lane.bars);
+  return lane;
 }
 
 Time JoinShortBars(std::vector<Lane>& lanes, std::size_t most) {
@@ -416,8 +436,9 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
   if (joined > Time()) {
     note = fmt::format(
         "The step has {} operations. Neighboring operations are drawn as one if they take at most "
-        "{} together; a trace (--trace) shows every operation.",
-        Grouped(static_cast<std::int64_t>(before)), FormatTime(joined));
+        "{} together.",
+        Grouped(static_cast<std::int64_t>(before)),
+        unit == "ms" ? FormatTime(joined) : fmt::format("{:g} {}", InMilliseconds(joined), unit));
   }
   Chart chart;
   chart.label = label;
@@ -440,6 +461,11 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
 void Draw(TimelineFigure& figure, PageSection& section) {
   section.chart = std::move(figure.chart);
   if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
+}
+
+void DrawTraced(TimelineFigure& figure, PageSection& section) {
+  if (!figure.note.empty()) figure.note += " A trace (--trace) shows every operation.";
+  Draw(figure, section);
 }
 
 }  // namespace stepcast::report

@@ -56,6 +56,8 @@ struct Lane {
 // in the program's order. Empty streams are omitted. Consecutive issues of the host are joined into
 // one bar.
 std::vector<Lane> LanesOf(const StepWindow& window);
+// Returns the lane of the compute stream, without a name.
+Lane ComputeLaneOf(const StepWindow& window);
 
 // Joins neighboring bars of one kind until all lanes together have at most `most` bars. Short bars
 // are joined first. Returns the length of the longest joined bar. Zero: no bars were joined.
@@ -70,6 +72,8 @@ struct TimelineFigure {
 
 // Moves the chart and its note into a section. The tables remain in `figure`.
 void Draw(TimelineFigure& figure, PageSection& section);
+// Does the same on the page of a command that has the option --trace.
+void DrawTraced(TimelineFigure& figure, PageSection& section);
 
 // Returns a chart of the lanes. `length` is the length of the window. `unit` is the unit for which
 // a millisecond of the bars stands.

@@ -184,6 +184,18 @@ TEST(TimelineChartTest, TakesAtMostItsBytes) {
   EXPECT_THAT(figure.note, HasSubstr("drawn as one"));
 }
 
+TEST(TimelineChartTest, NotesAreInTheUnitOfTheChart) {
+  const auto note = [](const char* unit) {
+    std::vector<Lane> lanes(1);
+    for (int i = 0; i < 100'000; ++i) {
+      lanes[0].bars.push_back({.start = Ms(2 * i), .end = Ms(2 * i + 1), .busy = Ms(1)});
+    }
+    return TimelineChart(lanes, Ms(200'000), "label", unit).note;
+  };
+  EXPECT_THAT(note("ms"), HasSubstr(" s together."));
+  EXPECT_THAT(note("slots"), HasSubstr(" slots together."));
+}
+
 TEST(MemoryOverTest, StandsWhereTheComputeStreamGetsThere) {
   const forecast::Run run = OneStep();
   // In host order the 6 MiB are allocated before the first kernel, at 0 of the window. They are

@@ -214,7 +214,7 @@ PageSection TimelineSection(const forecast::Run& forecast, const validate::Execu
       "Upper chart: the forecast step. Lower chart: the measured step with the median time, on "
       "rank {}, which finished last of {} ranks. Both begin at zero.",
       execution.critical_rank, execution.ranks.size())};
-  Draw(figure, section);
+  DrawTraced(figure, section);
   section.tables.push_back(
       {.caption = "How busy each stream is", .table = std::move(figure.lanes)});
   section.tables.push_back(

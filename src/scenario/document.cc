@@ -248,8 +248,7 @@ std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics) {
   if (!node.quoted() && node.scalar() == "false") return false;
   Append(node, "input.not-a-boolean",
          fmt::format("{} needs true or false: {}", Named(node), node.Described()),
-         node.quoted() ? "write it without quotes" : "write 'true' or 'false', in lowercase",
-         diagnostics);
+         fmt::format("write {} or {}", Example(node, "true"), Example(node, "false")), diagnostics);
   return std::nullopt;
 }
 

@@ -114,6 +114,14 @@ TEST(MappingReader, PointsAtTheValue) {
   });
 }
 
+TEST(MappingReader, HintsOfBooleansNameTheKey) {
+  for (const char* value : {"yes", "'true'"}) {
+    const Diagnostics mistakes = ReadSample(fmt::format("count: 1\nflag: {}", value));
+    ASSERT_EQ(mistakes.size(), 1U);
+    EXPECT_EQ(mistakes.front().hint, "write 'flag: true' or 'flag: false'");
+  }
+}
+
 TEST(MappingReader, PointsAtTheKeyOrTheMapping) {
   Check({
       {"flag: true", {"1:1 input.missing-key"}},

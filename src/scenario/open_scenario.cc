@@ -1,5 +1,6 @@
 // Opens a scenario file and applies overrides, before the tree is interpreted (loader.h).
 
+#include <filesystem>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,24 @@
 #include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {
+namespace {
+
+// Whether the name may be that of a YAML file. Pipes and links have no extension.
+bool HasYamlName(const std::string& path) {
+  const std::string extension = std::filesystem::path(path).extension().string();
+  return extension.empty() || extension == ".yaml" || extension == ".yml" || extension == ".json";
+}
+
+// A mistake of another kind of file, whose mistakes in YAML would help nobody.
+Diagnostic NotYaml(const std::string& path) {
+  return {"file.not-a-scenario",
+          {path, 0, 0},
+          "this is not a scenario, because it is not a YAML file",
+          "name a scenario, such as scenarios/gpt2-ddp/scenario.yaml, or a model, such as "
+          "llama3.1-8b; stepcast list models shows the models"};
+}
+
+}  // namespace
 
 Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache) {
   const auto opened = [](const Document& document, const std::string& file) {
@@ -50,6 +69,8 @@ Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache) 
   const auto document = cache.contents().documents.Get(*found, [&]() -> Result<Document> {
     Document read;
     read.root = ReadDocument(*found, read.mistakes);
+    const bool readable = read.root && read.root->kind() == NodeKind::kMapping;
+    if (!readable && !HasYamlName(*found)) return Document{std::nullopt, {NotYaml(path)}};
     if (read.root) read.root = ScenarioOfPlan(*read.root, read.mistakes);
     return read;
   });

@@ -141,7 +141,7 @@ class TreeBuilder final : public YAML::EventHandler {
          fmt::format("the text contains a control character that changes how other characters are "
                      "displayed: {}",
                      Quoted(value)),
-         "leave it out");
+         "remove the control character");
   }
 
   void Open(NodeKind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {

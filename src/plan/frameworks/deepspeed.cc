@@ -140,7 +140,7 @@ class DeepSpeedRules : public Rules {
           "experts.router_dtype",
           fmt::format("the gate of DeepSpeed's own layer computes in fp32, but router_dtype is {}",
                       Name(*request_.router_dtype)),
-          "leave it out");
+          "omit router_dtype");
     }
     const auto products = request_.expert_products.value_or(model::ExpertProducts::kLooped);
     if (products != model::ExpertProducts::kLooped) {
@@ -239,7 +239,8 @@ class DeepSpeedRules : public Rules {
         Add(key, "plan.no-host-memory",
             fmt::format("{}, but the cluster's topology does not describe the memory of its hosts",
                         what),
-            "add node.host with memory and memory_bandwidth to the topology");
+            "name a topology with hosts, such as --cluster dgx-h100 instead of --gpus; in your own "
+            "topology file, add node.host with memory and memory_bandwidth");
       } else if (*device == OffloadDevice::kNvme && facts_.nvme && !*facts_.nvme) {
         Add(key, "plan.no-nvme",
             fmt::format("{}, but the cluster's topology does not describe NVMe drives", what),

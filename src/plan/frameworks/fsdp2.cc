@@ -58,7 +58,7 @@ class Fsdp2Rules : public Rules {
       Add("data_parallel.accumulate_unsharded", "plan.axis-not-of-framework",
           "torch.distributed.pipelining reduces gradients only after the last micro-batch, but "
           "accumulate_unsharded is false",
-          "leave it out");
+          "omit accumulate_unsharded");
     }
     if (request_.cpu_offload.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.axis-not-supported-with",

@@ -186,7 +186,7 @@ class MegatronRules : public Rules {
           fmt::format("on GPUs before Blackwell, megatron's sequence parallelism needs "
                       "cuda_device_max_connections: 1, but it is {}",
                       *request_.cuda_device_max_connections),
-          "leave it out");
+          "omit cuda_device_max_connections");
     }
   }
 };
