@@ -121,9 +121,6 @@ void DoubtAssumedKernel(const scenario::Scenario& scenario, Forecast& forecast) 
   if (unfused && !unfused->memory.fits) forecast.memory.fit_probability = kEven;
 }
 
-// The clock counts picoseconds in 64 bits, so all simulated steps together must take at most 106
-// days.
-
 // Calls `take` with the table of StepCounts, the operand and the time of each entry of a program's
 // tables, including the time to issue it.
 template <typename Take>
@@ -179,6 +176,8 @@ bool OutlastsTheClock(const std::vector<PricedClass>& priced, const ShorterStep&
 }
 
 // Errors: cost.step-too-long if the step outlasts the clock.
+// The clock counts picoseconds in 64 bits, so all simulated steps together must take at most 106
+// days.
 tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
                                            const PricedClass& own) {
   if (!OutlastsTheClock(own)) return {};

@@ -21,7 +21,7 @@ std::vector<program::Program> Lower(const scenario::Scenario& scenario,
                                     const std::function<void(program::Program&)>& lowered = {});
 
 // Returns the program of one rank. Each sharding strategy is in a separate file (reference.cc,
-// lowering.cc for DDP, fsdp1.cc, ...).
+// ddp.cc, fsdp1.cc, ...).
 program::Program LowerRank(const scenario::Scenario& scenario, const LowerOptions& options = {});
 
 // Returns the process groups of rank `rank`, in the order of the groups of `program`. `program` may

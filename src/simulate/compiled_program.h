@@ -23,7 +23,6 @@ struct Cost {
   Time latency;
   Time work;
   ConcurrentSets::Profile profile = ConcurrentSets::kUsesNothing;  // no operation can slow it
-                                                                   // resource
 };
 
 // One entry of a stream's queue.
