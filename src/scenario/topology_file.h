@@ -31,7 +31,7 @@
 // smaller) or all-to-all. `count` parallel links join each pair (default 1); `bandwidth` is that of
 // one.
 //
-// Fabrics, `link` being each NIC's port:
+// Fabrics (`link` is the port of each NIC):
 //  {kind: one-switch, link: {latency, bandwidth}}
 // With spines, `routing` (adaptive, static, ecmp; default adaptive) and `connections`, the queue
 // pairs between two NICs that ecmp distinguishes (default 2).

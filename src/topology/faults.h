@@ -16,7 +16,7 @@ struct Fault {
   std::string hint;
 };
 
-// The limits of descriptions. They ensure that a graph can be built and that its sums fit into 64
+// The limits of descriptions. Within these limits, a graph can be built and its sums fit into 64
 // bits.
 inline constexpr int kMostNodeDevices = 1024;  // per kind and node
 inline constexpr int kMostNodeLinks = 20'000;  // linked pairs in a node

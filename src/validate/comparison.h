@@ -15,7 +15,7 @@ namespace stepcast::validate {
 
 struct TimePair {
   std::string name;
-  std::int64_t calls = 0;  // number in one step, if applicable
+  std::int64_t calls = 0;  // number of calls in one step, if applicable
   Time forecast, measured;
 
   Time difference() const { return forecast - measured; }
@@ -43,7 +43,7 @@ struct Comparison {
   // copies by direction, and collectives by kind and group.
   std::vector<TimePair> kinds;
   BytesPair peak;
-  std::vector<OperationPair> largest;  // by difference in duration, at most kLargest
+  std::vector<OperationPair> largest;  // sorted by difference in duration; at most kLargest
 
   // Returns the error of the step time, (forecast - measured) / measured. Zero if both are zero.
   double step_error() const;
