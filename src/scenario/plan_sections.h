@@ -39,8 +39,8 @@ void ReadDataParallel(MappingReader& reader, plan::Request& request);
 using ReadKey = std::function<void(MappingReader& section, plan::Request& request)>;
 
 // Returns the function that reads a key, such as "precision" of section "training". Sections are
-// "training", "parallelism", "experts", "data_parallel" and "data_parallel.deepspeed". Empty if the
-// section has no such key.
+// "software", "training", "parallelism", "experts", "data_parallel" and "data_parallel.deepspeed".
+// Empty if the section has no such key.
 ReadKey ReaderOf(std::string_view section, std::string_view key);
 
 }  // namespace stepcast::scenario
