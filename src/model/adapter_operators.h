@@ -9,13 +9,13 @@
 #include "src/model/lora.h"
 
 // Low-rank adapters (lora.h) of linear layers. Each adapter runs as separate modules in the data
-// type of the activations. It adds (x A) B, multiplied by a constant, to the layer's output.
-// Dropout applies to the adapter's input. With tensor parallelism, adapters follow NVIDIA/NeMo
-// (nemo/collections/llm/peft/utils.py, ParallelLinearAdapter). The columns of B are divided among
-// ranks. If the layer is divided by columns, the columns of A are divided too, and the ranks gather
-// x A. If the layer is divided by rows, the rows of A are divided, and the ranks sum x A. The
-// adapter's GEMMs do not use sequence parallelism: their input is the gathered input of the layer,
-// and their output is split by tokens.
+// type of the activations. An adapter adds (x A) B, multiplied by a constant, to the layer's
+// output. Dropout applies to the adapter's input. With tensor parallelism, adapters follow
+// NVIDIA/NeMo (nemo/collections/llm/peft/utils.py, ParallelLinearAdapter). The columns of B are
+// divided among ranks. If the layer is divided by columns, the columns of A are divided too, and
+// the ranks gather x A. If the layer is divided by rows, the rows of A are divided, and the ranks
+// sum x A. The adapter's GEMMs do not use sequence parallelism: their input is the gathered input
+// of the layer, and their output is split by tokens.
 namespace stepcast::model {
 
 struct AdapterModule {

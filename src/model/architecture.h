@@ -159,7 +159,7 @@ struct Architecture {
   bool norms_all_heads = false;
   bool weightless_norms = false;  // per-head norms without weights (Llama 4)
   bool norms_values = false;      // values also have norms without weights (Gemma 4)
-  // Whether a norm follows attention and another one follows the feed-forward, each before the
+  // Whether a norm follows attention and another norm follows the feed-forward, each before the
   // residual sum. Except in OLMo 2, norms also precede attention and the feed-forward.
   bool branch_norms = false;
   // Whether embeddings are multiplied by the square root of their width.
@@ -234,12 +234,12 @@ struct Architecture {
   DeltaRule delta{};
   StateSpace state_space{};
   // The width of a row of a second embedding table. A block multiplies its output by a gate that it
-  // computes from such a row (Gemma 4). 0: no table.
+  // computes from a row of this table (Gemma 4). 0: no table.
   std::int64_t layer_input = 0;
   // Attention residuals (Kimi K3): each branch's input is a weighted mean of the residual stream
   // and the outputs of every n-th previous block. 0: the input is only the residual stream.
   std::int64_t residual_bank = 0;
-  // The number of residual streams, each of the hidden width. Each branch mixes them
+  // The number of residual streams, each of the hidden width. Each branch mixes the streams
   // (hyper-connections, arXiv 2512.24880). 0: one ordinary residual stream.
   std::int64_t streams = 0;
 

@@ -18,7 +18,8 @@ struct ColumnRegion {
   bool quantized = false;
   // The values that the weight-gradient GEMMs read: the region's input, or a part of the input.
   std::vector<LayerTape::Value> kept;
-  // Prepares the region's backward. It must be called before the region's first backward kernel.
+  // Prepares the region's backward. The function must be called before the region's first backward
+  // kernel.
   std::function<void()> begin_backward;
   // The functions that run the weight-gradient GEMM of each layer, in the order of backward. If
   // backward gathers the region's input again, the argument is the gathered input. Otherwise, it is

@@ -28,7 +28,7 @@ void AppendInput(const Architecture& a, const ValueInput& input, const InputName
                  std::vector<ModuleParameter>& parameters);
 void AppendCondition(const Architecture& a, std::vector<ModuleParameter>& parameters);
 void AppendText(const Architecture& a, std::vector<ModuleParameter>& parameters);
-// Appends the parameters that compute modulation vectors. They are either a linear layer of the
+// Appends the parameters that compute modulation vectors. These are either a linear layer of the
 // condition, or a table that is added to the vectors that all blocks share.
 void AppendModulation(const Architecture& a, const Modulation& modulation, std::string_view module,
                       std::vector<ModuleParameter>& parameters);

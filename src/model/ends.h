@@ -9,7 +9,7 @@ namespace stepcast::model {
 // spectrogram. A GEMM, or a convolution of several rows, converts them to rows of the hidden width.
 struct ValueInput {
   std::int64_t values = 0;  // numbers in a row; 0: the model reads words
-  std::int64_t taps = 1;    // input rows that one output row is computed from
+  std::int64_t taps = 1;    // number of input rows from which one output row is computed
   // The number of additional convolutions of `taps` rows. Each additional convolution halves the
   // number of rows. A GELU follows each convolution (Whisper).
   std::int64_t halvings = 0;
@@ -22,10 +22,10 @@ struct ValueInput {
   friend bool operator==(const ValueInput&, const ValueInput&) = default;
 };
 
-// The condition of a diffusion model: one vector for each sample. It is computed from the sample's
-// time and, in some models, from a guidance value, a class and a text vector. Each input except the
-// class passes through two linear layers with a SiLU between them. The condition is the sum of the
-// resulting vectors, which have the hidden width.
+// The condition of a diffusion model: one vector for each sample. The condition is computed from
+// the sample's time and, in some models, from a guidance value, a class and a text vector. Each
+// input except the class passes through two linear layers with a SiLU between them. The condition
+// is the sum of the resulting vectors, which have the hidden width.
 struct Condition {
   std::int64_t time = 0;        // sines and cosines that encode the time; 0: no condition
   bool guidance = false;        // the condition includes a guidance value, encoded like the time
@@ -83,9 +83,9 @@ struct Prediction {
   friend bool operator==(const Prediction&, const Prediction&) = default;
 };
 
-// The encoder of an encoder-decoder model (T5, Whisper). It consists of the model's first blocks.
-// Its sequences have a different length from the decoder's. Cross-attention reads the encoder's
-// normalized output.
+// The encoder of an encoder-decoder model (T5, Whisper). The encoder consists of the model's first
+// blocks. Its sequences have another length than those of the decoder. Cross-attention reads the
+// encoder's normalized output.
 struct Encoder {
   std::int64_t layers = 0;  // 0: no encoder
   std::int64_t tokens = 0;  // tokens of one sequence

@@ -14,8 +14,8 @@
 // score all previous keys, and the indexer chooses the best keys. Every rank of a tensor-parallel
 // group has the full indexer (Megatron-Core,
 // megatron/core/transformer/experimental_attention_variant/dsa.py). Backward keeps the indices of
-// the chosen keys. It keeps the scores only if no fused kernel computes them. The indexer learns
-// from the weights that attention gives to the chosen keys, summed over attention's heads. Another
+// the chosen keys. Backward keeps the scores only if no fused kernel computes them. The indexer's
+// loss uses the attention weights of the chosen keys, summed over attention's heads. Another
 // multiplication of attention's queries and keys computes these weights (DSAIndexerLossAutoScaler,
 // with the loss over chosen keys). The indexer's backward therefore has as many pairs as
 // attention's backward. Forecasts include the input gradients of the indexer's GEMMs, which

@@ -15,8 +15,8 @@ namespace stepcast::model {
 
 // The parameter tensors of a model, and the layers that use these tensors.
 //
-// Frozen tensors are in separate lists. They have no gradients and no optimizer states, and no
-// collective reduces them.
+// Frozen tensors are in separate lists. Frozen tensors have no gradients and no optimizer states,
+// and no collective reduces them.
 
 // Describes how the ranks along an axis divide one dimension of a tensor.
 struct Split {

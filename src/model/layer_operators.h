@@ -153,7 +153,7 @@ class LayerOperators {
   Operand LeaveRows(Operand x, std::string_view module, ModulePositions parameters);
   // Returns a rank's queries, keys and values if there are fewer key-value heads than ranks
   // (Megatron-LM's pull request 2565). `x` has the rank's columns of the GEMM that computes
-  // queries, keys and values. These columns contain only a part of a key-value head. The ranks
+  // queries, keys and values. The rank's columns contain only a part of a key-value head. The ranks
   // gather all columns, and each rank selects columns of the three `widths`. Backward sums the
   // gradients of ranks that share a head.
   std::array<Operand, 3> GatherHeads(Operand x, std::string_view module,
@@ -165,9 +165,9 @@ class LayerOperators {
   // Returns the sum of x over all tensor-parallel ranks, by an all-reduce even with sequence
   // parallelism.
   Operand AddUp(Operand x);
-  // With WorkOptions::adds_up_parts, adds an all-reduce at the end of backward. It sums the
-  // gradients of modules that each rank applies to its part of the tokens, such as norms. Call this
-  // function before all other operators of forward.
+  // With WorkOptions::adds_up_parts, adds an all-reduce at the end of backward. The all-reduce sums
+  // the gradients of modules that each rank applies to its part of the tokens, such as norms. Call
+  // this function before all other operators of forward.
   void AddUpParts();
   // Returns the rank's part of the tokens of an activation that all ranks have. Backward gathers
   // the gradient. Without sequence parallelism, returns x unchanged.
@@ -179,8 +179,8 @@ class LayerOperators {
   // Gathers all features from the ranks' parts by an all-gather and a copy, as Megatron-LM gathers
   // along the last dimension. In backward, each rank uses its part of the gradient.
   Operand GatherFeatures(Operand x, std::string_view module);
-  // Converts an operand with a part of the features of all tokens to one with all features of the
-  // rank's tokens. Forward and backward each run one all-to-all.
+  // Converts a part of the features of all tokens to all features of the rank's tokens. Forward and
+  // backward each run one all-to-all.
   Operand FeaturesToTokens(Operand x, std::string_view module);
 
   // A norm as one fused kernel. It keeps x and, for RMSNorm, one FP32 number per token. As in
@@ -501,8 +501,8 @@ class LayerOperators {
   Block OfEachDocument(std::int64_t queries, std::int64_t keys, std::int64_t visible,
                        std::int64_t seen_twice, bool causal) const;
   Block WholeDocuments(const AttentionShape& shape) const;
-  // Returns the number of a sequence's token pairs that count in model FLOPs. It includes the pairs
-  // that a causal mask hides.
+  // Returns the number of a sequence's token pairs in model FLOPs, which include the pairs that a
+  // causal mask hides.
   std::int64_t CountedPairs(const AttentionShape& shape) const;
   BlockSizes SizesOf(const AttentionShape& shape, const Block& block) const;
   // Requires a fused attention kernel (FlashGeneration).
@@ -517,8 +517,8 @@ class LayerOperators {
                         std::int64_t compressed = 1) const;
   // Returns the result of Scores, which is kept for backward if it is in memory.
   LayerTape::Value MakeScores(const Kernel& scores);
-  // Runs the kernels of a block's backward. They read `reads`, whose first piece is the output's
-  // gradient, and write the pieces that `gradients` creates.
+  // Runs the kernels of a block's backward. The kernels read `reads`, whose first piece is the
+  // output's gradient, and write the pieces that `gradients` creates.
   void RunFlashGradient(std::string_view module, const AttentionShape& shape, const Block& block,
                         const Pieces& reads, const std::function<Pieces()>& gradients);
   // Delivers the gradients of queries, keys and values to the core's operands. `bytes` is their
@@ -558,8 +558,9 @@ class LayerOperators {
   // Ring attention: one attention block for each rank's keys, and a merge of the results. In
   // Transformer Engine's implementation, each message overlaps the previous block. Backward begins
   // with the keys that arrived last. The gradients of keys are sent around the ring after the keys.
-  // PyTorch's implementation merges results in FP32, and sums and sends gradients in FP32. It may
-  // gather the keys during the first block instead of sending messages.
+  // PyTorch's implementation merges results in FP32, and sums and sends gradients in FP32.
+  // PyTorch's implementation may gather the keys during the first block instead of sending
+  // messages.
   class KeyRing;
   Operand RingAttention(const Core& core, std::string_view module, const AttentionShape& shape);
   // Attention over gathered keys. The ranks gather keys and values, and a copy puts them in order.
@@ -580,8 +581,8 @@ class LayerOperators {
   };
   void ExchangeHeads(bool forward, const std::string& name, const std::vector<Exchanged>& values);
 
-  // These functions create values, run kernels and communicate. They do so in forward if `forward`
-  // is true, otherwise in backward.
+  // These functions create values, run kernels and communicate, in forward if `forward` is true and
+  // otherwise in backward.
   LayerTape::Value MakeIn(bool forward, std::string name, Bytes bytes);
   void RunIn(bool forward, Kernel kernel, const Pieces& reads, const Pieces& writes);
   void CommunicateIn(bool forward, const LayerTape::Collective& collective, LayerTape::Piece source,
@@ -616,8 +617,8 @@ class LayerOperators {
                                     // output with Add
 };
 
-// Returns the type of activations and of all kernels except GEMMs. It is bf16 if the compute type
-// has 8 or 4 bits, fp32 if the compute type is tf32, and otherwise the compute type.
+// Returns the type of activations and of all kernels except GEMMs. The type is bf16 if the compute
+// type has 8 or 4 bits, fp32 if the compute type is tf32, and otherwise the compute type.
 DataType ActivationType(DataType compute);
 
 }  // namespace stepcast::model

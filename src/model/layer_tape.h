@@ -74,7 +74,7 @@ class LayerTape {
   // in forward and in recomputation.
   void Register(Value value, std::string name);
 
-  // The operands of an operator, given in braces or as a vector.
+  // The operands of an operator: a list in braces, or a vector.
   struct Values : std::span<const Piece> {
     Values(std::initializer_list<Piece> values) : span(values.begin(), values.size()) {}  // NOLINT
     Values(const std::vector<Piece>& values) : span(values) {}                            // NOLINT
@@ -99,7 +99,7 @@ class LayerTape {
   void OnBackward(std::function<void()> differentiate);
 
   // The operators between BeginFrozen and EndFrozen have only frozen parameters, and no input of
-  // theirs depends on trained parameters. They have no backward and keep nothing.
+  // theirs depends on trained parameters. These operators have no backward and keep no values.
   void BeginFrozen() { frozen_ = true; }
   void EndFrozen() { frozen_ = false; }
 
@@ -211,8 +211,8 @@ class LayerTape {
     return Bytes(variables_[piece.value].bytes.count() / piece.range.pieces);
   }
   // Returns an operation without duration that completes the gradients of constants. The kernel of
-  // the input's gradient also computes these gradients, but they count as complete only when the
-  // weights' gradients are.
+  // the input's gradient also computes these gradients, but they are complete only when the
+  // weights' gradients are complete.
   static Recorded GradientsOf(const Operation& operation);
   Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
   // Records that the next forward operator writes the value.

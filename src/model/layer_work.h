@@ -24,7 +24,7 @@
 //     activation of the layer that reads it, because that layer's backward needs it. A sum over all
 //     layers therefore counts the tensor once. Until the reader's first kernel, the tensor is a
 //     temporary of the writer.
-//   * The indices of the tokens belong to the data loader. No layer counts them.
+//   * The indices of the tokens belong to the data loader. No layer's work includes these indices.
 //   * Elements have 4 bytes in fp32, otherwise 2 (for autocast, see WorkOptions::autocast). In fp8,
 //     only the GEMMs of blocks change: kernels cast their operands to one byte per element, and
 //     backward keeps the cast inputs. Attention and the head run in bf16.
@@ -191,7 +191,7 @@ struct LayerWork {
   // included, because the sharding strategy determines where they are stored.
   Bytes forward_transient;
   Bytes backward_transient;
-  // The bytes of each temporary that is alive at the peak. They are listed separately because an
+  // The bytes of each temporary that is alive at the peak. The list has separate sizes because an
   // allocator allocates each tensor separately.
   std::vector<Bytes> forward_temporaries{};
   std::vector<Bytes> backward_temporaries{};

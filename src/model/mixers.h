@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// The token mixers of a block other than full softmax attention. These are recurrent layers, which
-// update a state from token to token, and the indexer of sparse attention.
+// The token mixers of a block other than full softmax attention. The other mixers are recurrent
+// layers, which update a state from token to token, and sparse attention with an indexer.
 namespace stepcast::model {
 
 enum class Mixer : std::uint8_t {

@@ -25,9 +25,9 @@ struct Model {
   // The description that the model was built from; BuildWork reads it.
   std::variant<Architecture, LayerList> source;
 
-  // Returns the number of trained elements. Every tensor counts once, including every tied tensor.
+  // Returns the number of trained elements. Every tensor is counted once, including tied tensors.
   std::int64_t parameter_count() const;
-  std::int64_t frozen_count() const;  // untrained elements; tied tensors count once
+  std::int64_t frozen_count() const;  // untrained elements; tied tensors are counted once
   std::int64_t all_parameter_count() const { return parameter_count() + frozen_count(); }
   // Returns whether the model is a layer list. Layer times are then inputs, so there is no FLOP
   // count and MFU is undefined.

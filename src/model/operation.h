@@ -37,7 +37,8 @@ enum class Lifetime : std::uint8_t {
   kCommunicated,
   kDeferred,  // from backward_input to the end of backward_weight
   // The gradient of the layer's output, if group operations read it. The next layer or stage
-  // computes it. It lives from the kernel before the layer's backward to the end of this backward.
+  // computes it. The value lives from the kernel before the layer's backward to the end of this
+  // backward.
   kHandedBack,
 };
 inline constexpr std::size_t kLifetimes = 5;
@@ -94,8 +95,8 @@ struct Operation {
   // The positions in Layer::tensors of the parameters of the operation's module. Empty if the
   // operation is outside modules with parameters.
   std::vector<int> parameters{};
-  // For backward: parameters, given as positions in Layer::tensors. After the operation, this
-  // layer's contribution to the gradients of these parameters is complete.
+  // For backward: parameters, as positions in Layer::tensors. After the operation, this layer's
+  // contribution to the gradients of these parameters is complete.
   std::vector<int> gradients{};
   // For a kernel: the values that it uses and that group operations of the same list also read or
   // write.

@@ -12,10 +12,10 @@ enum class Checkpointing : std::uint8_t {
   kNone,
   kSelective,  // some modules of a block are recomputed: RecomputedModules
   kFull,       // only a block's input is kept
-  // A block keeps its input and the results of four kinds of operations. These are the attention
-  // core, reduce-scatters, all-to-alls, and every second GEMM, starting with the first. All other
-  // values are recomputed. This is torchtitan's default policy (pytorch/torchtitan@b5bcd76,
-  // "selective op").
+  // A block keeps its input and the results of four kinds of operations. The four kinds are the
+  // attention core, reduce-scatters, all-to-alls, and every second GEMM, starting with the first.
+  // All other values are recomputed. kSelectiveOp is torchtitan's default policy
+  // (pytorch/torchtitan@b5bcd76, "selective op").
   kSelectiveOp,
 };
 
@@ -39,7 +39,7 @@ constexpr bool DropsOutput(Module module) {
          module == Module::kLatentUp;
 }
 
-// The modules that selective recomputation drops and runs again. They have the names of
+// The modules that selective recomputation drops and runs again. The modules have the names of
 // Megatron-LM's --recompute-modules (megatron/core/transformer/transformer_config.py). Feed-forward
 // layers and attention cores keep their input and drop their inner values. A norm drops its output,
 // which the next layer would otherwise keep. The experts' activation (moe_act) and the

@@ -12,10 +12,10 @@
 #include "src/model/layer_operators.h"
 
 // Attention whose key and value are one vector per token, shared by all heads (DeepSeek-V4). A
-// query attends to a window of tokens and to vectors that each represent several tokens. It attends
-// to all of these vectors, or to those that an indexer chooses. The rotation is reversed in the
-// rotated part of the output. With tensor parallelism, every rank has the full vectors and some of
-// the heads.
+// query attends to a window of tokens and to vectors that each represent several tokens. A query
+// attends to all of these vectors, or only to the vectors that an indexer chooses. The rotation is
+// reversed in the rotated part of the output. With tensor parallelism, every rank has the full
+// vectors and some of the heads.
 namespace stepcast::model {
 
 class SharedKeyOperators {

@@ -33,7 +33,7 @@ struct StageModel {
 StageModel StageOf(const Model& whole, std::span<const int> layers);
 
 // Returns the number of blocks: all layers except the embedding and the head. In a layer list, all
-// layers count as blocks.
+// layers are blocks.
 int Blocks(const Model& model);
 
 // Returns the boundaries of pipeline chunks. Chunk c has the layers [result[c], result[c + 1]);

@@ -44,8 +44,8 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& architecture,
                                              bool experts = false);
 std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
 
-// Returns the parameters of the norm after the encoder's last block. They are appended to that
-// block's parameters.
+// Returns the parameters of the norm after the encoder's last block. These parameters are appended
+// to the parameters of that block.
 std::vector<ModuleParameter> EncoderNorm(const Architecture& architecture);
 
 // The number of classes of next-sentence prediction: the second segment follows the first segment,

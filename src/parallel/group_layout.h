@@ -8,8 +8,8 @@ namespace stepcast::parallel {
 
 // Groups of ranks, described by strides and degrees, like layouts of tensors. Rank r's group
 // contains the ranks whose coordinates differ from r's only along the layout's dimensions. The
-// groups of a layout are disjoint, have equal sizes, and contain all ranks of the grid. They are
-// *siblings*: they run the same collectives at the same time.
+// groups of a layout are disjoint, have equal sizes, and contain all ranks of the grid. The groups
+// of a layout are *siblings*: they run the same collectives at the same time.
 //   ranks 8, {stride 1, degree 4}                  {0 1 2 3} {4 5 6 7}
 //   ranks 8, {stride 4, degree 2}                  {0 4} {1 5} {2 6} {3 7}
 //   ranks 8, {stride 1, degree 2}, {stride 4, 2}   {0 1 4 5} {2 3 6 7}

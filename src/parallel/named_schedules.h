@@ -19,12 +19,12 @@ namespace stepcast::parallel {
 // determine the memory of a micro-batch. At the start and the end of the step, passes then move to
 // earlier slots if this needs no more memory.
 
-// The schedule V-Half. It needs about half of 1F1B's activations: P/2 micro-batches per stage plus
-// a constant.
+// The schedule V-Half. V-Half needs about half of 1F1B's activations: P/2 micro-batches per stage
+// plus a constant.
 PipelineSchedule VHalf(int stages, int micro_batches);
 
-// The schedule V-Min. It needs about a third of 1F1B's activations but has more idle time. Passes
-// follow each other as closely as dependencies allow.
+// The schedule V-Min. V-Min needs about a third of 1F1B's activations, but has more idle time than
+// 1F1B. Passes follow each other as closely as dependencies allow.
 PipelineSchedule VMin(int stages, int micro_batches);
 
 // The schedules that scenario files and command lines can select by name.
@@ -49,7 +49,7 @@ PipelineSchedule ZeroBubbleV(int stages, int micro_batches);
 
 // DualPipe (arXiv 2412.19437; deepseek-ai/DualPipe, dualpipe.py): two copies of the model run
 // through the stages in opposite directions. Each copy trains half of the micro-batches. Stage s
-// has chunk s of one copy and chunk P-1-s of the other. In the steady state, a forward of one
+// has chunk s of one copy and chunk P-1-s of the other copy. In the steady state, a forward of one
 // direction and a backward of the other direction form an overlapping pair. Requires an even number
 // of stages, and an even number of micro-batches of at least 2P.
 PipelineSchedule DualPipe(int stages, int micro_batches);

@@ -11,7 +11,7 @@
 // The model's layers are divided into *chunks*, numbered in layer order: chunk 0 has the first
 // layers. A *stage* (the ranks at one coordinate of the pipeline axis) has one or several chunks. A
 // schedule does not list sends and receives, because they follow from the stages of neighboring
-// chunks. It has no durations; see schedule_check.h.
+// chunks. A schedule has no durations; see schedule_check.h.
 namespace stepcast::parallel {
 
 enum class Task : std::uint8_t {
@@ -21,7 +21,7 @@ enum class Task : std::uint8_t {
   kBackwardWeight,  // weight gradients, after the input gradients
 };
 
-// Returns whether the task is a micro-batch's last one in a chunk.
+// Returns whether the task is the last task of a micro-batch in a chunk.
 constexpr bool EndsBackward(Task task) {
   return task == Task::kBackward || task == Task::kBackwardWeight;
 }
@@ -79,7 +79,7 @@ int Chunks(const PipelineSchedule& schedule);
 bool SplitsBackward(const PipelineSchedule& schedule);
 
 // The sequential schedule: one stage runs forward and backward of each micro-batch before the next
-// micro-batch. This is gradient accumulation.
+// micro-batch. The sequential schedule is gradient accumulation.
 PipelineSchedule Sequential(int micro_batches);
 
 // GPipe: all forwards, then all backwards, both starting with the first micro-batch (arXiv
@@ -116,7 +116,7 @@ PipelineSchedule Combined(PipelineSchedule schedule);
 // These functions insert operations between the passes of a schedule. The operations are gathers
 // and frees of sharded parameters, and reductions of gradients, as in torch.distributed.pipelining
 // (torch/distributed/pipelining/schedules.py, _add_unshard_reshard and _add_reduce_grad). The
-// schedule must not contain such operations.
+// schedule must not contain operations of this kind.
 
 // Returns the schedule with a reduction of each chunk's gradients after the last micro-batch's
 // backward.
@@ -124,8 +124,8 @@ PipelineSchedule WithReductions(PipelineSchedule schedule);
 
 // Returns the schedule with gathers and frees of parameters. Before each pass, the stage gathers
 // the parameters of the next `active` chunks that it uses, in order of use, and frees those of
-// other chunks. It frees all parameters at the end. The default is three chunks: one in forward,
-// one in backward, and one that is being gathered.
+// other chunks. At the end, the stage frees all parameters. The default is three chunks: one in
+// forward, one in backward, and one that is being gathered.
 PipelineSchedule WithUnshards(PipelineSchedule schedule, int active = 3);
 
 // Finds the periodic part of a schedule. After the pipeline is filled and before it is drained,

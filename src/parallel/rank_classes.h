@@ -17,7 +17,7 @@ struct Meeting {
     // For a rank: its role. For a link: a number that is equal for equal loads.
     std::int64_t label = 0;
   };
-  std::int64_t label = 0;  // different labels: the meetings are known to differ
+  std::int64_t label = 0;  // meetings with different labels are known to differ
   std::vector<Edge> ranks{};
   std::vector<Edge> links{};
 };

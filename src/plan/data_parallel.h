@@ -23,8 +23,8 @@ inline constexpr const char* kCommHookNames[] = {"none", "fp16_compress", "bf16_
                                                  "powerSGD"};
 constexpr const char* Name(CommHook hook) { return kCommHookNames[static_cast<std::size_t>(hook)]; }
 
-// Settings of the PowerSGD hook (Vogels et al. 2019, arXiv 1905.13727). They are the mapping
-// `data_parallel.powersgd`, with the names and defaults of PowerSGDState.
+// Settings of the PowerSGD hook (Vogels et al. 2019, arXiv 1905.13727). The settings are the
+// mapping `data_parallel.powersgd`, with the names and defaults of PowerSGDState.
 struct PowerSgd {
   std::int64_t rank = 1;  // rank of the low-rank factors
   // The first step that uses PowerSGD; earlier steps use plain all-reduces. The forecast is for a

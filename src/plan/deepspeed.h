@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <optional>
 
-// DeepSpeed's ZeRO settings. They are the mapping `data_parallel.deepspeed`, with the names and
-// defaults of DeepSpeed's configuration (deepspeed/runtime/zero/config.py @ 1b88ac36). As in
+// DeepSpeed's ZeRO settings. The settings are the mapping `data_parallel.deepspeed`, with the names
+// and defaults of DeepSpeed's configuration (deepspeed/runtime/zero/config.py @ 1b88ac36). As in
 // DeepSpeed, sizes are numbers of elements.
 namespace stepcast::plan {
 

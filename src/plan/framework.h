@@ -35,7 +35,7 @@ struct FrameworkTraits {
   int first_stage, last_stage;   // the supported ZeRO stages
   const char* stages = "";       // its behavior as a ZeRO stage: "keeps full copies (stage 0)"
   const char* other_stage = "";  // hint for an unsupported stage: "zero_stage: 0, or ..."
-  // Whether the framework is part of PyTorch. It then uses PyTorch's activation checkpointing
+  // Whether the framework is part of PyTorch. If so, it uses PyTorch's activation checkpointing
   // without reentrant autograd, and PyTorch's optimizers.
   bool of_pytorch = false;
   // Whether, by default, one kernel updates all tensors (optimizer_implementation).

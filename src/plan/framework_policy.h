@@ -19,7 +19,7 @@ class FrameworkPolicy {
   virtual ~FrameworkPolicy() = default;
 
   // Sets the defaults of gradient_dtype and reduce_dtype. The type of parameters is already set.
-  // The base class uses the type of parameters for both.
+  // The base class sets both types to the type of parameters.
   virtual void SetGradientTypes(const Request& request, Training& training) const;
 
   // Sets the defaults of `data_parallel` that are specific to the framework or depend on other

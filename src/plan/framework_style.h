@@ -61,7 +61,7 @@ enum class HostOptimizer : std::uint8_t {
   kDeepSpeed  // deepspeed.ops.adam.DeepSpeedCPUAdam
 };
 
-// How the framework's recipes implement layers, unless the plan's settings say otherwise.
+// How the framework's recipes implement layers, unless the plan's settings override them.
 struct LayerStyle {
   // Whether linear layers are those of torch.nn.Linear, although all other layers are
   // Megatron-LM's.

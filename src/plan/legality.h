@@ -8,8 +8,9 @@
 #include "src/plan/facts.h"
 #include "src/plan/request.h"
 
-// The rules that decide whether a plan is legal. They relate the plan's settings to each other, to
-// the model and to the cluster. The forecast, not a rule, decides whether the plan fits in memory.
+// The rules that decide whether a plan is legal. The rules relate the plan's settings to each
+// other, to the model and to the cluster. The forecast, not a rule, decides whether the plan fits
+// in memory.
 namespace stepcast::plan {
 
 // The largest values of a plan. With these limits, counts of operations and bytes fit in 64 bits,

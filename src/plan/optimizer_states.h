@@ -11,8 +11,8 @@
 // Muon. For other optimizers, see plan::OptimizerBytesPerParameter.
 namespace stepcast::plan {
 
-// A tensor that an optimizer updates. It is a complete parameter, one rank's rows of a parameter,
-// or a vector with elements of a parameter.
+// A tensor that an optimizer updates. The tensor is a complete parameter, one rank's rows of a
+// parameter, or a vector with elements of a parameter.
 struct OptimizerTensor {
   std::int64_t elements = 0;
   std::int64_t matrices = 0, rows = 0, columns = 0;  // zero for a vector
@@ -21,7 +21,7 @@ struct OptimizerTensor {
                                                      // the head
 };
 
-// Returns the tensor with `elements` elements of the model's tensor `index`. It consists of
+// Returns the tensor with `elements` elements of the model's tensor `index`. The tensor consists of
 // complete rows (or complete matrices of a three-dimensional tensor) unless the framework flattens
 // parameters. If `index` is -1, the tensor contains elements of several of the model's tensors.
 OptimizerTensor OptimizerTensorOf(const Plan& plan, const model::Model& model, int index,
@@ -35,8 +35,8 @@ bool TakesMuon(const OptimizerTensor& tensor);
 // Returns whether the tensor's moments have 8 bits. Only tensors of at least 4,096 elements have
 // 8-bit moments.
 // * bitsandbytes (bitsandbytes/optim/optimizer.py, min_8bit_size) stores the moments of smaller
-//   tensors in FP32. It also stores those of embeddings in FP32, because the Trainer of
-//   transformers registers them (trainer.py, create_optimizer).
+//   tensors in FP32. The moments of embeddings are also FP32, because the Trainer of transformers
+//   registers embeddings (trainer.py, create_optimizer).
 // * torchao (torchao/optim/adam.py, _new_buffer) stores the moments of smaller tensors, and of
 //   tensors that are not a multiple of the block size, in the parameters' type.
 bool HasShortMoments(const Plan& plan, const OptimizerTensor& tensor);

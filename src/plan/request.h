@@ -42,9 +42,9 @@ RequestedSchedule ScheduleOf(const Request& request);
 // after another.
 inline constexpr const char* kInterleaved = "interleaved_1f1b";
 // Returns the number of micro-batches per group (parallel/pipeline_schedule.h) in a step of
-// `micro_batches`. This is the requested number or, without a request, the number of stages P. For
-// torch.distributed.pipelining, the M micro-batches of a step form max(1, floor(M / P)) groups of
-// equal size.
+// `micro_batches`. The result is the requested number or, without a request, the number of stages
+// P. For torch.distributed.pipelining, the M micro-batches of a step form max(1, floor(M / P))
+// groups of equal size.
 std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batches);
 
 // The parts of a model that a pipeline divides among its stages.
@@ -65,9 +65,9 @@ struct ModelBlocks {
 };
 
 // Returns the number of the model's blocks in each of `chunks` chunks: as requested, or equal
-// parts. If requested, the embedding and the head count as blocks. With fsdp2, the parts are those
-// of torchtitan, which differ by at most one block. With nanotron, parts have about equal numbers
-// of weights. Empty if the blocks cannot be divided.
+// parts. If requested, the embedding and the head are counted as blocks. With fsdp2, the parts are
+// those of torchtitan, which differ by at most one block. With nanotron, parts have about equal
+// numbers of weights. Empty if the blocks cannot be divided.
 std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlocks& model,
                                         std::int64_t chunks);
 

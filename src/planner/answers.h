@@ -53,8 +53,8 @@ Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
-  // Creates the object. The pool must run the result of WorkOf(problem). `store` may be null. It
-  // stores forecasts, and bounds from programs, under `key`. `key` and the store's facts must
+  // Creates the object. The pool must run the result of WorkOf(problem). `store` may be null. The
+  // store has forecasts, and bounds from programs, under `key`. `key` and the store's facts must
   // include everything on which these results depend. All arguments must outlive this object.
   // Errors of all functions, as a sentence: the store cannot be written, or ranks cannot be
   // reached.

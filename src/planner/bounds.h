@@ -20,9 +20,9 @@
 
 namespace stepcast::planner {
 
-// Lower bounds of a plan's step time and memory. Their computation takes a small fraction of a
-// forecast's time. docs/planning.md proves the bounds from the simulator's rules. Tests compare
-// them with the simulator over random plans of every framework.
+// Lower bounds of a plan's step time and memory. The computation of a bound takes a small fraction
+// of a forecast's time. docs/planning.md proves the bounds from the simulator's rules. Tests
+// compare them with the simulator over random plans of every framework.
 
 // Bounds for a pipeline, computed from the work of its chunks and the order in which stages run
 // passes.
@@ -66,7 +66,7 @@ class Bounds {
 
   // Returns the first bound of a plan (docs/planning.md). The computation takes microseconds,
   // because plans share most data. The time and memory of layers depend on the shape of a
-  // micro-batch and are computed once per shape. It depends only on these settings of data
+  // micro-batch and are computed once per shape. The bound depends only on these settings of data
   // parallelism: the framework, the ZeRO stage, the ranks that share states, and offload. Errors:
   // those of cost::Price for kernels and tensor-parallel collectives.
   //   time: for each stage, the time of all passes of its micro-batches, plus the passes before
@@ -79,8 +79,8 @@ class Bounds {
 
   // Returns a bound from the plan's own step program and its prices. The program is lowered and
   // priced but not simulated. For several stages, the bound follows from their schedule, the
-  // uncontended time of passes, and the stages' programs. It takes a tenth to a quarter of the time
-  // of a forecast. Errors: those of cost::Price.
+  // uncontended time of passes, and the stages' programs. The computation takes a tenth to a
+  // quarter of the time of a forecast. Errors: those of cost::Price.
   //   time: the larger of two bounds: the program without contention (UncontendedStepTime), and
   //     the compute stream with the least contention (ContendedComputeTime).
   //   memory: allocations in host order, released as early as possible.

@@ -19,7 +19,7 @@
 #include "src/scenario/scenario.h"
 
 // Finds legal layouts: ways in which a job's ranks can divide the model, the sequences and the
-// batch. It uses the rules of plan::Check. A layout is legal if there is a micro-batch size for
+// batch. The rules are those of plan::Check. A layout is legal if there is a micro-batch size for
 // which no rule about layouts rejects it.
 namespace stepcast::planner {
 

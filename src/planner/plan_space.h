@@ -63,8 +63,8 @@ struct PlanChoices {
   std::vector<std::pair<std::string, std::string>> first, then;
   std::vector<SweepAxis> axes;
   // The first `outer` axes change what ranks compute or store. The other (inner) axes are settings
-  // of data parallelism and the size of micro-batch groups. They affect neither the kernels of a
-  // micro-batch nor the states.
+  // of data parallelism and the size of micro-batch groups. Inner axes affect neither the kernels
+  // of a micro-batch nor the states.
   std::size_t outer = 0;
   std::vector<std::string> absent;  // keys that are not written if they have their default
   // Settings of the scenario that a plan omits if an axis has another value.
@@ -134,7 +134,7 @@ class PlanSpace {
   // Returns the plan's kind as text. Plans of one kind differ only in settings of data parallelism
   // other than framework and stage.
   std::string KindOf(std::int64_t plan) const;
-  // A plan that is one step along one axis away from another plan.
+  // A plan that differs from another plan by a neighboring value of one axis.
   struct Neighbour {
     std::string key, value;
     std::int64_t plan = 0;
@@ -148,7 +148,7 @@ class PlanSpace {
   // this layout does not have.
   void AppendLayout(const PlanPart& part,
                     std::vector<std::pair<std::string, std::string>>& settings) const;
-  // Appends the neighbors that have other layouts. They belong to other parts.
+  // Appends the neighbors that have other layouts. These neighbors belong to other parts.
   void AppendOtherLayouts(std::int64_t plan, std::vector<Neighbour>& neighbours) const;
   // Returns the number of the part's plan with these settings. All other settings have their first
   // values. No value if the part does not have one of the values.

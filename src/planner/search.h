@@ -69,9 +69,9 @@ struct SearchOptions {
   // each group. All plans of a family are in the same group.
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
-  // The scenario's own plan, or -1 if the search does not include it. It is evaluated first, so
-  // that no answer is worse than this plan. `own_outcome` is its forecast, if known. If known, the
-  // search ranks the plan even if all work has been stopped.
+  // The scenario's own plan, or -1 if the search does not include it. The search evaluates this
+  // plan first, so that no answer is worse than this plan. `own_outcome` is its forecast, if known.
+  // If known, the search ranks the plan even if all work has been stopped.
   std::int64_t own = -1;
   std::optional<Outcome> own_outcome{};
   // Returns whether the search includes a plan. The result must be the same for all plans of a
@@ -79,7 +79,7 @@ struct SearchOptions {
   std::function<bool(std::int64_t plan)> among{};
   // Called from time to time. If it returns true, the search ends with the results so far.
   std::function<bool()> enough{};
-  // Whether the search may be ended early. It then looks for good plans first.
+  // Whether the search may be ended early. If so, the search looks for good plans first.
   bool anytime = false;
   // Called from time to time. If it returns true, the search continues only with the families that
   // have bounds, and all other families remain open. Null: `enough` is called instead.
@@ -136,7 +136,7 @@ struct SearchResult {
   std::vector<std::int64_t> nearest;
   std::vector<GroupBest> groups;
   // False: the search ended before the ranking was proved. `open` plans may then be better than the
-  // best plan. They are better by at most the fraction 1 - `least` of the best plan's time (per
+  // best plan. The improvement is at most the fraction 1 - `least` of the best plan's time (per
   // token) or measure of the goal.
   bool proved = true;
   std::int64_t open = 0;

@@ -65,8 +65,8 @@ struct SearchProblem {
   // The first plan of each family, in ascending order, starting with plan 0. Empty: each plan is a
   // family.
   std::vector<std::int64_t> families{};
-  // Screens a family of several plans, given its index. The result holds for every plan in the
-  // family. The family is illegal only if all its plans are illegal.
+  // Screens a family of several plans; the argument is its index. The result applies to every plan
+  // in the family. The family is illegal only if all its plans are illegal.
   std::function<Screened(std::size_t)> screen_family{};
   // The functions from here on evaluate single plans. All functions must be thread-safe. A bound
   // never exceeds the bounds and forecasts that later functions return for the same plan.

@@ -71,14 +71,14 @@ std::optional<SweepRow> ToSweepRow(std::string_view bytes);
 // Returns all settings of a row: its values and `added`.
 Settings SettingsOf(const SweepGrid& grid, std::int64_t index, const SweepRow& row);
 
-// A function that computes the row of one combination. It must be thread-safe.
+// A function that computes the row of one combination. The function must be thread-safe.
 using RowMaker = std::function<SweepRow(const Settings&)>;
 // Returns a worker function for a pool, which calls `make_row`. Items are settings (ToText), and
 // results are rows (ToBytes).
 Work WorkOf(RowMaker make_row);
 
 // A function that receives the number of finished rows, and how many of these came from the store.
-// It is called from different threads, but never from two at once.
+// The function is called from different threads, but never from two threads at once.
 using Progress = std::function<void(std::int64_t done, std::int64_t known)>;
 
 struct SweepResult {

@@ -48,7 +48,7 @@ struct SweepAxis {
 // values, an empty or invalid range.
 Result<SweepAxis> ParseSweepAxis(std::string_view text);
 
-// The rows of a sweep, one for each combination. They are numbered so that the first axis varies
+// The rows of a sweep, one for each combination. In the order of rows, the first axis varies
 // slowest.
 class SweepGrid {
  public:

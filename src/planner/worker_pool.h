@@ -38,7 +38,7 @@ class WorkerPool {
 std::unique_ptr<WorkerPool> MakeThreadPool(Work work, int threads);
 
 // Returns a pool on the threads of all ranks. Call this function on rank 0, which also runs items.
-// It sends small batches of items to the ranks that request them, and receives the results. The
+// Rank 0 sends small batches of items to the ranks that request them, and receives the results. The
 // destructor makes RunWorker return on the other ranks. `mailbox` must outlive the pool, which must
 // be its only user.
 std::unique_ptr<WorkerPool> MakeMpiPool(messaging::Mailbox& mailbox, Work work, int threads);

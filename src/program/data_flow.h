@@ -85,8 +85,8 @@ enum class EffectKind : std::uint8_t {
   kGradient,
   // Computes target = source x scale or, if `add`, target += source x scale, converted to the
   // target's type. The effect copies blocks. Block b covers elements [b block, min((b + 1) block,
-  // elements)) of the effect. It starts at element b target_stride of the target and at element b
-  // source_stride of the source. If there is one block, the copy is contiguous.
+  // elements)) of the effect. Block b starts at element b target_stride of the target and at
+  // element b source_stride of the source. If there is one block, the copy is contiguous.
   kMove,
   // Updates parameters. `target` are the parameters, `source` their gradients, `states` the
   // optimizer states. The states are arrays that start `state_stride` elements apart: the first

@@ -45,7 +45,7 @@ inline bool IsLaunched(Opcode opcode) {
          opcode == Opcode::kExchange;
 }
 
-// Returns the name of an instruction's operand. This is a kernel's name, a collective's kind, a
+// Returns the name of an instruction's operand. The name is a kernel's name, a collective's kind, a
 // copy's direction, or the name of an event, buffer or host task. For an exchange, it is "send",
 // "receive" or, if there are several messages, "exchange".
 std::string OperandName(const Program& program, const Instruction& instruction);

@@ -27,8 +27,9 @@ struct OperationId {
   friend bool operator==(const OperationId&, const OperationId&) = default;
 };
 
-// The record for which a kWaitEvent or kHostWaitEvent of the step waits. It is the latest record of
-// the wait's event in host order. Only in the first step, it may differ from that of later steps.
+// The record for which a kWaitEvent or kHostWaitEvent of the step waits. This record is the latest
+// record of the wait's event in host order. Only in the first step, it may differ from that of
+// later steps.
 struct WaitTarget {
   Index record = kNone;  // a kRecordEvent in the step; kNone: the step does not record the event
   // Whether `record` follows the wait in host order. The wait then refers to the record of the

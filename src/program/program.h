@@ -17,8 +17,8 @@
 
 // The step program: what one rank submits to its device in one training step. Lowering writes it,
 // the validator checks it, the simulator runs it in virtual time, and the runtime runs it on
-// hardware. It consists of streams, communicators, buffers and events, and has no notion of ZeRO,
-// buckets or layers.
+// hardware. The program consists of streams, communicators, buffers and events, and has no notion
+// of ZeRO, buckets or layers.
 //
 // Semantics
 //  * Host order. `prologue` is issued once, then `step` again and again, in order. The rank's CPU
@@ -56,7 +56,7 @@ enum class Category : std::uint8_t {
 };
 inline constexpr int kCategories = 6;
 
-// The part of the step to which an operation belongs. Recomputation counts as backward.
+// The part of the step to which an operation belongs. Recomputation belongs to backward.
 // kBackwardWeight: weight gradients, if a pipeline's schedule separates them from input gradients.
 // kCheckpoint: the part of checkpoint saving for which the device waits.
 enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kCheckpoint, kBackwardWeight };
@@ -78,8 +78,8 @@ enum class Opcode : std::uint8_t {
 
 enum class CopyDirection : std::uint8_t { kDeviceToDevice, kHostToDevice, kDeviceToHost };
 
-// The texts of names, by index. They are stored in one contiguous string, because a program has
-// thousands of names.
+// The texts of names, by index. All texts are stored in one contiguous string, because a program
+// has thousands of names.
 class Texts {
  public:
   Index Add(std::string_view text);
@@ -142,8 +142,8 @@ struct Collective {
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
   bool average = false;  // the sum is divided by the number of ranks
-  // The number of multiprocessors used. 0: copy engines move the bytes. Not set: the communication
-  // library chooses.
+  // The number of multiprocessors used. 0: copy engines transfer the bytes. Not set: the
+  // communication library chooses.
   std::optional<int> multiprocessors{};
   int root = 0;           // broadcast: position in the group of the rank that sends
   AllToAllLoads loads{};  // all-to-all
@@ -242,7 +242,8 @@ struct Program {
   // write it.
   DataFlow data_flow{};
 
-  // The stream of the training computation, which determines phases. It is always 0.
+  // The stream of the training computation, which determines phases. The number of this stream is
+  // always 0.
   static constexpr std::uint16_t kComputeStream = 0;
 
   std::string NameOf(const Buffer& buffer) const { return Text(buffer.name); }

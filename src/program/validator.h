@@ -47,9 +47,9 @@ std::string PlaceOf(bool in_prologue, Index instruction);
 // Checks that a step program is free of races and memory errors, for all possible durations of its
 // operations.
 //
-// The rule: if two operations use overlapping bytes of one buffer and one of them writes, the
-// earlier in host order must end before the later starts, for all durations. Operations are ordered
-// by:
+// The rule applies to two operations that use overlapping bytes of one buffer, if one of them
+// writes. The operation that is earlier in host order must end before the other operation starts,
+// for all durations. Operations are ordered by:
 //  * the order of a stream;
 //  * an event that is recorded after the earlier operation and waited for before the later
 //    operation (the wait refers to the latest record in host order; without a record it does not

@@ -38,8 +38,8 @@ struct FittingSettings {
 // The memory-saving settings that were tried, separately and in combinations.
 struct Fitting {
   std::vector<FittingSettings> settings;   // settings that make the step fit, fastest first
-  std::optional<FittingSettings> nearest;  // if there are none: the settings that lack the least
-                                           // memory
+  std::optional<FittingSettings> nearest;  // if `settings` is empty: the settings that lack the
+                                           // least memory
   Time step_time;                          // step time without these settings
   int forecasts = 0;                       // number of settings that were forecast
   bool stopped = false;                    // the time limit ended the attempts

@@ -39,8 +39,8 @@ std::string ExecutionJson(const scenario::Scenario& scenario, const validate::Ex
 // steps measured". The line ends in a newline.
 std::string RunLine(const validate::Execution& execution);
 
-// Returns one process for each measured rank, ordered by rank. Times are on rank 0's clock and
-// count from the common start of the measurement.
+// Returns one process for each measured rank, ordered by rank. Times are on rank 0's clock,
+// relative to the common start of the measurement.
 std::vector<TraceProcess> MeasuredProcesses(const validate::Execution& execution);
 
 // Returns the forecast first, then the measured ranks. Measured times are shifted so that the

@@ -120,7 +120,8 @@ class Json::Part {
 // Returns a time in seconds, correctly rounded: 12.5 ms is 0.0125, not 0.012500000000000001.
 double JsonSeconds(Time time);
 
-// Returns a number, such as a mean over ranks. It is written as an integer if it has no fraction.
+// Returns a number, such as a mean over ranks. A number without a fraction is written as an
+// integer.
 Json JsonNumber(double number);
 
 Json ToJson(const scenario::Resolved& resolved);

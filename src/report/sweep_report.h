@@ -33,8 +33,8 @@ std::string SweepJson(const planner::SweepGrid& grid, const std::vector<planner:
                       double seconds, std::int64_t known = 0,
                       const forecast::TrainingTarget& target = {});
 
-// Returns only the rows of the document of `sweep --json`, one per line. They depend only on the
-// input.
+// Returns only the rows of the document of `sweep --json`, one per line. The rows depend only on
+// the input.
 std::string SweepJsonLines(const planner::SweepGrid& grid,
                            const std::vector<planner::SweepRow>& rows,
                            const forecast::TrainingTarget& target = {});

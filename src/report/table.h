@@ -74,7 +74,7 @@ class Table {
   // Returns heading, rule and rows. Columns are two spaces apart; lines have no trailing blanks and
   // end in a newline. No line is wider than `width` characters (Unicode code points). If a table is
   // too wide, these steps make it narrower, as far as needed:
-  //   1. Headings take several lines.
+  //   1. Headings are broken into several lines.
   //   2. Columns with equal cells in all rows are removed and written once above the rows.
   //   3. Text is broken between words.
   //   4. Columns are omitted and listed below the table: first spare columns, then other numbers,
@@ -125,7 +125,7 @@ ByteUnit UnitFor(double largest);
 inline ByteUnit UnitFor(Bytes largest) { return UnitFor(static_cast<double>(largest.count())); }
 
 // Returns the size in the given unit, such as "14.96". The text has two digits after the decimal
-// point, or none for bytes. Returns "<0.01" if a nonzero size would appear as zero.
+// point, or no digits after it for bytes. Returns "<0.01" if a nonzero size would appear as zero.
 std::string In(ByteUnit unit, double bytes);
 inline std::string In(ByteUnit unit, Bytes bytes) {
   return In(unit, static_cast<double>(bytes.count()));

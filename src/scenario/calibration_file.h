@@ -29,7 +29,7 @@ inline Bytes RequiredBytes(MappingReader& section, std::string_view key) {
 }
 
 // Reads rows of measured values in the format of profiles: [1 MiB, 13.1 ms] or [1024, 1024, 4096,
-// 25 us]. Errors in addition to those of documents: calibration.bad-point (a row of wrong length)
+// 25 us]. Errors in addition to those of document.h: calibration.bad-point (a row of wrong length)
 // and calibration.no-points (an empty curve).
 
 // Returns the items of one row, which must have `count` items. If it has not, appends a Diagnostic
@@ -98,7 +98,7 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 //  collectives:                               # sizes as nccl-tests counts them, ascending
 //    - {collective: all_reduce, ranks: 4, nodes: 4, points: [[4 KiB, 1.8 ms], [1 MiB, 13.1 ms]]}
 //
-// Measured times. They have priority over the efficiencies, which are then optional:
+// Measured times. Measured times have priority over the efficiencies, which are then optional:
 //
 //  kernels:
 //    gemm_surface: {bf16: [[1024, 1024, 4096, 25 us], ...]}    # every combination of m, n, k
@@ -116,11 +116,11 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 //  residuals:
 //    gemm: {spread: 0.01, interpolation: 0.02}
 //
-// Errors other than those of documents: calibration.no-provenance, calibration.no-gemm (an empty
-// `gemm`), calibration.bad-point (a row of wrong length), calibration.no-points (an empty curve),
-// calibration.incomplete-surface (not every combination of m, n, k exactly once; gradients'
-// products without the forward's), calibration.repeated-point (attention of the same sizes twice)
-// and calibration.implausible (calibration/plausible.h), each at the value.
+// Errors, in addition to those of document.h: calibration.no-provenance, calibration.no-gemm (an
+// empty `gemm`), calibration.bad-point (a row of wrong length), calibration.no-points (an empty
+// curve), calibration.incomplete-surface (not every combination of m, n, k exactly once; GEMMs of
+// gradients without those of forward), calibration.repeated-point (attention of the same sizes
+// twice) and calibration.implausible (calibration/plausible.h), each at the value.
 
 // Host costs of frameworks' code as YAML, calibration/hosts/*.yaml:
 //

@@ -5,10 +5,10 @@
 #include <string_view>
 
 // Finds input files. The data root is the folder with models/, topologies/, calibration/ and
-// scenarios/. It is $STEPCAST_DATA if that variable is set. Otherwise, it is found relative to the
-// binary: the binary's Bazel runfiles; the workspace that contains the binary; share/stepcast next
-// to the binary's bin/; or, inside a Bazel test, the test's runfiles ($RUNFILES_DIR). The binary
-// contains no absolute path.
+// scenarios/. The data root is $STEPCAST_DATA if this variable is set. Otherwise, it is found
+// relative to the binary: the binary's Bazel runfiles; the workspace that contains the binary;
+// share/stepcast next to the binary's bin/; or, inside a Bazel test, the test's runfiles
+// ($RUNFILES_DIR). The binary contains no absolute path.
 namespace stepcast::scenario {
 
 // Returns the data root. The path is empty if no data root is found, or if $STEPCAST_DATA is not a

@@ -15,15 +15,15 @@ inline constexpr DecimalRange kCap = {0, 1e6};
 // may be missing.
 model::Architecture ReadDimensions(MappingReader& reader);
 
-// Reads model::Family::typical. It accepts the keys of a model file, and features that a model file
-// cannot set.
+// Reads model::Family::typical. The function accepts the keys of a model file, and features that a
+// model file cannot set.
 void ReadTypical(MappingReader& reader, model::Architecture& architecture);
 
 // Returns the numerical constants of a model file. If the file omits a constant, the family's
 // constant is used. LoadModelConstants returns the same constants.
 model::NumericalConstants ReadConstants(MappingReader& reader,
                                         const model::Architecture& architecture);
-// Reads the numerical constants and reports those that do not match the model.
+// Reads the numerical constants and reports constants that do not match the model.
 void CheckConstants(MappingReader& reader, const model::Architecture& architecture);
 
 }  // namespace stepcast::scenario

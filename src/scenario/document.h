@@ -130,8 +130,8 @@ std::optional<T> ReadWord(const Node& node, std::initializer_list<Word<T>> words
 }
 
 // Reads a mapping key by key. Each Read function requests one key and returns the key's value, or
-// no value if the key is missing or its value is wrong. It appends a Diagnostic for a wrong value
-// and for a missing required key.
+// no value if the key is missing or its value is wrong. A Read function appends a Diagnostic for a
+// wrong value and for a missing required key.
 class MappingReader {
  public:
   // Creates a reader. `diagnostics` must outlive the reader. If the node is not a mapping, the

@@ -19,8 +19,8 @@
 //  peak:                         # dense; types that the device cannot compute in are left out
 //    {fp32: 66.9 TFLOPS, bf16: 989.4 TFLOPS, fp16: 989.4 TFLOPS, fp8: 1978.9 TFLOPS}
 //
-// Errors other than those of documents: topology.unknown-gpu (no such file), topology.no-peak (an
-// empty `peak`).
+// Errors, in addition to those of document.h: topology.unknown-gpu (no such file), topology.no-peak
+// (an empty `peak`).
 namespace stepcast::scenario {
 
 std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics);

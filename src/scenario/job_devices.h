@@ -58,8 +58,8 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
 // Clusters with several kinds of nodes (Scenario::other_nodes). The first nodes have kind 0.
 //
 // A rank's own work is priced on its kind of node. A collective is priced once for each kind of its
-// ranks' nodes, as if all nodes were of this kind. It takes the longest of these times, because
-// rings and trees run at the rate of their slowest link.
+// ranks' nodes, as if all nodes were of this kind. The collective takes the longest of these times,
+// because rings and trees run at the rate of their slowest link.
 
 int KindCount(const Scenario& scenario);
 // Returns the kind of node on which a rank runs.

@@ -18,9 +18,9 @@ struct Machine {
 };
 
 // Returns a machine for GPUs of this type. The machine is a shipped topology with this GPU,
-// preferably one by NVIDIA. Without such a topology, it is a workstation whose GPUs are on the PCIe
-// lanes of one CPU. Errors: topology.unknown-gpu; topology.too-many-gpus, if a workstation would
-// have too many GPUs.
+// preferably one by NVIDIA. If no topology has this GPU, the machine is a workstation whose GPUs
+// are on the PCIe lanes of one CPU. Errors: topology.unknown-gpu; topology.too-many-gpus, if a
+// workstation would have too many GPUs.
 std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
                                  const Location& location, Diagnostics& diagnostics);
 

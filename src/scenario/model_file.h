@@ -28,7 +28,7 @@ Result<model::NumericalConstants> ModelConstantsOf(const Scenario& scenario,
 // blocks; a file with `kind: layers` contains the times of a model's layers. An unmodified Hugging
 // Face config.json is also a model file.
 //
-// Errors other than those of documents: model.impossible (inconsistent dimensions),
+// Errors, in addition to those of document.h: model.impossible (inconsistent dimensions),
 // model.parameter-count (the number of parameters differs from the number in the file),
 // model.too-large (a layer list beyond the limits), model.no-parameters, and for a config.json
 // those of formats/huggingface.h.
@@ -70,8 +70,8 @@ std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view
                                               Diagnostics& diagnostics);
 
 // These functions read the numerical constants of a model description. Forecasts do not use these
-// constants. They have no meaning for layer lists. Call these functions only for descriptions
-// without mistakes.
+// constants. The constants have no meaning for layer lists. Call these functions only for
+// descriptions without mistakes.
 model::NumericalConstants ReadModelConstants(const Node& node);
 Result<model::NumericalConstants> LoadModelConstants(const std::string& path);
 

@@ -25,8 +25,9 @@ namespace stepcast::scenario {
 // layout.
 tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::string_view layout);
 
-// These functions read the sections of a scenario file that describe how training runs. They store
-// the values in the request for a plan. They report wrong values and omit them from the request.
+// These functions read the sections of a scenario file that describe how training runs. The
+// functions store the values in the request for a plan. Wrong values are reported and omitted from
+// the request.
 
 void ReadSoftware(MappingReader& reader, plan::Request& request);
 void ReadTraining(MappingReader& reader, plan::Request& request);

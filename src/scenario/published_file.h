@@ -14,7 +14,7 @@
 // Published measurements of training steps as YAML, calibration/published/*.yaml. Each file
 // contains the cases of one source. Format: docs/formats.md, "Published steps".
 //
-// Errors other than those of documents: published.duplicate-name, published.unknown-part,
+// Errors, in addition to those of document.h: published.duplicate-name, published.unknown-part,
 // published.nothing-measured.
 namespace stepcast::scenario {
 
@@ -99,8 +99,8 @@ struct PublishedSource {
   std::string name;  // name of the file, without .yaml
   std::string source, machine, rule;
   std::vector<std::string> notes;  // assumptions, and known errors
-  // Whether the times are predictions of another simulator. These times are not combined with the
-  // times of other sources.
+  // Whether the times are predictions of another simulator. Predicted times are not combined with
+  // the times of other sources.
   bool predicted = false;
   // Whether no profile was fitted to the fit rows of this source. The source then belongs to the
   // sources without fitted profiles.

@@ -21,8 +21,8 @@
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
 
-// A scenario: model, cluster, calibration and plan. They are read from files and checked, first
-// separately and then together. All later code uses these values instead of text.
+// A scenario: model, cluster, calibration and plan. The parts are read from files and checked,
+// first separately and then together. All later code uses these values instead of text.
 namespace stepcast::scenario {
 
 enum class CollectiveAlgorithm : std::uint8_t { kAuto, kRing, kTree };
@@ -87,8 +87,8 @@ struct Scenario {
   Fidelity network = Fidelity::kAnalytic;
   std::vector<SlowLink> slow_links;      // used only with kFlow and kMessage
   std::vector<SlowDevice> slow_devices;  // by rank
-  // The number of nodes of the topology, including idle ones. `cluster` has only the nodes that the
-  // job uses (cluster.devices).
+  // The number of nodes of the topology, including idle nodes. `cluster` has only the nodes that
+  // the job uses (cluster.devices).
   int nodes_described = 1;
   // Nodes of other kinds, which follow the first nodes in this order (job_devices.h). `cluster`,
   // `calibration` and `gpu` describe the first kind; `cluster` includes the nodes of all kinds.

@@ -14,7 +14,7 @@
 
 namespace stepcast::scenario {
 
-// The version of the format. It is the value of the key `stepcast`.
+// The version of the format. The key `stepcast` of a scenario has this value.
 inline constexpr int kFormatVersion = 1;
 
 // Returns the known key that the user probably meant by an unknown key, or an empty text. Both keys

@@ -90,7 +90,7 @@ class Variants {
   std::optional<Scenario> whole_;
   // The part of Load's last result that depends on plan values and `nodes`.
   struct Values {
-    const Variety* variety = nullptr;  // null: the last result was another one
+    const Variety* variety = nullptr;  // null: the last result came from another source
     plan::Plan plan;
     std::optional<std::int64_t> nodes;
     bool optimizer_states_assumed = false;

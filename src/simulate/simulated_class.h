@@ -46,8 +46,9 @@ struct StepPosition {
 // flight. simulate.h defines the simulated behavior. A class has few operations in flight, so its
 // next event is found by a comparison of all of them. If nothing interrupts the kernels of a
 // stream, they are processed without simulation events. A class runs independently (detached) while
-// it has no pending collective with other classes. It is attached from the time at which it reaches
-// a collective with other classes until the collective ends. Simulation then controls its progress.
+// it has no pending collective with other classes. The class is attached from the time at which it
+// reaches a collective with other classes until the collective ends. Simulation then controls its
+// progress.
 
 class SimulatedClass;
 

@@ -13,8 +13,8 @@ namespace stepcast::study {
 // A figure for which conditions are possible (guard.cc).
 struct GuardedFigure;
 
-// A condition such as "step_time>+2%". It fails if the change from A to B is above the limit. With
-// '<' instead of '>', it fails if the change is below the limit.
+// A condition such as "step_time>+2%". The condition fails if the change from A to B is above the
+// limit. With '<' instead of '>', it fails if the change is below the limit.
 struct Guard {
   std::string text;
   const GuardedFigure* figure = nullptr;

@@ -8,8 +8,8 @@
 #include "src/scenario/scenario.h"
 #include "src/scenario/variants.h"
 
-// The scenario around which plans are searched. It must have a model, a cluster, a sequence length
-// and a global batch. Its plan may be missing or illegal.
+// The scenario around which plans are searched. The scenario must have a model, a cluster, a
+// sequence length and a global batch. Its plan may be missing or illegal.
 namespace stepcast::study {
 
 struct PlanBase {

@@ -36,11 +36,13 @@ struct HashedLeaves {
 // and 64 over 64. Requires uplinks >= 1 and part > 0.
 double ExpectedSlowdown(std::span<const HashedLeaves> leaves, std::int64_t uplinks, double part);
 
-// The hardware of a job: nodes of one type joined by a fabric, and the ranks placed on them. Rank r
-// is GPU r mod g of node r / g, where g is the number of ranks per node. If g is less than the
-// node's number of GPUs, the job uses the first g GPUs. The other GPUs and their links are idle.
+// The hardware of a job: nodes of one type, the fabric that connects them, and the ranks on the
+// nodes. Rank r is GPU r mod g of node r / g, where g is the number of ranks per node. If g is less
+// than the node's number of GPUs, the job uses the first g GPUs. The other GPUs and their links are
+// idle.
 
-// A cluster of nodes. It is immutable except for a mutex-guarded cache, so threads may share it.
+// A cluster of nodes. The class is immutable except for a mutex-guarded cache, so threads may share
+// a cluster.
 class Cluster {
  public:
   class Implementation;  // cluster.cc
@@ -73,7 +75,7 @@ class Cluster {
 
   // Returns the path between the members of a group. `ranks` has at least one rank; its ranks are
   // distinct and in group order. The result depends on the GPUs of the group, and on the order in
-  // which nodes first appear in the group. It does not depend on the order inside a node.
+  // which nodes first appear in the group. The result does not depend on the order inside a node.
   //
   // For a group inside one node, see rings.h. Across nodes, the group has as many ring channels as
   // its members have NICs, and each channel enters and leaves every node by its rail. Links are

@@ -16,13 +16,14 @@ struct Cycle {
   std::vector<Route> hops;  // hops[i]: from gpus[i] to the next GPU
 };
 
-// The rings among a set of a node's GPUs. Each ring transfers an equal part of the data.
-//  * No rings for a single GPU. One ring in ascending order if switches connect the GPUs; it uses a
-//  GPU's full bandwidth.
-//  * If NVLinks connect GPUs directly, a ring uses one link of each GPU. Rings are added, in both
-//    directions, as long as unused links form a ring (as in NCCL's channel search,
-//    src/graph/search.cc, with the speed fixed at one link). If unused links form no ring, another
-//    GPU of the set may forward data between two GPUs (PATH_NVB of src/graph/paths.cc).
+// The rings among a set of a node's GPUs. Each ring transfers an equal part of the data. There are
+// no rings for a single GPU.
+//
+// If switches connect the GPUs, one ring in ascending order uses the full bandwidth of a GPU. If
+// NVLinks connect GPUs directly, a ring uses one link of each GPU. Rings are added, in both
+// directions, as long as unused links form a ring (as in NCCL's channel search,
+// src/graph/search.cc, with the speed fixed at one link). If unused links form no ring, another GPU
+// of the set may forward data between two GPUs (PATH_NVB of src/graph/paths.cc).
 struct NodeRings {
   std::vector<Cycle> cycles;
   Time latency;               // of the longest hop

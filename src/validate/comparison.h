@@ -45,12 +45,14 @@ struct Comparison {
   BytesPair peak;
   std::vector<OperationPair> largest;  // sorted by difference in duration; at most kLargest
 
-  // Returns the error of the step time, (forecast - measured) / measured. Zero if both are zero.
+  // Returns the error of the step time, (forecast - measured) / measured. Zero if forecast and
+  // measurement are zero.
   double step_error() const;
 };
 inline constexpr std::size_t kLargest = 10;
 
-// Compares a forecast with an execution. Both must be of the same scenario.
+// Compares a forecast with an execution. The forecast and the execution must be of the same
+// scenario.
 Comparison Compare(const forecast::Run& forecast, const Execution& execution);
 
 }  // namespace stepcast::validate

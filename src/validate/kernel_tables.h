@@ -12,8 +12,8 @@
 
 // Tables of measured kernels (CSV), in one folder per laboratory:
 //
-//   products/GPU.csv          m, n, k, then bf16_us and X_us with the cast of x, X_net_us without it,
-//                             for X = fp8 (a scale per tensor or row), fp8b (per block), nvfp4
+//   products/GPU.csv          m, n, k, then bf16_us and X_us with the cast of x, X_net_us without
+//                             it, for X = fp8 (a scale per tensor or row), fp8b (per block), nvfp4
 //   sustained/products.csv    gpu, m, n, k, type, us, by: products that ran for a second and more
 //   attention/causal-GPU.csv  heads, kv_heads, head, window (0: none), batch, length, bf16_us,
 //                             bf16_by

@@ -89,8 +89,8 @@ struct PublishedOutcome {
 };
 
 // A choice among plans of one source that have the same model, sequence length, GPU type and number
-// of GPUs. It compares the plan with the fastest forecast (tokens per second) with the plan that
-// was measured to be fastest.
+// of GPUs. The choice compares the plan with the fastest forecast (tokens per second) with the plan
+// that was measured to be fastest.
 struct PlanChoice {
   std::vector<std::size_t> outcomes;
   std::size_t chosen = 0;  // index in PublishedAccuracy::outcomes

@@ -14,8 +14,8 @@
 
 // Fits rates of kernels to tables of measured times. Each GPU type and data type has only few
 // parameters, which apply to many shapes. A fit minimizes the mean absolute value of log(forecast
-// time / measured time), so that factors of 2 and 1/2 have equal weight. It changes one parameter
-// at a time, in decreasing steps.
+// time / measured time), so that factors of 2 and 1/2 have equal weight. A fit changes one
+// parameter at a time, in decreasing steps.
 namespace stepcast::validate {
 
 // A measured kernel without contention, either at full clock or, in a long run, at the power limit.
@@ -32,8 +32,8 @@ struct MeasuredKernel {
   std::string shape;
 };
 
-// A measured layer of experts on one rank in serving. It consists of forward GEMMs, each of which
-// is one kernel for all experts, and of kernels for routing, permutation, activation and the
+// A measured layer of experts on one rank in serving. The layer consists of forward GEMMs, each of
+// which is one kernel for all experts, and of kernels for routing, permutation, activation and the
 // weighted sum.
 struct MeasuredExperts {
   std::vector<Kernel> products;
@@ -44,7 +44,7 @@ struct MeasuredExperts {
 };
 
 // Returns the half to which a shape belongs, 0 or 1, for fits to one half and checks with the other
-// half. It is the same in all tables.
+// half. The half of a shape is the same in all tables.
 int HalfOf(std::string_view shape);
 
 // The errors of forecasts of `rows` rows, as fractions of the measured time.

@@ -32,7 +32,8 @@ struct StepEvent {
   std::string name{};              // name of a kernel; for communication, its axis: "data"
   std::string members{};           // of communication: the ranks of the group, as text
   Bytes bytes{};                   // of communication
-  int step = 0;                    // launched this many steps after the described one
+  int step = 0;                    // number of steps after the described step in which it was
+                                   // launched
   Time begin{}, end{};             // of communication: begins when its stream reaches it
   std::optional<Time> launched{};  // time at which the host had submitted it; not set: unknown,
                                    // assumed early enough
@@ -98,8 +99,8 @@ struct StepCauses {
   // The causes of the difference, largest first. The differences of all causes, the remainder and
   // `learned` add up to the difference of the steps.
   std::vector<Cause> causes{};
-  // The time that the correction by measured runs adds to the forecast. It is not part of any
-  // trace.
+  // The time that the correction by measured runs adds to the forecast. No trace contains this
+  // time.
   Time learned{};
   Time remainder{};  // difference of idle times without a reason in the events
   // The rank for which other ranks wait: the described rank. Set only if imbalance is a cause.

@@ -62,7 +62,8 @@ class CommunicatorCache {
 };
 
 // A program's communicators as NCCL communicators of the current device, including groups of one
-// rank. They come from a cache. Unless a failure occurs, the destructor returns them to the cache.
+// rank. The NCCL communicators come from a cache. Unless a failure occurs, the destructor returns
+// them to the cache.
 
 class Communicators {
  public:
@@ -82,8 +83,8 @@ class Communicators {
   Attempt<void> Part(const program::Collective& collective, std::int64_t elements,
                      const void* source, void* target, cudaStream_t stream);
   Attempt<void> End();
-  // Runs one end of a message. It sends or receives `bytes` at `data`, to or from the rank at
-  // position `peer` of the group. Call this function only between Begin and End.
+  // Runs one end of a message. Sends or receives `bytes` at `data`, to or from the rank at position
+  // `peer` of the group. Call this function only between Begin and End.
   Attempt<void> Move(program::Index communicator, program::MessageDirection direction, int peer,
                      Bytes bytes, void* data, cudaStream_t stream);
 
@@ -115,9 +116,9 @@ ncclDataType_t NcclType(DataType type);
 
 // Checks collectives with numbers whose sums are known.
 
-// Runs such a collective on a few thousand numbers and waits for it. If the result is wrong,
-// returns a Failure with the name of the collective. Does not check fp8. All ranks of the
-// collective's group call this function together.
+// Runs the collective on a few thousand numbers and waits for it. If the result is wrong, returns a
+// Failure with the name of the collective. Does not check fp8. All ranks of the collective's group
+// call this function together.
 Attempt<void> CheckCollective(const program::Program& program,
                               const program::Collective& collective, int rank,
                               Communicators& communicators, cudaStream_t stream);

@@ -60,20 +60,21 @@ struct Work {
   int times = 1;                                   // number of times that the GEMM runs
   program::Index product_effect = program::kNone;  // the gradient that the GEMM writes
   program::Index attention = program::kNone;       // of a fused attention core
-  // The bytes that a memory-bound kernel moves in addition to its effects.
+  // The bytes that a memory-bound kernel reads and writes in addition to its effects.
   Bytes read, written;
   // The offsets of the synthetic operands. A GEMM has two operands in the arena of their type. All
   // other work uses the arena of type `LaunchPlan::traffic_type`.
   Bytes first_operand, second_operand;
   Bytes output;  // in the stream's arena
   // The offset of a collective's staging space in the stream's arena. Only collectives whose
-  // effects are stored in another type than the collective's type have this space. It contains the
-  // sent and received data, effect by effect. Each part has the size of program::PartsOf and starts
-  // at a multiple of 256 bytes.
+  // effects are stored in another type than the collective's type have this space. The staging
+  // space contains the sent and received data, effect by effect. Each part has the size of
+  // program::PartsOf and starts at a multiple of 256 bytes.
   Bytes staging;
-  // The effects of the operation are LaunchPlan::batches[first_batch, last_batch). They include
-  // neither the effect that a GEMM writes nor the parts of a collective. A collective communicates
-  // before the batches from `batches_behind` on; other operations execute all batches at once.
+  // The effects of the operation are LaunchPlan::batches[first_batch, last_batch). The batches
+  // include neither the effect that a GEMM writes nor the parts of a collective. A collective
+  // communicates before the batches from `batches_behind` on; other operations execute all batches
+  // at once.
   program::Index first_batch = 0, batches_behind = 0, last_batch = 0;
 };
 

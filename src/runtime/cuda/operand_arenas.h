@@ -33,7 +33,7 @@ class OperandArenas {
   ~OperandArenas();
 
   // Selects the offset of the step. Callers add the plan's offsets to the addresses that the next
-  // functions return. The address is nullptr if the plan has no such arena.
+  // functions return. The address is nullptr if the plan does not have the arena.
   void BeginStep(std::uint32_t step) { step_ = step; }
   const std::byte* input(DataType type) const {
     return inputs_[static_cast<std::size_t>(type)].At(step_, least_);

@@ -16,9 +16,9 @@ namespace stepcast::runtime::cuda {
 cudaError_t FillRandom(void* at, Bytes size, DataType type, std::uint64_t seed,
                        cudaStream_t stream);
 
-// A memory-bound kernel that reads and writes the given numbers of bytes. It has coalesced accesses
-// of 16 bytes, like element-wise kernels. Reading begins at offset `from` of `input`, and wraps
-// around to the start of `input` at the end of the arena. The kernel writes in the same way.
+// A memory-bound kernel that reads and writes the given numbers of bytes. The kernel has coalesced
+// accesses of 16 bytes, like element-wise kernels. Reading begins at offset `from` of `input`, and
+// wraps around to the start of `input` at the end of the arena. The kernel writes in the same way.
 struct Traffic {
   const void* input = nullptr;
   Bytes input_size, from, read;

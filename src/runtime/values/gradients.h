@@ -51,8 +51,8 @@ STEPCAST_HOST_DEVICE inline T Clipped(T value, float factor) {
 // one tensor <= 64.
 inline constexpr int kLargestSmallInteger = 4;
 
-// Returns the seed of a rank's micro-batch. `step` counts from the first executed step and includes
-// warm-up steps.
+// Returns the seed of a rank's micro-batch. `step` is counted from the first executed step,
+// including warm-up steps.
 STEPCAST_HOST_DEVICE inline std::uint32_t SmallIntegerSeed(int rank, std::uint32_t step,
                                                            int micro_batch) {
   return Mix(Mix(Mix(static_cast<std::uint32_t>(rank)) + step) +
