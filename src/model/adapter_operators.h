@@ -40,8 +40,8 @@ class AdapterOperators {
 
   const WorkOptions options_;
   const Lora& lora_;
-  LayerOperators products_;  // without sequence parallelism
-  LayerOperators tokens_;    // with sequence parallelism: gathers tokens and splits them
+  LayerOperators products_;  // operators without sequence parallelism
+  LayerOperators tokens_;    // operators with sequence parallelism, which gather and split tokens
   std::deque<std::string> names_;
 };
 

@@ -126,12 +126,12 @@ struct ModuleNames {
 struct Family {
   std::string name;
   ModuleNames names;
-  ModuleNames of_text;  // for the rows of text in blocks with two streams
+  ModuleNames of_text;  // names for the rows of text in blocks with two streams
   // The properties of the family's released models: normalization, activation, positions, biases
   // and tied embeddings. All dimensions are zero, and dropout is false.
   Architecture typical{};
   FamilyTraits traits{};
-  NumericalConstants constants{};  // of the family's first release
+  NumericalConstants constants{};  // constants of the family's first release
   // The values that each property may have in models of the family. Empty: only the value in
   // `typical`.
   std::vector<Activator> activators{};

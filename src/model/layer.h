@@ -74,11 +74,11 @@ struct Layer {
   bool first_block = false;     // the first block of the complete model
   bool experts = false;         // a block whose feed-forward layer is a mixture of experts
   bool full_attention = false;  // full attention in a model in which other blocks have a window
-  int block_kind = -1;          // for a block: the index in Architecture::kinds; -1: the model has
-                                // no kinds
+  int block_kind = -1;          // for a block: index in Architecture::kinds; -1: the model has no
+                                // kinds
   bool ends_encoder = false;    // the last block of an encoder before a decoder; includes the
                                 // encoder's norm
-  int listed = 0;               // for a layer list: the index of the layer's entry
+  int listed = 0;               // for a layer list: index of the layer's entry
 };
 
 // A layer list is a model whose layer times are input, for example from a profile or a paper.
@@ -94,9 +94,9 @@ struct ListedLayer {
   std::string name;
   std::int64_t repeat = 1;
   std::vector<std::int64_t> parameters;  // elements of each tensor, in registration order
-  Time forward;                          // for one micro-batch
-  Time backward;                         // for one micro-batch; at its end, the layer's gradients
-                                         // are complete
+  Time forward;                          // time of one micro-batch
+  Time backward;                         // time of one micro-batch; at its end, the layer's
+                                         // gradients are complete
   // The time within `backward` for weight gradients. Not set: half of `backward`.
   std::optional<Time> backward_weight{};
   Bytes activation;  // kept from forward to backward, for one micro-batch

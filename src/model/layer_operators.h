@@ -86,7 +86,7 @@ enum class Outputs : std::uint8_t { kOne, kSideBySide, kApart };
 struct AttentionShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
-  std::int64_t head_size = 0;   // for queries and keys
+  std::int64_t head_size = 0;   // elements of a query or key, per head
   std::int64_t value_size = 0;  // elements of a value and of the output, per head; 0: head_size
   // The number of elements of `value_size` that are only padding to the size that the kernel
   // requires.
@@ -602,8 +602,8 @@ class LayerOperators {
 
   WorkOptions options_;
   LayerTape* tape_;
-  std::int64_t tokens_;                               // of the micro-batch, on this rank
-  std::int64_t positions_;                            // of a sequence, on this rank
+  std::int64_t tokens_;                               // tokens of the micro-batch on this rank
+  std::int64_t positions_;                            // tokens of a sequence on this rank
   DataType element_;                                  // type of activations
   std::int64_t element_size_;                         // bytes
   std::vector<std::function<void()>> sums_of_parts_;  // the sums that AddUpParts adds to backward

@@ -249,8 +249,7 @@ class LayerTape {
 
   // The values that outlive the pass in which they are made (layer_tape_keeping.cc).
   struct Kept {
-    std::vector<int> saved, recomputed;  // for each value: the index among the values of this
-                                         // lifetime, or -1
+    std::vector<int> saved, recomputed;  // [value]: index among the values of this lifetime, or -1
     // Flags for each forward operator. `outcome_stays`: selective_op keeps the operator's outputs.
     // `runs_again`: backward recomputes the operator, unless `outcome_stays` is set.
     std::vector<char> outcome_stays, runs_again;
@@ -282,7 +281,7 @@ class LayerTape {
   // `saved` has the index of each value among the saved values.
   struct Parts {
     std::vector<Recorded> input, weight;
-    Value input_gradient = kNoValue;  // after the part of backward for the input
+    Value input_gradient = kNoValue;  // the input's gradient after backward_input
   };
   Parts PartsOfBackward();
   // Protects the inputs of delayed operations: an operation that would overwrite such an input in
@@ -308,9 +307,9 @@ class LayerTape {
                                                          // differentiate_
   std::vector<Recorded> backward_;
   Module module_ = Module::kNone;  // module of the next operator
-  bool whole_ = false;             // until EndWhole
-  bool frozen_ = false;            // until EndFrozen
-  bool shared_ = false;            // until EndShared
+  bool whole_ = false;             // set until EndWhole
+  bool frozen_ = false;            // set until EndFrozen
+  bool shared_ = false;            // set until EndShared
   Value awaited_on_host_ = kNoValue;
   static constexpr std::size_t kLanes = 2;
   std::uint8_t lane_ = 0;  // lane of the next operator

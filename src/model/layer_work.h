@@ -38,7 +38,7 @@ struct WorkOptions {
                                       // divide it
   DataType compute = DataType::kBf16;
   Checkpointing checkpointing = Checkpointing::kNone;
-  RecomputedModules recomputed_modules{};  // for kSelective
+  RecomputedModules recomputed_modules{};  // modules that Checkpointing::kSelective recomputes
   Share checkpointed_blocks{};             // the blocks that `checkpointing` applies to; all other
                                            // blocks keep everything
   // The number of blocks under one checkpoint, which are recomputed together. Only the first of

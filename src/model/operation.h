@@ -30,12 +30,12 @@ struct PieceRange {
 
 // How long a value of a layer lives. Temporaries are not values: LayerWork has only their peak.
 enum class Lifetime : std::uint8_t {
-  kSaved,       // from the layer's forward to the end of its backward
-  kRecomputed,  // from the layer's recomputation to the end of its backward
+  kSaved,       // lives from the layer's forward to the end of its backward
+  kRecomputed,  // lives from the layer's recomputation to the end of its backward
   // The value lives from its first use in a list of operations to its last use. For values that
   // group operations read or write and that backward does not keep.
   kCommunicated,
-  kDeferred,  // from backward_input to the end of backward_weight
+  kDeferred,  // lives from backward_input to the end of backward_weight
   // The gradient of the layer's output, if group operations read it. The next layer or stage
   // computes it. The value lives from the kernel before the layer's backward to the end of this
   // backward.
@@ -60,7 +60,7 @@ struct ValueUse {
   // value of an all-gather, the input of a reduce-scatter and the source of an all-to-all. The
   // target of an all-to-all has one part fewer. In all other cases, it is 1.
   int parts = 1;
-  DataType type = DataType::kBf16;  // as communicated
+  DataType type = DataType::kBf16;  // type in which the value is communicated
   // How the value reaches another rank: summed, gathered, or unchanged.
   enum class Content : std::uint8_t { kSum, kGathered, kSent };
   Content content = Content::kSum;
@@ -77,7 +77,7 @@ struct GroupOperation {
   int distance = 0;
   // See program::Collective.
   std::optional<int> multiprocessors{};
-  Bytes bytes{};  // as in program::Collective
+  Bytes bytes{};  // size, as in program::Collective
   DataType type = DataType::kBf16;
   AllToAllLoads loads{};        // kAllToAll
   ValueUse source{}, target{};  // equal: the collective runs in place

@@ -84,7 +84,7 @@ class RecurrentOperators {
   const Architecture& a_;
   const ModuleNames& names_;
   const Find find_;
-  Operand gate_;  // of Kimi delta attention
+  Operand gate_;  // gate of Kimi delta attention
 };
 
 }  // namespace stepcast::model

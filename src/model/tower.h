@@ -28,7 +28,7 @@ struct Tower {
                              // layers
   // The number of mergers whose norm spans all merged patches instead of each patch.
   std::int64_t joined_norms = 0;
-  std::int64_t patches = 0;      // in all images of a sequence
+  std::int64_t patches = 0;      // number of patches in all images of a sequence
   std::int64_t image = 0;        // patches of one image; attention stays within an image
   std::int64_t window = 0;       // patches of the window of most layers; 0: no window
   std::int64_t full_layers = 0;  // number of `layers` that attend to the full image

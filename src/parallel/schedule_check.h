@@ -111,7 +111,7 @@ struct ScheduleTiming {
     std::int64_t end = 0;
   };
   std::vector<std::vector<Span>> spans;  // [stage][entry]
-  std::int64_t slots = 0;                // from the first start to the last end
+  std::int64_t slots = 0;                // number of slots from the first start to the last end
   std::vector<std::int64_t> idle;        // [stage]: slots without computation (its bubble)
 };
 

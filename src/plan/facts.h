@@ -64,7 +64,8 @@ struct Facts {
   std::vector<std::int64_t> matrix_rows{};   // distinct numbers of rows of the blocks' matrices
   std::optional<std::int64_t> node_devices;  // devices of the smallest node; not set: no nodes
   std::string device = "the device";         // the GPU type's name
-  int compute_capability = 0;                // of the GPU: 90 for an H100; 0: unknown
+  int compute_capability = 0;                // compute capability of the GPU: 90 for an H100; 0:
+                                             // unknown
   // Whether the topology describes the memory of nodes, and whether it describes their NVMe drives.
   // Offloading needs both. Not set: unknown.
   std::optional<bool> host_memory, nvme;

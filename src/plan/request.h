@@ -22,9 +22,9 @@ struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest, Mixtu
   std::optional<bool> expandable_segments;
   std::optional<std::int64_t> cuda_device_max_connections;
   std::optional<Version> driver;
-  std::optional<std::int64_t> node_devices;  // of the cluster's smallest node; not set: unknown
-  std::optional<int> compute_capability;     // of the cluster's GPUs: 90 for an H100; not set:
+  std::optional<std::int64_t> node_devices;  // GPUs of the cluster's smallest node; not set:
                                              // unknown
+  std::optional<int> compute_capability;     // 90 for H100 GPUs; not set: unknown
 };
 
 // The requested pipeline schedule, with defaults. Without a pipeline, the model is one stage with

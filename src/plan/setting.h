@@ -31,7 +31,7 @@ struct SettingUse {
   // The ZeRO stages at which the setting has an effect. If first > last, the setting is accepted
   // without effect.
   int first_stage = 0, last_stage = 3;
-  const char* note = "";  // for documents: "with overlap"
+  const char* note = "";  // text for documents: "with overlap"
 
   bool HasEffect(int stage) const { return stage >= first_stage && stage <= last_stage; }
 };
@@ -125,8 +125,8 @@ struct Setting {
   // The setting of the same section with which other frameworks serve the same purpose. Empty: no
   // such setting.
   std::string_view elsewhere = "";
-  const char* values;         // for documents, in Markdown
-  const char* default_value;  // for documents, in Markdown
+  const char* values;         // text for documents, in Markdown
+  const char* default_value;  // text for documents, in Markdown
 
   bool IsGiven(const Given& request) const {
     return std::visit(

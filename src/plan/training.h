@@ -38,7 +38,7 @@ const char* Name(CheckpointMode mode);  // "sync"
 struct CheckpointSaving {
   std::int64_t every = 1000;  // steps
   CheckpointMode mode = CheckpointMode::kSync;
-  Bandwidth bandwidth;  // from a node to its storage
+  Bandwidth bandwidth;  // bandwidth from a node to its storage
   friend bool operator==(const CheckpointSaving&, const CheckpointSaving&) = default;
 };
 
@@ -128,13 +128,13 @@ struct Training {
   DataType parameter_dtype = DataType::kBf16;
   DataType gradient_dtype = DataType::kBf16;
   DataType reduce_dtype = DataType::kBf16;
-  MasterWeights master_weights = MasterWeights::kFp32;  // for 16-bit parameters
-  DataType optimizer_state_dtype = DataType::kFp32;     // of the moments
+  MasterWeights master_weights = MasterWeights::kFp32;  // used with 16-bit parameters
+  DataType optimizer_state_dtype = DataType::kFp32;     // type of the moments
   Optimizer optimizer = Optimizer::kAdamW;
   OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
   bool optimizer_in_backward = false;  // lowering/model_state.h
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
-  model::RecomputedModules recompute_modules{};  // for selective recomputation
+  model::RecomputedModules recompute_modules{};  // modules for selective recomputation
   model::Share checkpointed_blocks{};      // the blocks that activation_checkpointing applies to
   std::int64_t blocks_per_checkpoint = 1;  // blocks under one checkpoint
   bool activation_offload = false;         // activations of blocks are stored in host memory until
@@ -226,7 +226,7 @@ struct TrainingRequest {
   std::optional<bool> tp_only_amax_red;
   std::optional<bool> async_tensor_model_parallel_allreduce;
   std::optional<std::int64_t> make_vocab_size_divisible_by;
-  std::optional<model::Lora> lora;  // without frozen_dtype, which is a separate member
+  std::optional<model::Lora> lora;  // adapters, without frozen_dtype, which is a separate member
   std::optional<DataType> frozen_dtype;
   std::optional<bool> step_barrier;
   std::optional<bool> deterministic;

@@ -40,17 +40,17 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
                                        std::span<const ChunkWork> chunks);
 
 struct Bound {
-  Time step_time{};  // at most the forecast's step time
+  Time step_time{};  // lower bound of the forecast's step time
   // A lower bound of the time of forward and backward kernels on a device, as the mean over all
   // ranks. Only first bounds have this member.
   Time computing{};
-  double joules = 0;           // at most Outcome::joules; set by SearchProblem
-  Bytes memory{};              // at most the forecast's peak
-  Bytes needed{};              // at most the forecast's reserved memory plus its memory outside the
-                               // allocator
+  double joules = 0;           // lower bound of Outcome::joules; set by SearchProblem
+  Bytes memory{};              // lower bound of the forecast's peak
+  Bytes needed{};              // lower bound of the forecast's reserved memory plus its memory
+                               // outside the allocator
   bool fits = true;            // false: the plan certainly does not fit
   bool fits_host = true;       // the same for host memory
-  double fit_probability = 1;  // at least the forecast's probability
+  double fit_probability = 1;  // upper bound of the forecast's probability
   // A lower bound of the memory that is needed beyond the capacity. If it is negative, its absolute
   // value is an upper bound of the free memory.
   Bytes over{};

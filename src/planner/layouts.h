@@ -70,7 +70,7 @@ Layout LayoutOf(const plan::Plan& plan);
 // The framework, ZeRO stage and number of devices for which layouts are requested.
 struct LayoutQuestion {
   const scenario::Scenario& scenario;
-  const plan::Facts& facts;  // of the scenario
+  const plan::Facts& facts;  // facts of the scenario
   plan::Framework framework{};
   int stage = 0;
   std::int64_t devices = 1;
@@ -123,8 +123,8 @@ class LayoutRules {
   const LayoutQuestion question_;
   const Layout own_;
   plan::Request base_;
-  plan::Facts facts_;     // for the number of devices of the question
-  plan::Facts anywhere_;  // for any number of devices
+  plan::Facts facts_;     // facts with the number of devices of the question
+  plan::Facts anywhere_;  // facts with any number of devices
   bool has_experts_ = false;
 };
 

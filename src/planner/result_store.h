@@ -99,12 +99,12 @@ class ResultStore {
   void WriteAsTheyCome();
   bool Write(const std::vector<std::pair<std::string, std::string>>& results);
 
-  const std::string path_;    // as given by the caller, for messages
+  const std::string path_;    // path from the caller, for messages
   const std::string target_;  // `path_` with links resolved
   std::mutex connection_mutex_;
   std::unique_ptr<sqlite3, Close> connection_;
   Statement find_, put_;  // guarded by connection_mutex_, like the connection; destroyed before it
-  int system_error_ = 0;  // of the last failed statement, or 0; guarded by connection_mutex_
+  int system_error_ = 0;  // error of the last failed statement, or 0; guarded by connection_mutex_
 
   std::atomic<std::int64_t> kept_{0};
   std::atomic<bool> good_{true};

@@ -16,7 +16,7 @@ namespace stepcast::planner {
 // The time per token as an exact fraction. If the numbers of tokens are equal, the order is that of
 // step times.
 struct TimePerToken {
-  std::int64_t time = 0;  // of a step, in picoseconds
+  std::int64_t time = 0;  // step time in picoseconds
   std::int64_t tokens = 1;
 
   static TimePerToken Of(Time step_time, std::int64_t tokens) {

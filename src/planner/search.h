@@ -142,11 +142,11 @@ struct SearchResult {
   std::int64_t open = 0;
   double least = 1;
   PlanStates states;
-  std::map<std::int64_t, Outcome> outcomes;  // for simulated plans
+  std::map<std::int64_t, Outcome> outcomes;  // forecasts of the simulated plans
   // Screened::program, if known, of each plan whose bound was computed from its program.
   std::map<std::int64_t, std::string> programs;
   std::int64_t shared = 0;  // number of simulated plans that share another plan's outcome
-  std::map<std::string, IllegalReason> illegal;  // by code
+  std::map<std::string, IllegalReason> illegal;  // illegal plans, by error code
   std::int64_t sharpened = 0;                    // number of plans with bounds from their programs
 
   std::int64_t Count(Verdict verdict) const { return states.Count(verdict); }

@@ -51,7 +51,7 @@ std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes,
 // The input of SearchRow::values: the plans of one framework at one ZeRO stage.
 struct SearchPoint {
   const scenario::Scenario& scenario;
-  const plan::Facts& facts;  // of the scenario
+  const plan::Facts& facts;  // facts of the scenario
   plan::Framework framework = plan::Framework::kReference;
   int stage = 0;
   std::int64_t devices = 1;
@@ -79,8 +79,8 @@ struct SearchRow {
   // Returns the values of a setting. If plans tie, the plan with the earlier value is preferred.
   // The list is empty if the setting has no effect for the framework and stage of `point`.
   std::vector<std::string> (*values)(const SearchPoint& point);
-  const char* tried;  // for documents, in Markdown: the values
-  const char* where;  // for documents: conditions of the values, in addition to `uses`
+  const char* tried;  // the values, for documents, in Markdown
+  const char* where;  // conditions of the values in addition to `uses`, for documents
 };
 // Returns the rows, in the order in which settings are chosen. Within a level, the last row varies
 // fastest.

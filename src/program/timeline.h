@@ -43,8 +43,8 @@ struct MemoryRecord {
 // The record of one rank's run. Records of one stream are in time order; memory records are in host
 // order.
 struct Timeline {
-  std::vector<OperationRecord> operations{};  // in order of (end, issue)
-  std::vector<WaitRecord> waits{};            // in order of (end, issue)
+  std::vector<OperationRecord> operations{};  // ordered by (end, issue)
+  std::vector<WaitRecord> waits{};            // ordered by (end, issue)
   std::vector<MemoryRecord> memory{};
   // For each step: the time at which all work issued in the step has finished. Not decreasing.
   std::vector<Time> step_ends{};

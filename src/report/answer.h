@@ -60,8 +60,8 @@ inline Cell WordOr(const std::string& word, const char* none = "-") {
 }
 
 struct AnswerColumn {
-  std::string heading;  // in text and on pages
-  std::string key;      // in JSON and CSV; empty: the column is only for readers
+  std::string heading;  // heading in text and on pages
+  std::string key;      // key in JSON and CSV; empty: the column is only for readers
   Align align = Align::kRight;
   bool spare = false;  // Column::spare
 

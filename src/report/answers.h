@@ -67,7 +67,7 @@ struct TriedSetting {
 
 struct MeasuredStep {
   Time measured;
-  std::int64_t number = 0;                           // of a traced step: ProfilerStep#
+  std::int64_t number = 0;                           // number of a traced step: ProfilerStep#
   std::optional<validate::StepCauses> causes;        // not set if only the time is known
   std::optional<bool> in_range;                      // not set if the forecast has no range
   std::vector<TriedSetting> settings;                // the best explanation first
@@ -118,8 +118,8 @@ std::string WithSections(const std::string& profile, const std::string& sections
 // The content of a rate file, to which `kernels.rates` of a profile refers. `costs` has only GEMMs,
 // attention and power.
 struct Rates {
-  std::string name;    // of the GPU type
-  std::string source;  // of the measurements
+  std::string name;    // name of the GPU type
+  std::string source;  // source of the measurements
   std::vector<std::string> comments;
   calibration::KernelCosts costs;
 };
@@ -148,14 +148,14 @@ std::string CollectivePage(const scenario::Scenario& scenario,
 // A plan to be compared with another plan. Does not own the scenario and the forecast.
 
 struct ComparedPlan {
-  std::string file;  // as the user named it
+  std::string file;  // file name as the user wrote it
   const scenario::Scenario* scenario = nullptr;
   const forecast::Forecast* forecast = nullptr;
 };
 
 // The result of checking one limit of --fail-if on two plans.
 struct GuardVerdict {
-  std::string guard;    // as the user wrote it
+  std::string guard;    // condition as the user wrote it
   double a = 0, b = 0;  // value of each plan: seconds, bytes or tokens per second
   bool failed = false;
   // The result in words, such as "fails: step_time is 79.2 ms in B and 44.8 ms in A, +34.5 ms

@@ -42,7 +42,7 @@ class OutputFile {
   OutputFile(std::string path, std::string target, std::string temporary, int descriptor, int slot);
   tl::expected<void, std::string> WriteAsItIs(std::string_view bytes);
 
-  std::string path_;       // as the user wrote it, for messages
+  std::string path_;       // path as the user wrote it, for messages
   std::string target_;     // the path to which the temporary file is renamed
   std::string temporary_;  // empty if written directly
   int descriptor_ = -1;

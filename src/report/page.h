@@ -109,7 +109,7 @@ struct Page {
   std::string title;  // "Llama-3.1 8B, FSDP2 on 16 DGX H100"
   std::vector<std::pair<std::string, std::string>> asked{};
   std::string verdict{};     // the answer in one sentence; may be empty
-  Tone tone = Tone::kPlain;  // of the verdict
+  Tone tone = Tone::kPlain;  // tone of the verdict
   std::vector<PageFigure> answer{};
   std::vector<std::string> warnings{};
   std::vector<PageSection> sections{};

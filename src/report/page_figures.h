@@ -60,7 +60,7 @@ StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own);
 struct StageRows {
   std::string name;  // name of the plan, such as "zb_h1"
   std::vector<Lane> lanes;
-  Time length;  // of the step
+  Time length;  // length of the step
 };
 StageRows StageRowsOf(std::string name, const forecast::Run& run);
 

@@ -54,7 +54,7 @@ struct KindRow {
 
 // The answer to `--why LAYOUT`: the rank of the layout among all layouts.
 struct LayoutAnswer {
-  std::string layout;              // as requested
+  std::string layout;              // layout as the user wrote it
   std::optional<PlanRow> best;     // the best acceptable plan of the layout
   std::optional<PlanRow> nearest;  // without an acceptable plan: the plan nearest to being
                                    // acceptable
@@ -101,7 +101,7 @@ struct PlanReport {
   std::string name;  // name of the scenario
   planner::Goal goal;
   std::int64_t space = 0;
-  std::string tried;                   // in words
+  std::string tried;                   // text about the values that were tried
   std::vector<std::string> not_tried;  // descriptions of values that were not tried
   std::string file;                    // file of the scenario; may be empty
   std::vector<std::string> set;        // "KEY=VALUE", applied to all plans

@@ -29,8 +29,8 @@ std::vector<std::pair<std::string, std::string>> ForecastFacts(const scenario::S
 
 // A figure of a step, such as its throughput, in the format that all answers use.
 struct StepFigure {
-  const char* name = "";  // with its unit: "tokens/s", "MFU, %"
-  const char* key = "";   // in JSON
+  const char* name = "";  // name with unit: "tokens/s", "MFU, %"
+  const char* key = "";   // key in JSON
   std::optional<double> value{};
   int digits = 0;          // digits after the decimal point, in text
   double scale = 1;        // factor in text, such as 100 for per cent
@@ -45,7 +45,7 @@ std::vector<StepFigure> StepFigures(const forecast::Forecast& forecast);
 // A total of a rank's memory, in the format that all answers use.
 struct MemoryFigure {
   const char* name = "";  // "peak allocated"
-  const char* key = "";   // in JSON
+  const char* key = "";   // key in JSON
   Bytes bytes{};
 };
 std::vector<MemoryFigure> MemoryFigures(const forecast::MemoryForecast& memory);

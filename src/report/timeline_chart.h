@@ -64,7 +64,7 @@ Time JoinShortBars(std::vector<Lane>& lanes, std::size_t most);
 struct TimelineFigure {
   Chart chart;
   std::string note;  // a note on joined bars; may be empty
-  Table lanes;       // by lane: operations, busy time, fraction of the window
+  Table lanes;       // for each lane: operations, busy time, fraction of the window
   Table longest;     // the longest operations
 };
 

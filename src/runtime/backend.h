@@ -20,7 +20,7 @@ struct DeviceOptions {
   GradientRule gradients = GradientRule::kComputed;
   Bytes memory_limit;      // maximum for the program's buffers; zero: the device's memory
   bool pool = true;        // only for cuda: cudaMallocAsync instead of cudaMalloc
-  std::uint64_t seed = 1;  // for initial parameters and random inputs
+  std::uint64_t seed = 1;  // seed of initial parameters and random inputs
 };
 
 class Backend {

@@ -28,7 +28,7 @@ class MpiSession {
   // Returns whether MPI was compiled in.
   static bool Available();
 
-  int rank() const { return rank_; }  // in MPI_COMM_WORLD
+  int rank() const { return rank_; }  // rank in MPI_COMM_WORLD
   int ranks() const { return ranks_; }
 
   // Returns the library's description of itself on one line: "Open MPI v4.1.4, ...".

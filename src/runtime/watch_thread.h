@@ -124,7 +124,7 @@ class WatchThread : public Watch {
   virtual void SendHeartbeats() = 0;  // once per interval
   virtual void Consider(Cause cause) = 0;
   virtual void Leave() = 0;                 // the run succeeded
-  virtual void BeforeExit(int status) = 0;  // after the sentence is printed
+  virtual void BeforeExit(int status) = 0;  // called after the sentence is printed
   virtual Deadline NextDecision() const = 0;
   virtual void Decide() = 0;
 
@@ -179,7 +179,7 @@ class WatchThread : public Watch {
   std::vector<Cause> failures_;  // guarded by mutex_
 
   // Members that only the watch's thread uses.
-  std::vector<Heartbeat> heartbeats_;  // by rank
+  std::vector<Heartbeat> heartbeats_;  // [rank]
   Deadline progressed_;
   Deadline woken_;  // when this process continued after a stop
   bool interrupted_ = false;

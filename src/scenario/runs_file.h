@@ -12,7 +12,7 @@ namespace stepcast::scenario {
 
 struct RunsTable {
   std::vector<PublishedCase> runs;  // their names are `name`, or "line 7"
-  std::vector<std::string> files;   // for each run: the base of its scenario's relative paths
+  std::vector<std::string> files;   // [run]: base of the relative paths in its scenario
   Diagnostics mistakes;             // mistakes of the table; `runs` has only runs without mistakes
 };
 

@@ -86,7 +86,7 @@ struct Scenario {
   Location communication_location;
   Fidelity network = Fidelity::kAnalytic;
   std::vector<SlowLink> slow_links;      // used only with kFlow and kMessage
-  std::vector<SlowDevice> slow_devices;  // by rank
+  std::vector<SlowDevice> slow_devices;  // ordered by rank
   // The number of nodes of the topology, including idle nodes. `cluster` has only the nodes that
   // the job uses (cluster.devices).
   int nodes_described = 1;

@@ -82,7 +82,7 @@ class Schema {
   }
 
   const std::vector<SchemaValue>& values() const { return values_; }
-  const std::vector<Key>& keys() const { return keys_; }  // in reading order
+  const std::vector<Key>& keys() const { return keys_; }  // keys in reading order
   // Returns whether all recorded mappings required the key.
   bool Requires(const Key& key) const { return key.required == mappings_; }
   const Schema* items() const { return items_.get(); }

@@ -62,7 +62,7 @@ struct Topology {
   std::string name;
   std::variant<NodeDescription, topology::FlatCluster> description;
   std::optional<topology::Gpu> gpu;  // not set only on a flat cluster without a GPU
-  std::string note;                  // for the forecast's warnings; may be empty
+  std::string note;                  // note for the forecast's warnings; may be empty
 };
 
 // Reads a topology, including the data sheet of its GPU.

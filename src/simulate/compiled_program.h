@@ -155,9 +155,9 @@ class QueueKey {
 // Scratch memory for building a program. It is reused between programs.
 struct BuildRoom {
   program::WaitTargets wait_targets;
-  std::vector<std::uint32_t> prologue_slots;  // by instruction
+  std::vector<std::uint32_t> prologue_slots;  // [instruction]
   std::vector<std::uint32_t> step_slots;
-  std::vector<std::uint32_t> next_item;  // by stream
+  std::vector<std::uint32_t> next_item;  // [stream]
   // The first slot of each stream's launch blocks, indexed by stream. An additional entry marks the
   // end.
   std::vector<std::uint32_t> prologue_blocks, step_blocks;
@@ -167,10 +167,10 @@ struct BuildRoom {
 struct CompiledProgram {
   std::vector<StreamRange> streams;
   std::vector<Item> items;
-  std::vector<HostSpan> spans;  // of the prologue, then of the step
+  std::vector<HostSpan> spans;  // spans of the prologue, then of the step
   std::uint32_t prologue_spans = 0;
   std::vector<HostItem> host_items;  // if host items are recorded
-  std::vector<Cost> costs;           // of kernels, then of copies
+  std::vector<Cost> costs;           // costs of kernels, then of copies
   std::vector<Cost> collective_costs;
   // The number of each exchange's first message, indexed by exchange. Messages are numbered
   // consecutively over exchanges. An additional entry marks the end.
@@ -186,7 +186,7 @@ struct CompiledProgram {
   std::vector<Endpoint> endpoints;
   // The number of messages in the largest exchange of each communicator, indexed by communicator.
   std::vector<std::uint32_t> most_messages;
-  std::vector<EventRecord> records;  // by slot
+  std::vector<EventRecord> records;  // [slot]
   std::uint32_t prologue_records = 0;
   // The first slots of launch blocks in the prologue and in the step. The slots of the prologue's
   // launch blocks are just before the step's slots. The slots of the step's launch blocks come
@@ -255,7 +255,7 @@ struct CompiledProgram {
   std::vector<cost::Demand> priced_;  // the demands from which `costs` were computed
   std::uint32_t profiles_of_ = 0;     // ConcurrentSets::cleared() when the profiles were interned
   const std::vector<bool>* marked_ = nullptr;
-  mutable std::vector<OperationChain> chains_;  // by item; only for operations
+  mutable std::vector<OperationChain> chains_;  // [item]; only for operations
   std::uint32_t build_ = 0;
   bool records_host_ = false;
 };

@@ -77,10 +77,10 @@ class ConcurrentSets {
   void AddEdge(std::uint64_t key, Set to);
 
   std::uint32_t cleared_ = 0;
-  std::deque<std::vector<Use>> uses_;  // by profile
+  std::deque<std::vector<Use>> uses_;  // [profile]
   std::map<std::vector<std::uint64_t>, Profile> profiles_;
   std::vector<Member> members_;
-  std::vector<std::uint32_t> first_member_;   // by set; one more entry marks the end
+  std::vector<std::uint32_t> first_member_;   // [set]; one more entry marks the end
   std::map<std::vector<Profile>, Set> sets_;  // profiles ascending
   std::vector<Edge> edges_;                   // open addressing
   std::size_t edge_count_ = 0;

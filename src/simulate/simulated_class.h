@@ -69,7 +69,7 @@ class OtherClasses {
 using Runner = std::uint32_t;
 
 enum class StreamState : std::uint8_t {
-  kReady,         // in the ready queue
+  kReady,         // the stream is in the ready queue
   kInFlight,      // runs an operation or collective, or waits until a known issue time
   kAwaitsHost,    // waits for the host, and the issue time of its next item is not known
   kAwaitsRecord,  // waits for an event's record
@@ -92,7 +92,7 @@ class SimulatedClass {
     std::uint32_t end = 0;   // the item at which the current pass ends
     std::uint32_t pass = 0;  // 0: the prologue; s + 1: step s
     StreamState state = StreamState::kReady;
-    bool queued = false;   // in the ready queue
+    bool queued = false;   // whether the stream is in the ready queue
     bool yielded = false;  // yielded to other streams in the ready queue
     Time issued;           // issue time of the operation in flight or at its communicator
     Time ready;            // time when that operation was ready, or when a wait was reached
@@ -371,26 +371,27 @@ class SimulatedClass {
   Time host_clock_;
   WaitFor host_wait_for_;
   std::uint32_t step_spans_ = 0;
-  std::vector<Time> span_begins_;  // of known spans: first those of the prologue, then those of
-                                   // each step
+  std::vector<Time> span_begins_;  // times of known spans: first those of the prologue, then those
+                                   // of each step
   std::vector<program::OperationRecord> tasks_;
   std::vector<program::WaitRecord> host_waits_recorded_;
 
   std::vector<Stream> streams_;
   std::vector<Communicator> communicators_;
-  std::vector<InFlight> in_flight_;             // by runner
-  std::vector<Time> next_;                      // by runner: time of its next event
-  std::vector<RecordState> records_;            // by slot
-  std::vector<std::vector<Time>> launch_ends_;  // by launch record: each time it was reached
+  std::vector<InFlight> in_flight_;             // [runner]
+  std::vector<Time> next_;                      // [runner]: time of its next event
+  std::vector<RecordState> records_;            // [slot]
+  std::vector<std::vector<Time>> launch_ends_;  // [launch record]: the times at which it was
+                                                // reached
   std::vector<std::uint32_t> ready_;            // ready queue
   std::size_t drained_ = 0;                     // number of drained entries of `ready_`
 
   std::vector<Runner> sharers_;
   ConcurrentSets::Set set_ = ConcurrentSets::kEmpty;  // the set of the sharing operations
   bool unsettled_ = false;
-  std::vector<Beside> beside_;  // by cost
+  std::vector<Beside> beside_;  // [cost]
 
-  std::vector<std::uint32_t> streams_in_pass_;  // by pass: number of streams that have not ended it
+  std::vector<std::uint32_t> streams_in_pass_;  // [pass]: number of streams that have not ended it
   std::uint32_t ended_ = 0;
   Time prologue_end_;
   Time held_up_by_issue_;

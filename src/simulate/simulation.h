@@ -96,7 +96,7 @@ class Simulation final : public OtherClasses {
   struct Place {
     std::uint32_t rank_class = 0;
     std::uint32_t communicator = 0;
-    std::uint32_t message = 0;         // in the compiled program
+    std::uint32_t message = 0;         // index of the message in the compiled program
     std::uint32_t mismatched = kNone;  // place of the other end, if the two ends differ in bytes or
                                        // type
   };
@@ -113,8 +113,8 @@ class Simulation final : public OtherClasses {
     Stage stage = Stage::kArriving;
     Time next = Time::Max();  // kComplete: start time; otherwise as SimulatedClass's next_
     Time work;
-    std::vector<Part> parts;          // in flight: the participating classes
-    std::vector<std::uint32_t> ends;  // of a message: one or two places
+    std::vector<Part> parts;          // participating classes, while in flight
+    std::vector<std::uint32_t> ends;  // one or two places of a message
     std::vector<engine::SharedResources::Use> uses;
     // The indices in Options::traffic of all calls that this joint operation may make, in ascending
     // order. Used if messages are simulated one by one.
@@ -126,7 +126,7 @@ class Simulation final : public OtherClasses {
   struct State {
     std::uint32_t ended = 0;  // number of passes ended; 0: the state is invalid
     Time time;
-    Time end;  // of the pass
+    Time end;  // end of the pass
     std::vector<SimulatedClass::State> classes;
     std::vector<std::int64_t> joints;
   };
@@ -226,7 +226,7 @@ class Simulation final : public OtherClasses {
   std::deque<CompiledProgram> compiled_;
   BuildRoom build_room_;
   bool compiled_host_ = false;              // the compiled programs include host items
-  std::vector<std::uint32_t> compiled_of_;  // by class
+  std::vector<std::uint32_t> compiled_of_;  // [class]
   std::deque<SimulatedClass> classes_;
   std::vector<program::Timeline> timelines_;
   std::vector<std::uint32_t> detached_;  // classes that have not run yet
@@ -240,12 +240,12 @@ class Simulation final : public OtherClasses {
   std::size_t rendezvous_count_ = 0;
   std::vector<std::uint32_t> first_communicator_;  // [class]: index of its first communicator in
                                                    // the next two arrays
-  std::vector<std::uint32_t> rendezvous_of_;       // by class and communicator
-  std::vector<ExchangeState> exchanges_;           // by class and communicator
-  std::vector<std::uint32_t> first_endpoint_;      // by class
+  std::vector<std::uint32_t> rendezvous_of_;       // indexed by class and communicator
+  std::vector<ExchangeState> exchanges_;           // indexed by class and communicator
+  std::vector<std::uint32_t> first_endpoint_;      // [class]
   std::vector<EndpointState> endpoints_;
   std::size_t endpoint_count_ = 0;
-  std::vector<StepPosition> late_starts_;  // by class, if it starts late
+  std::vector<StepPosition> late_starts_;  // [class]; empty without a late start
   std::vector<Place> places_;
   std::vector<Joint> joints_;
   std::size_t joint_count_ = 0;

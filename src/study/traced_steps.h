@@ -13,7 +13,7 @@ namespace stepcast::study {
 // One step of each traced rank, with the same step number on all ranks.
 struct TracedSteps {
   std::int64_t number = 0;                // number in "ProfilerStep#"
-  std::vector<validate::RankStep> ranks;  // by rank, at least one
+  std::vector<validate::RankStep> ranks;  // ordered by rank; at least one
   std::vector<std::string> notes;         // missing data of the traces
 };
 

@@ -21,7 +21,7 @@ struct Fault {
 inline constexpr int kMostNodeDevices = 1024;  // per kind and node
 inline constexpr int kMostNodeLinks = 20'000;  // linked pairs in a node
 inline constexpr int kMostParallelLinks = 1024;
-inline constexpr int kMostDevices = 1'000'000;  // in a cluster
+inline constexpr int kMostDevices = 1'000'000;  // devices of a cluster
 inline constexpr int kMostConnections = 1024;   // queue pairs between two NICs
 inline constexpr int kMostSpines = 1024;
 constexpr Time kMostLatency = Seconds(1);

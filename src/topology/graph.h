@@ -32,7 +32,7 @@ struct Link {
   Vertex to = 0;
   LinkKind kind = LinkKind::kNvLink;
   Time latency;
-  Bandwidth bandwidth;  // of all parallel links together
+  Bandwidth bandwidth;  // total of all parallel links
   int count = 1;        // number of parallel links
   // The number of this direction. The two directions of a link have the numbers 2i and 2i + 1, so
   // `id ^ 1` is the reverse direction.

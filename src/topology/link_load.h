@@ -22,7 +22,7 @@ struct LinkLoad {
   DeviceKind to_kind = DeviceKind::kGpu;
   LinkKind kind = LinkKind::kNvLink;
   int count = 1;        // number of parallel links
-  Bandwidth bandwidth;  // of all parallel links together
+  Bandwidth bandwidth;  // total of all parallel links
   double bytes = 0;     // bytes that cross these links in one collective
 
   double seconds() const { return bytes / static_cast<double>(bandwidth.bytes_per_second()); }

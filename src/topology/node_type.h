@@ -29,7 +29,7 @@ struct LinkSpec {
 // A set of devices of one kind in a node, such as "nvswitch[0, 3]".
 struct DeviceSet {
   DeviceKind kind = DeviceKind::kGpu;
-  std::vector<int> indices;  // in the order written, without duplicates
+  std::vector<int> indices;  // in the written order, without duplicates
   friend bool operator==(const DeviceSet&, const DeviceSet&) = default;
 };
 
@@ -51,7 +51,7 @@ struct LinkRule {
   DeviceSet to;
   Join join = Join::kInOrder;
   int count = 1;  // number of parallel links per pair
-  LinkSpec link;  // of one link
+  LinkSpec link;  // latency and bandwidth of one link
   friend bool operator==(const LinkRule&, const LinkRule&) = default;
 };
 
@@ -75,9 +75,9 @@ const char* Name(Processor processor);  // "intel-skylake", "amd"
 // The resources of a node's host, to which GPU states can be offloaded.
 struct Host {
   Bytes memory;
-  Bandwidth memory_bandwidth;       // of all memory channels
-  Bytes nvme;                       // of all drives; zero: none
-  Bandwidth nvme_read, nvme_write;  // of all drives together
+  Bandwidth memory_bandwidth;       // total of all memory channels
+  Bytes nvme;                       // total of all drives; zero: no drives
+  Bandwidth nvme_read, nvme_write;  // totals of all drives
   friend bool operator==(const Host&, const Host&) = default;
 };
 
@@ -85,7 +85,7 @@ struct Host {
 struct NodeType {
   std::string name;                             // "DGX H100"
   std::string gpu;                              // names topologies/gpus/<gpu>.yaml
-  Bytes gpu_memory;                             // of each GPU, from that file
+  Bytes gpu_memory;                             // memory of each GPU, from the data sheet
   std::array<int, kNodeDeviceKinds> devices{};  // numbers of devices, indexed by DeviceKind
   std::vector<LinkRule> links;
   Processor processor = Processor::kIntelSapphireRapids;
@@ -117,7 +117,7 @@ const char* Name(RouteChoice choice);  // "adaptive", "static", "ecmp"
 
 struct Routing {
   RouteChoice choice = RouteChoice::kAdaptive;
-  std::int64_t seed = 0;  // of the hash
+  std::int64_t seed = 0;  // seed of the hash
   friend bool operator==(const Routing&, const Routing&) = default;
 };
 
@@ -139,7 +139,7 @@ struct Fabric {
   FabricKind kind = FabricKind::kOneSwitch;
   LinkSpec link;  // NIC to switch, each direction
   Transport transport = Transport::kInfiniband;
-  Sockets sockets{};       // for Transport::kSockets
+  Sockets sockets{};       // used with Transport::kSockets
   int nodes_per_unit = 0;  // rail-optimised: nodes per scalable unit; fat-tree: nodes per leaf
   int rails = 0;           // rail-optimised: leaves per unit; NIC i is on leaf i mod rails
   int spines = 0;          // every leaf has one uplink to each spine
@@ -175,7 +175,7 @@ struct NodesOfType {
   const NodeType* type = nullptr;
   LinkSpec link{};  // NIC to switch, each direction; unused for a single node
   int nodes = 0;
-  std::optional<int> ranks_per_node{};  // on the first GPUs of each node; not set: all GPUs
+  std::optional<int> ranks_per_node{};  // ranks on the first GPUs of each node; not set: all GPUs
 
   int gpus_with_ranks() const { return ranks_per_node.value_or(type->Count(DeviceKind::kGpu)); }
 };

@@ -12,7 +12,7 @@ namespace stepcast::topology {
 
 // One closed ring over GPUs of a node.
 struct Cycle {
-  std::vector<int> gpus;    // in ring order
+  std::vector<int> gpus;    // GPUs in ring order
   std::vector<Route> hops;  // hops[i]: from gpus[i] to the next GPU
 };
 
@@ -26,8 +26,8 @@ struct Cycle {
 // of the set may forward data between two GPUs (PATH_NVB of src/graph/paths.cc).
 struct NodeRings {
   std::vector<Cycle> cycles;
-  Time latency;               // of the longest hop
-  Bandwidth bandwidth;        // of all rings together: each GPU sends and receives at this rate
+  Time latency;               // latency of the longest hop
+  Bandwidth bandwidth;        // total of all rings: each GPU sends and receives at this rate
   bool nvlink = false;        // all hops use only NVLink
   std::vector<double> loads;  // [Link::id]: number of rings that use the link
 };

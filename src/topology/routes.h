@@ -97,7 +97,7 @@ class NodeRoutes {
   int nics_ = 0;
   Vertex first_nic_ = 0;
   Graph graph_;
-  std::vector<Link> links_;                  // by id
+  std::vector<Link> links_;                  // indexed by Link::id
   std::vector<Distances> distances_;         // [gpu]: over all links
   std::vector<Distances> nvlink_distances_;  // [gpu]: over NVLink only
   std::vector<std::vector<int>> nics_of_;    // [gpu]

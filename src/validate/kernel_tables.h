@@ -32,8 +32,8 @@ namespace stepcast::validate {
 using ProductRows = std::map<DataType, std::vector<MeasuredKernel>>;
 
 struct KernelTables {
-  ProductRows products;   // at full clock
-  ProductRows sustained;  // at the power limit: long runs with random operands
+  ProductRows products;   // measured at full clock
+  ProductRows sustained;  // measured at the power limit: long runs with random operands
   std::vector<MeasuredKernel> attention;
   std::map<DataType, std::vector<MeasuredExperts>> experts;
 };

@@ -29,8 +29,8 @@ struct Pair {
 // The accuracy of a set of forecasts. Errors are fractions of the measured value: 0.04 means 4 %.
 struct AccuracyFigures {
   std::size_t cases = 0;
-  double mean = 0;    // of absolute errors
-  double median = 0;  // of absolute errors; for an even number, the lower middle value
+  double mean = 0;    // mean of absolute errors
+  double median = 0;  // median of absolute errors; for an even number, the lower middle value
   double p90 = 0;     // smallest value that 90 % of absolute errors do not exceed
   double bias = 0;    // mean of signed errors
   // Spearman's rank correlation of forecast and measured values. Equal values have their mean rank.
@@ -60,7 +60,7 @@ struct MemoryOutcome {
   scenario::MemoryKind kind = scenario::MemoryKind::kAllocated;
   Bytes measured, forecast;
   std::optional<forecast::BytesRange>
-      range;  // of the forecast; not set if the profile has no residual
+      range;  // range of the forecast; not set if the profile has no residual
   // The fit probability of the forecast on a device whose memory equals the measured peak
   // (forecast/uncertainty.h, FitProbability).
   double just_fits = 0;
@@ -78,7 +78,7 @@ struct PublishedOutcome {
   std::int64_t sequence_length = 0;
   double tokens = 0;  // per step
   Time forecast;
-  std::optional<forecast::TimeRange> range;  // of the forecast
+  std::optional<forecast::TimeRange> range;  // range of the forecast
   std::vector<MemoryOutcome> memory;
   double filled = 0;  // forecast memory as a fraction of the device's memory
   Bytes over;         // forecast memory beyond the device's memory; zero: the case fits
@@ -116,7 +116,7 @@ struct TransferError {
   std::size_t cases = 0, inside = 0;  // `inside`: within the band of the other sources
   double half_width = 0;              // |measured / forecast - 1| is at most this value for 90 % of
                                       // all rows
-  double residual = 0;  // for a profile's `source` or `memory` (forecast/uncertainty.h)
+  double residual = 0;  // value for a profile's `source` or `memory` (forecast/uncertainty.h)
 };
 
 // The calibration of fit probabilities. For each check row and each hundredth in a bin of
@@ -136,7 +136,7 @@ inline constexpr double kFitCalibrationLimit = 0.10;
 struct FitResidual {
   std::string gpu, of;
   std::size_t cases = 0;
-  double median = 0;  // of absolute errors
+  double median = 0;  // median of absolute errors
 };
 
 // Selects outcomes. A member that is not set selects all outcomes.
@@ -164,7 +164,7 @@ struct PublishedAim {
 
 struct PublishedAccuracy {
   std::vector<scenario::PublishedSource> sources;  // sorted by name
-  std::vector<PublishedOutcome> outcomes;          // by source, then in the order of the file
+  std::vector<PublishedOutcome> outcomes;          // ordered by source, then as in the file
 
   const scenario::PublishedCase& CaseOf(const PublishedOutcome& outcome) const {
     return sources[outcome.source].cases[outcome.index];

@@ -50,7 +50,7 @@ int HalfOf(std::string_view shape);
 // The errors of forecasts of `rows` rows, as fractions of the measured time.
 struct RateErrors {
   std::size_t rows = 0;
-  double mean = 0;  // of absolute errors
+  double mean = 0;  // mean of absolute errors
   double bias = 0;  // mean of signed errors; above zero: forecasts are too slow
 };
 

@@ -30,11 +30,11 @@ enum class Activity : std::uint8_t {
 struct StepEvent {
   Activity activity = Activity::kOtherKernel;
   std::string name{};              // name of a kernel; for communication, its axis: "data"
-  std::string members{};           // of communication: the ranks of the group, as text
-  Bytes bytes{};                   // of communication
+  std::string members{};           // ranks of the communication's group, as text
+  Bytes bytes{};                   // size of the communication
   int step = 0;                    // number of steps after the described step in which it was
                                    // launched
-  Time begin{}, end{};             // of communication: begins when its stream reaches it
+  Time begin{}, end{};             // communication begins when its stream reaches it
   std::optional<Time> launched{};  // time at which the host had submitted it; not set: unknown,
                                    // assumed early enough
   // The duration of the last part of communication, in which data is transferred. Before this part,
@@ -81,7 +81,8 @@ struct Cause {
   CauseKind kind = CauseKind::kProducts;
   std::string axis{};  // kCommunication
   Time forecast{}, measured{};
-  std::int64_t forecast_calls = 0, measured_calls = 0;  // of kernels and communication
+  std::int64_t forecast_calls = 0, measured_calls = 0;  // numbers of kernels or communication
+                                                        // operations
   Time difference() const { return measured - forecast; }
 };
 

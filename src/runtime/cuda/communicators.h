@@ -137,7 +137,7 @@ std::vector<std::byte> Narrowed(std::span<const float> values, DataType type);
 
 struct CollectiveOperands {
   struct Part {
-    std::int64_t elements = 0;  // of the full collective
+    std::int64_t elements = 0;  // number of elements of the full collective
     const std::byte* source = nullptr;
     std::byte* target = nullptr;
   };

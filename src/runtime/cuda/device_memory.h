@@ -112,7 +112,7 @@ class DeviceMemory {
   struct Place {
     std::byte* at = nullptr;
     std::uint16_t stream = 0;
-    bool cached = false;  // from the CachingPool
+    bool cached = false;  // the memory comes from the CachingPool
     std::vector<std::uint16_t> also_used_by{};
   };
   // A released block that other streams may still use. The block is free when `events` are

@@ -36,7 +36,7 @@ struct Device {
 };
 
 struct Inventory {
-  std::vector<Device> devices;  // by ordinal
+  std::vector<Device> devices;  // indexed by ordinal
   // The reason why `devices` is empty, such as "no CUDA-capable device is detected". Empty if
   // `devices` is not empty. If one GPU does not respond, the list is empty, because a plan for the
   // other GPUs would be wrong.

@@ -123,7 +123,7 @@ class GpuDevice final : public runtime::Device {
   std::vector<cudaEvent_t> events_;  // events of the program
   std::vector<Mark> marks_;
   std::unique_ptr<DeviceMemory> memory_;
-  std::vector<std::vector<program::StatePart>> state_;  // by buffer; emptied when written
+  std::vector<std::vector<program::StatePart>> state_;  // [buffer]; emptied when written
   std::unique_ptr<Products> products_;
   std::unique_ptr<Communicators> communicators_;
   std::vector<CommunicatorOrder> orders_;
@@ -131,7 +131,7 @@ class GpuDevice final : public runtime::Device {
   std::unique_ptr<OperandArenas> arenas_;
   std::unique_ptr<EffectLaunches> effects_;
   std::uint64_t* stamps_ = nullptr;    // device memory, one for each stream
-  StepValues* step_values_ = nullptr;  // on the device, for graphs
+  StepValues* step_values_ = nullptr;  // device memory, for graphs
 
   StepValues step_;  // values of the step that is being issued
   std::unique_ptr<OperationClock> clock_;

@@ -59,13 +59,13 @@ struct Work {
   program::Index product = program::kNone;
   int times = 1;                                   // number of times that the GEMM runs
   program::Index product_effect = program::kNone;  // the gradient that the GEMM writes
-  program::Index attention = program::kNone;       // of a fused attention core
+  program::Index attention = program::kNone;       // index of a fused attention core
   // The bytes that a memory-bound kernel reads and writes in addition to its effects.
   Bytes read, written;
   // The offsets of the synthetic operands. A GEMM has two operands in the arena of their type. All
   // other work uses the arena of type `LaunchPlan::traffic_type`.
   Bytes first_operand, second_operand;
-  Bytes output;  // in the stream's arena
+  Bytes output;  // offset in the stream's arena
   // The offset of a collective's staging space in the stream's arena. Only collectives whose
   // effects are stored in another type than the collective's type have this space. The staging
   // space contains the sent and received data, effect by effect. Each part has the size of
@@ -81,7 +81,7 @@ struct Work {
 struct LaunchPlan {
   std::vector<Product> products;
   std::vector<Attention> attentions;
-  std::vector<Work> prologue, step;  // by instruction
+  std::vector<Work> prologue, step;  // [instruction]
   std::vector<EffectBatch> batches;  // in the order of instructions
   DataType traffic_type = DataType::kFp32;
   std::array<Bytes, kDataTypeCount> inputs{};  // sizes of the arenas that kernels read, by data

@@ -61,8 +61,8 @@ class OperandArenas {
   Attempt<std::byte*> Allocate(Bytes size);
   Attempt<Arena> MakeArena(Bytes planned);
 
-  std::vector<Arena> inputs_;           // by data type
-  std::vector<Arena> outputs_;          // by stream
+  std::vector<Arena> inputs_;           // [data type]
+  std::vector<Arena> outputs_;          // [stream]
   std::vector<std::byte*> workspaces_;  // [stream]; nullptr if no GEMMs run on it
   std::byte* host_ = nullptr;
   std::vector<std::byte*> allocated_;

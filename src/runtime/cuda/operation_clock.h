@@ -89,9 +89,9 @@ class OperationClock {
   HostClock::time_point anchor_host_;  // the host's time at the anchor
   std::vector<cudaEvent_t> events_;    // all events of the clock
   std::vector<cudaEvent_t> free_events_;
-  std::deque<Timed> pending_;    // in order of issue
+  std::deque<Timed> pending_;    // operations in order of issue
   std::uint64_t collected_ = 0;  // number of operations before those of pending_
-  std::vector<StreamEnd> ends_;  // by stream
+  std::vector<StreamEnd> ends_;  // [stream]
   std::vector<OperationTimes> times_;
   Progress* progress_ = nullptr;
   HostClock::time_point looked_;  // time of the last call of CollectDone

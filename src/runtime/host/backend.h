@@ -82,7 +82,7 @@ class HostDevice : public Device {
   KernelWork work_;
   std::vector<std::unique_ptr<Communicator>> communicators_;  // indexed like the program's
   std::vector<Position> events_;                              // latest record of each event
-  std::vector<std::vector<program::StatePart>> state_;        // by buffer; emptied when written
+  std::vector<std::vector<program::StatePart>> state_;        // [buffer]; emptied when written
   std::uint64_t wait_calls_ = 0;
   std::optional<Streams> streams_;
   std::optional<MemoryPool> pool_;

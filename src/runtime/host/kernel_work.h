@@ -80,8 +80,8 @@ class KernelWork {
   float* memory_ = nullptr;  // operands, then each stream's results
   Bytes size_;
   std::int64_t operands_ = 0;               // floats
-  std::vector<std::int64_t> first_result_;  // by stream; offset in memory_, in floats
-  std::vector<std::int64_t> results_;       // by stream; floats
+  std::vector<std::int64_t> first_result_;  // [stream]: offset in memory_, in floats
+  std::vector<std::int64_t> results_;       // [stream]: size in floats
 };
 
 }  // namespace stepcast::runtime::host

@@ -82,8 +82,8 @@ class MemoryPool {
   Bytes limit_;
   std::uint64_t seed_;
   StreamPositions positions_;
-  std::vector<Block> held_;                                 // by buffer
-  std::vector<std::multimap<std::int64_t, Block>> cached_;  // by stream, by size
+  std::vector<Block> held_;                                 // [buffer]
+  std::vector<std::multimap<std::int64_t, Block>> cached_;  // [stream]: released blocks by size
   std::vector<Pending> pending_;
   Bytes in_use_, peak_, reserved_, peak_reserved_;
 };

@@ -22,7 +22,7 @@ struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   DataType type = DataType::kFp32;
   bool average = false;       // divide the sum by the number of members
-  std::int64_t elements = 0;  // of the full collective
+  std::int64_t elements = 0;  // number of elements of the full collective
   const void* source = nullptr;
   void* target = nullptr;
   int root = 0;  // broadcast: position of the member that sends
@@ -34,7 +34,7 @@ struct MessageCall {
   program::MessageDirection direction = program::MessageDirection::kSend;
   int peer = 0;  // position in the group
   std::int64_t bytes = 0;
-  std::byte* data = nullptr;  // not changed by a send
+  std::byte* data = nullptr;  // bytes to send, or memory for the received bytes
 };
 
 // One rank's end of a communicator.
