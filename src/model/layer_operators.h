@@ -135,10 +135,10 @@ class LayerOperators {
   // Enters a region of tensor parallelism (arXiv 1909.08053, 2205.05198). Between EnterColumns and
   // LeaveRows, each rank computes with its columns of the first weight and its rows of the second
   // weight. Without tensor parallelism, both functions return x. EnterColumns returns the full
-  // activation on each rank. With sequence parallelism, it runs an all-gather; otherwise, it has no
-  // cost. Backward sums the ranks' gradients (reduce-scatter with sequence parallelism, otherwise
-  // all-reduce). The region's weight gradients do not wait for this sum and are issued after it, as
-  // in Megatron-LM (core/tensor_parallel/layers.py,
+  // activation on each rank. With sequence parallelism, EnterColumns runs an all-gather; otherwise,
+  // it has no cost. Backward sums the ranks' gradients (reduce-scatter with sequence parallelism,
+  // otherwise all-reduce). The region's weight gradients do not wait for this sum and are issued
+  // after it, as in Megatron-LM (core/tensor_parallel/layers.py,
   // LinearWithGradAccumulationAndAsyncCommunication). With WorkOptions::regathers, each rank keeps
   // only its part of the activation, and gathers it again while the input gradients are computed.
   // Otherwise, each rank keeps the gathered activation. For GEMMs in 8 or 4 bits, each rank casts

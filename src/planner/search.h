@@ -71,7 +71,7 @@ struct SearchOptions {
   int groups = 0;
   // The scenario's own plan, or -1 if the search does not include it. The search evaluates this
   // plan first, so that no answer is worse than this plan. `own_outcome` is its forecast, if known.
-  // If known, the search ranks the plan even if all work has been stopped.
+  // If the forecast is known, the search ranks the plan even if all work has been stopped.
   std::int64_t own = -1;
   std::optional<Outcome> own_outcome{};
   // Returns whether the search includes a plan. The result must be the same for all plans of a

@@ -103,8 +103,7 @@ std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics);
 std::optional<double> ReadDecimal(const Node& node, DecimalRange range, Diagnostics& diagnostics);
 std::optional<std::string> ReadText(const Node& node, Diagnostics& diagnostics);
 std::optional<Bytes> ReadBytes(const Node& node, Zero zero, Diagnostics& diagnostics);
-std::optional<Bandwidth> ReadBandwidth(const Node& node, Diagnostics& diagnostics);  // must not be
-                                                                                     // zero
+std::optional<Bandwidth> ReadBandwidth(const Node& node, Diagnostics& diagnostics);  // not zero
 std::optional<Time> ReadTime(const Node& node, Zero zero, Diagnostics& diagnostics);
 std::optional<FlopRate> ReadFlopRate(const Node& node, Zero zero, Diagnostics& diagnostics);
 // Reads a version: "2.6" becomes {2, 6}. `example` is a version for hints.

@@ -31,9 +31,9 @@ struct HashedLeaves {
 // any uplink of any leaf. `part` is the fraction of an uplink's bandwidth that one connection uses.
 // Each connection uses each of the leaf's `uplinks` with the same probability. Exact up to 4096
 // connections x uplinks per leaf. Beyond that, the numbers of connections on different uplinks are
-// treated as independent. The result is then at most 1.5 % too low for one leaf, and at most 0.1 %
-// too low for sixteen leaves. These errors were found with 128 connections over 16 and 32 uplinks,
-// and 64 over 64. Requires uplinks >= 1 and part > 0.
+// treated as independent. The computed duration is then at most 1.5 % too low for one leaf, and at
+// most 0.1 % too low for sixteen leaves. These errors were found with 128 connections over 16 and
+// 32 uplinks, and 64 over 64. Requires uplinks >= 1 and part > 0.
 double ExpectedSlowdown(std::span<const HashedLeaves> leaves, std::int64_t uplinks, double part);
 
 // The hardware of a job: nodes of one type, the fabric that connects them, and the ranks on the
