@@ -10,21 +10,19 @@
 #include "tl/expected.hpp"
 
 // stepcast as a library. Each function returns the answer of the command with the same name as
-// plain values. `json` is the document that the command prints with --json. All functions may be
-// called from several threads at once; none writes to stdout or stderr. Times are in seconds, sizes
-// in bytes.
+// plain values. `json` is the document that the command prints with --json. All functions are
+// thread-safe and do not write to stdout or stderr. Times are in seconds, sizes in bytes.
 namespace stepcast::library {
 
-// A mistake in the input: what is wrong, where, and what to do about it. Lines and columns count
-// from 1; 0 means that there is no position. Codes: docs/errors/README.md.
+// A mistake in the input: a message, its position, and a hint on how to correct it. Lines and
+// columns are counted from 1; 0: no position. Codes: docs/errors/README.md.
 struct Mistake {
   std::string code, file;
   int line = 0, column = 0;
   std::string message, hint;
 };
 
-// The reason why there is no answer: either mistakes in the input, or a sentence that states what
-// failed.
+// The reason why there is no answer: mistakes in the input, or a sentence that describes a failure.
 struct Failure {
   std::vector<Mistake> mistakes;
   std::string reason;
@@ -33,8 +31,8 @@ struct Failure {
 template <typename T>
 using Answer = tl::expected<T, Failure>;
 
-// A scenario or a plan.json: the path of a file or, if `path` is empty, the text itself, named
-// `title` in positions. `set` changes settings, as --set does.
+// A scenario or a plan.json: the path of a file or, if `path` is empty, its text, which positions
+// refer to as `title`. `set` changes settings, like --set.
 struct Input {
   std::string path;
   std::string text{};
@@ -52,7 +50,7 @@ struct MemoryFigures {
 struct Simulation {
   double step_time = 0;
   double tokens_per_second = 0, tokens_per_second_per_gpu = 0;
-  std::optional<double> mfu, hfu;  // none for layer lists
+  std::optional<double> mfu, hfu;  // not set for layer lists
   MemoryFigures memory;
   std::vector<std::string> warnings;
   std::string json;
@@ -63,7 +61,7 @@ struct SweepRow {
   std::vector<std::pair<std::string, std::string>> set;
   std::string status;  // "ok", "illegal", "does_not_fit"
   std::string reason;
-  // The result of the combination of settings. Absent if the combination is illegal.
+  // The result of the combination of settings. Not set if the combination is illegal.
   std::optional<double> step_time, tokens_per_second_per_gpu;
   std::optional<std::int64_t> peak, reserved, outside, capacity;
   std::string verdict{};  // as in MemoryFigures; empty if illegal
@@ -73,7 +71,7 @@ struct Sweeping {
   std::vector<SweepRow> rows;
   std::string json;
 };
-// `vary` has the form of --vary: "KEY=V1,V2,...".
+// Answers `sweep`. `vary` has the syntax of --vary: "KEY=V1,V2,...".
 Answer<Sweeping> Sweep(const Input& input, const std::vector<std::string>& vary);
 
 // The question of a search, with the options of the command `plan`. The function Plan ignores
@@ -87,7 +85,7 @@ Answer<Planning> Plan(const Input& input, const PlanQuestion& question = {});
 
 struct StageMemory {
   int stage = 0;
-  std::optional<MemoryFigures> simulated;  // none if the framework does not have the stage
+  std::optional<MemoryFigures> simulated;  // not set if the framework does not support the stage
   // The size of the largest micro-batch that fits, if it was requested; 0 if no micro-batch fits.
   std::optional<std::int64_t> max_micro_batch;
 };

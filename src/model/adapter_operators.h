@@ -8,14 +8,14 @@
 #include "src/model/layer_operators.h"
 #include "src/model/lora.h"
 
-// Low-rank adapters (lora.h) of linear layers. Each adapter runs as separate modules in the type of
-// activations: the product (x A) B, times a constant, is added to the layer's output. Dropout
-// applies to the adapter's input. With tensor parallelism, adapters follow NVIDIA/NeMo
-// (nemo/collections/llm/peft/utils.py, ParallelLinearAdapter). The columns of B are divided among
-// ranks. For a layer divided by columns, the columns of A are also divided, and the ranks gather x
-// A. For a layer divided by rows, the rows of A are divided, and the ranks sum x A. The adapter's
-// products do not use sequence parallelism. Their input is gathered first or shared with the layer,
-// and their output is split by tokens afterwards.
+// Low-rank adapters (lora.h) of linear layers. Each adapter runs as separate modules in the data
+// type of the activations. An adapter adds (x A) B, multiplied by a constant, to the layer's
+// output. Dropout applies to the adapter's input. With tensor parallelism, adapters follow
+// NVIDIA/NeMo (nemo/collections/llm/peft/utils.py, ParallelLinearAdapter). The columns of B are
+// divided among ranks. If the layer is divided by columns, the columns of A are divided too, and
+// the ranks gather x A. If the layer is divided by rows, the rows of A are divided, and the ranks
+// sum x A. The adapter's GEMMs do not use sequence parallelism: their input is the gathered input
+// of the layer, and their output is split by tokens.
 namespace stepcast::model {
 
 struct AdapterModule {
@@ -28,7 +28,7 @@ class AdapterOperators {
   AdapterOperators(const WorkOptions& options, const Lora& lora, LayerTape& tape);
 
   // Adds the adapter's output for `x` to the outputs `ys` of layers that are divided by columns.
-  // `whole` is `x` gathered over the tensor-parallel ranks.
+  // `whole` is `x` after an all-gather over the tensor-parallel ranks.
   std::vector<Operand> AddColumns(const Operand& x, const Operand& whole,
                                   const AdapterModule& adapter, std::vector<Operand> ys);
   // Adds the adapter's output for `x` to the output `y` of a layer that is divided by rows.
@@ -40,8 +40,8 @@ class AdapterOperators {
 
   const WorkOptions options_;
   const Lora& lora_;
-  LayerOperators products_;  // without sequence parallelism
-  LayerOperators tokens_;    // with sequence parallelism: gathers tokens and splits them
+  LayerOperators products_;  // operators without sequence parallelism
+  LayerOperators tokens_;    // operators with sequence parallelism, which gather and split tokens
   std::deque<std::string> names_;
 };
 

@@ -20,38 +20,38 @@ struct Family;  // family.h
 // The differences between the model code of a family and Llama's model code. The files in
 // models/families list these traits by the names of these members.
 struct FamilyTraits {
-  // Whether the model is an encoder: every token attends to its whole sequence, and the head
+  // Whether the model is an encoder: every token attends to its full sequence, and the head
   // predicts masked tokens.
   bool encoder = false;
-  // Whether each norm follows a residual sum (post-norm). If so, the embedding also has a norm, and
-  // the head has no norm before it.
+  // Whether each norm follows a residual sum (post-norm). If so, a norm follows the embedding, and
+  // no norm precedes the head.
   bool post_norm = false;
-  bool one_qkv = false;        // one product computes queries, keys and values
-  bool one_gate_up = false;    // one product computes gate and up
+  bool one_qkv = false;        // one GEMM computes queries, keys and values
+  bool one_gate_up = false;    // one GEMM computes gate and up
   bool whole_heads = false;    // heads x head size is the hidden size
-  bool shares_norm = false;    // parallel attention and feed-forward always share one norm
+  bool shares_norm = false;    // attention and feed-forward run in parallel and share one norm
   bool latent = false;         // attention is latent
   bool needs_experts = false;  // all models have experts
   bool no_biases = false;      // attention and feed-forward layers have no biases
   // The members from here on describe the order in which tensors are registered and how they are
   // stored.
-  bool projection_first = false;  // the output projection before the product of one_qkv
-  bool norms_in_order = false;    // each norm before its layer
-  bool norms_first = false;       // both norms before all else
-  bool router_first = false;      // the router before the experts
+  bool projection_first = false;  // the output projection precedes the QKV projection
+  bool norms_in_order = false;    // each norm precedes its layer
+  bool norms_first = false;       // both norms precede all other modules
+  bool router_first = false;      // the router precedes the experts
   bool experts_by_input = false;  // the experts' matrices are stored as [in, out]
   bool weights_by_input = false;  // all other matrices are stored as [in, out]
   // Whether queries and keys are normalized after their rotary positions are applied, not before.
   bool norms_after_positions = false;
   // Whether blocks with full attention have neither rotary positions nor norms of queries and keys.
   bool full_without_positions = false;
-  bool torchtitan = false;  // torchtitan's llama3 has these layers
+  bool torchtitan = false;  // torchtitan's llama3 model has these layers
 };
 
 enum class Normalization : std::uint8_t { kLayerNorm, kRmsNorm };
 enum class Activator : std::uint8_t {
   kGelu,
-  kSwiGlu,       // gated: two linear layers feed it
+  kSwiGlu,       // gated: it combines the outputs of two linear layers
   kGeGlu,        // gated, with GELU instead of SiLU (Shazeer 2020, arXiv 2002.05202)
   kSquaredRelu,  // max(x, 0)^2 (So et al. 2021, arXiv 2109.08668)
   kRelu,
@@ -65,7 +65,7 @@ enum class Position : std::uint8_t { kLearned, kRotary, kAlibi, kNone };
 enum class RouterScores : std::uint8_t {
   kSoftmaxOfChosen,  // over the logits of the chosen experts (Mixtral, GPT-OSS)
   kSoftmax,          // over the logits of all experts (Qwen3, DeepSeek-V2)
-  kSigmoid,          // of each logit separately (DeepSeek-V3)
+  kSigmoid,          // applied to each logit separately (DeepSeek-V3)
 };
 
 // The experts of a mixture. In a block with experts, the feed-forward layer consists of a router
@@ -86,26 +86,26 @@ struct Experts {
   // Whether the weights of a token's experts are normalized so that their sum is 1
   // (norm_topk_prob).
   bool normalized_weights = true;
-  // Experts are divided into `groups` groups, and a token chooses experts from only
-  // `groups_per_token` of them (DeepSeek-V3: 8 and 4). If `groups` is 0, a token chooses from all
+  // Experts form `groups` groups, and the router chooses a token's experts from only
+  // `groups_per_token` groups (DeepSeek-V3: 8 and 4). If `groups` is 0, the router chooses from all
   // experts.
   std::int64_t groups = 0, groups_per_token = 0;
   // Whether a correction is added to each expert's score to balance the loads. The correction is
   // not a trained parameter (DeepSeek-V3).
   bool balancing_bias = false;
-  // Whether the shared experts' output is multiplied by the sigmoid of a separate product of the
-  // input (Qwen2-MoE).
+  // Whether the shared experts' output is multiplied by a gate: the sigmoid of a linear layer of
+  // the input (Qwen2-MoE).
   bool shared_gate = false;
-  bool router_bias = false;  // the router's product has a bias (GPT-OSS)
-  bool bias = false;         // the experts' products have biases (GPT-OSS)
-  // `latent` is the width of the vector that routed experts read. One product computes this vector
-  // from the token, and another product maps the result back (Nemotron 3). 0: experts read the
-  // token itself. If `latent_norm` is set, the vector is normalized.
+  bool router_bias = false;  // the router's linear layer has a bias (GPT-OSS)
+  bool bias = false;         // the experts' linear layers have biases (GPT-OSS)
+  // The width of the latent vector that routed experts read (Nemotron 3). One GEMM computes this
+  // vector from the token, and another GEMM maps the experts' output back. 0: experts read the
+  // token's activation. `latent_norm`: the latent vector is normalized.
   std::int64_t latent = 0;
   bool latent_norm = false;
   // Whether the block also has a dense feed-forward layer, in parallel with the experts (Gemma 4).
-  // The dense layer and the experts have separate norms. The router scales the router's input and
-  // each expert's weight.
+  // The dense layer and the experts have separate norms. The router multiplies its input and each
+  // expert's weight by trained factors.
   bool beside_dense = false;
 
   constexpr bool exist() const { return count > 0; }
@@ -113,16 +113,16 @@ struct Experts {
 };
 
 // Latent attention: keys and values are computed from one narrow vector per token (DeepSeek-V2,
-// arXiv 2405.04434, section 2.1). One part of each query and key is rotated by its position. For
-// keys, all heads share the rotated part. The other part is not rotated.
+// arXiv 2405.04434, section 2.1). Rotary positions are applied to one part of each query and key.
+// All heads share the rotated part of the keys.
 struct LatentAttention {
-  std::int64_t kv_rank = 0;  // kv_lora_rank, the width of the vector; 0: no latent attention
+  std::int64_t kv_rank = 0;  // kv_lora_rank, the width of the latent vector; 0: no latent attention
   // The width of the vector from which queries are computed (q_lora_rank). 0: queries are computed
   // from the input.
   std::int64_t query_rank = 0;
-  std::int64_t plain_head = 0;   // qk_nope_head_dim, the unrotated part of a head
-  std::int64_t rotary_head = 0;  // qk_rope_head_dim, the rotated part of a head
-  std::int64_t value_head = 0;   // v_head_dim, values of a head
+  std::int64_t plain_head = 0;   // qk_nope_head_dim: elements of a head that are not rotated
+  std::int64_t rotary_head = 0;  // qk_rope_head_dim: elements of a head that are rotated
+  std::int64_t value_head = 0;   // v_head_dim: elements of a head's value
 
   constexpr bool exists() const { return kv_rank > 0; }
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
@@ -130,7 +130,7 @@ struct LatentAttention {
 
 struct Architecture {
   // The model's family, which determines the names and the registration order of tensors. Null for
-  // parts without names.
+  // architectures whose modules have no names.
   std::shared_ptr<const Family> family{};
   std::int64_t layers = 0;
   std::int64_t hidden = 0;        // h
@@ -140,17 +140,17 @@ struct Architecture {
   std::int64_t feed_forward = 0;  // f
   std::int64_t vocabulary = 0;    // V, rows of the embedding
   // For learned positions: the number of rows of the position table, which is the longest possible
-  // sequence in tokens. For other positions: the value that the model's description states, which
-  // is not a limit. 0: not stated.
+  // sequence in tokens. For other positions: the value in the model's description, which does not
+  // limit the sequence length. 0: not specified.
   std::int64_t max_positions = 0;
   Normalization normalization = Normalization::kRmsNorm;
   Activator activator = Activator::kSwiGlu;
   Position position = Position::kRotary;
   bool tie_embeddings = false;  // the head shares the embedding's tensor
-  bool head_bias = false;       // the head's product has a bias (GPT-J, Phi)
+  bool head_bias = false;       // the head's linear layer has a bias (GPT-J, Phi)
   // The number of norms before attention and feed-forward if these run in parallel on the same
-  // input: 1 shared norm, or 2 separate norms. 0: they do not run in parallel, and the feed-forward
-  // reads the residual sum after attention.
+  // input: 1 shared norm, or 2 separate norms. 0: the feed-forward runs after attention and reads
+  // the residual sum after it.
   std::int64_t parallel_residual_norms = 0;
   // Whether the queries and keys of each head have an RMS norm.
   bool qk_norm = false;
@@ -159,20 +159,19 @@ struct Architecture {
   bool norms_all_heads = false;
   bool weightless_norms = false;  // per-head norms without weights (Llama 4)
   bool norms_values = false;      // values also have norms without weights (Gemma 4)
-  // Whether a norm follows attention and another one follows the feed-forward, each before the
-  // residual sum. The norms before attention and feed-forward remain, except in OLMo 2, which has
-  // none.
+  // Whether a norm follows attention and another norm follows the feed-forward, each before the
+  // residual sum. Except in OLMo 2, norms also precede attention and the feed-forward.
   bool branch_norms = false;
   // Whether embeddings are multiplied by the square root of their width.
   bool scales_embeddings = false;
   // Whether attention has sinks: one trained number per head is an additional term of the softmax
   // (arXiv 2309.17453).
   bool sinks = false;
-  // Attention scores are soft-capped at the absolute value `score_cap`, and logits at `logit_cap`
-  // (Gemma 2). 0: not capped.
+  // Soft-capping limits the absolute values of attention scores to `score_cap` and of logits to
+  // `logit_cap` (Gemma 2). 0: not capped.
   double score_cap = 0, logit_cap = 0;
   bool attention_bias = false;   // q, k, v projections have biases
-  bool projection_bias = false;  // the attention output projection has one
+  bool projection_bias = false;  // the attention output projection has a bias
   bool feed_forward_bias = false;
   bool norm_bias = false;          // LayerNorm only
   bool dropout = false;            // residual and embedding dropout are active in training
@@ -180,7 +179,7 @@ struct Architecture {
   // The largest number of previous tokens to which a token attends. 0: all previous tokens.
   std::int64_t attention_window = 0;
   // The length in tokens of the chunks within which tokens attend (Llama 4). 0: tokens attend
-  // within the whole sequence.
+  // within the full sequence.
   std::int64_t attention_chunk = 0;
   // For models with a window or chunks: every n-th block, counted from the model's first block, has
   // full attention. If n is 2, these are the blocks with an odd index (GPT-OSS, Gemma 2). If n is
@@ -188,8 +187,8 @@ struct Architecture {
   std::int64_t full_attention_every = 0;
   // For encoders: the number of rows of the table of token types (segments). 0: no table.
   std::int64_t token_types = 0;
-  // For encoders: whether a pooler and a head predict, from the first token, whether the second
-  // segment follows the first.
+  // For encoders: whether a pooler and a head use the first token to predict whether the second
+  // segment follows the first segment.
   bool next_sentence = false;
   // If latent attention exists, `head_size` is plain_head + rotary_head, and `kv_heads` equals
   // `heads`.
@@ -197,55 +196,57 @@ struct Architecture {
   Experts experts{};
   // Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): the number of modules
   // after the last block that predict further tokens. A module is a block whose input combines the
-  // output of the last block, or of the module before, with the next token's embedding.
+  // next token's embedding with the output of the previous module (for the first module: of the
+  // last block).
   std::int64_t further_tokens = 0;
-  bool further_repeated = false;  // all modules share the parameters of the first
+  bool further_repeated = false;  // all modules share the parameters of the first module
   Lora lora{};                    // training with adapters; all other parameters are frozen
 
-  // Whether every token attends to its whole sequence (encoders).
+  // Whether every token attends to its full sequence (encoders).
   bool attends_both_ways = false;
   bool key_without_bias = false;  // attention_bias is only for queries and values (Whisper)
-  // The number of distance buckets. For each head and bucket, a trained number is added to the
-  // scores. All blocks of a stack share one table of these numbers (T5, arXiv 1910.10683). 0: no
-  // table.
+  // The number of buckets of relative distances (T5, arXiv 1910.10683). Each score gets an added
+  // trained number, which depends on the head and on the distance's bucket. All blocks of the
+  // encoder or decoder share one table of these numbers. 0: no table.
   std::int64_t distance_buckets = 0;
-  // Cross-attention to the encoder's rows, after attention within the sequence.
+  // Cross-attention to the encoder's output, which runs after self-attention.
   CrossAttention cross{};
   // The number of tokens of a sequence in this block. 0: the sequence length of the batch plus
   // `joined_rows`.
   std::int64_t own_length = 0;
   std::int64_t joined_rows = 0;
-  // Whether the joined rows have separate weights in all products (Flux's double blocks).
+  // Whether all linear layers have separate weights for the rows of text and for the other rows
+  // (Flux's double blocks).
   bool two_streams = false;
-  Modulation modulation{};             // for a block; in a model: for its head
-  bool norms_without_weights = false;  // except the norms of queries, keys and cross-attention
+  Modulation modulation{};             // of a block; in a complete model: of its head
+  bool norms_without_weights = false;  // norms have no weights, except the norms of queries, keys
+                                       // and cross-attention
 
-  // The block's token mixer. The members above describe a mixer that is attention.
+  // The block's token mixer. The members above apply to Mixer::kAttention.
   Mixer mixer = Mixer::kAttention;
-  std::int64_t value_size = 0;  // values of a head; 0: head_size
+  std::int64_t value_size = 0;  // elements of a head's value; 0: head_size
   OutputGate output_gate = OutputGate::kNone;
-  bool gate_of_query = false;  // the query product also makes the gate
-  bool key_is_value = false;   // values are the keys before norm and positions (Gemma 4)
+  bool gate_of_query = false;  // the GEMM of the queries also computes the gate
+  bool key_is_value = false;   // values equal the keys before norm and rotary positions (Gemma 4)
   bool borrows_keys = false;   // keys and values come from an earlier block (Gemma 4)
   Indexer indexer{};
   SharedKeyValue shared_key{};
   DeltaRule delta{};
   StateSpace state_space{};
-  // The width of a row of a second embedding table. Each block gates its output with such a row
-  // (Gemma 4). 0: no table.
+  // The width of a row of a second embedding table. A block multiplies its output by a gate that it
+  // computes from a row of this table (Gemma 4). 0: no table.
   std::int64_t layer_input = 0;
   // Attention residuals (Kimi K3): each branch's input is a weighted mean of the residual stream
   // and the outputs of every n-th previous block. 0: the input is only the residual stream.
   std::int64_t residual_bank = 0;
-  // The number of residual streams of the hidden width, which each branch mixes (hyper-connections,
-  // arXiv 2512.24880). 0: one ordinary residual stream.
+  // The number of residual streams, each of the hidden width. Each branch mixes the streams
+  // (hyper-connections, arXiv 2512.24880). 0: one ordinary residual stream.
   std::int64_t streams = 0;
 
-  // `kinds` lists the kinds of blocks; `pattern` states the kind of each block. A kind is an
-  // architecture without kinds and with the same width: a model with only such blocks. If `kinds`
-  // is empty, all blocks follow this architecture. Otherwise, this struct's attention members are
-  // copies from the first kind with attention, and its expert members from the first kind with
-  // experts.
+  // `kinds` lists the kinds of blocks, and `pattern` lists the kind of each block. A kind is an
+  // architecture of the same width whose own `kinds` is empty. If `kinds` is empty, all blocks have
+  // this architecture. Otherwise, this struct's attention members are copies of the first kind with
+  // attention, and its expert members are copies of the first kind with experts.
   std::vector<Architecture> kinds{};
   std::vector<int> pattern{};
   std::vector<Tower> towers{};
@@ -253,16 +254,17 @@ struct Architecture {
   Prediction prediction{};
   Condition condition{};
   TextRows text{};
-  Encoder encoder{};      // its blocks are the first of `pattern`
-  int further_kind = -1;  // kind of the multi-token-prediction module; -1: the last block's
+  Encoder encoder{};      // its blocks come first in `pattern`
+  int further_kind = -1;  // kind of the multi-token-prediction module; -1: the kind of the last
+                          // block
 
   friend bool operator==(const Architecture&, const Architecture&) = default;
 };
 
-// Returns the first kind of block that has a table of distances: among the encoder's blocks if
-// `of_encoder`, otherwise among the other blocks. Null: no kind has a table.
+// Returns the first kind of block that has a table of distances. If `of_encoder`, considers only
+// the encoder's blocks, otherwise only the other blocks. Null: no kind has a table.
 const Architecture* BiasedByDistance(const Architecture& architecture, bool of_encoder);
-// Returns whether every token attends to its whole sequence in all blocks that are not part of
+// Returns whether every token attends to its full sequence in all blocks that are not part of
 // `encoder`.
 bool AttendsBothWays(const Architecture& architecture);
 // Returns the architecture of blocks of kind `kind`. If the architecture has no kinds, returns the
@@ -290,8 +292,7 @@ inline bool HasFeedForward(const Architecture& architecture) {
   return architecture.feed_forward > 0 || architecture.experts.exist();
 }
 
-// Returns the number of elements of one head's value. The attention output of a head has the same
-// size.
+// Returns the number of elements of one head's value, which is also the size of the head's output.
 inline std::int64_t ValueSize(const Architecture& architecture) {
   if (architecture.latent.exists()) return architecture.latent.value_head;
   return architecture.value_size > 0 ? architecture.value_size : architecture.head_size;
@@ -303,51 +304,50 @@ inline bool MixesWindows(const Architecture& architecture) {
          architecture.full_attention_every > 0;
 }
 // Returns whether the block with this index has full attention in a model whose other blocks have a
-// window or chunks. False if all blocks attend alike.
+// window or chunks. False if all blocks attend in the same way.
 inline bool AttendsInFull(const Architecture& architecture, std::int64_t block) {
   return MixesWindows(architecture) && (block + 1) % architecture.full_attention_every == 0;
 }
 
-// Returns whether one product computes queries, keys and values, and attention reads the product's
-// output directly (GPT-2's c_attn, MPT's Wqkv).
+// Returns whether one GEMM computes queries, keys and values, and attention reads the GEMM's output
+// directly (GPT-2's c_attn, MPT's Wqkv).
 inline bool HasFusedAttention(const Architecture& a) {
   return TraitsOf(a).one_qkv && a.position != Position::kRotary;
 }
-// Returns whether one product computes queries, keys and values, which are then split to apply
-// rotary positions.
+// Returns whether one GEMM computes queries, keys and values, which are then split to apply rotary
+// positions.
 inline bool HasFusedProjections(const Architecture& a) {
   return TraitsOf(a).one_qkv && a.position == Position::kRotary;
 }
-// Returns whether one product computes gate and up.
+// Returns whether one GEMM computes gate and up.
 inline bool HasFusedGate(const Architecture& a) {
   return TraitsOf(a).one_gate_up && IsGated(a.activator);
 }
 
 // One error in an architecture's dimensions. `field` is the key of the model file ("hidden_size").
-// `message` is one sentence. Check returns no faults if a model can be built from the architecture.
+// `message` is one sentence.
 struct ArchitectureFault {
   std::string field;
   std::string message;
   std::string hint;
 };
 std::vector<ArchitectureFault> Check(const Architecture& architecture);
-// Checks the architecture's adapters, which Check does not. `field` of a fault is a field of
-// `lora`, such as "targets".
+// Checks the architecture's adapters. Check does not check adapters. A fault's `field` is a field
+// of `lora`, such as "targets".
 std::vector<ArchitectureFault> CheckLora(const Architecture& architecture);
 
-// These functions return the number of weights in the matrix products of a block or of the head.
-// Keys and values are counted once for every query head. nanotron divides blocks among stages by
-// these numbers (models/llama.py, get_block_compute_costs).
+// These functions return the number of weights of the linear layers of a block or of the head. Key
+// and value weights are counted once for every query head. nanotron uses these numbers to divide
+// blocks among stages (models/llama.py, get_block_compute_costs).
 std::int64_t ProductWeightsOfBlock(const Architecture& architecture);
 std::int64_t ProductWeightsOfHead(const Architecture& architecture);
 
-// These functions return a setting's name as model files write it, such as "layernorm", "gelu" or
-// "learned".
+// These functions return a value's name in model files, such as "layernorm", "gelu" or "learned".
 const char* Name(Normalization normalization);
 const char* Name(Activator activator);
 const char* Name(Position position);
 
-// These limits keep every count of a model (elements, bytes, FLOPs of a micro-batch) within 64
+// With these limits, every count of a model (elements, bytes, FLOPs of a micro-batch) fits in 64
 // bits.
 inline constexpr std::int64_t kMostLayers = 10'000;
 inline constexpr std::int64_t kMostWidth = 1 << 18;  // hidden, heads x head size, ...

@@ -3,16 +3,17 @@
 #include <compare>
 #include <cstdint>
 
-// Context parallelism: each rank of a group has a part of each sequence. The ranks exchange tokens'
-// data only in attention.
+// Context parallelism: each rank of a group has a part of each sequence. The ranks exchange data of
+// tokens only in attention.
 namespace stepcast::model {
 
 // How a rank's queries reach the keys and values of all ranks:
-//   kRing: keys and values are passed around a ring. Each rank attends to the ones it has while the
-//     next ones arrive (ring attention, arXiv 2310.01889).
+//   kRing: keys and values are passed around a ring. Each rank computes attention with the keys
+//     that it has while the next keys arrive (ring attention, arXiv 2310.01889).
 //   kAllGather: keys and values are gathered.
 //   kAllToAll: each rank gets all tokens of some heads (DeepSpeed-Ulysses, arXiv 2309.14509).
-//   kHierarchical: neighboring ranks divide heads, and a ring passes through these groups of ranks.
+//   kHierarchical: neighboring ranks form groups. The ranks of a group divide heads, and a ring
+//   connects the groups.
 enum class ContextMethod : std::uint8_t { kRing, kAllGather, kAllToAll, kHierarchical };
 const char* Name(ContextMethod method);  // "ring", "all_gather", "all_to_all", "hierarchical"
 

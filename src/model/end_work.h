@@ -8,15 +8,15 @@
 #include "src/model/layer_work.h"
 #include "src/model/transformer_tensors.h"
 
-// The work of the first and last layers of some models: those that read or predict something other
-// than words, and those that have an encoder before the decoder.
+// The work of the first and last layers of models that read or predict something other than words,
+// or that have an encoder before the decoder.
 namespace stepcast::model {
 
 // Returns the number of vocabulary rows on each rank, including padding.
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options);
 
 // Returns the options for blocks with sequences of `tokens` tokens. If `tokens` is 0, sequences
-// have the length in `options` plus `more` tokens.
+// have `more` tokens more than in `options`.
 WorkOptions OfLength(WorkOptions options, std::int64_t tokens, std::int64_t more = 0);
 
 // Adds the kernels that expand the table of relative distances. The table belongs to the encoder's
@@ -29,8 +29,8 @@ void AppendDistances(const Architecture& a, bool of_encoder,
 // Returns the work of the first layer of a model that reads rows of numbers.
 LayerWork ValueInputWork(const Architecture& a, const WorkOptions& options);
 // Returns the work of the first layer of an encoder-decoder. The layer outputs the encoder's rows.
-// It also keeps the decoder's rows until the decoder's first block reads them. These rows count as
-// input of that block.
+// The layer also keeps the decoder's rows until the decoder's first block reads them. The work of
+// this block includes the decoder's rows as its input.
 LayerWork EncoderInputWork(const Architecture& a, const WorkOptions& options);
 // Returns the work of the last layer of a diffusion model, which reads all rows of the last block.
 LayerWork ModulatedHeadWork(const Architecture& a, const WorkOptions& options,

@@ -10,8 +10,8 @@
 // Examples for tests: published encoders, encoder-decoders and diffusion transformers.
 namespace stepcast::model {
 
-// Returns a model whose blocks have the kinds in `pattern`, in this order. `a` has the properties
-// that all kinds share.
+// Returns a model with block kinds `kinds`, in the order of `pattern`. `a` has the properties that
+// all kinds share.
 inline Architecture OfBlocks(Architecture a, std::vector<Architecture> kinds,
                              std::vector<int> pattern) {
   a.layers = std::ssize(pattern);
@@ -52,7 +52,7 @@ inline Architecture BlockKind(std::int64_t heads, std::int64_t head, std::int64_
   return kind;
 }
 
-// google/vit-base-patch16-224.
+// Returns google/vit-base-patch16-224.
 inline Architecture VitBase() {
   Architecture a = DescribedModel(768, Normalization::kLayerNorm);
   a.input = {.values = 3 * 16 * 16, .positions = 197, .class_rows = 1};
@@ -103,7 +103,7 @@ inline std::vector<Architecture> EncoderAndDecoder(const Architecture& a, const 
   return {encoding, decoding};
 }
 
-// google-t5/t5-11b.
+// Returns google-t5/t5-11b.
 inline Architecture T5With11B() {
   Architecture a = DescribedModel(1024, Normalization::kRmsNorm);
   a.vocabulary = 32128;
@@ -114,7 +114,7 @@ inline Architecture T5With11B() {
   return OfBlocks(a, EncoderAndDecoder(a, kind, false), EncoderThenDecoder(24));
 }
 
-// openai/whisper-large-v3.
+// Returns openai/whisper-large-v3.
 inline Architecture WhisperLargeV3() {
   Architecture a = DescribedModel(1280, Normalization::kLayerNorm);
   a.vocabulary = 51866;
@@ -144,7 +144,7 @@ inline Architecture DitXl2() {
   return OfBlocks(a, {kind}, std::vector<int>(28, 0));
 }
 
-// Wan-AI/Wan2.1-T2V-14B.
+// Returns Wan-AI/Wan2.1-T2V-14B.
 inline Architecture Wan14B() {
   Architecture a = DescribedModel(5120, Normalization::kLayerNorm);
   a.norms_without_weights = true;
@@ -169,7 +169,7 @@ inline Architecture Wan14B() {
   return OfBlocks(a, {kind}, std::vector<int>(40, 0));
 }
 
-// black-forest-labs/FLUX.1-dev.
+// Returns black-forest-labs/FLUX.1-dev.
 inline Architecture FluxDev() {
   Architecture a = DescribedModel(3072, Normalization::kLayerNorm);
   a.norms_without_weights = true;
@@ -185,7 +185,7 @@ inline Architecture FluxDev() {
   Architecture single = both;
   both.two_streams = true;
   both.modulation = {.vectors = 6};
-  single.projection_bias = false;  // one product is both branches' last
+  single.projection_bias = false;  // one GEMM is the last of both branches
   single.parallel_residual_norms = 1;
   single.modulation = {.vectors = 3};
   std::vector<int> pattern(19, 0);

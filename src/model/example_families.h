@@ -5,7 +5,7 @@
 
 #include "src/model/family.h"
 
-// Returns a family that is shipped with stepcast, for tests. An unknown name ends the test.
+// Families that are shipped with stepcast, for tests. An unknown name ends the test.
 namespace stepcast::model {
 
 std::shared_ptr<const Family> FamilyCalled(const std::string& name);

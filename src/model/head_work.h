@@ -5,8 +5,8 @@
 
 namespace stepcast::model {
 
-// Returns the work of a transformer's head, including its losses: for the next token, for one more
-// token, or for masked tokens.
+// Returns the work of a transformer's head, including the losses of the next token, of further
+// tokens, or of masked tokens.
 LayerWork HeadWork(const Architecture& architecture, const WorkOptions& block_options);
 
 }  // namespace stepcast::model

@@ -10,17 +10,17 @@
 #include "src/model/family.h"
 #include "src/model/layer_operators.h"
 
-// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556). Small heads score all keys
-// before each query, and the best keys are chosen. Every rank of a tensor-parallel group has the
-// whole indexer (Megatron-Core, megatron/core/transformer/experimental_attention_variant/dsa.py).
-// Scores are read once and not kept, except without a fused kernel; the indices of the chosen keys
-// are kept. The indexer learns
-// from the weights that attention gives to the chosen keys, summed over attention's heads. These
-// weights cost one more product of attention's queries and keys (DSAIndexerLossAutoScaler, with the
-// loss over chosen keys), so the indexer's backward has as many pairs as attention's. Forecasts
-// include the gradients of the inputs of the indexer's products. Frameworks skip these gradients,
-// so the forecast is slightly too long. With context parallelism, a rank scores the keys of all
-// ranks for its own queries.
+// The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556). For each query, small heads
+// score all previous keys, and the indexer chooses the best keys. Every rank of a tensor-parallel
+// group has the full indexer (Megatron-Core,
+// megatron/core/transformer/experimental_attention_variant/dsa.py). Backward keeps the indices of
+// the chosen keys. Backward keeps the scores only if no fused kernel computes them. The indexer's
+// loss uses the attention weights of the chosen keys, summed over attention's heads. Another
+// multiplication of attention's queries and keys computes these weights (DSAIndexerLossAutoScaler,
+// with the loss over chosen keys). The indexer's backward therefore has as many pairs as
+// attention's backward. Forecasts include the input gradients of the indexer's GEMMs, which
+// frameworks skip. The forecast is therefore slightly too long. With context parallelism, a rank
+// scores the keys of all ranks for its own queries.
 namespace stepcast::model {
 
 class IndexerOperators {
@@ -31,15 +31,15 @@ class IndexerOperators {
                    const ModuleNames& names, Find find);
 
   // Adds the kernels that choose keys. `x` is the block's normalized input; `query_source` is the
-  // input of the indexer's query product. Both cover the rank's part of the tokens. `attention` is
-  // the shape of the attention core that reads the chosen keys.
+  // input of the indexer's query projection. Both operands cover the rank's part of the tokens.
+  // `attention` is the shape of the attention core that reads the chosen keys.
   void Choose(const Operand& x, const Operand& query_source, const AttentionShape& attention);
-  // Adds the kernels that score keys, each of which represents `compressed` tokens, and choose
-  // among them. `operands`: the queries first, then other inputs of the scores.
+  // Adds the kernels that score keys and choose among them. Each key represents `compressed`
+  // tokens. `operands` are the queries, then the other inputs of the scores.
   void ChooseAmong(const std::vector<Operand>& operands, std::int64_t compressed,
                    const AttentionShape& attention);
-  // Adds only the gradients of the indexer's parameters, which are zero. Used if the indexer exists
-  // but does not run.
+  // Adds only the gradients of the indexer's parameters, which are zero. For an indexer that does
+  // not run.
   void Idle();
 
  private:

@@ -10,16 +10,16 @@
 
 // The operators for queries, keys and values of latent attention (DeepSeek-V2, arXiv 2405.04434).
 // Down-projections compute two narrow vectors per token, each of which is normalized.
-// Up-projections compute the heads from these vectors. Rotary positions are applied to one part of
-// each query head and to one key part that all heads share. Tensor parallelism follows
-// Megatron-Core (transformer/multi_latent_attention.py @ d98e8a64ddf3): every rank has the whole
-// down-projections and applies them to its part of the tokens. The vectors and the shared key part
-// are gathered before the up-projections, which are divided by heads. If rotary positions are
-// computed operation by operation, kernels and kept values follow transformers
-// (models/deepseek_v3/modeling_deepseek_v3.py). Copies then join the rotated and unrotated parts,
-// and keys and values stay one tensor. Otherwise they follow Transformer Engine (Megatron-Core's
-// fused_mla_yarn_rope_apply.py): queries are rotated in place, and one kernel writes keys and
-// values.
+// Up-projections compute the heads from the two vectors. Rotary positions are applied to one part
+// of each query head and to the part of the keys that all heads share. Tensor parallelism follows
+// Megatron-Core (transformer/multi_latent_attention.py @ d98e8a64ddf3): every rank has the full
+// down-projections and applies them to its part of the tokens. The ranks gather the two vectors and
+// the shared part of the keys before the up-projections, which are divided by heads. If each
+// operation of the rotary positions is a separate kernel, kernels and kept values follow Hugging
+// Face transformers (models/deepseek_v3/modeling_deepseek_v3.py). Copies then join the rotated and
+// unrotated parts, and keys and values remain one tensor. Otherwise, kernels and kept values follow
+// Transformer Engine (Megatron-Core's fused_mla_yarn_rope_apply.py): queries are rotated in place,
+// and one kernel writes keys and values.
 namespace stepcast::model {
 
 class LatentAttentionOperators {
@@ -30,7 +30,7 @@ class LatentAttentionOperators {
     LinearModule query_down{}, query_norm{}, query_up{};
     LinearModule kv_down{}, kv_norm{}, kv_up{};
   };
-  // `core` is the prefix for the names of kernels that belong to no module.
+  // `core` is the prefix of the names of kernels that belong to no module.
   LatentAttentionOperators(LayerOperators& operators, const Architecture& architecture,
                            const Modules& modules, std::string_view core);
 
@@ -38,13 +38,13 @@ class LatentAttentionOperators {
   // of the tokens.
   std::array<Operand, 3> QueryKeyValue(const Operand& x);
 
-  // Returns the operands for a core that reads only some keys (DeepSeek-V3.2). Every head's query
-  // is projected down to the width of the latent vector. The latent vector is both key and value
-  // for all heads. ValuesOf projects the core's output up.
+  // Returns the operands for an attention core that reads only some keys (DeepSeek-V3.2). Each
+  // head's query is projected to the width of the latent vector, which is both key and value of all
+  // heads. ValuesOf projects the core's output to values.
   std::array<Operand, 3> AbsorbedQueryKeyValue(const Operand& x);
   Operand ValuesOf(const Operand& y);
-  // Returns the queries' latent vector for the rank's part of the tokens. It is the vector that the
-  // latest call of QueryKeyValue or AbsorbedQueryKeyValue computed.
+  // Returns the queries' latent vector for the rank's part of the tokens. The latest call of
+  // QueryKeyValue or AbsorbedQueryKeyValue computed this vector.
   const Operand& query_vector() const { return query_vector_; }
 
  private:
@@ -53,8 +53,8 @@ class LatentAttentionOperators {
   // Returns two operands: the normalized latent vector of keys and values, and the part of the keys
   // that is not rotated yet.
   std::array<Operand, 2> KeyVector(const Operand& x);
-  // Adds one product per head: the head times its part of the weight `name`. If `later`, another
-  // product completes the weight's gradient.
+  // Adds one GEMM per head: the head times its part of the weight `name`. If `later`, another GEMM
+  // completes the weight's gradient.
   Operand HeadProduct(const Operand& x, const std::string& name, std::int64_t in, std::int64_t out,
                       std::int64_t kept, bool later);
   using Value = LayerTape::Value;
@@ -64,11 +64,11 @@ class LatentAttentionOperators {
   // Returns the norm of one latent vector.
   Operand Norm(const Operand& x, const LinearModule& norm);
   // Returns the queries of all tokens: the up-projection of their latent vector, or of the input if
-  // queries have no latent vector. The result is one tensor, or two tensors with the unrotated and
-  // the rotated part.
+  // queries have no latent vector. The result is one tensor, or one tensor each for the unrotated
+  // and the rotated part.
   std::array<Operand, 2> Queries(const Operand& x);
-  // Returns queries with positions applied, and keys and values. Keys and values are up-projections
-  // of `normalised`. `turned_part` is the key part that all heads share.
+  // Returns the queries with rotary positions applied, the keys and the values. Keys and values are
+  // up-projections of `normalised`. `turned_part` is the part of the keys that all heads share.
   std::array<Operand, 3> Heads(const std::array<Operand, 2>& queries, const Operand& normalised,
                                const Operand& turned_part);
   Operand TurnedInPlace(const Operand& query);
@@ -76,7 +76,7 @@ class LatentAttentionOperators {
   // part (`turned`).
   Operand Joined(const Operand& plain, const Operand& turned, std::string_view suffix);
   // Returns keys, including their rotated part, and values. `both` is the output of the
-  // up-projection that computes both; `shared` is the rotated part.
+  // up-projection of keys and values; `shared` is the rotated part.
   std::array<Operand, 2> KeysAndValues(const Operand& both, const Operand& shared);
 
   LayerOperators& operators_;

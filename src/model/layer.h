@@ -13,15 +13,15 @@
 
 namespace stepcast::model {
 
-// The parameter tensors of a model and the layers that use them.
+// The parameter tensors of a model, and the layers that use these tensors.
 //
-// Frozen tensors are listed separately: they have no gradients and no optimizer states, and are not
-// reduced.
+// Frozen tensors are in separate lists. Frozen tensors have no gradients and no optimizer states,
+// and no collective reduces them.
 
 // Describes how the ranks along an axis divide one dimension of a tensor.
 struct Split {
-  // The value for tensors that are separate on each rank. The tensor already has the shape that it
-  // has on one rank. Used for layer lists.
+  // The dimension of tensors that are separate on each rank. The tensor's shape is already the
+  // shape on one rank. Used for layer lists.
   static constexpr int kOwn = -1;
 
   parallel::Axis axis = parallel::Axis::kTensor;
@@ -30,7 +30,7 @@ struct Split {
 };
 
 // A group of parameter tensors that are sharded, reduced and counted in the same way. Two ranks
-// that have the same part of one group may have different parts of the other group.
+// that have the same part of the dense tensors may have different parts of the experts.
 enum class ParameterGroup : std::uint8_t {
   kDense,
   // The weights of a mixture's experts, which are placed on the expert grid (parallel::Grids).
@@ -48,8 +48,8 @@ struct Tensor {
   std::vector<Split> splits{};
   ParameterGroup group = ParameterGroup::kDense;
   // Whether, with sequence parallelism, a rank's gradient covers only the rank's part of the
-  // tokens, so that the ranks sum these gradients. True for norms and for biases that are added
-  // after a reduction.
+  // tokens. The ranks then sum these gradients. True for norms and for biases that are added after
+  // a reduction.
   bool sequence_parallel = false;
   bool of_block = false;
 
@@ -61,25 +61,27 @@ struct Tensor {
 
 enum class LayerKind : std::uint8_t { kEmbedding, kBlock, kHead };
 
-// A layer: a module that runs as a unit. Layers are the embedding, each transformer block and the
-// head (final norm, output projection and loss). They are stored in execution order.
+// A layer is the embedding, one transformer block, or the head (final norm, output projection and
+// loss). Layers are stored in execution order.
 struct Layer {
   std::string name;  // "model.layers.0"
   LayerKind kind = LayerKind::kBlock;
-  // The layer's trained tensors, as indices into Model::tensors. The layer's operators refer to a
-  // tensor by its position in this list. A tied tensor belongs to two layers (in GPT-2: embedding
-  // and head). The first of these layers owns the tensor.
+  // The layer's trained tensors, as indices into Model::tensors. Operators refer to a tensor by its
+  // position in this list. A tied tensor belongs to two layers (in GPT-2: embedding and head). The
+  // first of these layers owns the tensor.
   std::vector<int> tensors;
   std::vector<int> frozen{};    // indices into Model::frozen
-  bool first_block = false;     // the first block of the whole model
-  bool experts = false;         // a block whose feed-forward is a mixture of experts
-  bool full_attention = false;  // a block with full attention in a model where others have a window
-  int block_kind = -1;          // for a block: its index in Architecture::kinds; -1: it has none
-  bool ends_encoder = false;    // the last block of an encoder before a decoder, with its norm
-  int listed = 0;               // for a layer list: the index of its entry
+  bool first_block = false;     // the first block of the complete model
+  bool experts = false;         // a block whose feed-forward layer is a mixture of experts
+  bool full_attention = false;  // full attention in a model in which other blocks have a window
+  int block_kind = -1;          // for a block: index in Architecture::kinds; -1: the model has no
+                                // kinds
+  bool ends_encoder = false;    // the last block of an encoder before a decoder; includes the
+                                // encoder's norm
+  int listed = 0;               // for a layer list: index of the layer's entry
 };
 
-// A model whose layer times are given, from a profile or a paper.
+// A layer list is a model whose layer times are input, for example from a profile or a paper.
 
 // A collective within a layer, among the ranks along an axis.
 struct ListedCommunication {
@@ -91,15 +93,16 @@ struct ListedCommunication {
 struct ListedLayer {
   std::string name;
   std::int64_t repeat = 1;
-  std::vector<std::int64_t> parameters;  // elements of each tensor, registration order
-  Time forward;                          // one micro-batch
-  Time backward;                         // the layer's gradients are ready at its end
-  // The part of `backward` that computes weight gradients. None: half of `backward`.
+  std::vector<std::int64_t> parameters;  // elements of each tensor, in registration order
+  Time forward;                          // time of one micro-batch
+  Time backward;                         // time of one micro-batch; at its end, the layer's
+                                         // gradients are complete
+  // The time within `backward` for weight gradients. Not set: half of `backward`.
   std::optional<Time> backward_weight{};
   Bytes activation;  // kept from forward to backward, for one micro-batch
   Bytes output{};    // passed to the next layer, for one micro-batch
-  // The collectives within each pass, in execution order. n collectives divide the pass into n + 1
-  // equal parts, and each part waits for the collective before it.
+  // The collectives in each pass, in execution order. n collectives divide the pass into n + 1
+  // parts of equal time. Each part waits for the collective before it.
   std::vector<ListedCommunication> forward_communication{}, backward_communication{};
 };
 

@@ -20,10 +20,10 @@
 #include "src/model/operation.h"
 #include "src/parallel/axis.h"
 
-// Records one layer's kernels as eager execution with autograd would launch them. The forward
-// operators are recorded in order, each with its differentiation; then the differentiations run in
-// reverse order. Kept values, recomputed values and peak temporaries follow from the tape, so no
-// separate formulas are needed.
+// Records one layer's kernels as eager execution with autograd would launch them. Callers record
+// the forward operators in order, each with a function that adds its backward. Finish then calls
+// these functions in reverse order. Kept values, recomputed values and peak temporaries follow from
+// the tape, so no separate formulas are needed.
 //
 //   LayerTape tape(DataType::kBf16);
 //   const auto x = tape.Input("input", size);
@@ -40,7 +40,7 @@ namespace stepcast::model {
 
 class LayerTape {
  public:
-  using Value = int;  // a tensor: an activation, its gradient, or scratch
+  using Value = int;  // a tensor: an activation, a gradient, or scratch memory
   // A value, or one of the equal parts of a value.
   struct Piece {
     Piece(Value value) : value(value) {}  // NOLINT
@@ -49,9 +49,9 @@ class LayerTape {
     PieceRange range;
   };
 
-  // `element` is the type of activations and their gradients. If `fuses_sums`, a kernel that runs
-  // in any case reads one more operand and sums the contributions to a gradient. Otherwise, a
-  // separate kernel sums them.
+  // `element` is the type of activations and their gradients. If `fuses_sums`, an existing kernel
+  // also sums the contributions to a gradient and reads one more operand. Otherwise, a separate
+  // kernel sums them.
   explicit LayerTape(DataType element, bool fuses_sums = false)
       : element_(element), fuses_sums_(fuses_sums) {}
 
@@ -59,8 +59,8 @@ class LayerTape {
   // the layer has an input.
   Value Input(std::string name, Bytes bytes);
   Value Make(std::string name, Bytes bytes);
-  // Returns a value that this layer reads but another layer keeps. This layer does not count the
-  // value's bytes.
+  // Returns a value that this layer reads but another layer keeps. The layer's work does not
+  // include the value's bytes.
   Value Outside(std::string name, Bytes bytes);
   // Keeps the value until the end of the layer's backward, where it is read.
   void Keep(Value value);
@@ -70,20 +70,20 @@ class LayerTape {
   Value Alias(Value value);
 
   // Places the value in memory that is allocated once and never freed. Only for communicated values
-  // that are not saved. Values with the same name share this memory: for example, a module's values
+  // that are not saved. Values with the same name share this memory, for example a module's values
   // in forward and in recomputation.
   void Register(Value value, std::string name);
 
-  // The operands of an operator, given in braces or as a vector.
+  // The operands of an operator: a list in braces, or a vector.
   struct Values : std::span<const Piece> {
     Values(std::initializer_list<Piece> values) : span(values.begin(), values.size()) {}  // NOLINT
     Values(const std::vector<Piece>& values) : span(values) {}                            // NOLINT
   };
-  // Runs an operator. Here and below, `parameters` and `gradients` have the same meaning as in
+  // Runs an operator. In this class, `parameters` and `gradients` have the same meaning as in
   // Operation.
   void Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters = {});
-  // A collective among the ranks along `axes`, from one value to another, or in place. The
-  // collective has the size of the larger value; the smaller value is a rank's part.
+  // A collective among the ranks along `axes`, from one value to another, or in place. The size of
+  // the collective is that of the larger value. The smaller value is a rank's part.
   struct Collective {
     CollectiveKind kind = CollectiveKind::kAllReduce;
     parallel::AxisSet axes;
@@ -93,29 +93,29 @@ class LayerTape {
     AllToAllLoads loads{};                 // as in GroupOperation
   };
   void Communicate(const Collective& collective, Piece source, Piece target);
-  // Delays the host: it issues the next recorded forward operator only after `value` has arrived on
-  // the host. An earlier operator copies `value` there. Used for sizes that the host must know.
+  // Makes the host wait for `value` before it issues the next forward operator. An earlier operator
+  // must copy `value` to the host. Used for sizes that the host must know.
   void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
 
-  // The operators between BeginFrozen and EndFrozen are frozen and read no values that depend on
-  // trained parameters. These operators have no backward and keep nothing.
+  // The operators between BeginFrozen and EndFrozen have only frozen parameters, and no input of
+  // theirs depends on trained parameters. These operators have no backward and keep no values.
   void BeginFrozen() { frozen_ = true; }
   void EndFrozen() { frozen_ = false; }
 
-  // The operators between the two calls share their parameters with operators before them, whose
-  // backward runs later and completes the gradients.
+  // The operators between BeginShared and EndShared use parameters of earlier operators. The
+  // backward of the earlier operators runs later and completes the gradients.
   void BeginShared() { shared_ = true; }
   void EndShared() { shared_ = false; }
 
   // The operators between BeginLane and EndLane, and their gradients, run on a second stream, as
-  // autograd runs them. If both streams use a value, one stream waits for the other. A list ends
-  // when both streams have finished.
+  // autograd runs them. If both streams use a value, one stream waits for the other. A list of
+  // operations ends when both streams have finished.
   void BeginLane() { lane_ = 1; }
   void EndLane() { lane_ = 0; }
 
   // The operators between BeginModule and EndModule belong to the module, which selective
-  // recomputation may drop and run again. Modules do not nest.
+  // recomputation may drop and run again. Modules must not be nested.
   void BeginModule(Module module) {
     if (!whole_) module_ = module;
   }
@@ -133,10 +133,11 @@ class LayerTape {
     whole_ = false;
   }
 
-  // Returns the gradient of the value. Call this in functions given to OnBackward.
+  // Returns the gradient of the value. Call this function only in functions that OnBackward
+  // registers.
   Value GradientOf(Value value) const;
   // Returns a new contribution to the gradient of `value`. Pass it to Deliver after it is written.
-  // Each further contribution to the same gradient costs a kernel that adds it.
+  // Each further contribution to the same gradient needs a kernel that adds it.
   Value MakeGradient(Value value);
   void Deliver(Value value, Value contribution);
   // Passes the output's gradient to the input unchanged, for operators such as addition.
@@ -147,7 +148,7 @@ class LayerTape {
                    std::vector<int> parameters = {});
   void CommunicateBackward(const Collective& collective, Piece source, Piece target);
 
-  // Runs the backward and returns the layer's work. `output` is the layer's output, or none if the
+  // Runs the backward and returns the layer's work. `output` is the layer's output, or empty if the
   // layer ends in the loss. Call Finish once.
   struct Keeping {
     Checkpointing checkpointing = Checkpointing::kNone;
@@ -155,11 +156,11 @@ class LayerTape {
     RecomputedModules modules{};        // the modules that Checkpointing::kSelective recomputes
     bool continues_checkpoint = false;  // see LayerWork; with Checkpointing::kFull
     bool splits_backward = false;       // see WorkOptions; without recomputation
-    // Whether weight-gradient products are delayed (ExpertParallel::delays_weight_gradients). Not
+    // Whether weight-gradient GEMMs are delayed (ExpertParallel::delays_weight_gradients). Not
     // allowed together with splits_backward.
     bool delays_weight_gradients = false;
-    // Whether the gradient of the layer's input is needed. It is not if no parameter before the
-    // layer is trained. Operators and values that only this gradient needs are then dropped.
+    // Whether the gradient of the layer's input is needed. Set to false if no parameter before the
+    // layer is trained. Finish then drops operators and values that only this gradient needs.
     bool input_has_gradient = true;
   };
   LayerWork Finish(std::optional<Value> output, const Keeping& keeping);
@@ -172,8 +173,8 @@ class LayerTape {
     bool registered = false;
     bool outside = false;
     bool for_others = false;
-    // The first and the last forward operator that write the variable, as indices. -1: the variable
-    // is the layer's input, or does not belong to forward.
+    // The first and the last forward operator that write the variable, as indices. -1: no forward
+    // operator writes the variable.
     int first_writer = -1, writer = -1;
     Value gradient = kNoValue;
     Value alias_of = kNoValue;
@@ -183,7 +184,8 @@ class LayerTape {
     std::array<Value, kMost> values{};
     std::array<PieceRange, kMost> ranges{};
     std::size_t count = 0;
-    // The number of values that the operator reads. They precede the values that it writes.
+    // The number of values that the operator reads. In `values`, they precede the values that it
+    // writes.
     std::size_t reads = 0;
     std::span<const Value> all() const { return {values.data(), count}; }
     bool Writes(std::size_t i) const { return i >= reads; }
@@ -200,17 +202,17 @@ class LayerTape {
     Value awaited_on_host = kNoValue;
     std::size_t differentiates = 0;  // backward: index in differentiate_
   };
-  // A function that returns the place of a value that a list's group operations read or write.
-  // None: the place is not known.
+  // A function that returns where a value is stored. Empty: unknown. Called for values that a
+  // list's group operations read or write.
   using Places = std::function<std::optional<ValueId>(Value)>;
 
   Use UseOf(Values reads, Values writes) const;
   Bytes BytesIn(const Piece& piece) const {
     return Bytes(variables_[piece.value].bytes.count() / piece.range.pieces);
   }
-  // Returns an operation that takes no time and completes the gradients of constants. The kernel
-  // that computes the input's gradient also computes these gradients. They are complete only when
-  // the gradients of the weights are complete.
+  // Returns an operation without duration that completes the gradients of constants. The kernel of
+  // the input's gradient also computes these gradients, but they are complete only when the
+  // weights' gradients are complete.
   static Recorded GradientsOf(const Operation& operation);
   Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
   // Records that the next forward operator writes the value.
@@ -220,34 +222,34 @@ class LayerTape {
   static int LastWriter(std::span<const Recorded> list, Value value);
   // Returns a flag for each value: whether group operations of the list read or write it.
   std::vector<char> CommunicatedIn(std::span<const Recorded> list) const;
-  // Appends the list's operations to `operations`, extended with the uses and waits that group
-  // operations require. Values without a place get buffers in `work`. Defined in
+  // Appends the list's operations to `operations`, with the uses and waits that group operations
+  // require. Stores values without a place in new buffers of `work`. Defined in
   // layer_tape_placing.cc.
   class Placement;
   void Place(std::span<const Recorded> list, const Places& place,
              std::vector<Operation>& operations, LayerWork& work) const;
-  // Adds waits between kernels of the two lanes, in a list whose values have places. The second
-  // lane's contributions to gradients are complete at the list's last kernel.
+  // Adds waits between kernels of the two lanes to `operations`, which has the operations of
+  // `list`. The second lane's contributions to gradients are complete at the list's last kernel.
   static void JoinLanes(std::span<const Recorded> list, std::vector<Operation>& operations);
-  // Declares writes of values that kernels before backward write and only collectives in backward
-  // communicate. The writes are declared as if the kernels' own list communicated the values.
+  // Adds the uses of values that kernels write before backward and that collectives of backward
+  // communicate. The added uses are writes.
   void SayWhatBackwardCommunicates(std::span<const Recorded> list, const Places& place,
                                    std::span<const Operation> backward,
                                    std::vector<Operation>& operations) const;
-  // Returns the bytes of each `counted` value that is alive at the peak of `list`. A value lives
-  // from its first to its last use in the list. Pinned values live from the list's start, or until
-  // its end.
+  // Returns the bytes of each `counted` value that is alive at the memory peak of `list`. A value
+  // lives from its first to its last use in the list. Pinned values live from the list's start or
+  // until its end.
   using Counted = std::function<bool(Value)>;
   std::vector<Bytes> Peak(std::span<const Recorded> list, const Counted& counted,
                           Values pinned_from_start, Values pinned_to_end) const;
 
   // Records the backward operators. Returns the gradient of the layer's output.
   std::optional<Value> WriteBackward(std::optional<Value> output, const Keeping& keeping);
-  Value InputGradient() const;  // kNoValue: there is none
+  Value InputGradient() const;  // kNoValue: there is no input gradient
 
   // The values that outlive the pass in which they are made (layer_tape_keeping.cc).
   struct Kept {
-    std::vector<int> saved, recomputed;  // by value: index among those of the lifetime, or -1
+    std::vector<int> saved, recomputed;  // [value]: index among the values of this lifetime, or -1
     // Flags for each forward operator. `outcome_stays`: selective_op keeps the operator's outputs.
     // `runs_again`: backward recomputes the operator, unless `outcome_stays` is set.
     std::vector<char> outcome_stays, runs_again;
@@ -260,10 +262,10 @@ class LayerTape {
   std::vector<char> OperatorsThatRunAgain(const Keeping& keeping) const;
   static std::optional<ValueId> PlaceIn(Lifetime lifetime, const std::vector<int>& places,
                                         Value value);
-  // Returns the values with this lifetime whose life begins with operator `op` of forward.
+  // Returns the values of this lifetime that begin to live with operator `op` of forward.
   std::vector<ValueId> BegunBy(std::size_t op, Lifetime lifetime,
                                const std::vector<int>& places) const;
-  // Computes the temporaries that are alive at the peak of each pass, and stores them in the
+  // Computes the temporaries that are alive at each pass's memory peak, and stores them in the
   // layer's work.
   void SayTemporaries(std::optional<Value> output, std::optional<Value> output_gradient,
                       const Keeping& keeping, const Kept& kept, std::span<const Recorded> recompute,
@@ -271,22 +273,22 @@ class LayerTape {
   // Drops the backward operators that contribute to no parameter's gradient, and the values kept
   // for these operators.
   void DropGradientOfInput();
-  // Keeps the inputs of recomputed modules, even if no other operator keeps them. Examples are a
-  // part of the tokens that the module gathers, an activation that it casts to FP8, or the input of
-  // a frozen product.
+  // Keeps the inputs of recomputed modules even if no operator keeps them. Examples are a part of
+  // the tokens that the module gathers, an activation that it casts to FP8, and the input of a
+  // frozen linear layer.
   void KeepInputs(const RecomputedModules& modules);
   // Computes the two parts of backward in LayerWork (layer_tape_parts.cc). For SplitBackward,
   // `saved` has the index of each value among the saved values.
   struct Parts {
     std::vector<Recorded> input, weight;
-    Value input_gradient = kNoValue;  // as the input's part leaves it
+    Value input_gradient = kNoValue;  // the input's gradient after backward_input
   };
   Parts PartsOfBackward();
-  // Protects the inputs of delayed operations. If an operation that now runs earlier would
-  // overwrite one of these inputs in place, it writes a new tensor instead.
+  // Protects the inputs of delayed operations: an operation that would overwrite such an input in
+  // place writes a new tensor instead.
   class ReadLater;
-  // Postpones each weight-gradient product until after the next exchange of experts' rows. If there
-  // is no further exchange, the product moves to the end of backward.
+  // Postpones each weight-gradient GEMM until after the next exchange of experts' rows. Without a
+  // further exchange, the GEMM moves to the end of backward.
   void DelayWeightGradients();
   void SplitBackward(std::optional<Value> output_gradient, std::vector<int> saved, LayerWork& work);
 
@@ -301,12 +303,13 @@ class LayerTape {
     bool shared = false;
   };
   std::vector<Differentiate> differentiate_;
-  std::vector<std::pair<Value, std::size_t>> kept_for_;  // with the index in differentiate_
+  std::vector<std::pair<Value, std::size_t>> kept_for_;  // the second is the index in
+                                                         // differentiate_
   std::vector<Recorded> backward_;
   Module module_ = Module::kNone;  // module of the next operator
-  bool whole_ = false;             // until EndWhole
-  bool frozen_ = false;            // until EndFrozen
-  bool shared_ = false;            // until EndShared
+  bool whole_ = false;             // set until EndWhole
+  bool frozen_ = false;            // set until EndFrozen
+  bool shared_ = false;            // set until EndShared
   Value awaited_on_host_ = kNoValue;
   static constexpr std::size_t kLanes = 2;
   std::uint8_t lane_ = 0;  // lane of the next operator

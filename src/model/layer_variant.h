@@ -12,14 +12,15 @@ namespace stepcast::model {
 
 struct LayerVariant {
   LayerKind kind = LayerKind::kBlock;
-  bool experts = false;  // the feed-forward is a mixture of experts
+  bool experts = false;  // the feed-forward layer is a mixture of experts
   // Whether the block has full attention in a model whose other blocks have a window.
   bool full_attention = false;
   int block_kind = -1;        // Layer::block_kind
   bool ends_encoder = false;  // Layer::ends_encoder
-  // Whether no part of this block is recomputed although other blocks are (checkpointed_blocks).
+  // Whether this block is not recomputed in a model in which other blocks are
+  // (checkpointed_blocks).
   bool uncheckpointed = false;
-  // Whether the block is in the middle or at the end of a checkpoint, not its first block
+  // Whether the block is in a checkpoint of several blocks, but not its first block
   // (blocks_per_checkpoint).
   bool continues_checkpoint = false;
   // With adapters: whether no parameter before the block is trained, so that backward ends in this
@@ -33,8 +34,8 @@ struct LayerVariant {
 // embedding, the most frequent block, the head, then all other variants.
 std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const WorkOptions& options);
 
-// Returns the layer's variant. `block` is the layer's number, counted from the block at which the
-// count of checkpoints starts.
+// Returns the layer's variant. `block` is the layer's index, counted from the block at which the
+// count of checkpointed blocks starts.
 LayerVariant VariantOf(const Architecture& architecture, const WorkOptions& options,
                        const Layer& layer, std::int64_t block);
 

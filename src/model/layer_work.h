@@ -20,35 +20,37 @@
 // forward and backward, and its temporaries.
 //
 // Conventions:
-//   * One tensor connects two layers: the output of one is the input of the other. The tensor
-//     counts as an activation of the layer that reads it, because that layer's backward needs it. A
-//     sum over all layers therefore counts it once. Its life begins with the reader's first kernel;
-//     until then it is a temporary of the writer.
-//   * The indices of the tokens belong to the data loader and are not counted.
-//   * Element size: 4 bytes in fp32, otherwise 2 (for autocast see below). In fp8, only the
-//     products of blocks change: kernels cast their operands to one byte per element, and backward
-//     keeps the cast inputs. Attention and the head run in bf16.
+//   * One tensor connects two layers: the output of one is the input of the other. The tensor is an
+//     activation of the layer that reads it, because that layer's backward needs it. A sum over all
+//     layers therefore counts the tensor once. Until the reader's first kernel, the tensor is a
+//     temporary of the writer.
+//   * The indices of the tokens belong to the data loader. No layer's work includes these indices.
+//   * Elements have 4 bytes in fp32, otherwise 2 (for autocast, see WorkOptions::autocast). In fp8,
+//     only the GEMMs of blocks change: kernels cast their operands to one byte per element, and
+//     backward keeps the cast inputs. Attention and the head run in bf16.
 //   * With tensor parallelism, all sizes are those of one rank.
 namespace stepcast::model {
 
 // The shape and settings of one micro-batch on one rank.
 struct WorkOptions {
   std::int64_t micro_batch_size = 1;  // sequences
-  std::int64_t sequence_length = 1;   // tokens, over all ranks that have parts of it
+  std::int64_t sequence_length = 1;   // tokens of the complete sequence, even if several ranks
+                                      // divide it
   DataType compute = DataType::kBf16;
   Checkpointing checkpointing = Checkpointing::kNone;
-  RecomputedModules recomputed_modules{};  // for kSelective
-  Share checkpointed_blocks{};             // the other blocks keep everything
+  RecomputedModules recomputed_modules{};  // modules that Checkpointing::kSelective recomputes
+  Share checkpointed_blocks{};             // the blocks that `checkpointing` applies to; all other
+                                           // blocks keep everything
   // The number of blocks under one checkpoint, which are recomputed together. Only the first of
   // these blocks keeps its input.
   std::int64_t blocks_per_checkpoint = 1;
   Attention attention = Attention::kFlash;
-  // The relative speed of fused attention if it has sinks. Below 1 if a library then falls back to
-  // slower kernels.
+  // The speed of fused attention with sinks, relative to fused attention without sinks. Below 1 if
+  // a library uses slower kernels for sinks.
   double attention_rate = 1;
   // Whether full recomputation ends as soon as all values that backward needs exist again. The
-  // block's last matrix product and residual sum are then not recomputed (torch.utils.checkpoint
-  // without reentrant autograd, since 2.1).
+  // block's last GEMM and residual sum are then not recomputed (torch.utils.checkpoint without
+  // reentrant autograd, since 2.1).
   bool recompute_stops_early = false;
   Loss loss = Loss::kEager;
   // For Loss::kChunked: the number of tokens per chunk. 0: Liger's choice for these sizes
@@ -59,10 +61,9 @@ struct WorkOptions {
   // For compiled code whose graph includes the loss: whether the gradient of the loss overwrites
   // the logits.
   bool donates_logits = false;
-  // For compiled code: whether a separate kernel computes the weight gradients of norms. These
-  // gradients are sums over tokens, whereas the input's gradient needs sums over channels. Before
-  // 2.10, torch.compile does not fuse the two, so another kernel reads all values again
-  // (pytorch/pytorch pull request 165370).
+  // For compiled code: whether a separate kernel computes the weight gradients of norms and reads
+  // all values again. Before PyTorch 2.10, torch.compile does not fuse these sums over tokens with
+  // the sums over channels for the input's gradient (pytorch/pytorch pull request 165370).
   bool sums_norm_weights_apart = false;
   Implementation norm = Implementation::kFused;
   Implementation rotary = Implementation::kFused;
@@ -72,77 +73,77 @@ struct WorkOptions {
   // and Hugging Face makes these copies.
   bool repeat_kv = false;
   // Whether queries, keys and values are stored in another order than the attention core requires.
-  // If so, they and the output are copied, and backward keeps the copies. One case is
+  // Kernels then copy them and the output, and backward keeps the copies. One case is
   // FlashAttention under Transformer Engine, with tokens before sequences
-  // (transformer_engine/pytorch/attention/dot_product_attention/backends.py). The other is
+  // (transformer_engine/pytorch/attention/dot_product_attention/backends.py). The other case is
   // torch.matmul of heads, whose batches must be contiguous although a token's heads are adjacent
   // (Hugging Face's and NVIDIA's BERT, `transpose_for_scores`). If a micro-batch is a single
   // sequence, both orders are the same.
   bool transposes_attention = false;
-  // Whether a separate kernel after the product adds the biases of queries, keys and values. It
-  // does in Megatron-LM's own linear layer (megatron/core/tensor_parallel/layers.py, `output +
-  // bias`), and in torch before 1.12 (aten::linear of more than two dimensions; pytorch/pytorch
-  // pull request 72728). Other biases are added by a kernel that reads the product in any case.
+  // Whether a separate kernel after the GEMM adds the biases of queries, keys and values. True for
+  // Megatron-LM's own linear layer (megatron/core/tensor_parallel/layers.py, `output + bias`). Also
+  // true for PyTorch before 1.12 (aten::linear of more than two dimensions; pytorch/pytorch pull
+  // request 72728). Other biases need no separate kernel: the kernel that reads the GEMM's output
+  // adds them.
   bool adds_attention_biases = false;
-  // For encoders: the number of masked tokens per sequence that the head predicts. They are
-  // gathered before the head. 0: the head predicts all tokens.
+  // For encoders: the number of masked tokens per sequence that the head predicts. A kernel gathers
+  // these tokens before the head. 0: the head predicts all tokens.
   std::int64_t masked_tokens = 0;
   // The lengths in tokens of the documents that fill a sequence. Attention stays within each
-  // document. Empty: a sequence is one document. Several lengths are allowed only if no ranks
-  // divide sequences.
+  // document. Empty: a sequence is one document. If ranks divide sequences, all documents must have
+  // the same length.
   SampleLengths documents{};
-  // Whether torch.autocast runs over FP32 parameters: embeddings, residuals and norms are FP32, and
-  // every matrix product casts its input.
+  // Whether parameters are FP32 under torch.autocast: embeddings, residuals and norms are FP32, and
+  // every GEMM casts its input.
   bool autocast = false;
-  // Whether weights are cast to 8 or 4 bits for every micro-batch. They are if forward gathers the
-  // weights again, or if layers do not know that weights are unchanged. Megatron-LM tells its
-  // layers (`is_first_microbatch`).
+  // Whether weights are cast to 8 or 4 bits for every micro-batch. True if forward gathers the
+  // weights again, or if layers do not know that the weights are unchanged. Megatron-LM tells its
+  // layers (`is_first_microbatch`), so the value is false there.
   bool casts_weights = true;
   // The number of ranks that divide layers (tensor parallelism). `tensor` ranks divide heads,
   // hidden units and vocabulary (Shoeybi et al. 2019, arXiv 1909.08053). With `sequence_parallel`,
   // they also divide the tokens between these regions (Korthikanti et al. 2022, arXiv 2205.05198).
   std::int64_t tensor = 1;
-  // A rank's part of the vocabulary is padded to a multiple of this number, so that rows of matrix
-  // products stay aligned. Work and activations include the padding; parameters do not.
+  // A rank's part of the vocabulary is padded to a multiple of this number, so that rows of GEMMs
+  // stay aligned. Work and activations include the padding; parameters do not.
   std::int64_t vocabulary_multiple = 1;
   bool sequence_parallel = false;
-  // How ranks divide each sequence's tokens. The division applies everywhere except inside
-  // attention.
+  // How ranks divide each sequence's tokens, everywhere except inside attention.
   ContextParallel context{};
   // How ranks divide the experts of a mixture.
   ExpertParallel experts{};
-  // Only with sequence parallelism. True if a rank keeps only its part of a divided layer's input,
-  // and gathers the whole input again for weight gradients (Megatron-LM). If false, each rank keeps
-  // the whole input.
+  // Only with sequence parallelism. True: a rank keeps only its part of a divided layer's input,
+  // and gathers the full input again for weight gradients (Megatron-LM). False: each rank keeps the
+  // full input.
   bool regathers = false;
   // With sequence parallelism: whether each sequence is divided separately, along the dimension
-  // after the batch. If so, a copy after each gather and before each reduce-scatter puts NCCL's
-  // parts in order. PyTorch's DTensor does this along every dimension except the first
+  // after the batch. A copy after each gather and before each reduce-scatter then reorders NCCL's
+  // parts. PyTorch's DTensor makes this copy for every dimension except the first
   // (torch/distributed/_functional_collectives.py, all_gather_tensor and reduce_scatter_tensor).
   bool divides_sequences = false;
-  // Without sequence parallelism: true if the ranks sum the gradient of a divided layer's input
-  // during the weight-gradient products. If false, they sum it after these products.
+  // Without sequence parallelism: whether the ranks sum the gradient of a divided layer's input
+  // during the weight-gradient GEMMs (true) or after these GEMMs (false).
   bool sums_beside_weights = true;
   // True: kernels that are issued on several streams begin in issue order (Megatron-LM sets
-  // CUDA_DEVICE_MAX_CONNECTIONS=1). False: a product that is issued after a collective may fill the
-  // device first. Forecasts assume that it always does, so the collective of the input's gradient
-  // begins after the weight-gradient products.
+  // CUDA_DEVICE_MAX_CONNECTIONS=1). False: a GEMM that is issued after a collective may use the
+  // device first. Forecasts assume that it always does: the collective of the input's gradient
+  // begins after the weight-gradient GEMMs.
   bool begins_in_issue_order = true;
-  // How products overlap with the collectives before and after them.
+  // How GEMMs overlap with the collectives before and after them.
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
   Fp8Scaling fp8_scaling = Fp8Scaling::kDelayed;
-  // The type of the main gradients to which weight-gradient products add their result
-  // (Megatron-LM's gradient_accumulation_fusion). None: products write separate gradients.
+  // The type of the main gradients to which weight-gradient GEMMs add their result (Megatron-LM's
+  // gradient_accumulation_fusion). Not set: these GEMMs write separate gradients.
   std::optional<DataType> main_gradients{};
-  // Whether column-divided products with the same input are fused into one product. These are the
-  // products of queries, keys and values, and the two products before SwiGLU.
+  // Whether column-divided linear layers with the same input run as one GEMM: queries, keys and
+  // values, and the two layers before SwiGLU.
   bool fuses_products = false;
   // Whether dropout and the following residual sum are one kernel (Megatron-LM's bias_dropout_add).
   bool fuses_dropout_add = false;
-  // Only with sequence parallelism. Whether the ranks sum the gradients of parameters that are
-  // applied to a part of the tokens. The sum is at the end of each layer's backward.
+  // Only with sequence parallelism. Whether each layer's backward ends with a sum, over the ranks,
+  // of the gradients of parameters that are applied to a part of the tokens.
   bool adds_up_parts = false;
-  // Whether backward is additionally split into two parts (LayerWork::backward_input,
+  // Whether the work also contains backward in two parts (LayerWork::backward_input,
   // ::backward_weight).
   bool splits_backward = false;
 
@@ -153,11 +154,11 @@ struct WorkOptions {
 struct LayerValue {
   std::string name;  // "mlp.gate_proj output"
   Bytes bytes;
-  // Whether the value is communicated and lies in memory that is allocated once and never freed.
+  // Whether the value is communicated and stored in memory that is allocated once and never freed.
   // Values with the same name share this memory.
   bool registered = false;
-  // Whether the weights' part of a two-part backward reads this saved value. The value then lives
-  // until the end of that part.
+  // Whether backward_weight reads this saved value. The value then lives until the end of that
+  // part.
   bool for_weights = false;
   friend bool operator==(const LayerValue&, const LayerValue&) = default;
 };
@@ -182,7 +183,7 @@ struct LayerWork {
   // The operations that run at the start of the backward of the layer, or of the layer's
   // checkpoint. Empty without recomputation.
   std::vector<Operation> recompute;
-  // Whether the block is not the first of its checkpoint, so that its input is recomputed too.
+  // Whether the block is not the first of its checkpoint. Its input is then recomputed too.
   bool continues_checkpoint = false;
   std::vector<Operation> backward;
   // The peak bytes of temporaries (activation gradients, softmax scratch, unsaved outputs) during
@@ -190,13 +191,13 @@ struct LayerWork {
   // included, because the sharding strategy determines where they are stored.
   Bytes forward_transient;
   Bytes backward_transient;
-  // The bytes of each temporary that is alive at the peak. They are listed separately because an
+  // The bytes of each temporary that is alive at the peak. The list has separate sizes because an
   // allocator allocates each tensor separately.
   std::vector<Bytes> forward_temporaries{};
   std::vector<Bytes> backward_temporaries{};
-  // One part of a backward in two parts, for pipeline schedules that need it. An operation is in
-  // the weights' part if it contributes to parameter gradients but not to the gradient of the
-  // layer's input.
+  // One of the two parts of a backward, for pipeline schedules that separate input gradients from
+  // weight gradients. The part for weights has the operations that contribute to parameter
+  // gradients but not to the gradient of the layer's input.
   struct BackwardPart {
     std::vector<Operation> operations;
     Bytes transient;
@@ -204,8 +205,8 @@ struct LayerWork {
     friend bool operator==(const BackwardPart&, const BackwardPart&) = default;
   };
   BackwardPart backward_input{}, backward_weight{};
-  // Whether the first deferred value is the gradient of the layer's output. The inputs' part of
-  // backward makes all other deferred values.
+  // Whether the first deferred value is the gradient of the layer's output. The part of backward
+  // for inputs creates all other deferred values.
   bool defers_gradient_of_output = false;
   // The index of the layer's input among the saved values. kNone: backward does not need the input,
   // as in layer lists, which keep only their `activation`.

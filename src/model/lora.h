@@ -7,13 +7,13 @@
 #include "src/base/data_type.h"
 
 // Low-rank adaptation (Hu et al. 2021, arXiv 2106.09685). The model's own parameters are frozen.
-// Some linear layers y = x W get an adapter, y + s (x A) B. Only the adapter's two matrices are
-// trained: A has `rank` columns and B has `rank` rows.
+// Some linear layers y = x W get an adapter: the output becomes y + s (x A) B. Only the adapter's
+// two matrices are trained: A has `rank` columns, and B has `rank` rows.
 namespace stepcast::model {
 
-// The linear layers of a block that have an adapter. Layers that one product computes share one
-// adapter: linear_qkv and linear_fc1. The product is the model's own (GPT-2) or the framework's
-// (Megatron-LM).
+// The linear layers of a block that have an adapter. Layers that one GEMM computes share one
+// adapter: linear_qkv and linear_fc1. The model (GPT-2) or the framework (Megatron-LM) fuses these
+// layers.
 struct AdaptedLayers {
   bool linear_qkv = false, query = false, key = false, value = false;
   bool projection = false;
@@ -27,8 +27,8 @@ struct AdaptedLayerName {
   const char* name;
   bool AdaptedLayers::*member;
 };
-// The names of adapted layers. If a member of AdaptedLayers has several names, Text writes the
-// first one.
+// The names of adapted layers. If a member of AdaptedLayers has several names, Text returns the
+// first name.
 inline constexpr AdaptedLayerName kAdaptedLayerNames[] = {
     {"linear_qkv", &AdaptedLayers::linear_qkv},
     {"q_proj", &AdaptedLayers::query},
@@ -42,21 +42,22 @@ inline constexpr AdaptedLayerName kAdaptedLayerNames[] = {
     {"linear_fc2", &AdaptedLayers::down},
     {"down_proj", &AdaptedLayers::down}};
 
-// "linear_qkv linear_proj".
+// Returns the names of the layers, for example "linear_qkv linear_proj".
 std::string Text(const AdaptedLayers& layers);
 
-// The largest allowed rank. No known adapter has a higher rank.
+// The largest allowed rank.
 inline constexpr std::int64_t kMostRank = 1 << 14;
 
 struct Lora {
   std::int64_t rank = 0;  // 0: no adapters; all parameters are trained
   AdaptedLayers targets{};
-  double dropout = 0;  // probability for an adapter's input
+  double dropout = 0;  // dropout probability of an adapter's input
   // The storage type of frozen parameters. With kFp8, only the matrices of blocks are in FP8; all
   // other frozen parameters are in bf16.
   DataType frozen_dtype = DataType::kBf16;
-  // Only with sequence parallelism, after layers divided by rows. Whether an all-to-all from parts
-  // of the features to parts of the tokens replaces the all-gather (NeMo's a2a_experimental).
+  // Only with sequence parallelism, for layers divided by rows. Whether an all-to-all replaces the
+  // all-gather of the adapter's output (NeMo's a2a_experimental). The all-to-all converts parts of
+  // the features to parts of the tokens.
   bool all_to_all = false;
 
   bool adapts() const { return rank > 0; }

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// The token mixers of a block other than full softmax attention. These are recurrent layers, which
-// carry a state along the sequence, and the indexer of sparse attention.
+// The token mixers of a block other than full softmax attention. The other mixers are recurrent
+// layers, which update a state from token to token, and sparse attention with an indexer.
 namespace stepcast::model {
 
 enum class Mixer : std::uint8_t {
@@ -13,8 +13,8 @@ enum class Mixer : std::uint8_t {
   kNone,        // the block has only a feed-forward layer
 };
 
-// How a product of the mixer's input gates the mixer's output. Attention multiplies its output by
-// the product's sigmoid. Recurrent layers apply the gate inside a norm.
+// How a gate, a linear layer of the mixer's input, is applied to the mixer's output. Attention
+// multiplies its output by the gate's sigmoid. Recurrent layers apply the gate inside a norm.
 enum class OutputGate : std::uint8_t {
   kNone,
   kElement,  // one number for each element of the output
@@ -23,17 +23,18 @@ enum class OutputGate : std::uint8_t {
 
 // The gated delta rule (Yang et al. 2024, arXiv 2412.06464). Each value head has a state of `key` x
 // `value` numbers. For each token, the state decays, removes the value stored at the token's key,
-// and stores the token's value there. Each key head serves value_heads / key_heads value heads.
+// and stores the token's value there. value_heads / key_heads value heads share one key head.
 struct DeltaRule {
   std::int64_t key_heads = 0, value_heads = 0;
   std::int64_t key = 0, value = 0;  // size of a head
-  std::int64_t conv = 4;            // width of the causal convolution before it
+  std::int64_t conv = 4;            // width of the causal convolution before the delta rule
   // Whether the decay has one number per key channel (Kimi delta attention, arXiv 2510.26692). Two
-  // products compute these numbers, with a vector of `decay_rank` numbers between them. If false,
-  // the decay has one number per head.
+  // linear layers, with `decay_rank` numbers between them, compute the decay. If false, the decay
+  // has one number per head.
   bool by_channel = false;
   std::int64_t decay_rank = 0;
-  std::int64_t gate_rank = 0;  // of the product that makes the output gate; 0: full rank
+  std::int64_t gate_rank = 0;  // rank of the linear layer that computes the output gate; 0: full
+                               // rank
   std::int64_t chunk = 64;     // tokens that a kernel processes at once
 
   constexpr std::int64_t keys() const { return key_heads * key; }
@@ -49,7 +50,7 @@ struct StateSpace {
   std::int64_t state = 0, groups = 1;
   std::int64_t conv = 4;
   bool conv_bias = true;
-  bool projection_bias = false;  // the first and last products have biases
+  bool projection_bias = false;  // the first and last linear layers have biases
   std::int64_t chunk = 256;      // tokens that a kernel processes at once
 
   constexpr std::int64_t inner() const { return heads * head; }
@@ -59,8 +60,8 @@ struct StateSpace {
 };
 
 // The indexer, which chooses the keys that attention reads for each query (DeepSeek-V3.2, arXiv
-// 2512.02556). Small heads score all keys before the query. The indexer then chooses the `top` best
-// keys, in blocks of `block` keys.
+// 2512.02556). Small heads score all previous keys of a query. The indexer then chooses the `top`
+// best keys, in blocks of `block` keys.
 struct Indexer {
   std::int64_t heads = 0, head = 0;
   std::int64_t top = 0;    // keys per query; 0: no indexer
@@ -70,8 +71,9 @@ struct Indexer {
   // Whether training runs the indexer. If false, the indexer's weights exist, but attention reads
   // all keys.
   bool runs = true;
-  bool from_query_rank = true;  // its queries are made from latent attention's query vector
-  bool weighs_heads = true;     // a product of the input weights the heads' scores
+  bool from_query_rank = true;  // its queries are computed from latent attention's query vector
+  bool weighs_heads = true;     // a linear layer of the input computes the weights of the heads'
+                                // scores
 
   constexpr bool exists() const { return top > 0; }
   constexpr bool chooses() const { return exists() && runs; }
@@ -92,17 +94,18 @@ struct CrossAttention {
 };
 
 // Attention whose key and value are one vector per token, shared by all heads (DeepSeek-V4). A
-// query attends to the tokens of a window and, with `compressed`, to vectors that each represent
-// several tokens.
+// query attends to the tokens of a window and, if `compressed` is not 0, to vectors that each
+// represent several tokens.
 struct SharedKeyValue {
-  // The width of the vector from which queries are computed. 0: the block has another kind of
-  // attention.
+  // The width of the vector from which queries are computed. 0: the block does not have this kind
+  // of attention.
   std::int64_t query_rank = 0;
-  // The output is computed in two products. The first product maps each of `output_groups` groups
-  // of heads to `output_rank` numbers.
+  // Two linear layers compute the output. The first layer maps each of `output_groups` groups of
+  // heads to `output_rank` numbers.
   std::int64_t output_groups = 0, output_rank = 0;
-  std::int64_t compressed = 0;  // tokens per compressed vector; 0: there are none
-  std::int64_t overlap = 1;     // a vector is made from this many times `compressed` tokens
+  std::int64_t compressed = 0;  // tokens per compressed vector; 0: no compressed vectors
+  std::int64_t overlap = 1;     // a compressed vector is computed from `overlap` x `compressed`
+                                // tokens
 
   constexpr bool exists() const { return query_rank > 0; }
   friend bool operator==(const SharedKeyValue&, const SharedKeyValue&) = default;

@@ -11,20 +11,20 @@
 #include "src/model/layer_operators.h"
 
 // The operators of a mixture layer. A router chooses experts for each token, and the tokens' rows
-// go to the ranks that have the experts. Grouped products compute each expert on its rows. The rows
-// then return and are summed. Order, kernels and kept values follow Megatron-Core
+// are sent to the ranks that have the experts. Grouped GEMMs run each expert on its rows. The rows
+// are then sent back and summed. Order, kernels and kept values follow Megatron-Core
 // (megatron/core/transformer/moe @ d98e8a64ddf3: moe_layer.py, router.py, token_dispatcher.py,
 // experts.py). WorkOptions::experts may select torchtitan (torchtitan/models/common/moe @
 // b5bcd76c6), transformers (transformers_mixture.cc) or DeepSpeed (deepspeed_mixture.cc) instead.
 //
-// Sizes: n tokens of this rank, k experts per token, E experts, of which the rank has E / ranks.
-// Each expert has the rows of a balanced router times ExpertParallel::load.
+// Sizes: n tokens of this rank, k experts per token, E experts in total and E / ranks on this rank.
+// The number of rows of each expert is that of a balanced router, times ExpertParallel::load.
 namespace stepcast::model {
 
 class MixtureOperators {
  public:
-  // The router's product, the experts' first product (gate and up together if there is a gate), and
-  // the experts' second product. `out` is the width of one whole expert.
+  // The router's linear layer, the experts' first linear layer (including gate and up if there is a
+  // gate), and the experts' second linear layer. `out` is the full width of one expert.
   struct Modules {
     LinearModule router, gate_up, down;
   };
@@ -32,13 +32,13 @@ class MixtureOperators {
   MixtureOperators(LayerOperators& operators, const Experts& experts, const Modules& modules);
 
   // Operators that run on the second lane (LayerTape::BeginLane) while rows are exchanged.
-  // `dispatch` is issued after the exchanges that bring rows to experts; `combine` is issued after
-  // the exchange that returns rows.
+  // `dispatch` is issued after the exchanges that send rows to experts; `combine` is issued after
+  // the exchange that sends rows back.
   struct Beside {
     std::function<void()> dispatch, combine;
   };
-  // Returns the experts' output for `x`. The router chooses experts by `token`, which equals `x`
-  // unless experts read a narrower vector. Call once.
+  // Returns the experts' output for `x`. The router chooses experts from `token`, which equals `x`
+  // unless experts read a latent vector. Call once.
   Operand Run(const Operand& token, const Operand& x, Beside beside = {});
 
  private:
@@ -58,18 +58,18 @@ class MixtureOperators {
   bool divided() const { return options_.ranks * options_.tensor > 1; }
   parallel::AxisSet ranks_and_parts() const;
   std::int64_t local_experts() const { return experts_.count / options_.ranks; }
-  // Returns the fraction of the tokens' rows for which experts have room.
+  // Returns the fraction of the tokens' rows that experts accept. Experts drop the other rows.
   double kept() const { return std::min(options_.load, 1.0); }
   // `rows_of_tokens`: the rows of the rank's own tokens. `sent_rows`: these rows without dropped
-  // ones, plus the empty rows that pad experts. `received_rows`: the rows that arrive at the ranks
-  // that have parts of this rank's experts.
+  // rows, plus the empty rows that pad experts. `received_rows`: the rows that are received by the
+  // ranks that have parts of this rank's experts.
   std::int64_t rows_of_tokens() const { return tokens_ * experts_.per_token; }
   std::int64_t sent_rows() const;
   std::int64_t received_rows() const;
   // Returns the number of rows in an exchange with equal parts: the larger of `sent_rows` and
   // `received_rows`, rounded up to a multiple of the ranks.
   std::int64_t exchanged_rows() const;
-  double share_of_model() const;  // model's fraction of the rows that experts compute
+  double share_of_model() const;  // fraction of the computed rows that model FLOPs count
   Bytes RowBytes(std::int64_t rows) const;
   Bytes WeightBytes(std::int64_t rows) const;
   Kernel Small(std::string_view name, Bytes read, Bytes written) const;
@@ -78,11 +78,11 @@ class MixtureOperators {
               const std::vector<LayerTape::Piece>& reads,
               const std::vector<LayerTape::Piece>& writes);
 
-  // mixture_router.cc.
+  // Defined in mixture_router.cc.
   void Route(const Operand& x);
   Value Logits(const Operand& x);
-  // The functions of this section are defined in mixture_dispatch.cc or, for tokens that are sent
-  // once, in mixture_tokens_once.cc.
+  // The following functions are defined in mixture_dispatch.cc or, for tokens that are sent once,
+  // in mixture_tokens_once.cc.
   static constexpr std::int64_t kCountSize = 8;  // bytes
   // The number of Transformer Engine's kernels that compute a permutation's map.
   static constexpr std::int64_t kMapKernels = 3;
@@ -92,28 +92,28 @@ class MixtureOperators {
   // Returns a map with the destination of each row. The map groups rows by expert, or restores
   // their order.
   Value SortMap(std::string_view name, std::int64_t rows);
-  // The exchange that brings rows to the ranks of their experts (mixture_dispatch.cc).
+  // The exchange that sends rows to the ranks of their experts (mixture_dispatch.cc).
   class RowDispatch;
   Rows Dispatch(const Rows& permuted);
   Rows DispatchToAll(const Operand& x);
   Rows DispatchOnce(const Operand& x);
-  // mixture_products.cc.
+  // Defined in mixture_products.cc.
   Operand RunExperts(const Rows& rows);
   void Stash(const Operand& output, Bytes kept);
   Operand GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
                         const ModulePositions& parameters, bool completes);
-  // Returns one expert's product, in the data type of the experts' products. Its model FLOPs are
-  // the model FLOPs of an average rank, without dropped tokens and padding.
+  // Returns one expert's GEMM, in the data type of the experts' GEMMs. Its model FLOPs are those of
+  // an average rank and exclude dropped tokens and padding.
   Kernel ExpertProduct(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
                        ProductLayout layout) const;
-  // Returns whether the experts' products are in 8 or 4 bits. They are in Transformer Engine's
-  // layers, but not with torchao, whose filter selects only linear layers.
+  // Returns whether the experts' GEMMs are in 8 or 4 bits. True for Transformer Engine. False for
+  // torchao, whose filter selects only linear layers.
   bool quantizes() const { return operators_.quantizes() && options_.weighs_in_activation(); }
-  // Returns the number of rows of each expert, padded to the multiple that the products' scales
-  // require.
+  // Returns the number of rows of each expert, padded to the multiple that the scales of GEMM
+  // operands require.
   std::int64_t RowsOfExpert(std::int64_t rows) const;
-  // Copies rows so that each expert's rows start at a multiple of the size that the products'
-  // scales require, or copies them back. Returns x if no copy is needed.
+  // Copies rows so that each expert's rows start at a multiple of the size that the scales of GEMM
+  // operands require, or copies the rows back. Returns x if no copy is needed.
   Operand Padded(const Operand& x, std::string_view name);
   void RunGrouped(bool forward, const Kernel& one, const std::vector<LayerTape::Piece>& reads,
                   const std::vector<LayerTape::Piece>& writes, std::vector<int> gradients,
@@ -125,36 +125,37 @@ class MixtureOperators {
   Operand BiasedRows(const Operand& y, const LinearModule& module);
   Operand ClampedGlu(const Operand& gate_up);
 
-  // transformers_mixture.cc: ExpertImplementation::kTransformers.
+  // ExpertImplementation::kTransformers (transformers_mixture.cc).
   Operand RunTransformers(const Operand& x);
   Operand RunSorted(const Operand& x);
   Operand ProductOfExperts(const Operand& x, const LinearModule& module, std::int64_t out);
   Operand ActivateHalves(const Operand& both);
   Operand AddUpSorted(const Operand& made, Value order, const Operand& x);
-  // The values that a loop over the experts keeps. Each value holds the parts of all experts
+  // The values that a loop over the experts keeps. Each value contains the parts of all experts
   // contiguously.
   struct LoopValues {
     Value places = -1, rows = -1, gate = -1, up = -1, activated = -1, product = -1, made = -1;
   };
-  // Makes the values of `loop` that hold the outputs of the experts' products on `rows` rows.
+  // Creates the values of `loop` that contain the outputs of the experts' GEMMs on `rows` rows.
   void MakeProducts(std::int64_t rows, LoopValues& loop);
   Operand RunLoop(const Operand& x);
   void RunLoopBackward(const Operand& x, const Operand& y, const LoopValues& loop);
-  // Runs one expert of a loop on `rows` rows: three products and the operations between them.
+  // Runs one expert of a loop on `rows` rows: three GEMMs and the operations between them.
   void RunLoopedExpert(const LoopValues& loop, std::int64_t rows);
   // The gradients in the backward of one looped expert. `made` is the gradient of the expert's
-  // output. `rows` is the gradient of the expert's rows; the gate product and the up product both
-  // contribute to it. In RunLoopedExpertBackward, `last` marks the expert whose backward runs last.
+  // output. `rows` is the gradient of the expert's rows; the backward of both the gate and the up
+  // projection adds to it. In RunLoopedExpertBackward, `last` marks the expert whose backward runs
+  // last.
   struct LoopGradients {
     Value left = -1, right = -1, gate = -1, inside = -1, made = -1, rows = -1, other = -1;
   };
   LoopGradients MakeLoopGradients(std::int64_t rows);
   void RunLoopedExpertBackward(const LoopValues& loop, const LoopGradients& gradients,
                                std::int64_t rows, bool last);
-  // Returns the parameters of both products of the experts. Hooks see the experts as one module.
+  // Returns the parameters of the experts' linear layers. For hooks, the experts are one module.
   std::vector<int> ParametersOfExperts() const;
 
-  // deepspeed_mixture.cc: ExpertImplementation::kDeepSpeed.
+  // ExpertImplementation::kDeepSpeed (deepspeed_mixture.cc).
   Operand RunSlots(const Operand& token, const Operand& x);
   // `capacity`: the number of slots that one expert has for a rank's tokens. `slots`: the slots of
   // all experts.
@@ -166,8 +167,8 @@ class MixtureOperators {
     Value weights = -1, mask = -1;
   };
   SlotTables ChooseSlots(Value logits);
-  // Returns the product of a matrix with a table of tokens by slots. Model FLOPs do not include
-  // this product.
+  // Returns the GEMM of a matrix and a table of tokens by slots. Model FLOPs do not include this
+  // GEMM.
   Kernel TableProduct(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k,
                       ProductLayout layout) const;
   Value FillSlots(const Operand& x, Value mask);
@@ -184,36 +185,35 @@ class MixtureOperators {
   void RunBeside(const std::function<void()>& operators);
 
   // Sends the equal parts of `from` to the other ranks. Returns the rank's own part and the
-  // received parts. `first` states the direction of the exchange. The loads of the exchange depend
-  // on this direction.
+  // received parts. `first` is the direction of the exchange, which determines its loads.
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, AllToAllLoads::First first);
-  // Describes an exchange among some of the ranks on `multiprocessors` multiprocessors. None: the
-  // default number.
+  // Describes an exchange among some of the ranks on `multiprocessors` multiprocessors. Not set:
+  // the default number.
   struct Reach {
     parallel::AxisSet axes;
     std::int64_t ranks = 1;
     std::optional<int> multiprocessors{};
-    std::optional<DataType> type{};  // type of sent elements; none: that of activations
+    std::optional<DataType> type{};  // type of sent elements; not set: the type of activations
     AllToAllLoads loads{};
   };
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, const Reach& reach);
-  // `tokens_to_nodes`: the number of tokens that this rank sends to nodes, including its own node.
-  // `tokens_to_ranks`: the number of tokens that it sends to ranks of its node. Both are for
-  // dispatchers that send each token once. Tokens from other nodes are forwarded to the node's
-  // ranks as they arrive, so both exchanges overlap.
+  // For dispatchers that send each token once. `tokens_to_nodes`: the number of tokens that this
+  // rank sends to nodes, including its own node. `tokens_to_ranks`: the number of tokens that it
+  // sends to ranks of its node. The rank forwards tokens from other nodes as they arrive, so the
+  // two exchanges overlap.
   std::int64_t tokens_to_nodes() const;
   // Returns the average number of groups with at least one of a token's experts (GroupsOfToken).
-  // Experts form `groups` groups. Experts that drop the token do not count.
+  // Experts form `groups` groups. Experts that drop the token are not counted.
   double GroupsReached(std::int64_t groups, std::int64_t limit) const;
   std::int64_t tokens_to_ranks() const;
   Reach nodes() const;
   Reach neighbours() const;
   std::optional<int> dispatch_multiprocessors() const;
-  // Runs both exchanges of the data that the `lay_out` kernel prepares. Returns the received
-  // pieces, which the next kernel reads. If `dispatches`, rows go to experts, in 8 bits if
-  // ExpertParallel::dispatches_fp8 is set.
+  // Runs the exchanges between nodes and within nodes of the data that the `lay_out` kernel
+  // prepares. Returns the received pieces, which the next kernel reads. If `dispatches`, rows are
+  // sent to experts, in 8 bits if ExpertParallel::dispatches_fp8 is set.
   std::vector<LayerTape::Piece> ExchangeOnce(bool forward, std::string_view name,
                                              const Kernel& lay_out,
                                              const std::vector<LayerTape::Piece>& reads,

@@ -9,8 +9,8 @@
 // The positions of a module's parameters among the parameters of a layer.
 namespace stepcast::model {
 
-// Calls `visit(of, position)` for each parameter of the module. Positions count only trained
-// parameters. The position of a frozen parameter is -1.
+// Calls `visit(of, position)` for each parameter of the module. Positions are counted over trained
+// parameters only. The position of a frozen parameter is -1.
 template <typename Visit>
 void ForEachOf(const std::vector<ModuleParameter>& parameters, std::string_view module,
                const Visit& visit) {
@@ -24,7 +24,7 @@ void ForEachOf(const std::vector<ModuleParameter>& parameters, std::string_view 
 // Returns the positions of the module's parameters. The module must have a weight.
 ModulePositions Find(const std::vector<ModuleParameter>& parameters, std::string_view module);
 // Returns the positions of a module that may have no parameters, such as a norm without weights or
-// a part of another module's product.
+// a part of another module's linear layer.
 ModulePositions FindIfAny(const std::vector<ModuleParameter>& parameters, std::string_view module);
 // Returns the position of the module's bias.
 int FindBias(const std::vector<ModuleParameter>& parameters, std::string_view module);

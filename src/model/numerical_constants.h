@@ -4,15 +4,15 @@
 #include <cstdint>
 #include <optional>
 
-// The numerical constants of a model's kernels. They are written to generated training programs.
-// Forecasts do not use them, because they affect neither time nor memory.
+// The numerical constants of a model's kernels. Generated training programs contain these
+// constants. Forecasts do not use them, because they affect neither time nor memory.
 namespace stepcast::model {
 
-// How rotary positions are extended beyond the sequence length of the first training, by the rules
-// of transformers (src/transformers/modeling_rope_utils.py). Llama 3.1's rule divides the
-// frequencies of wavelengths above original_positions / low_frequency_factor by `factor`.
-// Frequencies of wavelengths below original_positions / high_frequency_factor stay unchanged, and
-// the rule blends between the two limits. Only Llama 3.1's rule uses the last three members of
+// How rotary positions are extended beyond the sequence length of pretraining. The rules are those
+// of Hugging Face transformers (src/transformers/modeling_rope_utils.py). Llama 3.1's rule divides
+// frequencies by `factor` if their wavelength is above original_positions / low_frequency_factor.
+// It does not change frequencies with wavelengths below original_positions / high_frequency_factor,
+// and interpolates between the two limits. Only Llama 3.1's rule uses the last three members of
 // RotaryScaling.
 enum class RotaryRule : std::uint8_t { kLlama3, kLinear, kDynamic, kYarn, kLongRope };
 inline constexpr RotaryRule kRotaryRules[] = {RotaryRule::kLlama3, RotaryRule::kLinear,
@@ -33,9 +33,9 @@ struct RotaryScaling {
 };
 
 struct NumericalConstants {
-  double norm_epsilon = 1e-5;                     // added to the variance under the root
+  double norm_epsilon = 1e-5;                     // added to the variance before the square root
   double rotary_base = 10'000;                    // theta of rotary positions
-  std::optional<RotaryScaling> rotary_scaling{};  // none: positions are not scaled
+  std::optional<RotaryScaling> rotary_scaling{};  // not set: positions are not scaled
 };
 
 }  // namespace stepcast::model

@@ -15,16 +15,16 @@ inline std::string Joined(std::string_view module, std::string_view suffix) {
   return name;
 }
 
-// Returns the product of `a` and `b`, or `most` if the product is larger. The counts of a long
-// sequence's score matrix can exceed 64 bits. These counts need not be exact, because no device has
-// room for the batch.
+// Returns `a` times `b`, but at most `most`. The element count of a long sequence's score matrix
+// can exceed 64 bits. This count need not be exact, because such a batch does not fit on any
+// device.
 inline std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return most;
   return std::min(product, most);
 }
-// Upper limits for the FLOPs and bytes of one kernel. They leave room for sums over all layers in
-// 64 bits.
+// Upper limits for the FLOPs and bytes of one kernel. With these limits, sums over all layers fit
+// in 64 bits.
 inline constexpr std::int64_t kMostFlops = std::int64_t{1} << 58;
 inline constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
 
@@ -33,8 +33,8 @@ inline constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
 // The sizes in bytes of an FP32 number, of an element of a dropout mask, and of a token or word
 // index.
 inline constexpr std::int64_t kFp32Size = 4, kMaskSize = 1, kIndexSize = 8;
-// The number of floating-point operations per element of a memory-bound kernel. It affects the time
-// only on devices with little arithmetic throughput relative to their bandwidth.
+// The number of floating-point operations per element of a memory-bound kernel. This number affects
+// the time only on devices with little arithmetic throughput relative to their bandwidth.
 inline constexpr std::int64_t kSoftmaxFlops = 5;
 
 }  // namespace stepcast::model

@@ -11,9 +11,9 @@
 #include "src/model/family.h"
 #include "src/model/layer_operators.h"
 
-// Recurrent layers: the gated delta rule and Mamba-2. A product computes everything that the layer
-// needs from a token. A short causal convolution mixes neighboring tokens. One pass over the
-// sequence (a scan) carries the state. A gated norm and a product end the layer.
+// Recurrent layers: the gated delta rule and Mamba-2. The first GEMM computes all inputs of the
+// layer from a token. A short causal convolution mixes neighboring tokens. One pass over the
+// sequence (a scan) updates the state. A gated norm and a GEMM end the layer.
 //
 // The order of kernels and the kept values follow Megatron-Core
 // (megatron/core/ssm/gated_delta_net.py, mamba_mixer.py @ d98e8a64ddf3) and flash-linear-attention
@@ -24,9 +24,9 @@
 //   Mamba-2: forward 4 P N + 2 C P per head and 2 C N per group; backward 2.5 times as many
 //     (estimated)
 //
-// Tensor parallelism divides heads and groups. With context parallelism, ranks exchange tokens for
-// heads after the first product and back before the last one, so that each rank scans whole
-// sequences.
+// Tensor parallelism divides heads and groups. With context parallelism, an all-to-all after the
+// first GEMM gives each rank all tokens of some heads, so that it scans complete sequences. Another
+// all-to-all before the last GEMM reverses the exchange.
 namespace stepcast::model {
 
 class RecurrentOperators {
@@ -37,8 +37,8 @@ class RecurrentOperators {
   RecurrentOperators(LayerOperators& operators, const Architecture& architecture,
                      const ModuleNames& names, Find find);
 
-  // DeltaRule and StateSpace return the input of the layer's last product, for the rank's heads and
-  // tokens. `x` is the activation as EnterColumns returns it: whole on each tensor-parallel rank.
+  // DeltaRule and StateSpace return the input of the layer's last GEMM, for the rank's heads and
+  // tokens. `x` is the result of EnterColumns: the full activation on each tensor-parallel rank.
   Operand DeltaRule(const Operand& x);
   Operand StateSpace(const Operand& x);
 
@@ -48,7 +48,7 @@ class RecurrentOperators {
 
   // Returns the number of ranks that divide heads.
   std::int64_t parts() const;
-  // Returns how many of a product's `all` columns the rank has.
+  // Returns the number of a GEMM's `all` columns that this rank has.
   std::int64_t Columns(std::int64_t all) const;
   LinearModule Module(std::string_view name, std::int64_t out, bool part = false) const;
   // With context parallelism, ToHeads returns all tokens of some heads in exchange for some tokens
@@ -65,7 +65,7 @@ class RecurrentOperators {
   // and strength in FP32.
   struct DeltaInputs {
     Pieces values;
-    Bytes bytes;  // of all of them
+    Bytes bytes;  // total of all inputs
   };
   DeltaInputs PrepareByHead(const Operand& convolved, const Operand& decay_beta);
   Operand ScanDelta(const DeltaInputs& inputs, std::int64_t tokens);
@@ -84,7 +84,7 @@ class RecurrentOperators {
   const Architecture& a_;
   const ModuleNames& names_;
   const Find find_;
-  Operand gate_;  // of Kimi delta attention
+  Operand gate_;  // gate of Kimi delta attention
 };
 
 }  // namespace stepcast::model

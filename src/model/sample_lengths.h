@@ -12,7 +12,7 @@ struct SampleLength {
   double weight = 1;  // relative number of samples of this length; above 0
   friend auto operator<=>(const SampleLength&, const SampleLength&) = default;
 };
-using SampleLengths = std::vector<SampleLength>;  // shortest first, each length once
+using SampleLengths = std::vector<SampleLength>;  // in ascending order; no length occurs twice
 
 // Returns the length in tokens of an average sample.
 double MeanLength(const SampleLengths& lengths);

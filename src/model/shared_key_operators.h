@@ -12,9 +12,10 @@
 #include "src/model/layer_operators.h"
 
 // Attention whose key and value are one vector per token, shared by all heads (DeepSeek-V4). A
-// query attends to a window of tokens and to vectors that each represent several tokens. It attends
-// to all of these vectors, or to those that an indexer chooses. The output's rotated part is
-// rotated back. With tensor parallelism, every rank has the whole vectors and some of the heads.
+// query attends to a window of tokens and to vectors that each represent several tokens. A query
+// attends to all of these vectors, or only to the vectors that an indexer chooses. The rotation is
+// reversed in the rotated part of the output. With tensor parallelism, every rank has the full
+// vectors and some of the heads.
 namespace stepcast::model {
 
 class SharedKeyOperators {
@@ -33,19 +34,19 @@ class SharedKeyOperators {
   // the tokens.
   Vectors Make(const Operand& x);
   // Returns the shape of the attention core. The shape's window is the average number of vectors
-  // that a query reads: tokens and compressed vectors together.
+  // that a query reads, including compressed vectors.
   AttentionShape Shape(std::int64_t document_length) const;
-  // Returns the input of the last product, computed from the core's output `y`.
+  // Returns the input of the last GEMM, computed from the core's output `y`.
   Operand Output(const Operand& y);
 
  private:
   using Value = LayerTape::Value;
   ModulePositions Whole(std::string_view module) const;
-  // Computes compressed vectors, each of which represents several tokens. The compressed vectors
-  // are kept for backward.
+  // Computes compressed vectors, each of which represents several tokens, and keeps them for
+  // backward.
   void Compress(const Operand& x, std::string_view product, std::string_view positions,
                 std::string_view norm, std::int64_t width);
-  // Adds the indexer's kernels: they score the compressed keys and choose among them.
+  // Adds the indexer's kernels, which score the compressed keys and choose among them.
   void Choose(const Operand& x, const Operand& query_vector);
 
   LayerOperators& operators_;

@@ -9,46 +9,46 @@
 
 namespace stepcast::model {
 
-// Returns the model of one rank, which has the rank's part of each divided tensor. If an extent is
-// not divisible by the number of ranks, the largest part is returned.
+// Returns the model of one rank, which has the rank's part of each divided tensor. If a dimension
+// is not divisible by the number of ranks, the result has the largest part.
 Model Localised(const Model& whole, const parallel::Grids& grids);
 
 // Returns the index of a rank's part of a tensor. Parts are counted along the axes that divide the
-// tensor. 0 if the tensor is whole.
+// tensor. 0 if no axis divides the tensor.
 std::int64_t PartOf(const Tensor& tensor, const parallel::Grids& grids,
                     const parallel::RankGrid::Coordinates& at);
 
 // The types and functions below divide a model into the stages of a pipeline.
 
-// The layers of one pipeline stage as a separate model. Tensors are in the whole model's
-// registration order, and layer works are numbered as in the whole model. If layers of several
-// stages use a tied tensor, each of these stages has a copy.
+// The layers of one pipeline stage as a separate model. The order of tensors and the indices of
+// layer works are those of the complete model. If layers of several stages use a tied tensor, each
+// of these stages has a copy.
 struct StageModel {
   Model model;
-  std::vector<int> layers;   // [layer of `model`]: its index in the whole one
-  std::vector<int> tensors;  // [tensor of `model`]: its index in the whole one
+  std::vector<int> layers;   // [layer of `model`]: index in the complete model
+  std::vector<int> tensors;  // [tensor of `model`]: index in the complete model
 };
-// Returns the model of the stage with these layers. `layers` are ascending indices in the whole
+// Returns the model of the stage with these layers. `layers` are ascending indices in the complete
 // model.
 StageModel StageOf(const Model& whole, std::span<const int> layers);
 
 // Returns the number of blocks: all layers except the embedding and the head. In a layer list, all
-// layers count as blocks.
+// layers are blocks.
 int Blocks(const Model& model);
 
 // Returns the boundaries of pipeline chunks. Chunk c has the layers [result[c], result[c + 1]);
-// blocks[c] of these layers are blocks. The first chunk also has the embedding, the last chunk the
-// head. The sum of `blocks` must be Blocks(whole). Only the first or the last chunk may have no
-// block, because it has the embedding or the head. If `blocks` is empty, one chunk has all layers.
+// blocks[c] of these layers are blocks. The first chunk also has the embedding, and the last chunk
+// also has the head. The sum of `blocks` must be Blocks(whole). Only the first and the last chunk
+// may have no blocks. If `blocks` is empty, one chunk has all layers.
 std::vector<int> ChunkLayers(const Model& whole, std::span<const std::int64_t> blocks);
 
-// The number of parameters that compute one token. For a dense model, these are all parameters. For
-// a mixture, they are the experts that a token uses, the routers and all parameters that every
-// token uses.
+// The number of parameters that are used to compute one token. For a dense model, these are all
+// parameters. For a mixture, they are the experts that a token uses, the routers and all parameters
+// that every token uses.
 struct ActiveParameters {
   std::int64_t all = 0;
-  // The number of active parameters without the input embedding, because a token uses only one row
-  // of it. A table that the head also uses counts.
+  // The number of active parameters without the input embedding, of which a token uses only one
+  // row. An embedding that the head also uses is counted.
   std::int64_t without_input_embedding = 0;
 };
 ActiveParameters ActiveParametersOf(const Model& model);

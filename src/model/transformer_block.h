@@ -16,8 +16,8 @@ namespace stepcast::model {
 // feed-forward layer, with their norms and residuals.
 class TransformerBlock {
  public:
-  // `parameters` are the parameters of the layer that is, or contains, the block. All arguments and
-  // the block must outlive the tape's Finish.
+  // `parameters` are the parameters of the layer that contains the block. All arguments and the
+  // block must outlive the tape's Finish.
   TransformerBlock(const Architecture& architecture, const WorkOptions& options,
                    const LayerVariant& variant, const std::vector<ModuleParameter>& parameters,
                    LayerTape& tape, LayerOperators& operators);
@@ -30,7 +30,7 @@ class TransformerBlock {
   std::unique_ptr<Parts> parts_;
 };
 
-// Returns `options` for products that stay in 16 bits in a model whose other products are in 8 or 4
+// Returns `options` for GEMMs that remain in 16 bits in a model whose other GEMMs are in 8 or 4
 // bits.
 WorkOptions WithoutQuantization(WorkOptions options);
 

@@ -14,11 +14,11 @@
 // Olmo2ForCausalLM, GlmForCausalLM, Glm4ForCausalLM, Starcoder2ForCausalLM, GPTJForCausalLM,
 // GPTNeoXForCausalLM, PhiForCausalLM, FalconForCausalLM, CohereForCausalLM, BertForPreTraining,
 // MegatronBertForPreTraining and, with the options that llm-foundry adds, MptForCausalLM. Mixtures
-// are those of transformers 5, which has one tensor for all experts of a block: MixtralForCausalLM.
+// follow MixtralForCausalLM of transformers 5, which has one tensor for all experts of a block.
 namespace stepcast::model {
 
 struct ModuleParameter {
-  std::string_view module;  // one of the family's ModuleNames
+  std::string_view module;  // a name from the family's ModuleNames
   // The role of the parameter: the weight, the bias, the adapter's matrix for the input (A), or the
   // adapter's matrix for the result (B).
   enum class Of : std::uint8_t { kWeight, kBias, kLoraA, kLoraB } of = Of::kWeight;
@@ -27,16 +27,16 @@ struct ModuleParameter {
   bool sequence_parallel = false;  // see Tensor
   bool frozen = false;
   ParameterGroup group = ParameterGroup::kDense;
-  bool direct = false;  // the module's only parameter: its name ends with the module's
-  int further = 0;  // of this module of multi-token prediction, from 1, which is named like a block
+  bool direct = false;  // the module's only parameter; its name is the module's name
+  int further = 0;      // its module of multi-token prediction, counted from 1; 0: none
 };
 
 // EmbeddingParameters, BlockParameters and HeadParameters return the parameters of one layer in
 // registration order. A tied head uses the weight of the embedding: this weight is last in
-// HeadParameters, and its module is `embedding`. Multi-token prediction runs with the head, and its
-// parameters come before the head's. The first are the embedding's parameters, which multi-token
-// prediction also reads, and its modules' parameters follow. An adapter's parameters follow those
-// of the linear layer.
+// HeadParameters, and its module is `embedding`. Multi-token prediction runs with the head, and
+// HeadParameters lists its parameters before those of the head: first the embedding's parameters,
+// which it also reads, then those of its modules. An adapter's parameters follow those of the
+// linear layer.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 // Returns the parameters of a block. If `experts`, the block's feed-forward layer is a mixture of
 // experts.
@@ -44,12 +44,12 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& architecture,
                                              bool experts = false);
 std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
 
-// Returns the parameters of the norm after the encoder's last block. They are appended to that
-// block's parameters.
+// Returns the parameters of the norm after the encoder's last block. These parameters are appended
+// to the parameters of that block.
 std::vector<ModuleParameter> EncoderNorm(const Architecture& architecture);
 
-// The number of classes of next-sentence prediction, 2: the second segment follows the first, or it
-// does not.
+// The number of classes of next-sentence prediction: the second segment follows the first segment,
+// or it does not.
 inline constexpr std::int64_t kSentenceClasses = 2;
 
 // All tensors of a transformer, and the layers that use them: embedding, blocks and head.

@@ -10,7 +10,7 @@ namespace stepcast::model {
 // The kernels of a transformer's distinct layers in one micro-batch, one entry for each of
 // VariantsOf (layer_variant.h): the embedding, the most frequent block, the head, and further
 // blocks. Positions in Operation::gradients follow transformer_tensors.h. Only blocks are
-// recomputed. Kept per token and block, in bytes, e = element size (2 in 16 bits):
+// recomputed. A block keeps these bytes per token (e: element size, 2 in 16 bits):
 //
 //  GPT-2, MPT   e (4h + (a + 2g) d + a d + 2f), with dropout 2h more (masks);
 //               h = a d, g = a, f = 4h: 34 h with dropout, 32 h without
@@ -26,10 +26,10 @@ namespace stepcast::model {
 //  math         (e + [1 + e with attention dropout]) a s more; keys and values of grouped heads
 //               are repeated first, and the copies kept
 //
-// The head keeps its input, the normalized input and the FP32 log-softmax. At the peak of its
-// backward, (2 + 4 + 4 + 4) bytes per token and vocabulary entry are alive in 16 bits. An encoder's
-// head keeps these for the tokens that it predicts; instead of the first two, it keeps the inputs
-// of both products, of GELU and of the norm.
+// The head keeps its input, the normalized input and the FP32 log-softmax. In 16 bits, (2 + 4 + 4 +
+// 4) bytes per token and vocabulary entry are alive at the peak of its backward. An encoder's head
+// keeps values only for the tokens that it predicts: the FP32 log-softmax, and the inputs of both
+// linear layers, of GELU and of the norm.
 std::vector<LayerWork> TransformerWork(const Architecture& architecture, WorkOptions options);
 
 }  // namespace stepcast::model

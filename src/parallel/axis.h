@@ -3,29 +3,29 @@
 #include <cstdint>
 #include <string>
 
-// The axes along which ranks divide the training.
+// The axes along which ranks divide a training job.
 namespace stepcast::parallel {
 
 // The axes of the rank grid, in the default rank order, fastest axis first (Megatron-Core's
 // `tp-cp-ep-dp-pp`).
 enum class Axis : std::uint8_t {
   kTensor,
-  // Context parallelism: each rank holds a part of each sequence. With a hierarchical exchange,
-  // ranks along kContextInner divide heads, and rings run along kContextOuter. Otherwise,
-  // kContextInner has degree 1.
+  // Context parallelism: each rank has a part of each sequence. With a hierarchical exchange, ranks
+  // along kContextInner divide heads, and rings run along kContextOuter. Otherwise, kContextInner
+  // has degree 1.
   kContextInner,
   kContextOuter,
-  // Data parallelism is the product of two axes. Ranks along kShard hold different shards of the
-  // model states; ranks along kReplica hold the same shard of another copy.
+  // Data parallelism has two axes. Ranks along kShard have different shards of one copy of the
+  // model states. Ranks along kReplica have the same shard of different copies.
   kShard,
   kReplica,
   kPipeline,
   // The expert grid: the same ranks of a pipeline stage, arranged differently for the experts of a
-  // mixture. Ranks along kExpertTensor hold parts of each expert; ranks along kExpertInner and
-  // kExpertOuter hold different experts. If tokens are sent once to each node, ranks along
-  // kExpertInner are on one node; otherwise kExpertInner has degree 1. Ranks along kExpertShard and
-  // kExpertReplica hold the same experts, and different shards (or another copy) of their states.
-  // The last two axes correspond to kShard and kReplica, which apply to all other tensors.
+  // mixture. Ranks along kExpertTensor have parts of each expert. Ranks along kExpertInner and
+  // kExpertOuter have different experts. If tokens are sent once to each node, ranks along
+  // kExpertInner are on one node; otherwise, kExpertInner has degree 1. Ranks along kExpertShard
+  // have different shards of the states of the same experts. Ranks along kExpertReplica have the
+  // same shard of different copies.
   kExpertTensor,
   kExpertInner,
   kExpertOuter,
@@ -36,12 +36,12 @@ inline constexpr int kAxes = 11;
 
 const char* Name(Axis axis);  // "tensor", "context inner", ...
 
-// A set of axes. A group along these axes has as many ranks as the product of the axes' degrees.
+// A set of axes. The size of a group along these axes is the axes' degrees multiplied together.
 class AxisSet {
  public:
   constexpr AxisSet() = default;
   constexpr AxisSet(Axis axis)
-      : bits_(1U << static_cast<unsigned>(axis)) {}  // NOLINT: implicit, a set of one
+      : bits_(1U << static_cast<unsigned>(axis)) {}  // NOLINT: implicit: a set of one axis
 
   constexpr bool Has(Axis axis) const { return (bits_ >> static_cast<unsigned>(axis) & 1U) != 0; }
   friend constexpr AxisSet operator|(AxisSet a, AxisSet b) {
@@ -58,13 +58,13 @@ class AxisSet {
 
 constexpr AxisSet operator|(Axis a, Axis b) { return AxisSet(a) | AxisSet(b); }
 
-// The sets of axes for each kind of parallelism that has several axes.
+// The axes of each kind of parallelism that has several axes.
 inline constexpr AxisSet kContext = Axis::kContextInner | Axis::kContextOuter;
 inline constexpr AxisSet kData = Axis::kShard | Axis::kReplica;
 
 // kStates: the axes along which ranks share one copy of the states. kGradients: the axes along
-// which ranks sum gradients. Both include the context axes, because ranks with parts of a sequence
-// train the same parameters as ranks with other sequences.
+// which ranks sum gradients. kStates and kGradients include the context axes, because ranks with
+// different parts of a sequence train the same parameters.
 inline constexpr AxisSet kStates = kContext | Axis::kShard;
 inline constexpr AxisSet kGradients = kContext | kData;
 
@@ -73,7 +73,7 @@ inline constexpr AxisSet kExpert = Axis::kExpertInner | Axis::kExpertOuter;
 inline constexpr AxisSet kExpertData = Axis::kExpertShard | Axis::kExpertReplica;
 inline constexpr AxisSet kExpertAxes = Axis::kExpertTensor | kExpert | kExpertData;
 
-// Returns the axes in words, such as "tensor", "context" or "tensor and pipeline".
+// Returns the axes as text, such as "tensor", "context" or "tensor and pipeline".
 std::string NameOf(AxisSet axes);
 
 }  // namespace stepcast::parallel

@@ -9,19 +9,19 @@
 // Pipeline schedules as data: for each stage, the list of its passes, in order.
 //
 // The model's layers are divided into *chunks*, numbered in layer order: chunk 0 has the first
-// layers. A *stage* (the ranks at one coordinate of the pipeline axis) has one or several chunks.
-// Sends and receives are not listed: they follow from the stages of neighboring chunks. Durations
-// are not included either (schedule_check.h).
+// layers. A *stage* (the ranks at one coordinate of the pipeline axis) has one or several chunks. A
+// schedule does not list sends and receives, because they follow from the stages of neighboring
+// chunks. A schedule has no durations; see schedule_check.h.
 namespace stepcast::parallel {
 
 enum class Task : std::uint8_t {
   kForward,
-  kBackward,        // for inputs and weights
-  kBackwardInput,   // input gradients only, for which the previous chunk waits
+  kBackward,        // input and weight gradients
+  kBackwardInput,   // only input gradients, for which the previous chunk waits
   kBackwardWeight,  // weight gradients, after the input gradients
 };
 
-// Returns whether the task is a micro-batch's last one in a chunk.
+// Returns whether the task is the last task of a micro-batch in a chunk.
 constexpr bool EndsBackward(Task task) {
   return task == Task::kBackward || task == Task::kBackwardWeight;
 }
@@ -34,8 +34,8 @@ struct Action {
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-// Two passes of two micro-batches: a forward and a backward (whole, or for inputs). The stage
-// issues their operations alternately, so that one pass computes while the other communicates
+// A forward of one micro-batch and a backward (or its input gradients) of another. The stage issues
+// their operations alternately, so that one pass computes while the other pass communicates
 // (Megatron-Core's combined 1F1B, DualPipe).
 struct OverlappedPair {
   Action forward;
@@ -57,8 +57,8 @@ struct ParameterPass {
 
 using ScheduleEntry = std::variant<Action, OverlappedPair, ParameterPass>;
 
-// Returns the passes of an entry in issue order: one pass, two passes for a pair (the forward
-// first), or none.
+// Returns the passes of an entry in issue order: one pass, both passes of a pair (the forward
+// first), or no pass for a ParameterPass.
 std::vector<Action> ActionsOf(const ScheduleEntry& entry);
 
 struct PipelineSchedule {
@@ -79,7 +79,7 @@ int Chunks(const PipelineSchedule& schedule);
 bool SplitsBackward(const PipelineSchedule& schedule);
 
 // The sequential schedule: one stage runs forward and backward of each micro-batch before the next
-// micro-batch. This is gradient accumulation.
+// micro-batch. The sequential schedule is gradient accumulation.
 PipelineSchedule Sequential(int micro_batches);
 
 // GPipe: all forwards, then all backwards, both starting with the first micro-batch (arXiv
@@ -88,48 +88,48 @@ PipelineSchedule Sequential(int micro_batches);
 PipelineSchedule GPipe(int stages, int micro_batches);
 
 // 1F1B: PipeDream-Flush, Megatron-LM's schedule without interleaving (arXiv 2104.04473, figure 4).
-// Stage s runs P-1-s forwards ahead, then alternates one forward and one backward.
+// Stage s first runs P-1-s forwards, then alternates one forward and one backward.
 PipelineSchedule OneForwardOneBackward(int stages, int micro_batches);
 
 // Interleaved 1F1B, with several chunks per stage: stage s has chunks s, s + P, s + 2P, ...
 // (Megatron-LM, arXiv 2104.04473, lower half of figure 4; core/pipeline_parallel/schedules.py).
 // Micro-batches run in groups of G = `group` (0: P); the last group may be smaller. In each group,
 // the first chunk's passes come first, then the second chunk's, and so on. Backwards run in the
-// same way, starting with the last chunk. Stage s runs 2 (P-1-s) + (v-1) G forwards ahead. The last
-// group must be complete or have at least P micro-batches; otherwise, a stage would wait for a pass
-// that it runs only later.
+// same way, starting with the last chunk. Stage s first runs 2 (P-1-s) + (v-1) G forwards, where v
+// is the number of chunks per stage. The last group must be complete or have at least P
+// micro-batches; otherwise, a stage would wait for one of its own later passes.
 PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches, int virtual_stages,
                                                   int group = 0);
 
-// Breadth-first pipelines (arXiv 2211.05953; torch.distributed.pipelining's ScheduleLoopedBFS),
-// with chunks placed as in interleaved 1F1B. A stage runs all forwards of its first chunk, then all
-// forwards of its second chunk, and so on. Backwards start with the last chunk.
+// Breadth-first pipelines (arXiv 2211.05953; torch.distributed.pipelining's ScheduleLoopedBFS).
+// Chunks are on the same stages as in interleaved 1F1B. A stage runs all forwards of its first
+// chunk, then all forwards of its second chunk, and so on. Backwards start with the last chunk.
 PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages);
 
 // Combines each backward and the forward after it into an overlapping pair, as Megatron-Core's
 // combined 1F1B does (core/pipeline_parallel/combined_1f1b.py). As in Megatron-Core, a stage has
 // one more micro-batch in flight before its first pair. Only for Sequential and
-// InterleavedOneForwardOneBackward, in which the two passes are independent. With one chunk on each
-// of several stages, stages would wait for each other.
+// InterleavedOneForwardOneBackward, in which the two passes are independent. With several stages of
+// one chunk each, stages would wait for each other.
 PipelineSchedule Combined(PipelineSchedule schedule);
 
 // These functions insert operations between the passes of a schedule. The operations are gathers
 // and frees of sharded parameters, and reductions of gradients, as in torch.distributed.pipelining
 // (torch/distributed/pipelining/schedules.py, _add_unshard_reshard and _add_reduce_grad). The
-// schedule must not contain such operations.
+// schedule must not contain operations of this kind.
 
 // Returns the schedule with a reduction of each chunk's gradients after the last micro-batch's
 // backward.
 PipelineSchedule WithReductions(PipelineSchedule schedule);
 
-// Returns the schedule with gathers and frees of parameters. Before each pass, it frees the
-// parameters of other chunks. It also gathers the parameters of the next `active` chunks that the
-// stage uses, in the order of use. All parameters are freed at the end. The default of three chunks
-// means one in forward, one in backward, and one being gathered.
+// Returns the schedule with gathers and frees of parameters. Before each pass, the stage gathers
+// the parameters of the next `active` chunks that it uses, in order of use, and frees those of
+// other chunks. At the end, the stage frees all parameters. The default is three chunks: one in
+// forward, one in backward, and one that is being gathered.
 PipelineSchedule WithUnshards(PipelineSchedule schedule, int active = 3);
 
-// Finds the periodic part of a schedule. Between the micro-batches that fill a pipeline and those
-// that drain it, every stage repeats the same passes, each time for later micro-batches.
+// Finds the periodic part of a schedule. After the pipeline is filled and before it is drained,
+// every stage repeats the same passes, each time for later micro-batches.
 
 // A range [first, end) of a stage's micro-batches.
 struct MicroBatchRange {
@@ -141,9 +141,9 @@ struct MicroBatchRange {
 
 // Returns, for each stage, the micro-batches whose last pass is in the periodic part of the stage's
 // passes. In that part, each pass equals the pass one period earlier, but its micro-batch is later
-// by `period`. The part excludes passes of the schedule's first and last micro-batch, which
-// frameworks treat specially. The ranges consist of whole periods and end as late as possible. If a
-// stage has no repetition, its range is empty.
+// by `period`. The periodic part excludes passes of the schedule's first and last micro-batch,
+// which frameworks handle differently. The length of a range is a multiple of `period`, and a range
+// ends as late as possible. If a stage has no repetition, its range is empty.
 std::vector<MicroBatchRange> RepeatedMicroBatches(const PipelineSchedule& schedule, int period);
 
 }  // namespace stepcast::parallel

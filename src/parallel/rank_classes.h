@@ -6,18 +6,18 @@
 
 #include "src/parallel/group_layout.h"
 
-// Classes of ranks that behave alike. One rank can represent its class.
+// Classes of ranks that behave identically. One rank can represent its class.
 namespace stepcast::parallel {
 
-// A joint activity of ranks, with the load that it puts on shared links. It is the collectives of a
+// A joint activity of ranks, with the load that it puts on shared links: the collectives of a
 // group, or the messages from one rank to another.
 struct Meeting {
   struct Edge {
-    int to = 0;  // a rank, or a link by an arbitrary number
-    // For a rank: its role. For a link: its load in any unit; equal labels mean equal loads.
+    int to = 0;  // a rank, or the number of a link
+    // For a rank: its role. For a link: a number that is equal for equal loads.
     std::int64_t label = 0;
   };
-  std::int64_t label = 0;  // known differences from other meetings
+  std::int64_t label = 0;  // meetings with different labels are known to differ
   std::vector<Edge> ranks{};
   std::vector<Edge> links{};
 };
@@ -27,23 +27,22 @@ struct Meeting {
 std::vector<Meeting> GroupMeetings(std::span<const GroupLayout> layouts);
 
 struct Classes {
-  // For each class: its ranks in ascending order. The lowest rank represents the class, and classes
-  // are ordered by it.
+  // For each class: its ranks in ascending order. The lowest rank represents the class. Classes are
+  // ordered by their lowest ranks.
   std::vector<std::vector<int>> ranks;
   std::vector<int> class_of;  // [rank]
   // The color of each meeting, and of each link. Meetings of one color have ranks of the same
-  // classes, and put equal loads on links of the same colors.
+  // classes and put equal loads on links of the same colors.
   std::vector<int> meeting_colours;  // [meeting]
   std::vector<int> link_colours;     // [link]
 };
 
 // Returns the coarsest stable coloring of ranks, meetings and shared links. All ranks of a class
 // are in meetings of the same colors, which put equal loads on links of the same colors. With
-// max-min fair sharing, all ranks of a class therefore behave alike. It is then enough to simulate
-// one rank of each class, with multiplicities: links of one color carry equal traffic from meetings
-// of each color. `rank_labels[rank]` are known differences between ranks, such as the plan's label
-// or the kind of device. `link_labels[link]` are known differences between links, such as
-// bandwidth.
+// max-min fair sharing, all ranks of a class therefore behave identically. It is enough to simulate
+// one rank of each class, because links of one color have equal traffic from meetings of each
+// color. `rank_labels[rank]` are known differences between ranks, such as the plan's label or the
+// kind of device. `link_labels[link]` are known differences between links, such as bandwidth.
 Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Meeting> meetings,
                   std::span<const std::int64_t> link_labels);
 

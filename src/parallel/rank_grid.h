@@ -21,12 +21,12 @@ class RankGrid {
   using Coordinates = std::array<int, kAxes>;
 
   // Creates a grid. The fastest axis comes first, each axis occurs at most once, and degrees are at
-  // least 1. The number of ranks is the product of the degrees.
+  // least 1. The number of ranks is the degrees multiplied together.
   explicit RankGrid(std::vector<Dimension> dimensions);
 
   int ranks() const { return ranks_; }
   int Degree(Axis axis) const;     // 1 along axes that the grid does not have
-  int Degree(AxisSet axes) const;  // the product of the degrees: the size of a group
+  int Degree(AxisSet axes) const;  // the size of a group along these axes
 
   Coordinates At(int rank) const;
   int Rank(const Coordinates& at) const;
@@ -42,8 +42,8 @@ class RankGrid {
 };
 
 // The two grids of a plan's ranks. The experts of a mixture use the expert grid, which rearranges
-// the ranks of a pipeline stage. Everything else uses the dense grid. Both grids have the same
-// degree along Axis::kPipeline, and the same pipeline groups.
+// the ranks of a pipeline stage. All other tensors use the dense grid. The two grids have the same
+// degree along Axis::kPipeline and the same pipeline groups.
 class Grids {
  public:
   // Creates the grids. `expert` has only the axes of kExpertAxes and Axis::kPipeline.

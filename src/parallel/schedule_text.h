@@ -12,10 +12,10 @@
 //  stage 0: F0 F1 B0 B1
 //  stage 1: F0 B0 F1 B1
 //
-// F: forward; B: backward; I: its input gradients; W: its weight gradients; each followed by the
-// number of the micro-batch. `F2+B0`: an overlapping pair. Other entries: `unshard`, `reshard`,
-// `reduce`. If a stage does not have exactly the one chunk with its own number, it lists its
-// chunks, and every entry has its chunk after a dot:
+// F: forward; B: backward; I: input gradients; W: weight gradients. The number of the micro-batch
+// follows the letter. `F2+B0` is an overlapping pair. Other entries are `unshard`, `reshard` and
+// `reduce`. Unless a stage has only the chunk with its own number, its line lists its chunks, and
+// every entry has its chunk after a dot:
 //
 //  stage 0 holds 0 3: unshard.0 F0.0 F1.0 F0.3 F1.3+B0.3
 namespace stepcast::parallel {

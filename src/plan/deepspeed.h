@@ -3,37 +3,37 @@
 #include <cstdint>
 #include <optional>
 
-// DeepSpeed's ZeRO settings. They are the mapping `data_parallel.deepspeed`, with the names and
-// defaults of DeepSpeed's configuration (deepspeed/runtime/zero/config.py @ 1b88ac36). As in
+// DeepSpeed's ZeRO settings. The settings are the mapping `data_parallel.deepspeed`, with the names
+// and defaults of DeepSpeed's configuration (deepspeed/runtime/zero/config.py @ 1b88ac36). As in
 // DeepSpeed, sizes are numbers of elements.
 namespace stepcast::plan {
 
-// The place of states that are not on the device.
+// The storage of offloaded states.
 enum class OffloadDevice : std::uint8_t { kNone, kCpu, kNvme };
 const char* Name(OffloadDevice device);  // "none", "cpu", "nvme"
 
 struct DeepSpeed {
   // The number of gradient elements that are reduced together, at stages 1 to 3.
   std::int64_t reduce_bucket_size = 500'000'000;
-  // Only at stages 1 and 2. If true, a copy of each bucket is all-reduced, and each rank takes the
-  // elements that it owns from the copy. If false, each bucket is all-reduced as a whole, in place.
-  // At stage 3: if false, gradients are all-reduced.
+  // Only at stages 1 and 2. If true, a copy of each bucket is all-reduced, and each rank copies the
+  // elements that it owns out of it. If false, each bucket is all-reduced in place. At stage 3,
+  // false means that gradients are all-reduced.
   bool reduce_scatter = true;
   // Whether consecutive tensors are assigned to different owners, at stages 1 and 2.
   bool round_robin_gradients = false;
   // The settings from here on apply only to stage 3.
-  std::int64_t prefetch_bucket_size = 50'000'000;      // largest number of elements requested ahead
-  std::int64_t param_persistence_threshold = 100'000;  // tensors up to this size stay gathered
-  std::int64_t max_live_parameters = 1'000'000'000;    // nothing is prefetched beyond this
+  std::int64_t prefetch_bucket_size = 50'000'000;      // most elements to prefetch
+  std::int64_t param_persistence_threshold = 100'000;  // tensors up to this size remain gathered
+  std::int64_t max_live_parameters = 1'000'000'000;    // limit of gathered elements for prefetching
   // Parameters that are used again within this distance, counted in elements, stay gathered.
   std::int64_t max_reuse_distance = 1'000'000'000;
-  std::int64_t sub_group_size = 1'000'000'000;  // elements of a rank that are updated at a time
+  std::int64_t sub_group_size = 1'000'000'000;  // elements of a rank per optimizer kernel
   // The settings from here on belong to ZeRO++ (Wang et al. 2023, arXiv 2306.10209).
-  std::int64_t hpz_partition_size = 1;  // ranks that share a second copy; 1: no second copy
+  std::int64_t hpz_partition_size = 1;  // ranks that share a secondary copy; 1: no secondary copy
   bool quantized_weights = false;
   bool quantized_gradients = false;
-  // Settings of ZeRO-Offload and ZeRO-Infinity. offload_optimizer moves the optimizer's states and
-  // update off the device. offload_param moves the parameters (stage 3).
+  // Settings of ZeRO-Offload and ZeRO-Infinity. offload_optimizer: where the optimizer's states are
+  // stored and updated. offload_param: where the parameters are stored (stage 3).
   OffloadDevice offload_optimizer = OffloadDevice::kNone;
   OffloadDevice offload_param = OffloadDevice::kNone;
 
@@ -44,7 +44,7 @@ struct DeepSpeed {
   friend bool operator==(const DeepSpeed&, const DeepSpeed&) = default;
 };
 
-// The settings that the scenario gives. All others are not set.
+// The settings in the scenario file. All other settings are not set.
 struct DeepSpeedRequest {
   std::optional<std::int64_t> reduce_bucket_size, prefetch_bucket_size, param_persistence_threshold,
       max_live_parameters, max_reuse_distance, sub_group_size, hpz_partition_size;

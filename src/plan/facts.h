@@ -9,7 +9,7 @@
 #include "src/base/data_type.h"
 #include "src/base/version.h"
 
-// The input and the output of the rules that decide whether a plan can exist.
+// The input and the output of the rules that decide whether a plan is legal.
 namespace stepcast::plan {
 
 // The oldest versions whose rules are known. plan.h has the newest known versions, which are the
@@ -18,28 +18,29 @@ inline constexpr Version kOldestTorch{1, 10};
 inline constexpr Version kOldestNccl{2, 10};
 inline constexpr Version kOldestDriver{450, 0};
 
-// The facts that the rules need in addition to the request. Unknown facts are empty. Rules that
-// need them are skipped, so that mistakes in other files do not hide mistakes in the plan.
+// Facts about the model and the cluster that the rules need in addition to the request. Unknown
+// facts are empty. The rules that need an unknown fact are skipped, so that mistakes in other files
+// do not hide mistakes in the plan.
 struct Facts {
-  std::optional<std::int64_t> devices;  // of the cluster
-  bool one_machine = false;             // the cluster is given as a number of GPUs
+  std::optional<std::int64_t> devices;  // number of devices of the cluster
+  bool one_machine = false;             // the scenario specifies the cluster as a number of GPUs
   // The longest sequence that the model supports, in tokens. 0: no limit.
   std::optional<std::int64_t> max_positions;
-  std::optional<std::int64_t> layers;      // of the model
-  std::optional<std::int64_t> blocks;      // of the model: a pipeline divides them among its stages
+  std::optional<std::int64_t> layers;      // number of layers of the model
+  std::optional<std::int64_t> blocks;      // number of blocks, which a pipeline divides
   bool has_ends = true;                    // the model has an embedding and a head
-  std::int64_t of_block = 0, of_head = 0;  // weights in products (ModelBlocks); 0: unknown
+  std::int64_t of_block = 0, of_head = 0;  // numbers of weights (ModelBlocks); 0: unknown
   bool tied_embeddings = false;            // the last stage also uses the embedding's tensor
   std::optional<bool> encoder;        // the model is an encoder, whose head predicts masked tokens
-  bool norms_behind = false;          // its blocks begin with products, not with a norm
-  std::int64_t attention_window = 0;  // tokens that a token attends to; 0: all previous ones
-  bool attention_sinks = false;       // in the softmax of scores
+  bool norms_behind = false;          // blocks begin with a GEMM, not with a norm
+  std::int64_t attention_window = 0;  // most tokens that a token attends to; 0: all previous tokens
+  bool attention_sinks = false;       // attention has sinks
   // A dimension that tensor parallelism divides, such as "num_attention_heads". `divided` is empty
   // if the dimensions are unknown.
   struct Divided {
     std::string name;
     std::int64_t extent;
-    std::int64_t columns = 1;  // columns per item; more than 1: several ranks can share an item
+    std::int64_t columns = 1;  // columns per item; if more than 1, several ranks can share an item
   };
   std::vector<Divided> divided{};
   // The type of the recurrent layers, such as "gated delta rule", and their numbers of heads.
@@ -52,20 +53,21 @@ struct Facts {
   // of numbers", "a head that does not predict words". Empty if the model has no such part.
   std::string unusual_part{};
   bool reads_context = false;   // blocks have cross-attention to an encoder's rows
-  std::int64_t other_rows = 0;  // additional rows of a sample: an encoder's, a text's
-  bool distances = false;       // trained numbers by distance are added to scores
+  std::int64_t other_rows = 0;  // additional rows of a sample, from an encoder or a text
+  bool distances = false;       // scores have an added trained number that depends on distance
   bool predicts_words = true;
-  bool predicts_further = false;  // has modules for multi-token prediction
+  bool predicts_further = false;  // the model has modules for multi-token prediction
   // The number and the width of a mixture's experts. 0 for a dense model.
   std::int64_t experts = 0, expert_width = 0;
-  bool expert_biases = false;                // experts' products have biases
-  std::optional<std::int64_t> tensors;       // of the model
-  std::vector<std::int64_t> matrix_rows{};   // of its blocks' matrices, distinct values
-  std::optional<std::int64_t> node_devices;  // of the smallest node; none: there are no nodes
+  bool expert_biases = false;                // the experts' linear layers have biases
+  std::optional<std::int64_t> tensors;       // number of tensors of the model
+  std::vector<std::int64_t> matrix_rows{};   // distinct numbers of rows of the blocks' matrices
+  std::optional<std::int64_t> node_devices;  // devices of the smallest node; not set: no nodes
   std::string device = "the device";         // the GPU type's name
-  int compute_capability = 0;                // of the GPU, 90 for an H100; 0: unknown
+  int compute_capability = 0;                // compute capability of the GPU: 90 for an H100; 0:
+                                             // unknown
   // Whether the topology describes the memory of nodes, and whether it describes their NVMe drives.
-  // Offloading uses both. None if unknown.
+  // Offloading needs both. Not set: unknown.
   std::optional<bool> host_memory, nvme;
   // Whether the GPU's data sheet omits the peak rate of a type, indexed by DataType.
   std::array<bool, kDataTypeCount> without_peak{};
@@ -73,7 +75,7 @@ struct Facts {
 
 struct Violation {
   // The dotted key in the scenario file, such as "parallelism.data". If a rule is about two keys,
-  // this is the later one.
+  // this is the later key.
   std::string key;
   std::string code;  // "plan.device-count"
   std::string message;

@@ -3,8 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// The frameworks that run data parallelism, and their general properties. settings.h lists their
-// settings.
+// The training frameworks and their general properties. settings.h lists their settings.
 namespace stepcast::plan {
 
 enum class Framework : std::uint8_t {
@@ -24,27 +23,29 @@ inline constexpr Framework kFrameworks[] = {
 // The kernels that clip gradients (training.gradient_clipping; lowering/gradient_clipping.h).
 enum class ClippingKernels : std::uint8_t {
   kMultiTensor,     // one kernel for the norms of all tensors
-  kTorch,           // torch.nn.utils.clip_grad_norm_: the same; before torch 2.0, tensor by tensor
-  kTensorByTensor,  // tensor by tensor, with the factor on the device
-  kFsdp1,           // as kTensorByTensor; before torch 2.0, the host read the norm
+  kTorch,           // torch.nn.utils.clip_grad_norm_: as kMultiTensor; before torch 2.0, tensor by
+                    // tensor
+  kTensorByTensor,  // one kernel per tensor; the clipping factor stays on the device
+  kFsdp1,           // as kTensorByTensor; before torch 2.0, the host reads the norm
   kApex,            // a multi-tensor kernel computes the norm, and the host reads it
 };
 
 struct FrameworkTraits {
   const char* name;
-  int first_stage, last_stage;  // the ZeRO stages that it supports
-  const char* stages = "";       // its behavior as a stage: "keeps full copies (stage 0)"
+  int first_stage, last_stage;   // the supported ZeRO stages
+  const char* stages = "";       // its behavior as a ZeRO stage: "keeps full copies (stage 0)"
   const char* other_stage = "";  // hint for an unsupported stage: "zero_stage: 0, or ..."
-  // Whether the framework is part of PyTorch. It then uses PyTorch's checkpoints without reentrant
-  // autograd, and PyTorch's optimizers, which can update tensor by tensor.
+  // Whether the framework is part of PyTorch. If so, it uses PyTorch's activation checkpointing
+  // without reentrant autograd, and PyTorch's optimizers.
   bool of_pytorch = false;
   // Whether, by default, one kernel updates all tensors (optimizer_implementation).
   bool fused_update = false;
-  // Whether costs are as in papers: no host time, no allocator and no context.
+  // Whether costs are those of papers: no host time, no memory overhead of an allocator, and no
+  // CUDA context.
   bool textbook = false;
   // Whether `plan --frameworks all` includes the framework.
   bool searched_by_default = true;
-  bool pipelines = false;  // modeled pipelines
+  bool pipelines = false;  // pipelines of the framework are modeled
   // Whether the framework supports tensor parallelism.
   bool tensor_parallel = false;
   // Whether the framework supports context parallelism.
@@ -52,17 +53,17 @@ struct FrameworkTraits {
   // Whether the framework supports expert parallelism.
   bool expert_parallel = false;
   // Whether, with sequence parallelism, a rank keeps only its part of a divided layer's input and
-  // gathers the whole input again in backward. Gradients of parameters that are applied to parts of
+  // gathers the full input again in backward. Gradients of parameters that are applied to parts of
   // the tokens are then summed once a step (Megatron-LM; nanotron's tp_recompute_allgather).
   bool gathers_again = false;
-  // Whether the layers are Megatron-LM's layers. Their weights are stored in the type of matrix
-  // products, the vocabulary is padded, and one kernel does dropout and the residual sum.
+  // Whether the layers are Megatron-LM's layers. Their weights are stored in the data type of
+  // GEMMs, the vocabulary is padded, and one kernel computes dropout and the residual sum.
   bool megatron_layers = false;
-  // Whether one matrix product computes queries, keys and values, and another one computes both
-  // inputs of SwiGLU (Megatron-LM's linear_qkv and linear_fc1, nanotron's qkv_proj and
-  // gate_up_proj).
+  // Whether one GEMM computes queries, keys and values, and another GEMM computes both inputs of
+  // SwiGLU (Megatron-LM's linear_qkv and linear_fc1, nanotron's qkv_proj and gate_up_proj).
   bool fuses_products = false;
-  // Whether pipeline stages block on receives and send as soon as the data is ready.
+  // Whether a pipeline stage blocks until it receives its input, and sends its output as soon as it
+  // is ready.
   bool blocking_messages = false;
   // Whether the framework uses the layer norm of Apex or Transformer Engine, and a loss that
   // overwrites its logits.
@@ -94,7 +95,7 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
      .stages = "shards parameters (stage 3, or stage 2 without resharding)",
      .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
      .of_pytorch = true,
-     .tensor_parallel = true,  // through the model's own layers: those of Hetu-Galvatron
+     .tensor_parallel = true,  // with the layers of Hetu-Galvatron
      .clipping = ClippingKernels::kFsdp1},
     {.name = "fsdp2",
      .first_stage = 2,

@@ -9,22 +9,22 @@
 #include "src/plan/framework.h"
 #include "src/plan/request.h"
 
-// Framework-specific decisions that depend on a plan's settings: defaults, and plans that the
-// framework does not support. Each framework's policy is in a file of src/plan/frameworks.
-// framework_style.h has the values that do not depend on the plan.
+// The rules of a framework that depend on a plan's settings: defaults, and unsupported plans. Each
+// framework's policy is in a file of src/plan/frameworks. framework_style.h has the values that do
+// not depend on the plan.
 namespace stepcast::plan {
 
 class FrameworkPolicy {
  public:
   virtual ~FrameworkPolicy() = default;
 
-  // Sets the defaults of gradient_dtype and reduce_dtype. The type of parameters is already set,
-  // and the base class uses that type.
+  // Sets the defaults of gradient_dtype and reduce_dtype. The type of parameters is already set.
+  // The base class sets both types to the type of parameters.
   virtual void SetGradientTypes(const Request& request, Training& training) const;
 
   // Sets the defaults of `data_parallel` that are specific to the framework or depend on other
-  // settings. Given values, and defaults that all frameworks share, are already set. `data` is the
-  // data-parallel degree.
+  // settings. Values from the scenario, and defaults that all frameworks share, are already set.
+  // `data` is the data-parallel degree.
   virtual void SetDefaults(const Request& request, const Training& training, std::int64_t data,
                            DataParallel& data_parallel) const;
 

@@ -9,23 +9,24 @@
 #include "src/model/recomputation.h"
 #include "src/plan/framework.h"
 
-// Values for behavior that differs among frameworks. Other code reads these values instead of
-// checking for a framework. Each framework's values are in src/plan/frameworks/frameworks.h.
-// framework_policy.h has decisions that depend on a plan; framework.h has name, stages and axes.
+// Constants that describe how frameworks differ. Other code reads these values instead of comparing
+// frameworks. Each framework's values are in src/plan/frameworks/frameworks.h. framework_policy.h
+// has the rules that depend on a plan. framework.h has name, stages and axes.
 namespace stepcast::plan {
 
 // How a pipeline's passes and messages are executed (lowering/stage_messages.h).
 enum class PipelineEngine : std::uint8_t {
-  kBatches,    // batches of sends and receives between passes, or overlapped with them
-  kTorch,      // torch.distributed.pipelining: actions, with overlapped sends and no host waits
+  kBatches,    // sends and receives run in batches, between passes or overlapped with passes
+  kTorch,      // torch.distributed.pipelining: sends overlap passes, and the host does not wait
   kDeepSpeed,  // deepspeed/runtime/pipe: one message at a time; divided messages are gathered
 };
 
-// How layers are divided into pipeline stages if parallelism.stage_layers is not given.
+// How layers are divided into pipeline stages if the scenario does not set
+// parallelism.stage_layers.
 enum class StageSplit : std::uint8_t {
   kEqual,      // equal numbers of blocks
-  kByWeights,  // each takes blocks until it has its part of the weights (nanotron)
-  kWithEnds,   // as kEqual, but embedding and head count as blocks (torchtitan)
+  kByWeights,  // each stage has about the same number of weights (nanotron)
+  kWithEnds,   // like kEqual, but embedding and head count as blocks (torchtitan)
 };
 
 // The implementation of Muon that updates matrices (lowering/update.h).
@@ -38,11 +39,11 @@ enum class MuonKernels : std::uint8_t {
 
 // How gradients are stored between backward and the update.
 enum class GradientStore : std::uint8_t {
-  kTensors,         // autograd's tensors, to which later micro-batches add
+  kTensors,         // autograd's tensors, in which micro-batches accumulate
   kMainBuffers,     // permanent buffers in training.gradient_dtype
-  kUnitsAsWritten,  // whole gradients of a unit, in the type that backward writes
-  kUnitsAsReduced,  // whole gradients of a unit, in the type that is reduced
-  kPartitions,      // partitioned from stage 1 on
+  kUnitsAsWritten,  // full gradients of a unit, in the type that backward writes
+  kUnitsAsReduced,  // full gradients of a unit, in the type that collectives reduce
+  kPartitions,      // partitioned at ZeRO stages 1 to 3
   kAccumulators,    // FP32 accumulators in addition to the parameters' gradients
 };
 
@@ -56,16 +57,16 @@ enum class LossScaler : std::uint8_t {
 // The code that updates parameters whose optimizer is on the host (lowering/host_offload.h).
 enum class HostOptimizer : std::uint8_t {
   kTorch,     // torch.optim's optimizers on CPU tensors
-  kMegatron,  // the same, with only AdamW fused
+  kMegatron,  // like kTorch, but only AdamW is fused
   kDeepSpeed  // deepspeed.ops.adam.DeepSpeedCPUAdam
 };
 
-// How the framework's recipes implement layers, unless the plan's settings say otherwise.
+// How the framework's recipes implement layers, unless the plan's settings override them.
 struct LayerStyle {
-  // Whether linear layers are torch.nn.Linear, although all other layers are Megatron-LM's.
+  // Whether linear layers are those of torch.nn.Linear, although all other layers are
+  // Megatron-LM's.
   bool torch_linear = false;
-  // Whether Transformer Engine chooses the attention kernel. On Blackwell, it chooses cuDNN's
-  // kernel.
+  // Whether Transformer Engine chooses the attention kernel: on Blackwell, that of cuDNN.
   bool transformer_engine_attention = false;
   // Whether sequence parallelism is PyTorch's, which divides the tokens of each sequence instead of
   // the tokens of the micro-batch.
@@ -78,22 +79,22 @@ struct LayerStyle {
   model::Implementation norm = model::Implementation::kEager;
   model::Implementation rotary = model::Implementation::kEager;
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
-  // The way to overlap products with tensor-parallel collectives that the framework supports.
-  // kNone: there is no such setting.
+  // How the framework can overlap GEMMs with tensor-parallel collectives. kNone: the framework does
+  // not support this.
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::ContextMethod context_method = model::ContextMethod::kRing;
   // Whether context parallelism follows torch.distributed.tensor.experimental: a ring, or gathered
   // keys and values.
   bool torch_context = false;
-  // Defaults for mixtures. `divides_experts`: tensor-parallel ranks divide experts if expert_tensor
-  // is not given. `expert_products`: how the products of experts run. `fused_router`,
+  // Defaults for mixtures. `divides_experts`: tensor-parallel ranks divide experts unless the
+  // scenario sets expert_tensor. `expert_products`: how the GEMMs of experts run. `fused_router`,
   // `fused_permutation`: the router and the permutation are one kernel each. `fp32_router`: the
   // router computes in FP32.
   bool divides_experts = false;
   model::ExpertProducts expert_products = model::ExpertProducts::kGrouped;
   bool fused_router = false, fused_permutation = false, fp32_router = false;
   // The default of experts.implementation. `shared_out_experts` is the default if ranks divide the
-  // experts; if it is none, `experts` applies in this case too.
+  // experts. If it is not set, `experts` is the default in both cases.
   model::ExpertImplementation experts = model::ExpertImplementation::kMegatron;
   std::optional<model::ExpertImplementation> shared_out_experts{};
 };
@@ -115,8 +116,8 @@ struct FrameworkStyle {
   // Whether the framework can update each parameter, and free its gradient, as soon as the gradient
   // is reduced.
   bool optimizer_in_backward = false;
-  // Whether the framework's optimizer sees parameters as vectors. Each vector is a flat parameter
-  // or a part of it (FSDP1), or a part of a flat partition (DeepSpeed's ZeRO).
+  // Whether the optimizer's tensors are vectors without the parameters' shapes. A vector is a part
+  // of a flat parameter (FSDP1) or of a flat partition (DeepSpeed's ZeRO).
   bool flattens = false;
   // Whether parameters are DTensors (fully_shard), which kernels of other libraries cannot read.
   bool distributed_tensors = false;
@@ -127,12 +128,12 @@ struct FrameworkStyle {
   bool clips_in_fp32 = false;
   // Whether the framework casts FP32 weights to the compute type at each use (torch.autocast).
   bool autocast = false;
-  // Whether `compile` makes one graph of the whole model instead of one graph per block.
+  // Whether `compile` creates one graph of the complete model instead of one graph per block.
   bool compiles_whole_model = false;
   // Whether tensor parallelism also divides the layers of mixtures.
   bool divides_mixtures = false;
-  // `divides_adapters`: the framework supports adapters of divided layers. `shards_frozen`: it
-  // shards frozen parameters at stage 3.
+  // `divides_adapters`: the framework supports adapters of divided layers. `shards_frozen`: the
+  // framework shards frozen parameters at stage 3.
   bool divides_adapters = false;
   bool shards_frozen = false;
   // The value of CUDA_DEVICE_MAX_CONNECTIONS in the framework's recipes, which affects the order of
@@ -141,7 +142,7 @@ struct FrameworkStyle {
 
   LayerStyle layers{};
   // The framework whose layers a model uses if the model is divided by tensor parallelism or split
-  // into pipeline stages. None: the framework uses its own layers.
+  // into pipeline stages. Not set: the framework's own layers.
   std::optional<Framework> divided_layers{};
 };
 

@@ -15,10 +15,10 @@ namespace stepcast::plan {
 bool ScalesLoss(const Plan& plan);
 
 // Returns warnings about settings that differ from their defaults but have no effect in the
-// complete plan. The reason is either in the setting's row (Setting::idle), or the model's layers
-// run the same kernels as by default. The request must be legal on `devices`, and `plan` must be
-// the completed request. The function builds the model's layers once for each given setting of
-// layers.
+// complete plan. A setting has no effect if its row gives a reason (Setting::idle), or if the
+// model's layers run the same kernels as with the default. The request must be legal on `devices`,
+// and `plan` must be the completed request. The function builds the model's layers once for each
+// setting of layers in the request.
 std::vector<std::string> IdleSettings(const Request& request, const Plan& plan,
                                       const model::Model& model, std::int64_t devices,
                                       const ModelBlocks& blocks);

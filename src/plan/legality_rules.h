@@ -14,7 +14,7 @@
 #include "src/plan/framework_style.h"
 #include "src/plan/request.h"
 
-// The rules that decide whether a plan can exist, with one file for each topic. Framework-specific
+// The rules that decide whether a plan is legal, with one file for each topic. Framework-specific
 // rules are in src/plan/frameworks. Only the files with rules include this header.
 namespace stepcast::plan {
 
@@ -28,7 +28,7 @@ class Rules {
   void Add(std::string key, std::string code, std::string message, std::string hint) {
     violations_.push_back({std::move(key), std::move(code), std::move(message), std::move(hint)});
   }
-  // Returns the frameworks that have a trait or a style, as words for hints: "megatron, fsdp2 or
+  // Returns the frameworks that have a trait or a style, as text for hints: "megatron, fsdp2 or
   // reference".
   static std::string FrameworksWith(bool FrameworkTraits::*trait) {
     std::vector<const char*> names;
@@ -52,7 +52,7 @@ class Rules {
   bool IsOlderThan(Version version) const {
     return request_.torch && *request_.torch >= kOldestTorch && *request_.torch < version;
   }
-  // Returns the number of micro-batches in a step, or none if it is unknown.
+  // Returns the number of micro-batches in a step, or no value if it is unknown.
   std::optional<std::int64_t> MicroBatches() const {
     if (request_.gradient_accumulation) return request_.gradient_accumulation;
     const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);

@@ -15,26 +15,26 @@ struct Mixture {
   model::Dispatcher dispatcher = model::Dispatcher::kAllToAll;
   model::ExpertImplementation implementation = model::ExpertImplementation::kMegatron;
   model::ExpertProducts products = model::ExpertProducts::kGrouped;
-  DataType dispatch_dtype = DataType::kBf16;  // type of rows on their way to experts
+  DataType dispatch_dtype = DataType::kBf16;  // type of rows that are sent to experts
   DataType router_dtype = DataType::kBf16;
-  // The largest number of nodes that may hold one token's experts. 0: no limit.
+  // The largest number of nodes that may have experts of one token. 0: no limit.
   std::int64_t node_limit = 0;
   bool fused_router = true;
   bool fused_permutation = true;
   bool fused_rows = false;
   // The number of rows on the rank with the most rows, relative to the mean over all ranks.
   double imbalance = 1;
-  // The largest number of rows of an expert, relative to the mean. Rows beyond it are dropped. With
-  // pad_to_capacity, every expert always computes this many rows, some of which may be empty.
+  // The largest number of rows of an expert, relative to the mean. An expert drops further rows.
+  // With pad_to_capacity, every expert always computes this number of rows, some of which may be
+  // empty.
   std::optional<double> capacity_factor{};
   bool pad_to_capacity = false;
-  // The smallest number of rows that an expert has for the tokens of one rank. Only for DeepSpeed's
+  // The minimum capacity of an expert, in rows, for the tokens of one rank. Only for DeepSpeed's
   // layer.
   std::int64_t min_capacity = 4;
   // `overlap_communication`: the forward of one micro-batch and the backward of another alternate,
-  // so that the exchanges of one overlap the kernels of the other (parallel::Combined).
-  // `delay_weight_gradients`: products for weight gradients run after exchanges that do not need
-  // them.
+  // so that exchanges of one pass overlap kernels of the other pass (parallel::Combined).
+  // `delay_weight_gradients`: weight gradients run after exchanges that do not need them.
   bool overlap_communication = false;
   bool delay_weight_gradients = false;
   // Whether shared experts run on a separate stream during the exchanges.

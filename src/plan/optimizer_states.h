@@ -11,18 +11,19 @@
 // Muon. For other optimizers, see plan::OptimizerBytesPerParameter.
 namespace stepcast::plan {
 
-// A tensor as an optimizer sees it. It is a whole parameter, the rows of a parameter that one rank
-// holds, or a vector with elements of a parameter.
+// A tensor that an optimizer updates. The tensor is a complete parameter, one rank's rows of a
+// parameter, or a vector with elements of a parameter.
 struct OptimizerTensor {
   std::int64_t elements = 0;
   std::int64_t matrices = 0, rows = 0, columns = 0;  // zero for a vector
   bool embedding = false;                            // the weight of an nn.Embedding
-  bool of_block = false;                             // not of the embedding or the head
+  bool of_block = false;                             // belongs to a block, not to the embedding or
+                                                     // the head
 };
 
-// Returns the tensor that holds `elements` elements of the model's tensor `index`. A rank holds
-// whole rows (or whole matrices of a three-dimensional tensor) unless the framework flattens
-// parameters. If `index` is -1, the tensor packs several of the model's tensors.
+// Returns the tensor with `elements` elements of the model's tensor `index`. The tensor consists of
+// complete rows (or complete matrices of a three-dimensional tensor) unless the framework flattens
+// parameters. If `index` is -1, the tensor contains elements of several of the model's tensors.
 OptimizerTensor OptimizerTensorOf(const Plan& plan, const model::Model& model, int index,
                                   std::int64_t elements);
 
@@ -32,22 +33,22 @@ OptimizerTensor OptimizerTensorOf(const Plan& plan, const model::Model& model, i
 bool TakesMuon(const OptimizerTensor& tensor);
 
 // Returns whether the tensor's moments have 8 bits. Only tensors of at least 4,096 elements have
-// such moments.
-// * bitsandbytes (bitsandbytes/optim/optimizer.py, min_8bit_size) keeps the moments of all other
-//   tensors in FP32. It also does so for embeddings, which transformers' Trainer registers with it
-//   (trainer.py, create_optimizer).
-// * torchao (torchao/optim/adam.py, _new_buffer) keeps the moments of all other tensors in the
-//   parameters' type, and also those of tensors that are not a whole number of blocks.
+// 8-bit moments.
+// * bitsandbytes (bitsandbytes/optim/optimizer.py, min_8bit_size) stores the moments of smaller
+//   tensors in FP32. The moments of embeddings are also FP32, because the Trainer of transformers
+//   registers embeddings (trainer.py, create_optimizer).
+// * torchao (torchao/optim/adam.py, _new_buffer) stores the moments of smaller tensors, and of
+//   tensors that are not a multiple of the block size, in the parameters' type.
 bool HasShortMoments(const Plan& plan, const OptimizerTensor& tensor);
 
 // Returns the size of the tensor's moments. 8-bit moments have an FP32 scale for each block of 256
-// values. The moments of torchao also have a table of 256 FP32 values each.
+// values. In torchao, each moment also has a table of 256 FP32 values.
 Bytes MomentBytes(const Plan& plan, const OptimizerTensor& tensor);
 
-// These functions return the size of moments and master weights. The first function works for one
-// tensor. The second function works for whole parameters, given by their indices, and for every
-// optimizer. A rank that shards parameters never holds less than its part of the second function's
-// result.
+// These functions return the size of moments and master weights. The first function is for one
+// tensor. The second function is for complete parameters with these indices, and supports every
+// optimizer. The states of a rank that shards parameters are at least its fraction of the second
+// function's result.
 Bytes OptimizerStateBytes(const Plan& plan, const OptimizerTensor& tensor);
 Bytes OptimizerStateBytes(const Plan& plan, const model::Model& model,
                           std::span<const int> parameters);

@@ -12,7 +12,7 @@ namespace stepcast::parallel {
 struct PipelineSchedule;
 }  // namespace stepcast::parallel
 
-// The section `parallelism` of a scenario: the request as given, and the complete settings.
+// The section `parallelism` of a scenario: the settings as written, and the complete settings.
 // settings.h lists keys, values and documentation.
 namespace stepcast::plan {
 
@@ -22,8 +22,8 @@ struct Parallelism {
   std::int64_t tensor = 1;
   std::int64_t pipeline = 1;
   std::int64_t context = 1;
-  // `expert` is the number of ranks that hold different experts of a mixture. `expert_tensor` is
-  // the number of ranks that each hold a part of every expert. Expert parallelism reuses the ranks
+  // `expert` is the number of ranks that have different experts of a mixture. `expert_tensor` is
+  // the number of ranks that each have a part of every expert. Expert parallelism reuses the ranks
   // of the other axes (parallel::Grids).
   std::int64_t expert = 1;
   std::int64_t expert_tensor = 1;
@@ -32,15 +32,15 @@ struct Parallelism {
   // how many neighboring ranks divide the heads.
   model::ContextMethod context_method = model::ContextMethod::kRing;
   std::int64_t context_inner = 1;
-  // Whether the tensor-parallel ranks also divide the tokens, between the regions in which they
-  // divide layers.
+  // Whether the tensor-parallel ranks divide the tokens outside the regions in which they divide
+  // layers.
   bool sequence_parallel = false;
-  // Settings of pipelines. They state the order of passes (ScheduleOf, pipeline.h), the number of
-  // model chunks per stage, and the number of blocks per chunk, in layer order. If the schedule was
-  // read from a file, it is `listed`, and `schedule` is the file's name.
+  // Settings of pipelines: the order of passes (ScheduleOf, pipeline.h), the number of chunks per
+  // stage, and the number of blocks per chunk, in layer order. If the schedule was read from a
+  // file, `listed` is the schedule, and `schedule` is the file's name.
   std::string schedule = "sequential";
   std::shared_ptr<const parallel::PipelineSchedule> listed = nullptr;
-  bool splits_backward = false;  // the schedule has separate passes for input gradients
+  bool splits_backward = false;  // the schedule separates input gradients from weight gradients
   std::int64_t virtual_stages = 1;
   std::int64_t microbatch_group_size_per_vp_stage = 0;  // interleaved_1f1b; 0: another schedule
   std::vector<std::int64_t> stage_layers = {};
@@ -64,13 +64,13 @@ struct ParallelismRequest {
   std::optional<std::int64_t> virtual_stages;
   std::optional<std::int64_t> microbatch_group_size_per_vp_stage;
   std::optional<std::vector<std::int64_t>> stage_layers;
-  // Whether the embedding counts as a block when blocks are divided into equal parts, and whether
-  // the head with the loss does.
+  // Whether the embedding, and whether the head with the loss, count as a block when blocks are
+  // divided into equal parts.
   std::optional<bool> account_for_embedding_in_pipeline_split;
   std::optional<bool> account_for_loss_in_pipeline_split;
 
-  // Returns the number of ranks that hold one replica: the product of all axes except data. Experts
-  // may also be divided among data-parallel ranks.
+  // Returns the number of ranks of one replica: the degrees of all axes except data, multiplied
+  // together. Experts may also be divided among data-parallel ranks.
   std::int64_t ranks_per_replica() const {
     return tensor.value_or(1) * pipeline.value_or(1) * context.value_or(1);
   }

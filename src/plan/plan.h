@@ -28,7 +28,7 @@ struct Software {
   Version driver = kNewestDriver;  // NVIDIA's driver: 570.86 is {570, 86}
   // Whether PYTORCH_CUDA_ALLOC_CONF is expandable_segments:True (memory/caching_allocator.h).
   bool expandable_segments = false;
-  // The number of the device's queues (CUDA_DEVICE_MAX_CONNECTIONS): 1 if Megatron-LM sets it,
+  // The number of the device's hardware queues (CUDA_DEVICE_MAX_CONNECTIONS): 1 with Megatron-LM,
   // otherwise CUDA's default of 8.
   std::int64_t cuda_device_max_connections = 8;
   friend bool operator==(const Software&, const Software&) = default;
@@ -43,8 +43,8 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// Returns the type in which kernels read parameters and write gradients: 16 bits for products with
-// 8 or 4 bits, and 32 bits for products in TF32.
+// Returns the type in which kernels read parameters and write gradients: 16 bits if GEMMs have 8 or
+// 4 bits, and 32 bits if GEMMs are in TF32.
 constexpr DataType ComputeType(DataType precision) {
   if (precision == DataType::kTf32) return DataType::kFp32;
   return IsQuantized(precision) ? DataType::kBf16 : precision;
@@ -55,30 +55,29 @@ constexpr DataType ComputeType(DataType precision) {
 std::int64_t GradientRanks(const Plan& plan);
 std::int64_t ShardRanks(const Plan& plan);
 
-// Returns whether the optimizer keeps master weights, either as whole numbers or as remainders.
-// With FP32 parameters, it keeps none.
+// Returns whether the optimizer keeps master weights: complete FP32 values or remainders. False for
+// FP32 parameters.
 bool KeepsMasterWeights(const Training& training);
 // Returns the type of the values that the optimizer updates: FP32 if there are master weights,
 // otherwise the type of parameters.
 DataType UpdatedType(const Training& training);
 
-// Returns the bytes of master weights per parameter. 0: there are no master weights.
+// Returns the bytes of master weights per parameter. 0: no master weights.
 std::int64_t MasterBytesPerParameter(const Training& training);
 
-// Returns the bytes of persistent optimizer state per parameter: AdamW's two moments (SGD: one
-// momentum), and the master weights. Only for optimizers with equal moments (HasEqualMoments).
+// Returns the bytes of persistent optimizer state per parameter: the moments (two for AdamW, one
+// for SGD) and the master weights. Only for optimizers with equal moments (HasEqualMoments).
 //
 // For AdamW on bf16 parameters, the result is 12 with FP32 states and master weights (k of ZeRO,
-// Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1). It is 4 with PyTorch's own optimizer,
-// and 6 with bf16 moments and remainders.
+// Rajbhandari et al. 2020, arXiv 1910.02054, section 3.1). The result is 4 with PyTorch's own
+// optimizer, and 6 with bf16 moments and remainders.
 std::int64_t OptimizerBytesPerParameter(const Training& training);
-// Returns a lower bound of the bytes of optimizer state per parameter. It holds for any optimizer,
-// including those with unequal moments.
+// Returns a lower bound of the bytes of optimizer state per parameter, for any optimizer.
 std::int64_t LeastOptimizerBytesPerParameter(const Training& training);
 
 // The persistent optimizer state as arrays of one type. Each array has one number per parameter.
-// Master weights come first, then moments. If their types differ, 16-bit arrays of the same total
-// size represent the state.
+// Master weights come first, then moments. If these arrays differ in type, 16-bit arrays of the
+// same total size represent the state.
 struct OptimizerArrays {
   std::int64_t count = 0;
   DataType type = DataType::kFp32;
@@ -92,20 +91,20 @@ bool HasStatesOfUpdatedType(const Training& training);
 // states and reads 16-bit main gradients directly (megatron/core/optimizer/optimizer_config.py).
 bool IsPrecisionAware(const Training& training);
 
-// Returns the framework whose layers the model uses. DeepSpeed has no own layers: divided or
-// pipelined layers are Megatron-LM's (Megatron-DeepSpeed).
+// Returns the framework whose layers the model uses. DeepSpeed has no layers: divided or pipelined
+// layers are those of Megatron-LM (Megatron-DeepSpeed).
 Framework LayersOf(const Plan& plan);
 
 // Returns the options that determine the model's work for one micro-batch on one rank.
 model::WorkOptions WorkOptionsOf(const Plan& plan);
 
-// Returns the type in which backward writes gradients: the type of parameters, or gradient_dtype if
-// that is smaller.
+// Returns the type in which backward writes gradients: the smaller of gradient_dtype and the type
+// of parameters.
 DataType WrittenGradientType(const Training& training);
 
 // Returns whether gradients accumulate in a larger type than the type in which backward writes
-// them. The accumulators then exist in addition to the gradients ("FP32 gradient accumulation": 4
-// more bytes per parameter).
+// them. Accumulators then exist in addition to the gradients ("FP32 gradient accumulation": 4 more
+// bytes per parameter).
 bool AccumulatesApart(const Training& training);
 
 }  // namespace stepcast::plan

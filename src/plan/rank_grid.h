@@ -12,15 +12,15 @@
 namespace stepcast::plan {
 
 // The properties of a rank that determine its program, except the ranks of its process groups and
-// the offsets in its data flow. If another such property is introduced, add it as a field here.
+// the offsets in its data flow. A new property of this kind must become a field of this struct.
 struct RankLabel {
   int stage = 0;  // pipeline stage
   friend bool operator==(const RankLabel&, const RankLabel&) = default;
 };
 
 // The labels of all ranks of a plan. Labels differ along axes of the grid, so every label has the
-// same number of ranks. If two ranks have the same label, their groups contain equal numbers of
-// ranks of each label.
+// same number of ranks. The groups of two ranks with the same label contain equal numbers of ranks
+// of each label.
 class RankLabels {
  public:
   explicit RankLabels(const Plan& plan);
@@ -37,43 +37,42 @@ class RankLabels {
   std::vector<int> Ranks(std::size_t label) const;
 
  private:
-  parallel::GroupLayout across_;  // along the axes on which labels differ
+  parallel::GroupLayout across_;  // groups along the axes on which labels differ
   std::vector<int> first_ranks_;  // [label]
   std::vector<RankLabel> distinct_;
 };
 
 // Returns the plan's ranks on two grids.
 //
-// The dense grid has these axes, from the innermost one. Neighboring ranks share layers (tensor
-// parallelism). Groups of these ranks hold parts of the same sequences (context parallelism).
-// `shard_group_size` such groups share a copy of the model states. Ranks at that distance hold the
-// same shard of several copies (hybrid sharding). Pipeline stages are consecutive.
+// The axes of the dense grid, starting with the fastest, are tensor parallelism, context
+// parallelism, shards, replicas and pipeline stages. The ranks along the shard axis
+// (`shard_group_size`) share one copy of the model states. Replicas exist only with hybrid
+// sharding.
 //
-// On the expert grid, neighboring ranks hold parts of the same experts, and groups of these ranks
-// hold different experts. There are as many copies of the experts' states as of all other states
+// On the expert grid, neighboring ranks have parts of the same experts, and groups of these ranks
+// have different experts. There are as many copies of the experts' states as of all other states
 // (megatron/core/parallel_state.py, `tp-cp-ep-dp-pp`).
 parallel::Grids GridsOf(const Plan& plan);
 
-// The axes of a parameter group. There are three kinds: its states are sharded along the first
-// kind, its gradients are summed along the second kind, and each shard is replicated along the
-// third kind.
+// The axes of a parameter group. `states`: ranks share one copy of the states. `gradients`: ranks
+// sum gradients. `replicas`: ranks have copies of the same shard.
 struct GroupAxes {
   parallel::AxisSet states, gradients, replicas;
 };
 GroupAxes AxesOf(model::ParameterGroup group);
 
-// Returns whether experts' weights are on a separate grid. They are if some ranks hold different
-// experts, or different parts of them, but the same other tensors. If not, experts are sharded and
-// reduced with all other tensors.
+// Returns whether experts' weights are on a separate grid. True if some ranks have different
+// experts, or different parts of experts, but the same other tensors. If false, experts are sharded
+// and reduced with all other tensors.
 bool HasExpertGroup(const Plan& plan);
 
-// Returns the index of the part of a batch on which the rank trains. Ranks that divide layers have
-// the same samples. If their gradients are summed, each of them has a part of the tokens.
+// Returns the index of the part of a batch on which the rank trains. Tensor-parallel ranks train on
+// the same samples. Context-parallel ranks train on different parts of the tokens.
 std::int64_t BatchPartOf(const Plan& plan, int rank);
 
-// Only with sequence parallelism. Returns when the tensor-parallel ranks sum the gradients of
-// parameters that each rank applies to only a part of the tokens. True: once per step, before the
-// update (Megatron-LM). False: in the backward of each layer.
+// Only with sequence parallelism. The tensor-parallel ranks sum the gradients of parameters that
+// each rank applies to only a part of the tokens. Returns true if they do so once per step, before
+// the optimizer step (Megatron-LM), and false if they do so in the backward of each layer.
 bool AddsUpPartsOfTokens(const Plan& plan);
 
 // Returns the rank's pipeline stage. All ranks of a stage run the same program.

@@ -12,8 +12,8 @@ namespace stepcast::parallel {
 struct NamedSchedule;
 }  // namespace stepcast::parallel
 
-// A plan as the scenario states it, with only the given settings. Complete() fills in the
-// documented defaults. legality.h decides whether the plan can exist.
+// A plan with only the settings that the scenario contains. Complete() fills in the documented
+// defaults. legality.h decides whether the plan is legal.
 namespace stepcast::plan {
 
 struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest, MixtureRequest {
@@ -22,76 +22,77 @@ struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest, Mixtu
   std::optional<bool> expandable_segments;
   std::optional<std::int64_t> cuda_device_max_connections;
   std::optional<Version> driver;
-  std::optional<std::int64_t> node_devices;  // of the cluster's smallest node; none: unknown
-  std::optional<int> compute_capability;     // of the cluster's GPUs, 90 for an H100; none: unknown
+  std::optional<std::int64_t> node_devices;  // GPUs of the cluster's smallest node; not set:
+                                             // unknown
+  std::optional<int> compute_capability;     // 90 for H100 GPUs; not set: unknown
 };
 
-// The requested pipeline schedule, with defaults. Without a pipeline, the whole model is one stage
-// with one chunk.
+// The requested pipeline schedule, with defaults. Without a pipeline, the model is one stage with
+// one chunk.
 struct RequestedSchedule {
   std::string name;
-  const parallel::NamedSchedule* named = nullptr;  // null: the schedule is from a file
+  const parallel::NamedSchedule* named = nullptr;  // null: the schedule was read from a file
   std::int64_t virtual_stages = 1;                 // chunks per stage
-  bool splits_backward = false;                    // into gradients of inputs and of weights
+  bool splits_backward = false;                    // input and weight gradients have separate
+                                                   // passes
 };
 RequestedSchedule ScheduleOf(const Request& request);
 
-// The name of the schedule in which a stage runs a group of micro-batches through one chunk after
-// another.
+// The name of interleaved 1F1B, in which a stage runs a group of micro-batches through one chunk
+// after another.
 inline constexpr const char* kInterleaved = "interleaved_1f1b";
 // Returns the number of micro-batches per group (parallel/pipeline_schedule.h) in a step of
-// `micro_batches`. This is the requested number or, if none is requested, the number of stages P.
-// For torch.distributed.pipelining, the result is the smallest number, at least P, that makes
-// max(1, floor(M / P)) equal groups of M micro-batches.
+// `micro_batches`. The result is the requested number or, without a request, the number of stages
+// P. For torch.distributed.pipelining, the M micro-batches of a step form max(1, floor(M / P))
+// groups of equal size.
 std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batches);
 
 // The parts of a model that a pipeline divides among its stages.
 struct ModelBlocks {
   std::int64_t count = 1;
-  bool has_ends = true;  // there are an embedding and a head
-  // The numbers of weights in the matrix products of one block and of the head. 0: unknown, or
-  // blocks differ.
+  bool has_ends = true;  // the model has an embedding and a head
+  // The numbers of weights of the linear layers of one block and of the head. 0: unknown, or blocks
+  // differ.
   std::int64_t of_block = 0, of_head = 0;
   bool mixture = false;  // blocks have experts
   // The number of expert groups of a mixture, and the number of groups that the router chooses for
   // a token (model::Experts). 0 if the router does not choose groups.
   std::int64_t expert_groups = 0, groups_per_token = 0;
-  // Features that not every attention kernel supports. `attention_sinks`: sinks. `narrow_values`:
-  // values of another size than keys. `attention_chunks`: chunks.
+  // Features that not every attention kernel supports. `attention_sinks`: sinks. `narrow_values`: a
+  // head's values and keys differ in size. `attention_chunks`: chunks.
   bool attention_sinks = false, narrow_values = false, attention_chunks = false;
-  bool distances = false;  // trained numbers by distance are added to scores
+  bool distances = false;  // scores have an added trained number that depends on distance
 };
 
 // Returns the number of the model's blocks in each of `chunks` chunks: as requested, or equal
-// parts. If the request says so, the embedding and the head count as blocks of these parts. With
-// fsdp2, the parts are torchtitan's, which differ by at most one. With nanotron, parts have about
-// equal weights. Empty if the blocks cannot be divided.
+// parts. If requested, the embedding and the head are counted as blocks. With fsdp2, the parts are
+// those of torchtitan, which differ by at most one block. With nanotron, parts have about equal
+// numbers of weights. Empty if the blocks cannot be divided.
 std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlocks& model,
                                         std::int64_t chunks);
 
-// Returns the data-parallel degree: as requested or, if it is not requested, the number of devices
-// divided by the other axes. Returns none if the devices cannot be divided, or if neither is known.
+// Returns the data-parallel degree: as requested or, without a request, the number of devices
+// divided by the degrees of the other axes. Returns no value if the devices cannot be divided, or
+// if the number of devices is unknown.
 std::optional<std::int64_t> DataDegree(const Request& request, std::optional<std::int64_t> devices);
 
-// Returns the storage type of frozen parameters. Requires that the request states the precision.
+// Returns the storage type of frozen parameters. The request must contain the precision.
 DataType FrozenType(const Request& request);
 // Returns the storage type of trained parameters on a rank.
 DataType ParameterType(const Request& request);
 
-// Returns whether the forward runs under torch.autocast instead of the framework's own casts.
+// Returns whether the forward runs under torch.autocast. If false, the framework casts parameters.
 inline bool RunsAutocast(const Request& request) {
   return request.mixed_precision.value_or(MixedPrecision::kFsdp) == MixedPrecision::kAutocast;
 }
 
-// The states that the optimizer stores in addition to parameters: its master weights, and the type
-// of its moments.
+// The kind of the optimizer's master weights, and the type of its moments.
 struct OptimizerStates {
   MasterWeights master_weights = MasterWeights::kFp32;
   DataType type = DataType::kFp32;
 };
 OptimizerStates OptimizerStatesOf(const Request& request);
-// Returns the implementation of the optimizer's update. Requires that the request names the
-// framework.
+// Returns the implementation of the optimizer's update. The request must contain the framework.
 OptimizerImplementation OptimizerImplementationOf(const Request& request);
 
 // Returns the plan with every default filled in. The request must be legal (legality.h) on a
@@ -101,7 +102,7 @@ Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& m
 // Returns parallelism.expert_tensor, or the framework's default for a mixture.
 std::int64_t ExpertTensorOf(const Request& request, bool mixture);
 
-// Returns experts.implementation, or the framework's default. Requires that the request names the
+// Returns experts.implementation, or the framework's default. The request must contain the
 // framework.
 model::ExpertImplementation ImplementationOf(const Request& request);
 

@@ -14,34 +14,34 @@
 #include "src/model/architecture.h"
 #include "src/plan/framework.h"
 
-// A setting of a plan as a row of a table. The row has the setting's notation and members, the
-// frameworks that have the setting, the ZeRO stages at which the setting has an effect, and the
-// setting's documentation.
+// A setting of a plan as a row of a table. The row contains the setting's syntax and members, the
+// frameworks that have it, the ZeRO stages at which it has an effect, and its documentation.
 //
 // The rows (settings.h) control the reader, the rule that refuses settings of other frameworks, and
 // the warnings about settings without effect. The resolved scenario and the tables of
-// docs/formats.md are also made from the rows. `Given` is the type of the request, with members of
-// type std::optional; `Kept` is the type of the complete settings.
+// docs/formats.md are also generated from the rows. `Given` is the type of the request, with
+// members of type std::optional; `Kept` is the type of the complete settings.
 namespace stepcast::plan {
 
 struct Plan;
 
-// A framework that supports a setting, and where the setting has an effect.
+// A framework that supports a setting, and the stages at which the setting has an effect.
 struct SettingUse {
   Framework framework = Framework::kReference;
   // The ZeRO stages at which the setting has an effect. If first > last, the setting is accepted
   // without effect.
   int first_stage = 0, last_stage = 3;
-  const char* note = "";  // for documents: "with overlap"
+  const char* note = "";  // text for documents: "with overlap"
 
   bool HasEffect(int stage) const { return stage >= first_stage && stage <= last_stage; }
 };
 
-// Returns a use: the framework has the setting at ZeRO stages `first` to `last`.
+// Returns the use of a setting that the framework has at ZeRO stages `first` to `last`.
 SettingUse At(Framework framework, int first, int last, const char* note = "");
-// Returns a use: the framework has the setting at every ZeRO stage.
+// Returns the use of a setting that the framework has at every ZeRO stage.
 SettingUse Of(Framework framework, const char* note = "");
-// Returns a use: the framework `reference` accepts a setting of another framework, without effect.
+// Returns the use of another framework's setting that the framework `reference` accepts without
+// effect.
 SettingUse TakenByReference();
 
 // The frameworks that have a setting. Empty: every framework has the setting at every stage.
@@ -59,8 +59,8 @@ class SettingUses {
   std::vector<SettingUse> uses_;
 };
 
-// The kinds of settings. A kind determines how a value is written in the file, and which members
-// hold the value.
+// The kinds of settings. A kind determines the syntax of a value in the file, and the members that
+// store the value.
 template <typename Given, typename Kept>
 struct SwitchSetting {
   std::optional<bool> Given::*given;
@@ -71,19 +71,20 @@ struct CountSetting {
   std::optional<std::int64_t> Given::*given;
   std::int64_t Kept::*kept;
   std::int64_t least, most;
-  std::int64_t example = 0;  // a usual value, for hints; 0: none
+  std::int64_t example = 0;  // a typical value, for hints; 0: no example
 };
 template <typename Given, typename Kept>
 struct WordSetting {
   std::vector<std::string_view> words;
   bool (*is_given)(const Given& given);
-  // Stores a word in the request. `word` is an index into `words`; none: the setting is not given.
+  // Stores a word in the request. `word` is an index into `words`. Not set: removes the setting
+  // from the request.
   void (*give)(Given& given, std::optional<std::size_t> word);
-  void (*apply)(const Given& given, Kept& kept);  // requires that it is given
+  void (*apply)(const Given& given, Kept& kept);  // requires is_given
   std::string_view (*name)(const Kept& kept);
 };
-// A setting with a special notation, which the reader and the resolved scenario handle by the
-// setting's key.
+// A setting with special syntax. The reader and the resolved scenario have code for the setting's
+// key.
 template <typename Given>
 struct OwnSetting {
   bool (*is_given)(const Given& given);
@@ -99,33 +100,33 @@ struct Setting {
   const char* key;  // "bucket_size"
   SettingType<Given, Kept> type;
   bool required = false;
-  // Whether the setting defines the job (what is trained or measured) rather than how the job runs.
-  // Plans with different values answer different questions, so a search keeps the value. Required
-  // settings also define the job.
+  // Whether the setting defines the job rather than how the job runs. A search does not change
+  // these settings, because plans for different jobs cannot be compared. Required settings also
+  // define the job.
   bool of_task = false;
   // This member has no default because gcc 12 fails on a default of this type in a template.
   SettingUses uses;
-  // Whether the setting has no effect on layer lists, whose times and activations are given.
+  // Whether the setting has no effect on layer lists, whose times and activations are input.
   bool of_architectures = false;
-  // Returns whether the setting affects an architecture. A null function means that it affects all
-  // architectures. `needed` names the properties that the other architectures lack.
+  // Returns whether the setting affects an architecture. Null: the setting affects all
+  // architectures. `needed` is a text: the properties that the other architectures lack.
   bool (*had_by)(const model::Architecture& architecture) = nullptr;
   std::string_view needed = "";
-  // The degree in `parallelism` that must exceed 1 for the setting to have an effect. Empty: the
-  // setting depends on no degree.
+  // The setting of `parallelism` (a degree) that must exceed 1 for this setting to have an effect.
+  // Empty: no such degree.
   std::string_view without = "";
   // Returns the reason why the setting has no effect in a complete plan, such as "with framework
-  // reference". Empty: the setting has an effect. A null function means that it has an effect in
-  // every plan of the frameworks that have it.
+  // reference". Empty: the setting has an effect. Null: the setting has an effect in every plan of
+  // the frameworks that have it.
   std::string_view (*idle)(const Plan& plan) = nullptr;
-  // Returns whether the resolved scenario shows the setting. A null function means that it is shown
-  // whenever it has an effect.
+  // Returns whether the resolved scenario shows the setting. Null: the setting is shown whenever it
+  // has an effect.
   bool (*shown)(const Kept& kept) = nullptr;
-  // The setting of the same section that other frameworks have for the same purpose. Empty: there
-  // is none.
+  // The setting of the same section with which other frameworks serve the same purpose. Empty: no
+  // such setting.
   std::string_view elsewhere = "";
-  const char* values;         // for documents, in Markdown
-  const char* default_value;  // for documents, in Markdown
+  const char* values;         // text for documents, in Markdown
+  const char* default_value;  // text for documents, in Markdown
 
   bool IsGiven(const Given& request) const {
     return std::visit(
@@ -154,7 +155,7 @@ struct Setting {
         type);
   }
 
-  // Replaces the default by the given value. Only for switches, counts and words.
+  // Replaces the default by the value in the request. Only for switches, counts and words.
   void ApplyGiven(const Given& request, Kept& plan) const {
     if (!IsGiven(request)) return;
     std::visit(
@@ -199,7 +200,7 @@ auto OwnNotation() {
                            [](Given& request) { (request.*given).reset(); }};
 }
 
-// Returns the row with this key, or null if there is none.
+// Returns the row with this key, or null if no row has it.
 template <typename Rows>
 auto FindSetting(const Rows& rows, std::string_view key) -> decltype(&rows[0]) {
   for (const auto& setting : rows) {

@@ -40,7 +40,7 @@ using ParallelismSetting = Setting<ParallelismRequest, Parallelism>;
 // Returns the settings in the order of the resolved scenario.
 std::span<const ParallelismSetting> ParallelismSettings();
 
-// Returns the number of ranks along an axis of the table: as requested, otherwise 1.
+// Returns the number of ranks along an axis of the table: as requested, or 1.
 std::int64_t DegreeOf(const Parallelism& axes, std::string_view axis);
 std::int64_t DegreeOf(const ParallelismRequest& request, std::string_view axis);
 

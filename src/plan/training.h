@@ -12,40 +12,40 @@
 #include "src/model/recomputation.h"
 #include "src/model/sample_lengths.h"
 
-// The section `training` of a scenario: the request as given, and the complete settings. settings.h
-// lists keys, values and documentation.
+// The section `training` of a scenario: the settings as written, and the complete settings.
+// settings.h lists keys, values and documentation.
 namespace stepcast::plan {
 
-// The host's work in a training step, in addition to launching kernels.
+// The work of the host in a training step, in addition to kernel launches.
 
 // The mapping `training.data_loading`, which describes a torch.utils.data.DataLoader.
 struct DataLoading {
-  Time time;                   // time of one process to make a rank's micro-batch
-  std::int64_t workers = 0;    // processes per rank; 0: the rank's own process
-  std::int64_t prefetch = 2;   // micro-batches that each worker makes ahead
+  Time time;                   // time in which one process prepares a rank's micro-batch
+  std::int64_t workers = 0;    // processes per rank; 0: the rank's process prepares micro-batches
+  std::int64_t prefetch = 2;   // micro-batches that each worker prepares ahead
   bool pin_memory = true;      // the host does not wait for the copy to the device
-  std::optional<Bytes> bytes;  // of a micro-batch; not set: two 64-bit integers per token
+  std::optional<Bytes> bytes;  // bytes of a micro-batch; not set: two 64-bit integers per token
   friend bool operator==(const DataLoading&, const DataLoading&) = default;
 };
 
-// The time at which training continues after a checkpoint starts. kSync: once the state is in
-// storage. kAsync: once the state is in host memory.
+// When training continues after a checkpoint starts. kSync: after the state is in storage. kAsync:
+// after the state is in host memory.
 enum class CheckpointMode : std::uint8_t { kSync, kAsync };
 const char* Name(CheckpointMode mode);  // "sync"
 
-// The mapping `training.checkpoint_saving`. A forecast step includes its part of the cost of
-// saving, averaged over many steps.
+// The mapping `training.checkpoint_saving`. A forecast step includes the cost of saving, averaged
+// over many steps.
 struct CheckpointSaving {
   std::int64_t every = 1000;  // steps
   CheckpointMode mode = CheckpointMode::kSync;
-  Bandwidth bandwidth;  // from a node to its storage
+  Bandwidth bandwidth;  // bandwidth from a node to its storage
   friend bool operator==(const CheckpointSaving&, const CheckpointSaving&) = default;
 };
 
 enum class Optimizer : std::uint8_t {
   kAdamW,
   kSgd,
-  // LAMB: each layer's rate depends on the norms of whole tensors (You et al. 2019, arXiv
+  // LAMB: each layer's learning rate depends on the norms of its tensors (You et al. 2019, arXiv
   // 1904.00962), as Apex's FusedLAMB computes it.
   kLamb,
   // AdamW with 8-bit moments (Dettmers et al. 2021, arXiv 2110.02861), as implemented by
@@ -67,8 +67,8 @@ constexpr bool HasEqualMoments(Optimizer optimizer) {
   return optimizer != Optimizer::kAdamW8bit && optimizer != Optimizer::kAdafactor &&
          optimizer != Optimizer::kMuon;
 }
-// Returns whether the update uses kernels of the optimizer's own library, tensor by tensor. If so,
-// OptimizerImplementation has no effect.
+// Returns whether kernels of a separate library update each tensor. OptimizerImplementation then
+// has no effect.
 constexpr bool HasOwnKernels(Optimizer optimizer) {
   return optimizer == Optimizer::kAdamW8bit || optimizer == Optimizer::kLion ||
          optimizer == Optimizer::kAdafactor;
@@ -79,20 +79,21 @@ constexpr std::int64_t MomentsOf(Optimizer optimizer) {
   return optimizer == Optimizer::kSgd || optimizer == Optimizer::kLion ? 1 : 2;
 }
 // The data that an optimizer stores in addition to 16-bit parameters, so that small changes are not
-// lost. kNone: nothing. kFp32: an FP32 copy of each parameter. kFp16Remainder: the 16 bits that the
-// parameter lacks to form the FP32 value (Transformer Engine's FusedAdam, store_param_remainders).
+// lost. kNone: no data. kFp32: an FP32 copy of each parameter. kFp16Remainder: the lower 16 bits of
+// each parameter's FP32 value (Transformer Engine's FusedAdam, store_param_remainders).
 enum class MasterWeights : std::uint8_t { kNone, kFp32, kFp16Remainder };
-// How the framework runs the update. kFused: one kernel over all tensors. kForeach: a chain of
-// multi-tensor kernels with a temporary copy of all tensors. kSingle: the same chain for each
+// How the framework runs the update. kFused: one kernel over all tensors. kForeach: a sequence of
+// multi-tensor kernels with a temporary copy of all tensors. kSingle: the same sequence for each
 // tensor separately.
 enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
 
 // The points at which the training loop reads a value from the device, such as a loss, a norm or a
-// step counter. There, the host waits for all work issued on the compute stream. kNever: nowhere.
-// kStep: at the end of each step. kUpdate: before each update. kMicroBatch: after the backward of
-// each micro-batch. kPhase: the host waits for all streams after every forward, every backward and
-// the update, like synchronizing timers (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0).
-// kLaunch: the host waits after every kernel, copy and collective (CUDA_LAUNCH_BLOCKING=1).
+// step counter. At these points, the host waits for all work issued on the compute stream. kNever:
+// no such points. kStep: at the end of each step. kUpdate: before each update. kMicroBatch: after
+// the backward of each micro-batch. kPhase: the host waits for all streams after every forward,
+// every backward and the update, like synchronizing timers (DeepSpeed's wall_clock_breakdown,
+// Megatron-LM before 3.0). kLaunch: the host waits after every kernel, copy and collective
+// (CUDA_LAUNCH_BLOCKING=1).
 enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch, kPhase, kLaunch };
 
 const char* Name(Optimizer optimizer);
@@ -101,8 +102,8 @@ const char* Name(MasterWeights master_weights);
 const char* Name(HostWaits waits);
 
 // How sequences are made from samples of different lengths. kPacked: several samples fill a
-// sequence. kPadded: each sample is a sequence, padded to the longest of its micro-batch.
-// kByLength: as kPadded, but samples of similar length are trained together, so that none is
+// sequence. kPadded: each sample is a sequence, padded to the longest sample of its micro-batch.
+// kByLength: like kPadded, but samples of similar length form micro-batches, so that no sample is
 // padded.
 enum class Batching : std::uint8_t { kPacked, kPadded, kByLength };
 const char* Name(Batching batching);
@@ -116,8 +117,8 @@ struct Lengths {
 // The size of cuBLAS's workspace with `deterministic`: CUBLAS_WORKSPACE_CONFIG=:4096:8.
 inline constexpr Bytes kDeterministicWorkspace = Bytes(8 * (4 << 20));
 
-// The complete settings of this section, with defaults filled in. The defaults here hold for all
-// frameworks.
+// The complete settings of this section, with defaults filled in. The defaults in this struct apply
+// to all frameworks.
 struct Training {
   std::int64_t sequence_length = 0;
   std::int64_t micro_batch_size = 0;
@@ -127,16 +128,17 @@ struct Training {
   DataType parameter_dtype = DataType::kBf16;
   DataType gradient_dtype = DataType::kBf16;
   DataType reduce_dtype = DataType::kBf16;
-  MasterWeights master_weights = MasterWeights::kFp32;  // for 16-bit parameters
-  DataType optimizer_state_dtype = DataType::kFp32;     // of the moments
+  MasterWeights master_weights = MasterWeights::kFp32;  // used with 16-bit parameters
+  DataType optimizer_state_dtype = DataType::kFp32;     // type of the moments
   Optimizer optimizer = Optimizer::kAdamW;
   OptimizerImplementation optimizer_implementation = OptimizerImplementation::kFused;
   bool optimizer_in_backward = false;  // lowering/model_state.h
   model::Checkpointing activation_checkpointing = model::Checkpointing::kNone;
-  model::RecomputedModules recompute_modules{};  // for selective recomputation
+  model::RecomputedModules recompute_modules{};  // modules for selective recomputation
   model::Share checkpointed_blocks{};      // the blocks that activation_checkpointing applies to
   std::int64_t blocks_per_checkpoint = 1;  // blocks under one checkpoint
-  bool activation_offload = false;         // activations of blocks wait for backward in host memory
+  bool activation_offload = false;         // activations of blocks are stored in host memory until
+                                           // backward
   model::Attention attention = model::Attention::kFlash;
   bool checkpoint_early_stop = false;  // full recomputation: model::WorkOptions
   model::Loss loss = model::Loss::kEager;
@@ -149,8 +151,8 @@ struct Training {
   bool repeat_kv = false;          // model::WorkOptions
   bool sinks_fallback = false;     // see plan.cc
   std::int64_t masked_tokens = 0;  // model::WorkOptions
-  // The sample lengths, if they differ from the sequence length. `document_length` is shorthand for
-  // packed samples that all have one length.
+  // The sample lengths, if they differ from the sequence length. `document_length` is short for
+  // packed samples of one length.
   std::optional<Lengths> lengths{};
   std::int64_t document_length = 0;
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
@@ -159,30 +161,31 @@ struct Training {
   bool async_tensor_model_parallel_allreduce = true;  // megatron: WorkOptions::sums_beside_weights
   std::int64_t make_vocab_size_divisible_by = 128;    // megatron: multiple for a rank's vocabulary
   model::Lora lora{};                                 // adapters, if its rank is not 0
-  // Whether kernels compute in fewer bits than parameters have and the framework does not cast the
-  // parameters (ddp; fsdp1 if mixed_precision is autocast). Derived from other settings.
+  // Whether torch.autocast is used: kernels compute in fewer bits than parameters have, and the
+  // framework does not cast parameters (ddp; fsdp1 if mixed_precision is autocast). Derived from
+  // other settings.
   bool autocast = false;
-  // The largest norm of all gradients together. If the norm is larger, gradients are scaled down
-  // before the update. None: no clipping.
+  // The maximum norm of all gradients together. If the norm is larger, gradients are scaled down
+  // before the optimizer step. Not set: no clipping.
   std::optional<double> gradient_clipping;
   bool deterministic = false;  // lowering/step_parts.h
   std::optional<DataLoading> data_loading;
   std::optional<CheckpointSaving> checkpoint_saving;
-  bool step_barrier = false;   // measure one step between barriers instead of the steady interval
-  Dispatch dispatch;           // host time of the framework's code; zero: only launches
-  bool dispatch_known = true;  // false: no source states it, and forecasts omit it
+  bool step_barrier = false;   // the step time is that of one step between barriers
+  Dispatch dispatch;           // host time of the framework's code; zero: only kernel launches
+  bool dispatch_known = true;  // false: `dispatch` is unknown, and forecasts omit it
   friend bool operator==(const Training&, const Training&) = default;
 
-  // Returns whether sequences have the lengths of samples. If so, micro-batches differ in length,
-  // up to `sequence_length`.
+  // Returns whether each sequence is one sample. The lengths of micro-batches then differ, up to
+  // `sequence_length`.
   bool has_padded_lengths() const { return lengths && lengths->batching != Batching::kPacked; }
   // Returns the lengths of the documents that fill sequences. Empty if each sequence is one
   // document.
   model::SampleLengths documents() const;
 };
 
-// Returns whether Transformer Engine's layers are used: for their norms, for casts to 8 or 4 bits,
-// or for user buffers.
+// Returns whether the plan uses Transformer Engine: its norms, its casts to 8 or 4 bits, or its
+// user buffers.
 bool HasTransformerEngine(const Training& training);
 
 struct TrainingRequest {
@@ -223,7 +226,7 @@ struct TrainingRequest {
   std::optional<bool> tp_only_amax_red;
   std::optional<bool> async_tensor_model_parallel_allreduce;
   std::optional<std::int64_t> make_vocab_size_divisible_by;
-  std::optional<model::Lora> lora;  // except frozen_dtype, which is separate
+  std::optional<model::Lora> lora;  // adapters, without frozen_dtype, which is a separate member
   std::optional<DataType> frozen_dtype;
   std::optional<bool> step_barrier;
   std::optional<bool> deterministic;

@@ -2,14 +2,14 @@
 
 #include <string_view>
 
-// Features of earlier releases that were removed. A file that uses such a feature gets an error
-// that names the feature.
+// Settings and values that earlier releases supported. A file that uses one of them gets an error
+// with a hint.
 namespace stepcast::plan {
 
 struct Withdrawn {
   std::string_view path;  // "data_parallel.framework"
   std::string_view word;  // the removed value; empty: the key itself was removed
-  const char* what;       // description, in the plural
+  const char* what;       // description in the plural, for messages
   const char* hint;
 };
 

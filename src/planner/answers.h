@@ -13,15 +13,15 @@
 
 namespace stepcast::planner {
 
-// Evaluates combinations of settings. Results found in a store are reused; others are computed and
-// stored.
+// Evaluates combinations of settings. Results that are in a store are reused. All other results are
+// computed and stored.
 
-// A list of scenario keys, each with the value to set.
+// Scenario keys with the values to set.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 // ToText converts settings to text, one per line ("training.micro_batch_size=2"). ToSettings
-// converts the text back. Work items and store keys are such texts. Equal settings in the same
-// order give the same text.
+// converts the text back. Work items and store keys have this format. Equal settings in the same
+// order have the same text.
 std::string ToText(const Settings& settings);
 Settings ToSettings(const std::string& text);
 
@@ -33,19 +33,19 @@ struct EvaluationList {
   // Receives an item's result. Called once per item, in any order, never from two threads at once.
   // Returns false to stop.
   std::function<bool(std::int64_t index, const std::string& result)> done;
-  // Receives the number of results found in the store. It is called after `done` has received these
-  // results, and may be empty.
+  // Receives the number of results found in the store. Called after `done` has received these
+  // results. May be empty.
   std::function<void(std::int64_t known)> begun;
 };
 
 // Evaluates all items of the list. `store` may be null. Returns when all items are done (and
-// stored), or when `done` has returned false. An error is a sentence: the store cannot be written,
+// stored), or when `done` has returned false. Errors, as a sentence: the store cannot be written,
 // or ranks cannot be reached.
 tl::expected<void, std::string> Evaluate(const EvaluationList& list, WorkerPool& pool,
                                          ResultStore* store);
 
-// The class Answers (below) computes bounds and forecasts of many plans on a worker pool. A store
-// keeps results that are expensive to compute.
+// The class Answers computes bounds and forecasts of many plans on a worker pool. A store keeps
+// results that are expensive to compute.
 
 // Returns the function that the worker pool of an Answers object must run. `problem` must outlive
 // this function.
@@ -53,18 +53,18 @@ Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
-  // Creates the object. The pool must run the result of WorkOf(problem). `store` may be null; it
-  // contains bounds from programs, and forecasts, by `key`. Besides the store's facts, `key` must
+  // Creates the object. The pool must run the result of WorkOf(problem). `store` may be null. The
+  // store has forecasts, and bounds from programs, under `key`. `key` and the store's facts must
   // include everything on which these results depend. All arguments must outlive this object.
-  // Functions return an error as a sentence: the store cannot be written, or ranks cannot be
+  // Errors of all functions, as a sentence: the store cannot be written, or ranks cannot be
   // reached.
   Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* store = nullptr,
           std::function<std::string(std::int64_t plan)> key = {});
 
   std::int64_t plans() const { return problem_.plans; }
   const SearchProblem& problem() const { return problem_; }
-  // Returns whether work was stopped early (base/stop.h). Results are then incomplete and must not
-  // be used, except those that Screen has already passed to `done`.
+  // Returns whether work was stopped early (base/stop.h). If so, only the results that Screen has
+  // passed to `done` may be used.
   bool stopped() const { return stopped_; }
   // Screens all families. `done` is called once for each family, with its index, in any order,
   // never from two threads at once. If it returns false, the remaining families are not screened.

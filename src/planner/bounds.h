@@ -20,39 +20,39 @@
 
 namespace stepcast::planner {
 
-// Lower bounds of a plan's step time and memory, which cost a small fraction of a forecast. They
-// are proved from the simulator's rules, not fitted to its results (docs/planning.md contains the
-// proofs). Tests compare them with the simulator over random plans of every framework.
+// Lower bounds of a plan's step time and memory. The computation of a bound takes a small fraction
+// of a forecast's time. docs/planning.md proves the bounds from the simulator's rules. Tests
+// compare them with the simulator over random plans of every framework.
 
 // Bounds for a pipeline, computed from the work of its chunks and the order in which stages run
 // passes.
 
-// Returns a lower bound of the step time. In each step, the stage of the first chunk begins after
-// its previous step. Other stages get micro-batches from this stage. The last backward of this
-// stage waits for the last backward of the other stages. Messages, collectives, hosts and
+// Returns a lower bound of the step time. The bound follows from the stage of the first chunk,
+// which begins a step after its previous step. All other stages receive micro-batches from this
+// stage, and its last backward waits for their last backward. Messages, collectives, hosts and
 // contention only add time.
 Time PipelineStepTime(const parallel::PipelineSchedule& schedule,
                       std::span<const ChunkWork> chunks);
 
 // Returns a lower bound of the live activations of each stage. When a pass begins, the stage's
-// earlier passes have been issued, and the values that micro-batches in flight have saved are
-// alive.
+// earlier passes have been issued, and the saved values of micro-batches in flight are alive.
 std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedule,
                                        std::span<const ChunkWork> chunks);
 
 struct Bound {
-  Time step_time{};  // at most the forecast's step time
-  // At most the time in which a device runs kernels of forward and backward, as the mean over all
-  // ranks. Only first bounds have it.
+  Time step_time{};  // lower bound of the forecast's step time
+  // A lower bound of the time of forward and backward kernels on a device, as the mean over all
+  // ranks. Only first bounds have this member.
   Time computing{};
-  double joules = 0;  // at most Outcome::joules; set by SearchProblem
-  Bytes memory{};     // at most the forecast's peak
-  Bytes needed{};     // at most the forecast's reserved memory plus memory outside the allocator
-  bool fits = true;   // false: proves that the plan does not fit
+  double joules = 0;           // lower bound of Outcome::joules; set by SearchProblem
+  Bytes memory{};              // lower bound of the forecast's peak
+  Bytes needed{};              // lower bound of the forecast's reserved memory plus its memory
+                               // outside the allocator
+  bool fits = true;            // false: the plan certainly does not fit
   bool fits_host = true;       // the same for host memory
-  double fit_probability = 1;  // at least the forecast's
-  // A lower bound of the memory that is needed beyond the capacity. If it is negative, at most this
-  // much memory stays free.
+  double fit_probability = 1;  // upper bound of the forecast's probability
+  // A lower bound of the memory that is needed beyond the capacity. If it is negative, its absolute
+  // value is an upper bound of the free memory.
   Bytes over{};
 };
 
@@ -64,27 +64,25 @@ class Bounds {
   Bounds(Bounds&&) noexcept;
   Bounds& operator=(Bounds&&) noexcept;
 
-  // Returns the first bound of a plan (docs/planning.md), in microseconds of computing time, from
-  // data that plans share. The time and memory of layers depend on the shape of a micro-batch and
-  // are computed once per shape. The layers of each stage and the number of micro-batches in flight
-  // follow by arithmetic. Only these settings of data parallelism are used: the framework, the ZeRO
-  // stage, the ranks that share states, and offload. Errors: those of cost::Price, for kernels and
-  // tensor-parallel collectives only.
-  //   time: the passes of each stage's micro-batches, one after the other, after the passes that
-  //     bring its first micro-batch and before those that return its last. A pass takes at least
-  //     its uncontended kernels and the collectives for which they wait.
+  // Returns the first bound of a plan (docs/planning.md). The computation takes microseconds,
+  // because plans share most data. The time and memory of layers depend on the shape of a
+  // micro-batch and are computed once per shape. The bound depends only on these settings of data
+  // parallelism: the framework, the ZeRO stage, the ranks that share states, and offload. Errors:
+  // those of cost::Price for kernels and tensor-parallel collectives.
+  //   time: for each stage, the time of all passes of its micro-batches, plus the passes before
+  //     its first micro-batch arrives and after its last micro-batch leaves; the maximum over all
+  //     stages. A pass takes at least the time of its uncontended kernels and of the collectives
+  //     for which they wait.
   //   memory: states that are never released, plus the activations that are alive at once, or full
   //     gradients if the stage keeps them.
   Result<Bound> First(const scenario::Scenario& scenario);
 
   // Returns a bound from the plan's own step program and its prices. The program is lowered and
   // priced but not simulated. For several stages, the bound follows from their schedule, the
-  // uncontended time of passes, and the stages' programs. Costs a tenth to a quarter of a forecast.
-  // Errors: those of cost::Price.
-  //   time: the larger of two. The first is the program without contention, in which every
-  //     operation takes its uncontended time and waits only for streams, communicators, events and
-  //     the host. The second is the compute stream with the least slowdown that concurrent
-  //     operations must cause.
+  // uncontended time of passes, and the stages' programs. The computation takes a tenth to a
+  // quarter of the time of a forecast. Errors: those of cost::Price.
+  //   time: the larger of two bounds: the program without contention (UncontendedStepTime), and
+  //     the compute stream with the least contention (ContendedComputeTime).
   //   memory: allocations in host order, released as early as possible.
   Result<Bound> OfProgram(const scenario::Scenario& scenario) {
     auto found = LookAtProgram(scenario, false);
@@ -94,10 +92,10 @@ class Bounds {
 
   struct OfItsProgram {
     Bound bound;
-    // A 128-bit digest that is equal for programs that run alike. These programs have the same
-    // operations by stream, duration and demand, and the same buffers and events in the same order.
-    // Other programs practically never have the same digest. Empty if not requested, or if the
-    // result also depends on other data (cluster.network is not analytic).
+    // A 128-bit digest of the data that determines the program's simulation: operations by stream,
+    // duration and demand, buffers and events in order. Programs with equal digests have equal
+    // results; collisions are improbable. Empty if not requested, or if cluster.network is not
+    // analytic.
     std::string digest;
   };
   Result<OfItsProgram> LookAtProgram(const scenario::Scenario& scenario, bool digest);
@@ -107,13 +105,13 @@ class Bounds {
   // `digest` is as in LookAtProgram.
   Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, bool digest);
 
-  // Lower bounds of the time of one micro-batch in one chunk of a pipeline. A bound covers the
-  // chunk's uncontended kernels, and the collectives inside layers for which they wait.
+  // Lower bounds of the time of one micro-batch in one chunk of a pipeline. A bound includes the
+  // chunk's uncontended kernels, and the collectives inside layers for which the kernels wait.
   struct Passes {
     Time forward, backward;
   };
-  // Returns the passes of all chunks, in layer order. Empty if passes do not run one after the
-  // other: because backward has two parts, or because two passes alternate. Errors: those of First.
+  // Returns the passes of all chunks, in layer order. Empty if backward has two parts or if two
+  // passes alternate. Errors: those of First.
   Result<std::vector<Passes>> PassesOf(const scenario::Scenario& scenario);
   cost::PriceCache& prices();
 
@@ -121,12 +119,11 @@ class Bounds {
   std::unique_ptr<Kept> kept_;
 };
 
-// Step programs of many micro-batches that are not written in full.
+// Step programs of many micro-batches, shortened to a few repetitions of the periodic part.
 
-// Instructions [first, last) of the step are followed by `more` additional repetitions of
-// themselves, which the program does not contain. Another repetition precedes `first`. In each
-// repetition, a wait refers to the record at the same distance before the wait; the events may
-// differ.
+// The full step repeats the instructions [first, last) `more` more times. The program contains them
+// twice: the repetition that ends at `first` precedes them. In each repetition, a wait refers to
+// the record at the same distance before the wait; the events may differ.
 struct Repeated {
   std::size_t first = 0, last = 0;
   std::int64_t more = 0;
@@ -143,37 +140,36 @@ struct ShortProgram {
 };
 
 // Returns the programs of lowering::Lower for the scenario. If the micro-batches in the middle of a
-// step repeat, the programs have fewer micro-batches. They repeat if two conditions hold. The
-// instructions and their table entries must be the same, except events, uses, labels and
-// micro-batch numbers. Waits must refer to corresponding records. The middle of the shorter program
-// is checked. If it does not repeat, or if the step is short, the whole program is lowered.
+// step repeat, the programs have fewer micro-batches. To repeat, instructions and their table
+// entries must be equal, except events, uses, labels and micro-batch numbers, and waits must refer
+// to corresponding records. The function checks the middle of the shorter program. If it does not
+// repeat, or if the step is short, the function lowers the full program.
 ShortProgram LowerShort(const scenario::Scenario& scenario);
 
 // Bounds of a step program's simulation, in one pass over the program's instructions. A repeated
-// part is processed until an iteration equals the previous one. That iteration then represents the
-// remaining iterations.
+// part is processed until an iteration equals the previous iteration. This iteration then
+// represents all remaining iterations.
 
 // Returns a lower bound of the step time: every operation takes its uncontended duration, which is
-// the shortest possible. The times of streams, communicators, events and the host are sums and
-// maxima of such durations. A longer operation therefore never makes another operation start
-// earlier. If the network is simulated, `counts_collectives` must be false: prices of collectives
-// are then no bound, and collectives take no time.
+// its minimum. The times of streams, communicators, events and the host are sums and maxima of
+// these durations, so a longer operation never makes another operation start earlier. If the
+// network is simulated, `counts_collectives` must be false: prices of collectives are then not a
+// bound, and collectives take no time.
 Time UncontendedStepTime(const program::Program& program, const cost::Prices& prices, bool barrier,
                          bool counts_collectives, const Repeated& repeated = {});
 
-// Returns a lower bound of the time between two steps. This time is from the end of a step's last
-// backward kernel to the start of the next step's first forward kernel. The bound is the longest
-// chain of dependent operations that are issued between the two kernels. The chain starts after the
-// backward kernel, and the forward kernel waits for its end. `counts_collectives` is as for
-// UncontendedStepTime.
+// Returns a lower bound of the time from the end of a step's last backward kernel to the start of
+// the next step's first forward kernel. The bound is the longest chain of dependent operations that
+// starts after the backward kernel and for whose end the forward kernel waits. `counts_collectives`
+// is as for UncontendedStepTime.
 Time TimeBetweenSteps(const program::Program& program, const cost::Prices& prices,
                       bool counts_collectives);
 
-// Returns a lower bound of the compute stream's time, one operation after the other, with the least
-// contention. An operation that needs all of a resource (its share is 1) is slowed by the shares of
-// concurrent operations on that resource. Each communicator and each other stream runs one
-// operation at a time. This operation avoids slowing such operations only while the compute stream
-// is idle or runs other operations. That time is limited.
+// Returns a lower bound of the compute stream's time with the least possible contention. An
+// operation that needs a full resource (its share is 1) is slowed by concurrent operations that use
+// the resource. Operations of communicators and other streams can avoid this slowdown only during
+// the rest of the time, whose total is limited. The compute stream is then idle or runs other
+// operations.
 Time ContendedComputeTime(const program::Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated = {});
 
@@ -181,7 +177,7 @@ Time ContendedComputeTime(const program::Program& program, const cost::Prices& p
 // (memory/deferred_frees.h). No run has a lower peak.
 Bytes PeakInHostOrder(const program::Program& program, const Repeated& repeated = {});
 
-// Sets whether the bound's memory fits if the rank has `communicators` communicators.
+// Sets whether the bound's memory fits on a rank with `communicators` communicators.
 void SayWhetherItFits(const scenario::Scenario& scenario, int communicators, Bound& bound);
 
 }  // namespace stepcast::planner

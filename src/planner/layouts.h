@@ -18,9 +18,9 @@
 #include "src/plan/request.h"
 #include "src/scenario/scenario.h"
 
-// Finds legal layouts: ways in which a job's ranks divide the model, the sequences and the batch.
-// It uses the rules of plan::Check. A layout is legal if, for some micro-batch size, no rule about
-// the layout alone rejects it.
+// Finds legal layouts: ways in which a job's ranks can divide the model, the sequences and the
+// batch. The rules are those of plan::Check. A layout is legal if there is a micro-batch size for
+// which no rule about layouts rejects it.
 namespace stepcast::planner {
 
 // The kinds of parallelism other than data parallelism.
@@ -35,15 +35,15 @@ struct Layout {
   std::int64_t pipeline = 1;
   std::string schedule{};  // empty: the default schedule, or no pipeline
   std::int64_t virtual_stages = 1;
-  // Whether the embedding counts as a block when the parts of a pipeline are made equal, and
-  // whether the head with the loss does.
+  // Whether the embedding, and whether the head with the loss, count as a block when blocks are
+  // divided into equal parts.
   bool counts_embedding = false, counts_loss = false;
   std::int64_t context = 1;
   model::ContextMethod context_method = model::ContextMethod::kRing;
-  std::int64_t context_inner = 0;  // for the hierarchical exchange
+  std::int64_t context_inner = 0;  // ranks that divide heads in the hierarchical exchange
   std::int64_t expert = 1;
   std::int64_t expert_tensor = 1;
-  std::int64_t data = 1;  // number of devices divided by the other degrees
+  std::int64_t data = 1;  // number of devices divided by all other degrees
 
   std::int64_t ranks_per_replica() const { return tensor * pipeline * context; }
   friend auto operator<=>(const Layout&, const Layout&) = default;
@@ -53,13 +53,13 @@ struct Layout {
 struct LayoutKey {
   const char* key;  // "parallelism.tensor"
   ParallelKind kind;
-  std::string (*text)(const Layout& layout);  // the value as written in a scenario
+  std::string (*text)(const Layout& layout);  // returns the value as written in a scenario
   // Sets a value; the text "null" means the default. Returns false if the value is invalid.
   bool (*take)(Layout& layout, std::string_view text);
-  bool (*used)(const Layout& layout);  // whether it has an effect in the layout
+  bool (*used)(const Layout& layout);  // returns whether the setting has an effect in the layout
 };
 std::span<const LayoutKey> LayoutKeys();
-const LayoutKey* FindLayoutKey(std::string_view key);  // nullptr: not a setting of layouts
+const LayoutKey* FindLayoutKey(std::string_view key);  // null: `key` is not a setting of layouts
 
 // The smallest number of tokens in a rank's part of a sequence, unless smaller parts are requested.
 inline constexpr std::int64_t kLeastContextTokens = 1024;
@@ -70,19 +70,19 @@ Layout LayoutOf(const plan::Plan& plan);
 // The framework, ZeRO stage and number of devices for which layouts are requested.
 struct LayoutQuestion {
   const scenario::Scenario& scenario;
-  const plan::Facts& facts;  // of the scenario
+  const plan::Facts& facts;  // facts of the scenario
   plan::Framework framework{};
   int stage = 0;
   std::int64_t devices = 1;
-  // Whether the plans use all devices as ranks. If false, `parallelism.data` varies separately.
+  // Whether each plan uses all devices. If false, `parallelism.data` varies separately.
   bool fills = true;
-  std::span<const ParallelKind> kinds{};  // kinds of parallelism that may have other degrees than 1
+  std::span<const ParallelKind> kinds{};  // kinds of parallelism whose degree may exceed 1
   // Whether another setting determines the numbers of blocks per stage.
   bool stage_layers_vary = false;
-  bool own_stage_layers = false;  // the scenario sets stage_layers, for its own number of stages
+  bool own_stage_layers = false;  // the scenario sets stage_layers for its number of stages
   bool compiles = false;          // plans have training.compile
-  // The requested values of each key (LayoutKey::key). Null: none are requested. For keys without
-  // requested values, all legal values and the scenario's own value are tried.
+  // The requested values of each key (LayoutKey::key). Null: no values are requested. For keys
+  // without requested values, all legal values and the scenario's value are tried.
   const std::map<std::string, std::vector<std::string>, std::less<>>* given = nullptr;
 };
 
@@ -93,13 +93,14 @@ class LayoutRules {
   // Returns all legal layouts, in the order of the values of LayoutKeys; the last key varies
   // fastest.
   std::vector<Layout> Legal() const;
-  // Returns the first rule that the layout breaks, or none if it is legal.
+  // Returns the violation of the first rule that the layout breaks, or no value if the layout is
+  // legal.
   std::optional<plan::Violation> WhyNot(const Layout& layout) const;
-  // Returns the elements of `sizes`, in sequences, that some plan with the layout can have as its
-  // micro-batch size.
+  // Returns the elements of `sizes`, in sequences, that are legal micro-batch sizes of some plan
+  // with the layout.
   std::vector<std::int64_t> MicroBatches(const Layout& layout,
                                          const std::vector<std::int64_t>& sizes) const;
-  // Returns whether the framework can overlap layers' collectives with products in this layout.
+  // Returns whether the framework can overlap layers' collectives with GEMMs in this layout.
   bool Overlaps(const Layout& layout) const;
   // Returns whether the scenario's stage_layers match the layout's stages.
   bool KeepsStageLayers(const Layout& layout) const;
@@ -122,8 +123,8 @@ class LayoutRules {
   const LayoutQuestion question_;
   const Layout own_;
   plan::Request base_;
-  plan::Facts facts_;     // for the given devices
-  plan::Facts anywhere_;  // for any number of devices
+  plan::Facts facts_;     // facts with the number of devices of the question
+  plan::Facts anywhere_;  // facts with any number of devices
   bool has_experts_ = false;
 };
 

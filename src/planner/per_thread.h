@@ -9,8 +9,8 @@
 
 namespace stepcast::planner {
 
-// One object of type T for each thread that calls Own, created at the thread's first call. All
-// objects are destroyed with this one.
+// Creates one object of type T for each thread that calls Own, at the thread's first call. Owns all
+// objects.
 template <typename T>
 class PerThread {
  public:

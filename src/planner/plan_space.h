@@ -16,61 +16,61 @@
 #include "src/planner/sweep_grid.h"
 #include "src/scenario/scenario.h"
 
-// The plans among which a search chooses. For each number of nodes, framework, ZeRO stage and
-// layout, they are the cross product of the settings that have an effect there. docs/planning.md
-// lists the values that are tried.
+// The plans of a search: for each number of nodes, framework, ZeRO stage and layout, the cross
+// product of the settings that have an effect. docs/planning.md lists the values that are tried.
 namespace stepcast::planner {
 
 struct SpaceOptions {
   std::vector<plan::Framework> frameworks;  // empty: the scenario's framework
-  bool nodes = false;                       // also use fewer nodes, and parts of one node
+  bool nodes = false;                       // also include plans on fewer nodes and on a part of
+                                            // one node
   // The kinds of parallelism that may vary. `vary` and `fix` take precedence.
   std::vector<ParallelKind> kinds{std::begin(kParallelKinds), std::end(kParallelKinds)};
   std::vector<SweepAxis> vary;   // replace the values of a key, or add a key
-  std::vector<std::string> fix;  // keys that keep the scenario's value
-  // Whether plan 0 is the scenario itself, without overrides.
+  std::vector<std::string> fix;  // keys whose values in the scenario are not varied
+  // Whether plan 0 is the scenario without overrides.
   bool own = false;
   WrittenValueOf value_of;  // values written in the scenario
-  // Returns the keys in the scenario whose values a framework rejects at a ZeRO stage, although the
-  // scenario's own framework accepts them. Plans with that framework and stage use the defaults of
+  // Returns the keys of the scenario whose values a framework rejects at a ZeRO stage, although the
+  // scenario's framework accepts them. Plans with that framework and stage use the defaults of
   // these keys.
   std::function<std::vector<std::string>(plan::Framework, int stage)> refused_by;
 };
 
-// A setting of the scenario that some plans keep. Other values of this setting are not searched.
+// A setting whose value in the scenario is not varied in some plans.
 struct HeldSetting {
   std::string key;
-  // If the setting applies only to some values of a varying setting: `of` is that varying setting,
-  // and `at` has those values.
+  // If the setting applies only to some values of a varying setting, `of` is the varying setting,
+  // and `at` has the values to which it applies.
   std::string of{};
   std::vector<std::string> at{};
 };
 
-// Layout settings given in the scenario.
+// The settings of layouts in the scenario.
 struct LayoutsGiven {
-  std::vector<const LayoutKey*> keys;  // given keys
-  bool data = false;                   // parallelism.data is given
-  bool stage_layers = false;           // parallelism.stage_layers is given, for the stages of `own`
+  std::vector<const LayoutKey*> keys;  // keys that the scenario sets
+  bool data = false;                   // the scenario sets parallelism.data
+  bool stage_layers = false;           // the scenario sets stage_layers, for the stages of `own`
   Layout own;
   bool mixture = false;  // the model is a mixture of experts
 };
 
-// The choices that several parts of the space have in common.
+// The choices that several parts of the space share.
 struct PlanChoices {
-  // Settings that all plans of this part of the space share. `first` states how the batch is given,
-  // the types that the framework does not support, and the number of GPUs. `then` states the
-  // framework and the ZeRO stage, and is applied after the layout.
+  // Settings that all plans of this part of the space share. `first` sets how the batch is
+  // specified, removes types that the framework does not support, and sets the number of GPUs.
+  // `then` sets the framework and the ZeRO stage, and is applied after the layout.
   std::vector<std::pair<std::string, std::string>> first, then;
   std::vector<SweepAxis> axes;
   // The first `outer` axes change what ranks compute or store. The other (inner) axes are settings
-  // of data parallelism, and micro-batch groups. They affect neither the kernels of a micro-batch
-  // nor the states.
+  // of data parallelism and the size of micro-batch groups. Inner axes affect neither the kernels
+  // of a micro-batch nor the states.
   std::size_t outer = 0;
-  std::vector<std::string> absent;  // keys of axes that are omitted if they have their default
+  std::vector<std::string> absent;  // keys that are not written if they have their default
   // Settings of the scenario that a plan omits if an axis has another value.
   std::vector<Belonging> belongings;
-  // The data-parallel degree that uses all GPUs. Plans with a lower degree leave GPUs idle and set
-  // cluster.devices. Zero if degrees do not vary, or if the part sets the number of GPUs.
+  // The data-parallel degree that uses all GPUs. Plans with a lower degree set cluster.devices and
+  // do not use all GPUs. Zero if degrees do not vary, or if the part sets the number of GPUs.
   std::int64_t data = 0;
 };
 
@@ -87,8 +87,7 @@ struct PlanPart {
   bool own = false;                   // contains SpaceOptions::own
 };
 
-// A group of plans whose results are compared: the plans of one framework with the same kinds of
-// parallelism.
+// A group of plans: those of one framework with the same kinds of parallelism.
 struct PlanGroup {
   plan::Framework framework = plan::Framework::kReference;
   bool tensor = false, pipeline = false;
@@ -100,9 +99,10 @@ class PlanSpace {
   static constexpr std::int64_t kMostFamilies = 2'000'000;
 
   // Builds the space around a scenario. All plans have the scenario's global batch, unless
-  // training.gradient_accumulation varies. Errors: planner.fix (no such axis), planner.vary (a key
-  // is given twice or cannot vary, or no framework of the space supports the key or a ZeRO stage),
-  // planner.framework (given twice), planner.space (more than kMostFamilies families, or none).
+  // training.gradient_accumulation varies. Errors: planner.fix (no such axis); planner.vary (a key
+  // occurs twice or cannot vary, or no framework of the space supports the key or a ZeRO stage);
+  // planner.framework (a framework occurs twice); planner.space (no families, or more than
+  // kMostFamilies).
   static Result<PlanSpace> Around(const scenario::Scenario& scenario, const SpaceOptions& options);
 
   std::int64_t size() const { return size_; }
@@ -110,31 +110,31 @@ class PlanSpace {
   std::int64_t own() const { return parts_.front().own ? 0 : -1; }
   const std::vector<PlanPart>& parts() const { return parts_; }
   const PlanPart& PartOf(std::int64_t plan) const;
-  // Returns the first plan of each family. A family ends before the next family's first plan. Its
-  // plans differ only in inner settings.
+  // Returns the first plan of each family. A family ends before the next family's first plan. Plans
+  // of a family differ only in inner settings.
   const std::vector<std::int64_t>& families() const { return families_; }
   // Returns the groups that have at least one plan.
   const std::vector<PlanGroup>& groups() const { return groups_; }
   int GroupOf(std::int64_t plan) const { return PartOf(plan).group; }
-  // Returns one sentence for each requested setting, ZeRO stage or type that applies only to some
-  // frameworks of the space.
+  // Returns one sentence for each requested setting, ZeRO stage or data type that applies only to
+  // some frameworks of the space.
   const std::vector<std::string>& notes() const { return notes_; }
-  // Returns the settings that some plans keep, with distinct keys, in the order of the settings
-  // tables.
+  // Returns the settings that are not varied in some plans, with distinct keys, in the order of the
+  // settings tables.
   const std::vector<HeldSetting>& held() const { return held_; }
   // Returns the settings by which a plan overrides the scenario, in the order in which they are
   // applied. The value `null` removes a key, so that its default applies.
   std::vector<std::pair<std::string, std::string>> Settings(std::int64_t plan) const;
-  // Returns the settings of a plan's family. They override the scenario, and inner settings have
-  // their defaults.
+  // Returns the settings by which the plans of a plan's family override the scenario. Inner
+  // settings have their defaults.
   std::vector<std::pair<std::string, std::string>> FamilySettings(std::int64_t plan) const;
-  // Returns whether a plan with a lower number differs from this plan only in `key`, which has the
-  // value `value` in that plan.
+  // Returns whether some plan with a lower number differs from this plan only in `key`, and its
+  // value of `key` is `value`.
   bool HasBefore(std::int64_t plan, const std::string& key, const std::string& value) const;
-  // Returns a text. It is equal for plans that differ only in settings of data parallelism other
-  // than framework and stage.
+  // Returns the plan's kind as text. Plans of one kind differ only in settings of data parallelism
+  // other than framework and stage.
   std::string KindOf(std::int64_t plan) const;
-  // A plan that is one step along one axis away from another plan.
+  // A plan that differs from another plan by a neighboring value of one axis.
   struct Neighbour {
     std::string key, value;
     std::int64_t plan = 0;
@@ -144,14 +144,14 @@ class PlanSpace {
  private:
   std::vector<std::pair<std::string, std::string>> SettingsOf(std::int64_t plan,
                                                               bool of_family) const;
-  // Appends the settings of the part's layout. Also appends removals of the scenario's layout
-  // settings that this layout does not have.
+  // Appends the settings of the part's layout, and removals of the scenario's layout settings that
+  // this layout does not have.
   void AppendLayout(const PlanPart& part,
                     std::vector<std::pair<std::string, std::string>>& settings) const;
-  // Appends the neighbors that have other layouts. They belong to other parts.
+  // Appends the neighbors that have other layouts. These neighbors belong to other parts.
   void AppendOtherLayouts(std::int64_t plan, std::vector<Neighbour>& neighbours) const;
-  // Returns the number of the part's plan with these settings. Settings that are not named have
-  // their first value. None if the part lacks one of the values.
+  // Returns the number of the part's plan with these settings. All other settings have their first
+  // values. No value if the part does not have one of the values.
   static std::optional<std::int64_t> NumberIn(
       const PlanPart& part, const std::vector<std::pair<std::string, std::string>>& settings);
 

@@ -13,8 +13,8 @@ namespace stepcast::planner {
 enum class Verdict : std::uint8_t {
   kIllegal,
   kSame,        // another plan behaves identically
-  kDoesNotFit,  // according to its bound
-  kTooSlow,     // misses the deadline, according to its bound
+  kDoesNotFit,  // its bound does not fit in memory
+  kTooSlow,     // its bound misses the deadline
   kBound,       // provably not among the best, and the best plan needs no more memory and GPUs
   kDominated,   // another plan is at least as fast, with no more memory and GPUs
   kOpen,        // undecided: the search ended early
@@ -30,8 +30,8 @@ struct PlanState {
   Bound bound;          // the tightest bound computed
 };
 
-// The states of all plans. The plans of a family share one state until they are evaluated one by
-// one.
+// The states of all plans. The plans of a family share one state until they are evaluated
+// separately.
 class PlanStates {
  public:
   struct Family {
@@ -43,7 +43,7 @@ class PlanStates {
 
   PlanStates() = default;
   // Creates the states of `plans` plans. `firsts` has the first plan of each family; a family ends
-  // before the next one. Empty: each plan is a family.
+  // before the next family's first plan. Empty: each plan is a family.
   PlanStates(std::int64_t plans, const std::vector<std::int64_t>& firsts);
 
   std::int64_t plans() const { return plans_; }
@@ -51,7 +51,7 @@ class PlanStates {
   Family& At(std::size_t family) { return families_[family]; }
   std::size_t IndexOf(std::int64_t plan) const;
   const Family& FamilyOf(std::int64_t plan) const { return families_[IndexOf(plan)]; }
-  // Returns whether the plan's family has several plans that still share one state.
+  // Returns whether the plan's family has several plans, which share one state.
   bool Together(std::int64_t plan) const {
     const Family& family = FamilyOf(plan);
     return family.plans > 1 && family.members.empty();
@@ -60,8 +60,9 @@ class PlanStates {
   const PlanState& Of(std::int64_t plan) const;
   const PlanFacts& FactsOf(std::int64_t plan) const { return FamilyOf(plan).facts; }
 
-  // Calls visit(plan, count, state, facts) in plan order. It is called for single plans, and for
-  // families whose plans share one state; `plan` is then the family's first plan.
+  // Calls visit(plan, count, state, facts) in plan order. If the plans of a family share one state,
+  // there is one call for the family, with its first plan and number of plans. Otherwise, there is
+  // one call per plan.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     for (const Family& family : families_) {

@@ -18,32 +18,32 @@ struct sqlite3;
 struct sqlite3_stmt;
 
 // Stores results by key in a file (SQLite; docs/formats.md). Results are written as they arrive, so
-// that an interrupted search can continue. Each result is completely in the file within
-// milliseconds after Put. The file remains intact if the process ends. If the machine crashes, only
-// the results of the last moments are lost.
+// that an interrupted search can continue. Each result is in the file within milliseconds after
+// Put. If the process is killed, the file remains valid. If the machine crashes, only the most
+// recent results are lost.
 namespace stepcast::planner {
 
 // A fact, other than the keys, on which a store's results depend: the program, an input file, or a
-// setting. A store is valid for one list of facts.
+// setting. A store is valid only for one list of facts.
 struct StoreFact {
   std::string name;   // "grid", "file models/gpt2.yaml"; unique in the list
-  std::string value;  // shown if it differs, unless it is a digest
+  std::string value;  // shown in messages if it differs, unless it is a digest
   bool digest = false;
   friend bool operator==(const StoreFact&, const StoreFact&) = default;
 };
 
-// Why a store cannot be opened. Either the input is wrong: the file is not a store, belongs to
-// another run, or cannot be written. Or there is a failure: no disk space, or another process has
-// opened the store.
+// The reason why a store cannot be opened. `wrong_input`: the file is not a store, belongs to
+// another run, or cannot be written. `failure`: the disk is full, or another process has opened the
+// store.
 struct StoreFault {
-  Diagnostics wrong_input;  // empty: a failure
+  Diagnostics wrong_input;  // empty: see `failure`
   std::string failure;
 };
 
 class ResultStore {
  public:
-  // Opens the store at `path`. If the file does not exist or is empty, creates the store. No other
-  // process can open it until this object is destroyed.
+  // Opens the store at `path`. Creates the store if the file does not exist or is empty. No other
+  // process can open the store until this object is destroyed.
   static tl::expected<std::unique_ptr<ResultStore>, StoreFault> Open(
       const std::string& path, const std::vector<StoreFact>& facts);
 
@@ -53,23 +53,23 @@ class ResultStore {
 
   // The functions from here on are thread-safe.
   std::optional<std::string> Find(const std::string& key);
-  // Stores a result. A thread of the store writes it to the file. If the key already exists, its
-  // result stays unchanged.
+  // Stores a result. A thread of the store writes the result to the file. If the key exists, its
+  // result is not changed.
   void Put(std::string key, std::string result);
   // Marks the file as damaged, so that later runs do not use it. Call this if a result cannot be
   // decoded.
   void MarkDamaged() { damaged_ = true; }
   // Returns whether MarkDamaged was called, or SQLite found the file malformed.
   bool damaged() const { return damaged_.load(); }
-  // Returns whether everything could be written so far. If not, nothing more is written; Finish
-  // returns the reason.
+  // Returns whether all writes have succeeded. After a failed write, nothing more is written, and
+  // Finish returns the reason.
   bool good() const { return good_.load(); }
 
-  // Waits until everything is written. An error is a sentence with the system's reason. Results
-  // written earlier remain valid.
+  // Waits until all results are written. An error is a sentence with the system's reason. Results
+  // that were written before an error remain valid.
   tl::expected<void, std::string> Finish();
 
-  // Returns the number of results in the file. Safe in signal handlers.
+  // Returns the number of results in the file. May be called in signal handlers.
   const std::atomic<std::int64_t>& kept() const { return kept_; }
   const std::string& path() const { return path_; }
 
@@ -99,12 +99,12 @@ class ResultStore {
   void WriteAsTheyCome();
   bool Write(const std::vector<std::pair<std::string, std::string>>& results);
 
-  const std::string path_;    // as given by the caller, for messages
+  const std::string path_;    // path from the caller, for messages
   const std::string target_;  // `path_` with links resolved
   std::mutex connection_mutex_;
   std::unique_ptr<sqlite3, Close> connection_;
   Statement find_, put_;  // guarded by connection_mutex_, like the connection; destroyed before it
-  int system_error_ = 0;  // of the last failed statement, or 0; guarded by connection_mutex_
+  int system_error_ = 0;  // error of the last failed statement, or 0; guarded by connection_mutex_
 
   std::atomic<std::int64_t> kept_{0};
   std::atomic<bool> good_{true};

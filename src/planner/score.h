@@ -13,10 +13,10 @@ namespace stepcast::planner {
 
 // Compares steps that have different numbers of tokens.
 
-// The time per token as an exact fraction. If the numbers of tokens are equal, plans are ordered by
-// step time.
+// The time per token as an exact fraction. If the numbers of tokens are equal, the order is that of
+// step times.
 struct TimePerToken {
-  std::int64_t time = 0;  // of a step, in picoseconds
+  std::int64_t time = 0;  // step time in picoseconds
   std::int64_t tokens = 1;
 
   static TimePerToken Of(Time step_time, std::int64_t tokens) {
@@ -30,12 +30,12 @@ struct TimePerToken {
   }
 };
 
-// A plan's score, from the time per token of its step.
+// Scores and Pareto dominance of plans.
 
 TimePerToken TimePerTokenOf(const PlanFacts& facts, Time step_time);
 
 struct Score {
-  bool behind = false;  // plans that are not safe (IsSafe) come last
+  bool behind = false;  // the plan is not safe (IsSafe), so it is ranked after all safe plans
   double first = 0;
   TimePerToken time_per_token{};
   std::int64_t memory = 0;
@@ -46,7 +46,7 @@ struct Score {
   friend bool operator>(const Score& a, const Score& b) { return b < a; }
 };
 
-// Returns the quantity that the goal compares, as one number.
+// Returns the value that the goal minimizes.
 double MeasureOf(const Score& score);
 
 struct Point {
@@ -55,21 +55,22 @@ struct Point {
   std::int64_t plan = 0;
 };
 
-// Returns whether `a` is at least as good as `b` in everything, and either better in something or
-// first among equals. A point that dominates a bound dominates every plan with that bound.
+// Returns whether `a` is at least as good as `b` in every respect and better in one. If two points
+// are equal, the first plan dominates. A point that dominates a bound dominates every plan with
+// that bound.
 bool Dominates(const Point& a, const Point& b);
 // Returns whether a point of the front dominates `point`.
 bool IsDominated(const Point& point, const std::vector<Point>& front);
 // Adds the point to the front unless the front dominates it. Removes the points that it dominates.
 void AddToFront(const Point& point, std::vector<Point>& front);
 
-// Returns whether a plan fits, given the goal's additional memory (for a what-if) and the required
+// Returns whether a plan fits with the goal's additional memory (for a what-if) and the required
 // headroom.
 bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_host, Bytes over);
 
 double GpuSecondsPerToken(const PlanFacts& facts, Time step_time);
 
-// The plan's score for the goal; smaller is better. `joules`: Outcome::joules.
+// Returns the plan's score for the goal; smaller is better. `joules`: Outcome::joules.
 Score ScoreOf(const Goal& goal, const PlanFacts& facts, std::int64_t plan, Time step_time,
               Bytes memory, double joules);
 

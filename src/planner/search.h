@@ -23,10 +23,10 @@ namespace stepcast::planner {
 enum class Target : std::uint8_t {
   kStepTime,    // the shortest step; per token if plans have different numbers of tokens
   kThroughput,  // the most tokens per second and GPU
-  kGpus,        // the fewest GPUs, then as kStepTime
+  kGpus,        // the fewest GPUs; for equal numbers, as kStepTime
   kCost,        // the lowest cost per token
-  kMemory,      // the lowest peak
-  kDays,        // the shortest training, with its failures
+  kMemory,      // the lowest peak memory
+  kDays,        // the shortest training, including time lost to failures
   kEnergy,      // the least energy per token
 };
 inline constexpr Target kTargets[] = {Target::kStepTime, Target::kThroughput, Target::kGpus,
@@ -50,38 +50,39 @@ struct Goal {
 struct SearchProgress {
   std::int64_t screened = 0, families = 0;  // number of families with bounds, and of all families
   std::int64_t simulated = 0;               // number of plans
-  std::int64_t looked_at = 0;               // times that a plan got a tighter bound or a forecast
-  // The number of plans and families whose bounds are better than the best result so far. -1:
-  // unknown.
+  std::int64_t looked_at = 0;               // number of tighter bounds and forecasts
+  // The number of plans and families with bounds better than the best result so far. -1: unknown.
   std::int64_t open = -1;
 };
 
 struct SearchOptions {
   int best = 5;        // number of plans to rank
-  int exact = 0;       // number of these that are proved; the others are the best simulated; 0: all
-  bool pareto = true;  // also find the front
-  int threads = 0;     // number in this process; 0: one for each core
-  // Returns a text that is equal for plans that differ only in settings that may have no effect.
-  // Among such plans that tie (Tied), only the first is ranked. Null: each plan is ranked.
+  int exact = 0;       // number of ranked plans that are proved; all others are the best simulated
+                       // plans; 0: all
+  bool pareto = true;  // also find the Pareto front
+  int threads = 0;     // threads of this process; 0: one for each core
+  // Returns the plan's kind as text. Plans of one kind differ only in settings that may have no
+  // effect. If plans of one kind tie (Tied), only the first plan is ranked. Null: each plan is
+  // ranked.
   std::function<std::string(std::int64_t plan)> kind{};
   // Returns the number of a plan's group, below `groups`. The search begins with the best plan of
   // each group. All plans of a family are in the same group.
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
-  // The scenario's own plan. It is ranked first, so that no answer is worse than it. -1: the search
-  // does not include it. `own_outcome` is its forecast, if known. The search then ranks the plan
-  // even if all work has been stopped.
+  // The scenario's own plan, or -1 if the search does not include it. The search evaluates this
+  // plan first, so that no answer is worse than this plan. `own_outcome` is its forecast, if known.
+  // If the forecast is known, the search ranks the plan even if all work has been stopped.
   std::int64_t own = -1;
   std::optional<Outcome> own_outcome{};
-  // Returns whether the search includes a plan. It includes either all plans of a family or none.
-  // Null: the search includes all plans.
+  // Returns whether the search includes a plan. The result must be the same for all plans of a
+  // family. Null: the search includes all plans.
   std::function<bool(std::int64_t plan)> among{};
   // Called from time to time. If it returns true, the search ends with the results so far.
   std::function<bool()> enough{};
-  // Whether the search will be ended early, so that it must find good plans first.
+  // Whether the search may be ended early. If so, the search looks for good plans first.
   bool anytime = false;
-  // Called from time to time. If it returns true, the search continues with only the families that
-  // have bounds, and leaves the others open. Null: `enough` is called instead.
+  // Called from time to time. If it returns true, the search continues only with the families that
+  // have bounds, and all other families remain open. Null: `enough` is called instead.
   std::function<bool()> bounded_enough{};
   // Receives the progress from time to time. Never called from two threads at once.
   std::function<void(const SearchProgress&)> progress{};
@@ -90,7 +91,7 @@ struct SearchOptions {
 // Illegal plans that have the same error code.
 struct IllegalReason {
   std::int64_t count = 0;
-  // The number of plans whose first mistake has the same message, and a hint.
+  // The number of plans whose first mistake has the same message, and the hint of this mistake.
   struct Refused {
     std::int64_t count = 0;
     std::string hint;
@@ -108,58 +109,58 @@ struct IllegalReason {
 // The best plan of a group.
 struct GroupBest {
   std::int64_t plans = 0;  // number of plans that may be legal
-  std::int64_t best = -1;  // the best found; -1: none is eligible
-  // A lower bound of the time (per token) of every plan in the group, relative to the time of
+  std::int64_t best = -1;  // the best plan found; -1: no plan is eligible
+  // A lower bound of the time (per token) of all plans in the group, relative to the time of
   // `best`. 1: `best` is optimal.
   double least = 0;
-  // If there is no best plan: the plan that lacks the least memory, by its bound. Otherwise -1.
+  // If `best` is -1: the plan whose bound lacks the least memory. Otherwise -1.
   std::int64_t nearest = -1;
 };
 
 struct SearchResult {
-  // The plans ranked by the goal; among equal plans, the lower number comes first. Up to
-  // SearchOptions::exact, an exhaustive search gives the same ranking. With SearchOptions::kind,
-  // plans that tie with an earlier one are omitted. At most kMostRanked plans are considered, so
-  // fewer plans than requested may be ranked. If the search was ended early, these are the best
-  // plans found.
+  // The plans ranked by the goal; among equal plans, the lower number comes first. An exhaustive
+  // search would rank the first SearchOptions::exact plans in the same order. With
+  // SearchOptions::kind, plans that tie with an earlier plan are omitted. At most kMostRanked plans
+  // are considered, so the list may be shorter than requested. If the search was ended early, the
+  // list has the best plans found.
   std::vector<std::int64_t> best;
   // For each ranked plan: the simulated plans that tie with it and were omitted, in ascending
   // order.
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
-  // The front, ordered by GPUs, then by step time (per token). No other eligible plan is at least
-  // as good as one of these in step time (per token), memory and GPUs; among equal plans, the first
-  // is kept. Plans that are not safe are included only if the best plan is not safe either. The
-  // front is exact. Empty if not requested or not proved.
+  // The front, ordered by GPUs, then by step time (per token). No eligible plan is at least as good
+  // as a plan of the front in step time (per token), memory and GPUs. If plans are equal, the front
+  // has only the first plan. If the best plan is safe, the front has only safe plans. Empty if not
+  // requested or not proved.
   std::vector<std::int64_t> pareto;
   // If no plan both fits and meets the deadline: the plans that come closest.
   std::vector<std::int64_t> nearest;
   std::vector<GroupBest> groups;
-  // False: the search ended before everything was proved. `open` plans may then be better than the
-  // best, by at most the fraction 1 - `least` of the best plan's time (per token) or measure of the
-  // goal.
+  // False: the search ended before the ranking was proved. `open` plans may then be better than the
+  // best plan. The improvement is at most the fraction 1 - `least` of the best plan's time (per
+  // token) or measure of the goal.
   bool proved = true;
   std::int64_t open = 0;
   double least = 1;
   PlanStates states;
-  std::map<std::int64_t, Outcome> outcomes;  // for simulated plans
-  // Screened::program, if known, of each plan whose bound comes from its program.
+  std::map<std::int64_t, Outcome> outcomes;  // forecasts of the simulated plans
+  // Screened::program, if known, of each plan whose bound was computed from its program.
   std::map<std::int64_t, std::string> programs;
   std::int64_t shared = 0;  // number of simulated plans that share another plan's outcome
-  std::map<std::string, IllegalReason> illegal;  // by code
+  std::map<std::string, IllegalReason> illegal;  // illegal plans, by error code
   std::int64_t sharpened = 0;                    // number of plans with bounds from their programs
 
   std::int64_t Count(Verdict verdict) const { return states.Count(verdict); }
-  // Returns whether step times are not comparable, so that all comparisons use the time per token.
+  // Returns whether plans have different numbers of tokens per step. All comparisons then use the
+  // time per token.
   bool UnequalTokens() const { return states.UnequalTokens(); }
 };
 
-// The largest number of plans that are considered for the ranking, in order, if many plans tie. It
-// is larger if more plans are requested.
+// The largest number of plans that are considered for the ranking if many plans tie. If more plans
+// are requested, more are considered.
 inline constexpr int kMostRanked = 64;
 
-// Returns whether the settings in which two plans differ have no effect. `other` is a plan of the
-// same kind and tokens that is ranked after `plan`. The plans tie if their step times are equal
-// within 0.05 % and `other` needs no less memory within 1 %.
+// Returns whether two plans tie: their step times differ by at most 0.05 %, and `other` saves at
+// most 1 % of memory. `other` must have the same kind and tokens as `plan`, and be ranked after it.
 bool Tied(const Outcome& plan, const Outcome& other);
 
 // Searches the plans of `answers`. The result does not depend on the number of threads and ranks.
@@ -173,28 +174,28 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
                     const SearchResult* known = nullptr);
 
 // Returns the rejected plans that are closest to the best plan, by bounds or forecasts. The list
-// takes plans from each rejection reason in turn, and only the first of several plans of the same
-// kind. Plans that do not fit are ranked by the memory that they lack. If some of these plans have
-// better bounds than the best plan, only they are included. All other plans are ranked by the goal.
+// alternates between rejection reasons and has only one plan of each kind. Plans that do not fit
+// are ranked by the memory that they lack; if some of them have better bounds than the best plan,
+// all others of them are omitted. All other plans are ranked by the goal.
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
 
-// The smallest probability of fitting that a safe plan has. A safe plan's allocator also does not
-// flush its cache. Unsafe plans are ranked last. The reason: among thousands of plans, the memory
-// of plans that just fit is likely to be underestimated.
+// The smallest probability of fitting of a safe plan. In addition, the allocator of a safe plan
+// does not flush its cache. Unsafe plans are ranked last, because the memory of the plans that just
+// fit among thousands of plans is likely to be underestimated.
 inline constexpr double kSafeFit = 0.9;
 inline bool IsSafe(const Bound& bound) { return bound.fit_probability >= kSafeFit; }
 inline bool IsSafe(const Outcome& outcome) {
   return outcome.flushes == 0 && outcome.fit_probability >= kSafeFit;
 }
 
-// Returns whether a plan with this forecast may be ranked and may be on the front. Such a plan is
-// legal, fits with the headroom, and meets the deadline.
+// Returns whether a plan with this forecast may be ranked: the plan is legal, fits with the
+// headroom, and meets the deadline.
 bool Eligible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome);
 
 // Returns the memory that must stay free on each of a plan's devices.
 Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts);
-// Returns the plan's step as a part of the whole training.
+// Returns the plan's step in the form from which training time and cost are computed.
 inline forecast::TrainedStep StepOf(const PlanFacts& facts, Time step_time, double joules = 0) {
   return {step_time, facts.tokens, facts.gpus, joules, facts.idle_watts};
 }

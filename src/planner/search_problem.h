@@ -19,8 +19,8 @@ struct PlanFacts {
   std::int64_t gpus = 0;    // 0: not determined yet
   std::int64_t tokens = 0;  // per step
   Bytes capacity;           // per device
-  // The number of passes of micro-batches through the pipeline's stages. The cost of a forecast
-  // grows with it.
+  // The number of passes of micro-batches through the pipeline's stages. The time of a forecast
+  // grows with this number.
   std::int64_t passes = 1;
   double idle_watts = 0;  // power of one GPU while it does not compute
 };
@@ -29,19 +29,19 @@ struct PlanFacts {
 struct Screened {
   std::string illegal_code{};  // code of the first mistake; empty: the plan is legal
   std::string illegal_message{};
-  std::string illegal_hint{};  // what would make the plan legal
+  std::string illegal_hint{};  // how to make the plan legal
   PlanFacts facts{};
-  // Whether a plan with a lower number behaves identically, so that this plan is omitted.
+  // Whether a plan with a lower number behaves identically. This plan is then omitted.
   bool same_as_another = false;
-  // For a plan whose program was bounded: a text that is equal for plans with equal forecasts, so
-  // that one forecast serves all of them. Empty: no equal plan is known.
+  // If the bound was computed from the plan's program: a key of the forecast. Plans with equal keys
+  // have equal forecasts, so only one of them is simulated. Empty: unknown.
   std::string program{};
   Bound bound{};
 };
 
 // The figures of a plan's forecast.
 struct Outcome {
-  std::string illegal_message{};  // if the plan is illegal by its prices; otherwise empty
+  std::string illegal_message{};  // if the plan's operations cannot be priced; otherwise empty
   Time step_time{};
   double joules = 0;  // energy of one GPU in a step; 0 without PlanSource::energy
   double tokens_per_second_per_gpu = 0;
@@ -53,7 +53,8 @@ struct Outcome {
   bool fits_host = true;
   forecast::MemoryVerdict verdict = forecast::MemoryVerdict::kDoesNotFit;
   double fit_probability = 1;
-  // The memory that is needed beyond the capacity. If negative, this amount stays free.
+  // The memory that is needed beyond the capacity. If negative, its absolute value is the free
+  // memory.
   Bytes over{};
   // The number of times that the allocator flushes its cache because the device is full.
   int flushes = 0;
@@ -64,24 +65,22 @@ struct SearchProblem {
   // The first plan of each family, in ascending order, starting with plan 0. Empty: each plan is a
   // family.
   std::vector<std::int64_t> families{};
-  // Screens a family of several plans, given its index. The result holds for every plan in the
-  // family. The family is illegal only if all its plans are illegal.
+  // Screens a family of several plans; the argument is its index. The result applies to every plan
+  // in the family. The family is illegal only if all its plans are illegal.
   std::function<Screened(std::size_t)> screen_family{};
-  // The functions from here on evaluate single plans. All functions must be thread-safe. A plan's
-  // bound never exceeds the bounds that later functions return for it.
+  // The functions from here on evaluate single plans. All functions must be thread-safe. A bound
+  // never exceeds the bounds and forecasts that later functions return for the same plan.
   std::function<Screened(std::int64_t)> screen;
   std::function<Screened(std::int64_t)> sharpen;
   std::function<Outcome(std::int64_t)> simulate;
 };
-
-// The plans of a search. Each plan is a number, for which bounds and forecasts can be computed.
 
 // A plan's scenario, or the reason why the plan is illegal.
 struct LoadedPlan {
   const scenario::Scenario* scenario = nullptr;  // valid until the thread loads another plan
   // The first mistake. Empty if there is a scenario.
   std::string code{}, message{}, hint{};
-  // Whether only rules about settings that vary within a family are broken.
+  // Whether the plan breaks only rules about settings that vary within a family.
   bool by_inner = false;
 };
 
@@ -89,24 +88,23 @@ struct PlanSource {
   std::int64_t plans = 0;
   // The result of PlanSpace::families. Empty: each plan is a family.
   std::vector<std::int64_t> families{};
-  // Loads a plan. Thread-safe, like the next function.
+  // Loads a plan. `load` and `load_family` must be thread-safe.
   std::function<LoadedPlan(std::int64_t)> load;
   // Loads the settings that all plans of a family share (PlanSpace::FamilySettings).
   std::function<LoadedPlan(std::int64_t)> load_family{};
-  // Returns whether a plan with a lower number differs only in data_parallel.accumulate_unsharded,
-  // which is false in that plan.
+  // Returns whether some plan with a lower number differs only in
+  // data_parallel.accumulate_unsharded, which is false there.
   std::function<bool(std::int64_t)> has_twin;
-  // Returns a text. It is equal for plans that differ only in settings of data parallelism other
-  // than framework and stage. Null: plans do not share forecasts.
+  // Returns PlanSpace::KindOf. Null: plans do not share forecasts.
   std::function<std::string(std::int64_t)> kind{};
-  // Whether forecasts include the energy, for which they take longer.
+  // Whether forecasts include the energy; they then take longer.
   bool energy = false;
   // If plan 0 is the scenario's own plan: returns whether another plan equals it.
   std::function<bool(const scenario::Scenario&)> same_as_own{};
 };
 
 PlanFacts FactsOf(const scenario::Scenario& scenario);
-// Outcome::joules is zero if the forecast has no time breakdown.
+// Converts a forecast. Outcome::joules is zero if the forecast has no time breakdown.
 Outcome OutcomeOf(const scenario::Scenario& scenario, const forecast::Forecast& forecast);
 
 // Returns the problem of searching these plans. `source` must outlive the problem.

@@ -17,44 +17,46 @@
 
 namespace stepcast::planner {
 
-// Finds settings that are given in the scenario. A search keeps them unless it varies them.
+// Finds the settings in the scenario. A search does not change them unless it varies them.
 
-// Returns the value of a key as written in the scenario. None if the key is not given.
+// Returns the value of a key as written in the scenario. No value if the scenario does not contain
+// the key.
 using WrittenValueOf = std::function<std::optional<std::string>(const std::string& key)>;
 
-// Returns the given keys that define how the job runs, in table order. Keys that define the job
-// itself (plan::Setting::of_task) are excluded. Unless `idle`, keys without effect on the model are
-// also excluded.
+// Returns the keys in the scenario that define how the job runs, in table order. Keys that define
+// the job (plan::Setting::of_task) are excluded. Unless `idle`, keys without effect on the model
+// are also excluded.
 std::vector<std::string> GivenSettings(const scenario::Scenario& scenario,
                                        const WrittenValueOf& value_of, bool idle = false);
 
-// A given setting that applies only to some values of a varying setting. For example, the blocks of
-// a checkpoint apply only to full recomputation.
+// A setting in the scenario that applies only to some values of a varying setting. For example,
+// blocks_per_checkpoint applies only to full recomputation.
 struct Belonging {
   std::string key;                   // "training.blocks_per_checkpoint"
   std::string of;                    // "training.activation_checkpointing"
-  std::vector<std::string> without;  // values of `of` at which the setting is removed: "none", ...
+  std::vector<std::string> without;  // values of `of` with which the setting is removed: "none",
+                                     // ...
 };
 
-// Returns the given settings of training that are not axes, and that apply to only some values of
-// an axis.
+// Returns the training settings in the scenario that are not axes, and that apply only to some
+// values of an axis.
 std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes,
                                     const scenario::Scenario& scenario,
                                     const WrittenValueOf& value_of);
 
 // The search space as one table: each varying setting, its values, and the plans to which they
-// apply. Three things are made from the rows: the space (plan_space_builder.h), the line in the
-// answer that states which values were tried, and the table in docs/planning.md.
+// apply. The rows define the space (plan_space_builder.h), the line of the answer with the tried
+// values, and the table in docs/planning.md.
 
-// The plans of one framework at one ZeRO stage for which a row's values are requested.
+// The input of SearchRow::values: the plans of one framework at one ZeRO stage.
 struct SearchPoint {
   const scenario::Scenario& scenario;
-  const plan::Facts& facts;  // of the scenario
+  const plan::Facts& facts;  // facts of the scenario
   plan::Framework framework = plan::Framework::kReference;
   int stage = 0;
   std::int64_t devices = 1;
   const Layout& own;     // the scenario's layout
-  const Layout& layout;  // the plans' layout, as far as earlier rows have set it
+  const Layout& layout;  // the plans' layout, of which earlier rows have set a part
   // Members that rows of layouts do not use.
   std::int64_t data_per_node = 1;             // data-parallel ranks in one node
   std::vector<std::int64_t> micro_batches{};  // sizes that the layout supports
@@ -63,7 +65,7 @@ struct SearchPoint {
 };
 
 enum class SearchLevel : std::uint8_t {
-  kLayout,         // how ranks divide model, sequences and experts (LayoutKeys)
+  kLayout,         // how ranks divide the model, sequences and experts (LayoutKeys)
   kKernels,        // what ranks compute or store
   kCommunication,  // settings that do not affect the kernels of a micro-batch or the states
 };
@@ -77,8 +79,8 @@ struct SearchRow {
   // Returns the values of a setting. If plans tie, the plan with the earlier value is preferred.
   // The list is empty if the setting has no effect for the framework and stage of `point`.
   std::vector<std::string> (*values)(const SearchPoint& point);
-  const char* tried;  // for documents, in Markdown: the values
-  const char* where;  // for documents: where the values apply, in addition to `uses`
+  const char* tried;  // the values, for documents, in Markdown
+  const char* where;  // conditions of the values in addition to `uses`, for documents
 };
 // Returns the rows, in the order in which settings are chosen. Within a level, the last row varies
 // fastest.
@@ -87,9 +89,8 @@ std::span<const SearchRow> SearchTable();
 // Returns the key's row for the framework and stage, or nullptr if the setting does not vary.
 const SearchRow* FindSearchRow(std::string_view key, plan::Framework framework, int stage);
 
-// Returns the micro-batch sizes to try: the divisors of a rank's part of the global batch. If there
-// is no global batch, only the scenario's own size is tried. The same holds for a layer list, whose
-// times and activations are given for one micro-batch.
+// Returns the micro-batch sizes to try: the divisors of a rank's part of the global batch. Without
+// a global batch, and for a layer list, only the scenario's size is tried.
 std::vector<std::int64_t> MicroBatchesOf(const scenario::Scenario& scenario, std::int64_t data);
 
 // Returns the frameworks and stages of a row as text: "fsdp2, reference (stages 1 to 3)", or "all".

@@ -19,13 +19,12 @@
 #include "src/planner/search_problem.h"
 #include "tl/expected.hpp"
 
-// The state and the parts of a search (search.h). search.cc ranks plans. search_groups.cc finds
+// The state of a search (search.h) and its functions. search.cc ranks plans. search_groups.cc finds
 // first answers and the best plan of each group. search_nearest.cc finds the front and the plans
 // nearest to the goal. No other file includes this header.
 namespace stepcast::planner {
 
-// The number of plans per round. It is fixed, so that pruning does not depend on the number of
-// threads.
+// The number of plans per round. This constant makes pruning independent of the number of threads.
 inline constexpr std::size_t kRound = 16;
 
 using Finding = tl::expected<void, std::string>;
@@ -54,7 +53,8 @@ class Searcher {
     options_.progress({families, families, simulated, result_.sharpened + simulated, open});
   }
 
-  // Marks all plans as open. Then screens and simulates the scenario's own plan, if there is one.
+  // Marks all plans as open, then screens and simulates the scenario's own plan, if the search
+  // includes it.
   Finding Begin();
 
   Finding Screen();
@@ -62,8 +62,8 @@ class Searcher {
   // Records the first evaluation of one plan, or of a family of `plans` plans.
   void Take(const Screened& screened, std::int64_t plans, PlanState& state);
 
-  // Gives each plan of these families a separate state. Each family is given by the number of its
-  // first plan.
+  // Creates a separate state for each plan of these families. `firsts` has the families' first
+  // plans.
   Finding Expand(const std::vector<std::int64_t>& firsts);
 
   // Sets the plan's verdict if its bound determines it.
@@ -106,7 +106,7 @@ class Searcher {
     return Eligible(goal_, FactsOf(plan), outcome);
   }
 
-  // Passes a plan's outcome to the plans that have the same program.
+  // Stores a plan's outcome for all plans that have the same program.
   void Share(std::int64_t plan, const Outcome& outcome) {
     const auto program = result_.programs.find(plan);
     if (program != result_.programs.end()) by_program_.emplace(program->second, outcome);
@@ -134,31 +134,32 @@ class Searcher {
     if (!screened.program.empty()) result_.programs[plan] = std::move(screened.program);
   }
 
-  // Takes each plan of a round one stage further. The stages are bound, sharper bound and forecast.
+  // Advances each plan of a round to its next stage: from bound to sharper bound, or from sharper
+  // bound to forecast.
   Finding Advance(const std::vector<std::int64_t>& round);
 
   // Records a plan's forecast, and ranks the plan if it is eligible.
   void TakeOutcome(std::int64_t plan, Outcome outcome);
   void TakeOverBound(std::int64_t plan, const Outcome& outcome);
 
-  // The best plans among those that are simulated so far.
+  // The best plans among those simulated so far.
   struct Ranking {
     std::vector<std::int64_t> best;
-    // The score that another plan must beat to change the ranking. Null: any plan may change the
-    // ranking, because fewer plans are ranked than are wanted.
+    // The score that another plan must beat to change the ranking. Null: fewer plans are ranked
+    // than requested, so any plan changes the ranking.
     const Score* last = nullptr;
   };
   Ranking Rank() const;
 
-  // Returns the first plan in `best` that has the same kind as `plan` and a tied outcome, or -1 if
-  // there is none. `plan` is ranked after all plans in `best`.
+  // Returns the first plan in `best` that has the same kind as `plan` and ties with it, or -1 if no
+  // plan does. `plan` must be ranked after all plans in `best`.
   std::int64_t Leader(const std::vector<std::int64_t>& best, std::int64_t plan) const;
 
   std::map<std::int64_t, std::vector<std::int64_t>> TiesOf(
       const std::vector<std::int64_t>& best) const;
 
-  // Takes the plans of a round one stage further. Families in the round are split into single
-  // plans. `again` receives the plans that are still pending afterwards.
+  // Advances the plans of a round to their next stage. Families in the round are first split into
+  // plans. `again` receives the plans that are still pending.
   template <typename Again>
   Finding WorkOn(const std::vector<std::int64_t>& round, const Again& again) {
     std::vector<std::int64_t> families, plans;
@@ -193,92 +194,91 @@ class Searcher {
   }
   Finding FindBestIn(Queue queue, int rounds);
 
-  // Finds a first answer and the plans nearest to the best. Only a search that may end at any time
-  // looks for good answers first. A search that goes on to a proof does not, because that would
-  // take more forecasts.
+  // Finds good plans before the search for the best plan. If the search may be ended early, it
+  // looks at all groups; otherwise only at the most promising group, to save forecasts.
   Finding FindGoodOnes();
 
-  // Finds some plan that fits, using forecasts only. It first tries plans whose forecasts take
-  // little time, then all plans.
+  // Finds some plan that fits, according to its forecast. Tries plans with fast forecasts first,
+  // then all plans.
   Finding FindFirst();
 
   // Tries the most promising plans with at most `most_passes` passes. Their bounds must leave a
-  // part of the device free, because plans need more memory than their bounds. The part grows in
-  // each round.
+  // fraction of the device's memory free, because plans need more memory than their bounds. The
+  // fraction grows in each round.
   Finding FindFirstAmong(std::int64_t most_passes);
 
-  // Does the same as FindFirst for each group, with a few plans whose forecasts take little time. A
-  // search that ends early can then compare most kinds of plans.
+  // Like FindFirst, but for each group, with a few plans whose forecasts are fast. A search that
+  // ends early can then compare most groups.
   Finding FindFirstOfGroups();
 
   // Forecasts the first `most` plans of the queue that may fit and have at most `most_passes`
-  // passes. Returns false if the queue has no such plan, or if the search was stopped.
+  // passes. Returns false if the queue has no plan of this kind, or if the search was stopped.
   tl::expected<bool, std::string> Forecast(Queue& queue, int most, std::int64_t most_passes);
 
-  // Searches kind by kind. Plans of one kind take about as long, so another plan of a kind is
-  // examined only after the first one has its forecast. The distance of bounds below forecasts
-  // differs between groups. The search therefore assumes that the bound of every plan is as far
-  // below its forecast as the closest bound of its group has been. It continues with the plan that
-  // would then be the best. The search ends after `rounds` rounds, or when no bound is better than
-  // the best.
+  // Searches group by group. In each group, the ratio of forecasts to bounds differs. The search
+  // estimates the forecast of every plan as its bound times the smallest ratio in its group so far,
+  // and continues with the plan that has the best estimate. Plans of one kind have similar step
+  // times, so a second plan of a kind is evaluated only after the first plan has its forecast. The
+  // search ends after `rounds` rounds, or when no bound is better than the best plan.
   Finding FindBestOfKinds(int rounds);
 
-  // Returns the group outside `but` whose next plan is most likely to be the best. Each forecast is
-  // expected to exceed its bound by as much as the closest forecast of its group did. Returns the
-  // number of groups if no group has such a plan.
+  // Returns the group outside `but` whose next plan has the best estimated forecast: its bound
+  // times the smallest ratio of a forecast to its bound in the group. Returns the number of groups
+  // if no group has another plan.
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
 
-  // Examines the other plans of the family of plan `of`, which differ little from it. The best
-  // bound comes first. The search ends after `rounds` rounds.
+  // Evaluates the other plans of the family of plan `of`, in the order of their bounds, for at most
+  // `rounds` rounds.
   Finding FindBestOfFamily(std::int64_t of, int rounds);
 
   // Returns the score by which plans are ordered within a group. Plans whose bounds leave less than
-  // the fraction `room` of the device free come last, because they often turn out not to fit. If
-  // `room` is zero, plans are in the order of their bounds.
+  // the fraction `room` of the device's memory free come last, because they often do not fit. If
+  // `room` is zero, the order is that of the bounds.
   Score InGroup(std::int64_t plan, double room) const;
 
   // Returns the pending plans of each group, indexed by group.
   std::vector<Queue> PendingOfGroups(double room);
 
-  // The number of plans of a group that are evaluated at once.
+  // The number of plans of a group that are evaluated at the same time.
   static constexpr std::size_t kFew = 4;
 
-  // Takes some plans of a group, those with the best bounds, to their next stage of evaluation.
-  // Returns false if no plan is left.
+  // Advances the plans of a group with the best bounds to their next stage. Returns false if the
+  // queue is empty.
   tl::expected<bool, std::string> WorkOnGroup(Queue& queue, double room);
 
-  // Finds an acceptable plan for each of the `groups` most promising groups, if a few evaluations
-  // suffice. First, it tries plans whose bounds leave a tenth of the device free. Then it tries
-  // plans that leave more, because a plan may need far more memory than its bound.
+  // Tries to find an acceptable plan for each of the `groups` most promising groups with a few
+  // evaluations. First, it tries plans whose bounds leave a tenth of the device's memory free. Then
+  // it tries plans whose bounds leave more free, because a plan may need much more memory than its
+  // bound.
   Finding FindSomeOfGroups(std::size_t groups);
 
-  // Finds the best plan of each group, to within the reported precision. Groups that are clearly
-  // worse are not examined further.
+  // Finds the best plan of each group, up to the reported precision. It does not evaluate groups
+  // further if they are clearly worse.
   Finding FindBestOfGroups();
 
   // Sets the nearest plan of each group that has no acceptable plan.
   void SayWhatComesNearest();
 
-  // Finds the front: examines each plan whose bound no simulated plan dominates, starting with
-  // those that promise to dominate most. The front contains plans of the same safety as the best.
-  // Unsafe plans come after all others, and if the best plan is unsafe, no safe plan is left.
+  // Finds the Pareto front: evaluates each plan whose bound no simulated plan dominates, starting
+  // with the plans that may dominate most others. If the best plan is safe, the front contains only
+  // safe plans. If it is unsafe, there is no safe plan.
   Finding FindFront();
 
-  // Finds the plan with the best bound among those that may be faster than the best but, by their
-  // bounds, may not fit. The answer names this plan.
+  // Finds the plan with the best bound among the plans that may be faster than the best plan but
+  // may not fit. The answer shows this plan.
   Finding FindRisky();
 
-  // For a search that was stopped early: sets the number of open plans, and by how much they may
-  // beat the best plan found.
+  // For a search that was stopped early: sets the number of open plans, and the fraction by which
+  // they may be better than the best plan.
   void SayWhatIsOpen();
 
-  // Sets the verdict of plans whose bounds are not good enough. The verdict states whether the
-  // winner or another plan excludes them.
+  // Sets the verdicts of plans whose bounds are not good enough: kBound if the best plan excludes
+  // them, kDominated if another plan does.
   void NameTheRest();
 
   // Finds the plans nearest to the goal. Used if nothing fits, or if nothing that fits is fast
-  // enough. Plans that fit count as nearer.
+  // enough. Plans that fit are nearer than plans that do not fit.
   Finding FindNearest();
 
   Finding NearestToFit();
@@ -294,13 +294,13 @@ class Searcher {
   const SearchResult* known_;
   SearchResult result_;
   std::map<std::string, Outcome> by_program_;
-  std::set<Score> ranked_;  // of feasible simulated plans
-  bool enough_ = false;     // the search is to end
+  std::set<Score> ranked_;  // scores of the simulated plans that are eligible
+  bool enough_ = false;     // the search must end
   bool all_bounded_ = true;
   struct Group {
-    std::int64_t plans = 0;  // that may exist
+    std::int64_t plans = 0;  // number of plans that may be legal
     std::set<Score> ranked;
-    double over_bound = 0;  // the least ratio of a forecast to its bound; 0: none yet
+    double over_bound = 0;  // smallest ratio of a forecast to its bound; 0: no forecast yet
   };
   std::vector<Group> groups_;
   // The front of safe plans and the front of unsafe plans.

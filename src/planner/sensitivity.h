@@ -15,11 +15,11 @@
 #include "src/scenario/scenario.h"
 #include "tl/expected.hpp"
 
-// Computes how sensitive the best plan is: the effect of more of each resource, and of the
+// Computes how the best plan's forecast changes with 10 % more of each resource, and with the
 // neighboring values of each setting.
 namespace stepcast::planner {
 
-// The best plan with one setting changed to a neighboring value on the setting's axis.
+// The best plan with a neighboring value of one setting.
 struct NeighbouringSetting {
   std::string key, from, to;
   std::string illegal_message;  // empty: the plan is legal
@@ -27,10 +27,10 @@ struct NeighbouringSetting {
 };
 
 struct Sensitivity {
-  // Forecasts of the best plan's step with 10 % more of one resource. The most effective resource,
-  // which is the bottleneck, comes first. Resources without effect are omitted.
+  // Forecasts of the best plan's step with 10 % more of one resource. The bottleneck, which has the
+  // largest effect, comes first. Resources without effect are omitted.
   std::vector<forecast::WhatIf> faster;
-  // The plan that would be best if devices had 10 % more memory. None if it is the same plan.
+  // The plan that would be best if devices had 10 % more memory. Not set if it is the same plan.
   std::optional<std::int64_t> with_more_memory;
   Outcome more_memory_outcome;
   std::vector<NeighbouringSetting> neighbours;  // in the order of the settings
@@ -38,11 +38,10 @@ struct Sensitivity {
 
 inline constexpr double kResourceIncrease = 0.1;
 
-// Why the sensitivity cannot be computed. `wrong_input`: errors of forecast::Simulate. `failure`:
-// an error of Answers. The functions `screen` and `load` of SensitivityOf return a plan's first
-// bound and a plan's scenario.
+// The reason why the sensitivity cannot be computed. `wrong_input`: errors of forecast::Simulate.
+// `failure`: an error of Answers.
 struct SensitivityFault {
-  Diagnostics wrong_input;  // empty: a failure
+  Diagnostics wrong_input;  // empty: see `failure`
   std::string failure;
 };
 tl::expected<Sensitivity, SensitivityFault> SensitivityOf(

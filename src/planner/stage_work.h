@@ -13,24 +13,24 @@
 #include "src/scenario/scenario.h"
 
 // Lower bounds of a pipeline stage's work: the time and memory of one micro-batch, by layer and by
-// chunk, and the memory of states. All bounds of plans use these bounds (bounds.h).
+// chunk, and the memory of states. bounds.h uses these bounds.
 namespace stepcast::planner {
 
 // The time and memory of one layer's work.
 struct LayerFigures {
-  // `kernels`: the sum of the uncontended times of the pass's kernels. `span`: at least `kernels`;
-  // it includes the collectives for which kernels wait. `trailing`: the time from the last kernel
-  // until the next layer's inputs are complete.
+  // `kernels`: the sum of the uncontended times of the pass's kernels. `span`: `kernels` plus the
+  // time of collectives for which kernels wait. `trailing`: the time from the last kernel until the
+  // next layer's inputs are complete.
   struct Pass {
     Time kernels, span, trailing;
   };
-  Pass forward, backward;                // recomputation included
+  Pass forward, backward;                // including recomputation
   Time backward_input, backward_weight;  // kernels of the two parts of a split backward
   Bytes saved, recomputed, transient;
   bool continues_checkpoint = false;
 };
 
-// Returns the figures of each layer work. `works` is the result of model::BuildWork for the
+// Returns the figures of each element of `works`. `works` is the result of model::BuildWork for the
 // scenario. Errors: those of cost::Price.
 Result<std::vector<LayerFigures>> LayerFiguresOf(const scenario::Scenario& scenario,
                                                  const std::vector<model::LayerWork>& works,
@@ -40,7 +40,7 @@ Result<std::vector<LayerFigures>> LayerFiguresOf(const scenario::Scenario& scena
 struct ChunkWork {
   Time forward, backward;
   Time backward_input, backward_weight;  // the two parts of a split backward
-  Time kernels;                          // of both passes, without collectives
+  Time kernels;                          // sum of the kernels of both passes, without collectives
   Bytes saved;                           // bytes kept from forward to backward
   // The peak of live bytes during the chunk's backward. The live values are recomputed values,
   // temporaries, and the saved values of the layers up to the layer whose backward runs.
@@ -48,14 +48,14 @@ struct ChunkWork {
   friend bool operator==(const ChunkWork&, const ChunkWork&) = default;
 };
 
-// The times that WorkOfChunk counts for a chunk's passes.
+// The times that WorkOfChunk includes in a chunk's passes.
 enum class PassTimes : std::uint8_t {
   kKernels,  // uncontended kernels, one after the other
-  kSpans,    // also the collectives for which kernels wait
+  kSpans,    // uncontended kernels and the collectives for which they wait
 };
 
-// Returns the work of a chunk of consecutive layers. `of_layers` has the index in `figures` of each
-// layer. `offloads`: blocks keep their saved values on the host
+// Returns the work of a chunk of consecutive layers. `of_layers` has each layer's index in
+// `figures`. `offloads`: blocks keep their saved values on the host
 // (plan::Training::activation_offload).
 ChunkWork WorkOfChunk(std::span<const LayerFigures> figures, std::span<const model::Layer> layers,
                       std::span<const int> of_layers, PassTimes counted, bool offloads);
@@ -69,15 +69,14 @@ struct StageParameters {
   friend bool operator==(const StageParameters&, const StageParameters&) = default;
 };
 
-// Returns whether a pipeline stage's whole gradients and the step's peak activations are alive at
-// the same time. FSDP2 keeps a stage's gathered gradients until they are reduced after the last
-// micro-batch. The peak of activations recurs after each chunk has run a backward if the schedule
-// still alternates forwards and backwards then. This requires enough micro-batches
-// (named_schedules_test).
+// Returns whether a pipeline stage's full gradients and the step's peak activations are alive at
+// the same time. FSDP2 keeps a stage's full gradients until they are reduced after the last
+// micro-batch. With enough micro-batches, the schedule still alternates forwards and backwards
+// after each chunk has run a backward, so the peak of activations recurs (named_schedules_test).
 bool KeepsGatheredGradients(const scenario::Scenario& scenario);
 
 // Returns the states plus the larger of gradients and activations, in bytes. If `keeps_gradients`,
-// returns the states plus both.
+// returns the sum of states, gradients and activations.
 Bytes MemoryBeside(const scenario::Scenario& scenario, const StageParameters& stage,
                    Bytes activations, bool keeps_gradients);
 

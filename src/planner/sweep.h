@@ -26,20 +26,19 @@ const char* Name(RowStatus status);  // "ok", "illegal", "does_not_fit"
 
 struct SweepRow {
   RowStatus status = RowStatus::kIllegal;
-  Diagnostics faults;  // why the combination is illegal; empty if it is legal
+  Diagnostics faults;  // the reasons why the combination is illegal; empty if it is legal
   // The figures from here on are the forecast of a legal combination, as `simulate` returns it.
   Time step_time;
   std::int64_t tokens = 0;  // tokens trained in a step
-  std::int64_t gpus = 0;    // number used for training
+  std::int64_t gpus = 0;    // number of GPUs used for training
   double tokens_per_second_per_gpu = 0;
   std::int64_t global_batch_size = 0, gradient_accumulation = 0;
   double wire_bytes_per_rank = 0;
-  // The two figures are none for a layer list, and for a sweep with more than
-  // SweepRun::kMostWithTimes rows.
+  // Not set for a layer list, and for a sweep with more than SweepRun::kMostWithTimes rows.
   std::optional<double> mfu{};
   std::optional<Time> exposed_communication{};
   Bytes peak;      // bytes allocated by the allocator
-  Bytes reserved;  // bytes reserved by the allocator; with `outside`, they decide whether the step
+  Bytes reserved;  // bytes reserved by the allocator; with `outside`, determines whether the step
                    // fits
   Bytes outside;
   Bytes capacity;  // per device
@@ -65,25 +64,25 @@ SweepRow RowOf(const forecast::Forecast& forecast, const plan::Training& trainin
 SweepRow RowOf(Diagnostics faults);
 
 // ToBytes converts a row to bytes, for other ranks and stores. ToSweepRow reads a row and returns
-// none if the bytes are invalid.
+// no value if the bytes are invalid.
 std::string ToBytes(const SweepRow& row);
 std::optional<SweepRow> ToSweepRow(std::string_view bytes);
 
 // Returns all settings of a row: its values and `added`.
 Settings SettingsOf(const SweepGrid& grid, std::int64_t index, const SweepRow& row);
 
-// A function that computes the row of one combination. It must be thread-safe.
+// A function that computes the row of one combination. The function must be thread-safe.
 using RowMaker = std::function<SweepRow(const Settings&)>;
 // Returns a worker function for a pool, which calls `make_row`. Items are settings (ToText), and
 // results are rows (ToBytes).
 Work WorkOf(RowMaker make_row);
 
 // A function that receives the number of finished rows, and how many of these came from the store.
-// It is called from different threads, but never from two at once.
+// The function is called from different threads, but never from two threads at once.
 using Progress = std::function<void(std::int64_t done, std::int64_t known)>;
 
 struct SweepResult {
-  // One entry per row of the grid, in the grid's order, whatever the number of threads.
+  // One entry per row of the grid, in the grid's order.
   std::vector<SweepRow> rows;
   std::int64_t known = 0;  // number of rows that came from the store
 };
@@ -94,7 +93,7 @@ tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, WorkerPool& 
                                              ResultStore* store = nullptr,
                                              const Progress& progress = {});
 
-// Returns the mistakes that every row has, in the order of the first row.
+// Returns the mistakes that all rows have, in the order of the first row.
 Diagnostics CommonFaults(const std::vector<SweepRow>& rows);
 
 }  // namespace stepcast::planner

@@ -19,13 +19,13 @@ struct RangeFault {
   std::string hint;
 };
 
-// Returns the values of a range, or the error in it. None if the text is a plain value.
-//   1..64 x2             1, 2, 4, ..., 64: each is 2 times the previous one
-//   1..9 +2              1, 3, 5, 7, 9: each is 2 more than the previous one
+// Returns the values of a range, or the error in it. No value if the text is not a range.
+//   1..64 x2             1, 2, 4, ..., 64: each value is 2 times the previous value
+//   1..9 +2              1, 3, 5, 7, 9: each value is the previous value plus 2
 //   5 MiB..100 MiB x2    5 MiB, 10 MiB, ..., 80 MiB
 // Ends and steps are plain decimals, or bytes, times or bandwidths with units; factors are whole
-// numbers. The first end is always a value; the second end is a value only if a step reaches it. A
-// text is a range if a number precedes the first ".." in it, so a path such as
+// numbers. The first end is always included; the second end is included only if a step reaches it.
+// A text is a range if a number precedes the first ".." in it, so a path such as
 // "../models/gpt2.yaml" is not a range.
 std::optional<tl::expected<std::vector<std::string>, RangeFault>> ReadRange(std::string_view text);
 
@@ -48,7 +48,7 @@ struct SweepAxis {
 // values, an empty or invalid range.
 Result<SweepAxis> ParseSweepAxis(std::string_view text);
 
-// The rows of a sweep, one for each combination. They are numbered so that the first axis varies
+// The rows of a sweep, one for each combination. In the order of rows, the first axis varies
 // slowest.
 class SweepGrid {
  public:
@@ -62,9 +62,9 @@ class SweepGrid {
   std::int64_t rows() const { return rows_; }
   // Returns the value of an axis in a row.
   const std::string& Value(std::int64_t row, std::size_t axis) const;
-  // Returns the row at position `place` in an order that keeps similar rows together. Micro-batch
-  // sizes and numbers of nodes do not change a program's instructions. They therefore vary fastest,
-  // whatever the order of the axes.
+  // Returns the row at position `place` in an order in which similar rows are neighbors. In this
+  // order, micro-batch sizes and numbers of nodes vary fastest, because they do not change a
+  // program's instructions.
   std::int64_t RowAt(std::int64_t place) const;
   // Returns the key and the value of every axis in a row.
   std::vector<std::pair<std::string, std::string>> Row(std::int64_t row) const;

@@ -12,8 +12,8 @@
 namespace stepcast::planner {
 
 // A function that computes an item's result. Items and results are bytes, so that they can be sent
-// to other ranks and kept in a store (result_store.h). It must be thread-safe, and equal items must
-// give equal results on every rank.
+// to other ranks and stored (result_store.h). The function must be thread-safe and deterministic:
+// equal items have equal results on every rank.
 using Work = std::function<std::string(const std::string& item)>;
 
 // The items of one run. Each item is created when its work starts.
@@ -37,11 +37,12 @@ class WorkerPool {
 // Returns a pool of `threads` threads of this process. 0: one thread per available core.
 std::unique_ptr<WorkerPool> MakeThreadPool(Work work, int threads);
 
-// Returns a pool on the threads of all ranks. Call this on rank 0, which also works: it sends items
-// in small batches to the ranks that ask for them, and receives their results. The destructor makes
-// RunWorker return on the other ranks. `mailbox` must outlive the pool and have no other user.
+// Returns a pool on the threads of all ranks. Call this function on rank 0, which also runs items.
+// Rank 0 sends small batches of items to the ranks that request them, and receives the results. The
+// destructor makes RunWorker return on the other ranks. `mailbox` must outlive the pool, which must
+// be its only user.
 std::unique_ptr<WorkerPool> MakeMpiPool(messaging::Mailbox& mailbox, Work work, int threads);
-// Does the work of a rank other than 0: receives items and returns results until rank 0's pool is
+// Runs items on a rank other than 0: receives items and sends results until the pool on rank 0 is
 // destroyed.
 messaging::Attempt<void> RunWorker(messaging::Mailbox& mailbox, const Work& work, int threads);
 

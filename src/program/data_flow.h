@@ -12,7 +12,7 @@
 namespace stepcast::program {
 
 // The numbers of elements that one rank of a group reads and writes in a collective
-// (EffectKind::kCollective says where they are stored).
+// (EffectKind::kCollective describes where they are stored).
 struct CollectiveParts {
   std::int64_t sent = 0;
   std::int64_t received = 0;
@@ -20,7 +20,7 @@ struct CollectiveParts {
 };
 
 // Returns the numbers of elements that one rank reads and writes. `elements` is the number of
-// elements of the whole collective. `kind` is one of kProgramCollectiveKinds.
+// elements of the full collective. `kind` is one of kProgramCollectiveKinds.
 inline CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t ranks) {
   switch (kind) {
     case CollectiveKind::kAllReduce:
@@ -38,7 +38,7 @@ inline CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::
   return {};
 }
 
-// Returns whether the whole data of a collective consists of one equal part per rank. The number of
+// Returns whether the full data of a collective consists of one equal part per rank. The number of
 // ranks must then divide the number of elements.
 constexpr bool HasPartForEachRank(CollectiveKind kind) {
   return kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllGather ||
@@ -47,8 +47,8 @@ constexpr bool HasPartForEachRank(CollectiveKind kind) {
 
 // These functions return the rank to which part i of an all-to-all is sent, and from which it is
 // received, as positions in the group. The n parts of a rank's source and the n - 1 received parts
-// are ordered by distance. All ranks of a class therefore have the same program. The last part of a
-// source is for the rank itself and is not sent.
+// are ordered by distance. Therefore, all ranks of a class have the same program. The last part of
+// a source is the rank's own and is not sent.
 constexpr int AllToAllReceiver(int position, int part, int ranks) {
   return (position + part + 1) % ranks;
 }
@@ -58,17 +58,17 @@ constexpr int AllToAllSender(int position, int part, int ranks) {
 
 // The effects of a program's operations on the values of training: parameters, gradients and
 // optimizer states, element by element. The simulator does not use the effects. The runtime applies
-// them, so that an executed program really trains. Values that are in no effect are activations;
-// the runtime chooses them.
+// the effects, so that an executed program trains the model. Values without an effect are
+// activations; the runtime chooses these values.
 //
 // Model elements are numbered consecutively: all elements of the first tensor (in registration
 // order), then those of the second tensor, and so on. A data flow belongs to one rank, and its
-// offsets are that rank's.
+// offsets are those of that rank.
 
 using Index = std::uint32_t;
 inline constexpr Index kNone = std::numeric_limits<Index>::max();
 
-// A position in a buffer. Consecutive elements of one type are stored from there on.
+// A position in a buffer, at which consecutive elements of one type start.
 struct Elements {
   Index buffer = kNone;
   Bytes offset{};
@@ -79,46 +79,47 @@ enum class EffectKind : std::uint8_t {
   // Computes target = contribution x scale or, if `add`, target += contribution x scale. The
   // contribution is this rank's part of the gradient of the model elements [first_element,
   // first_element + elements). The kernel computes it from the parameters that it reads in
-  // `source`. Rank, step and micro-batch determine the micro-batch's data. If `states` is a place,
-  // the 32 bits there (kMix) determine it instead. The scale divides a micro-batch's loss by the
-  // number of micro-batches.
+  // `source`. Rank, step and micro-batch determine the micro-batch's data. If `states` is set, its
+  // 32 bits (kMix) determine the data instead. The scale divides a micro-batch's loss by the number
+  // of micro-batches.
   kGradient,
   // Computes target = source x scale or, if `add`, target += source x scale, converted to the
-  // target's type. The move consists of blocks. Block b covers elements [b block, min((b + 1)
-  // block, elements)) of the effect. It starts at element b target_stride of the target and at
-  // element b source_stride of the source. If there is one block, the move is contiguous.
+  // target's type. The effect copies blocks. Block b covers elements [b block, min((b + 1) block,
+  // elements)) of the effect. Block b starts at element b target_stride of the target and at
+  // element b source_stride of the source. If there is one block, the copy is contiguous.
   kMove,
-  // Updates parameters. `target` are the parameters, `source` their gradients. `states` are arrays
-  // that start `state_stride` elements apart: the first moment and, for AdamW, the second moment,
-  // in the parameters' type. If parameters have 16 bits, the arrays may instead be FP32, and the
-  // first array is then the master copy.
+  // Updates parameters. `target` are the parameters, `source` their gradients, `states` the
+  // optimizer states. The states are arrays that start `state_stride` elements apart: the first
+  // moment and, for AdamW, the second moment, in the parameters' type. If parameters have 16 bits,
+  // the arrays may instead be FP32, and the first array is then the master copy.
   kUpdate,
   // Computes the scaled sum of the squares of `elements` elements of the source; zero if there are
-  // no elements. The target is one FP32 number. It is set to the sum or, if `add`, increased by it.
+  // no elements. The target is one FP32 number: it is set to the sum or, if `add`, increased by the
+  // sum.
   kSquares,
-  // Multiplies the target by the factor that reduces a norm to `scale`. The source is one FP32
-  // number, the square of the norm.
+  // Multiplies the target by the factor that reduces a norm to at most `scale`. The source is one
+  // FP32 number: the square of the norm.
   kClip,
-  // The target is 32 bits, stored as one FP32 number. Sets it to a mixture of the 32 bits in
-  // `source`, the 32 bits in `states`, and first_element. Without a source, it is a mixture of
-  // step, micro-batch and batch_part (the part of the batch on which the rank trains). The passes
-  // of a micro-batch carry this check word from stage to stage and through collectives.
+  // Sets the target, a check word of 32 bits that is stored as one FP32 number, to a hash of the
+  // check words in `source` and `states` and of first_element. Without a source, the hash is of
+  // step, micro-batch and batch_part (the part of the batch on which the rank trains). A
+  // micro-batch's check word is sent from stage to stage and through collectives.
   kMix,
   // A collective over the instruction's communicator. Sizes are counted as in NCCL; `elements` is
-  // the size of the whole collective:
+  // the size of the full collective:
   //   all-reduce: reads elements, writes elements
   //   reduce-scatter: reads elements, writes elements / ranks
   //   all-gather: reads elements / ranks, writes elements
   //   broadcast: reads elements in the source of the collective's root, writes elements
   //   all-to-all: reads elements / ranks x (ranks - 1) and writes as many, part by part
   //     (AllToAllReceiver); the rank's own part, the last of the source, stays
-  // A collective is in place as in NCCL: all-reduce and broadcast if source and target are equal;
-  // reduce-scatter if the target, and all-gather if the source, is the rank's own part of the
-  // whole.
+  // The rules for in-place collectives are those of NCCL. All-reduce and broadcast are in place if
+  // source and target are equal. Reduce-scatter is in place if the target, and all-gather if the
+  // source, is the rank's own part of the full data.
   //
-  // Data is sent and summed in the collective's own data type. If source or target have another
-  // type, their values are converted in memory that the backend allocates. Only `framework:
-  // reference`, which omits copies, has such collectives.
+  // Data is sent and summed in the collective's data type. If source or target have another type,
+  // their values are converted in memory that the backend allocates. Only `framework: reference`,
+  // which omits copies, has collectives that convert.
   kCollective,
 };
 
@@ -126,18 +127,19 @@ struct Effect {
   EffectKind kind = EffectKind::kMove;
   bool add = false;
   Elements target{}, source{};
-  Elements states{};              // kUpdate; kGradient, kMix: 32 bits, if set
+  Elements states{};              // kUpdate; kGradient and kMix: a check word, if set
   std::int64_t state_stride = 0;  // kUpdate, elements
   std::int64_t elements = 0;
   std::int64_t first_element = 0;                     // kGradient, kMix
   std::int64_t batch_part = 0;                        // kMix without a source
   double scale = 1;                                   // kGradient, kMove, kSquares, kClip
-  std::int64_t block = 0;                             // kMove; `elements` when it is contiguous
+  std::int64_t block = 0;                             // kMove; equals `elements` if the copy is
+                                                      // contiguous
   std::int64_t target_stride = 0, source_stride = 0;  // kMove, elements, between blocks
 };
 
-// Returns whether the first array of an update's states is a master copy. It is if the arrays' type
-// is longer than the parameters' type.
+// Returns whether the first array of an update's states is a master copy: the arrays' type has more
+// bits than the parameters' type.
 constexpr bool HasMasterCopy(const Effect& update) {
   return SizeOf(update.target.type) < SizeOf(update.states.type);
 }
@@ -148,7 +150,7 @@ constexpr std::int64_t StateArrays(bool adamw, const Effect& update) {
 
 enum class StateRole : std::uint8_t { kParameter, kMaster, kMoment };
 
-// A part of the state that this rank keeps across steps. It is allocated in the prologue.
+// A part of the state that this rank keeps across steps. The prologue allocates its buffer.
 // Initially, parameters and master copies have the model's initial values, and moments are zero.
 struct StatePart {
   StateRole role = StateRole::kParameter;

@@ -14,8 +14,8 @@ std::string Describe(const Program& program, const Instruction& instruction);
 // Returns a message as text, such as "send to position 3" or "receive from distance -1".
 std::string MessageText(const Exchange& exchange, const Message& message);
 
-// Returns whether instructions of this kind are in a stream's queue. These are kernels, copies,
-// collectives, exchanges, event records and stream waits.
+// Returns whether instructions of this kind are in a stream's queue: kernels, copies, collectives,
+// exchanges, event records and stream waits.
 inline bool RunsOnStream(Opcode opcode) {
   switch (opcode) {
     case Opcode::kKernel:
@@ -38,26 +38,26 @@ inline bool RunsOnStream(Opcode opcode) {
 // Returns the communicator of a collective or an exchange; kNone for other instructions.
 Index CommunicatorOf(const Program& program, const Instruction& instruction);
 
-// Returns whether a device runs instructions of this kind. These are kernels, copies, collectives
-// and exchanges.
+// Returns whether a device runs instructions of this kind: kernels, copies, collectives and
+// exchanges.
 inline bool IsLaunched(Opcode opcode) {
   return opcode == Opcode::kKernel || opcode == Opcode::kCopy || opcode == Opcode::kCollective ||
          opcode == Opcode::kExchange;
 }
 
-// Returns the name of an instruction's operand. This is a kernel's name, a collective's kind, a
+// Returns the name of an instruction's operand. The name is a kernel's name, a collective's kind, a
 // copy's direction, or the name of an event, buffer or host task. For an exchange, it is "send",
 // "receive" or, if there are several messages, "exchange".
 std::string OperandName(const Program& program, const Instruction& instruction);
 
-// Returns the program as text for people: its tables, then prologue and step in host order, one
-// line per instruction.
+// Returns the program as readable text: its tables, then prologue and step in host order, one line
+// per instruction.
 //
-// The first columns are index, phase, micro-batch, label, stream or "host", opcode and operand.
-// Next are the bytes: a kernel's reads and writes, or the size of a collective, copy or buffer. A
-// wait ends with the record for which it waits ("after step[3]"). Other instructions end with the
-// buffers that they read ("r") and write ("w"), with the byte range if it is not the whole buffer.
-// The program's indices must be valid. The text ends in a newline.
+// The first columns are index, phase, micro-batch, label, stream or "host", opcode and operand. The
+// next column has bytes: a kernel's reads and writes, or the size of a collective, copy or buffer.
+// The line of a wait ends with the record for which it waits ("after step[3]"). Other lines end
+// with the buffers that the instruction reads ("r") and writes ("w"). A byte range follows unless
+// it is the full buffer. The program's indices must be valid. The text ends in a newline.
 std::string Dump(const Program& program);
 
 }  // namespace stepcast::program

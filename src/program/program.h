@@ -16,8 +16,9 @@
 #include "src/program/data_flow.h"
 
 // The step program: what one rank submits to its device in one training step. Lowering writes it,
-// the validator checks it, the simulator runs it in virtual time, and the runtime on hardware. It
-// has streams, communicators, buffers and events; it knows nothing of ZeRO, buckets or layers.
+// the validator checks it, the simulator runs it in virtual time, and the runtime runs it on
+// hardware. The program consists of streams, communicators, buffers and events, and has no notion
+// of ZeRO, buckets or layers.
 //
 // Semantics
 //  * Host order. `prologue` is issued once, then `step` again and again, in order. The rank's CPU
@@ -25,26 +26,26 @@
 //    kHostWaitEvent makes it wait for the device.
 //  * A stream runs its operations in issue order, one at a time. Streams of a rank run
 //    concurrently.
-//  * A communicator runs its collectives and exchanges in host order, one at a time, whatever
-//    streams they were issued on. A collective starts when every member of its group has reached
-//    it.
-//  * An exchange is a set of sends and receives that run as one: NCCL's ncclGroupStart and
-//    ncclGroupEnd, MPI's Isend, Irecv and Waitall. The k-th send from rank a to rank b on a
-//    communicator matches the k-th receive at b from a. A message moves when both of its ends have
-//    been reached, and the exchange ends when all of its messages have moved. A single send or
-//    receive is an exchange of one message. An all-to-all is a collective: its cost is that of all
-//    messages together, and a device sends them as one group.
+//  * A communicator runs its collectives and exchanges in host order, one at a time, independent of
+//    the streams on which they were issued. A collective starts when every member of its group has
+//    reached it.
+//  * An exchange is a set of sends and receives that run as one operation (NCCL's ncclGroupStart
+//    and ncclGroupEnd, MPI's Isend, Irecv and Waitall). The k-th send from rank a to rank b on a
+//    communicator matches the k-th receive at b from a. A message is transferred when both of its
+//    ends have been reached, and the exchange ends when all of its messages are transferred. A
+//    single send or receive is an exchange of one message. An all-to-all is a collective: its cost
+//    is that of all messages together, and a device sends them as one group.
 //  * Events follow CUDA: kRecordEvent marks the work issued on a stream so far. A wait refers to
-//    the latest record in host order, and is satisfied at once if there was none. A wait in the
-//    next step for an event of this step is therefore the edge between steps.
+//    the latest record in host order, and is satisfied at once if there was none. A wait for an
+//    event of the previous step therefore orders two steps.
 //  * Buffers: kAllocate and kRelease take effect in host order, as in a caching allocator, not at
 //    device time. A buffer belongs to the stream it was allocated on. Another stream may use it
 //    until kRelease only if the owner's stream waits for that use, or if kRecordStream names the
 //    other stream before the release (the allocator then delays the reuse).
 namespace stepcast::program {
 
-// The categories of memory, with their names in the JSON output. A gradient that waits in a bucket
-// is a gradient. A gathered unit's full parameters are communication.
+// The categories of memory. Buckets of gradients are gradients. The full parameters of a gathered
+// unit are communication.
 enum class Category : std::uint8_t {
   kParameter,
   kGradient,
@@ -55,7 +56,7 @@ enum class Category : std::uint8_t {
 };
 inline constexpr int kCategories = 6;
 
-// The part of the step to which an operation belongs. Recomputation counts as backward.
+// The part of the step to which an operation belongs. Recomputation belongs to backward.
 // kBackwardWeight: weight gradients, if a pipeline's schedule separates them from input gradients.
 // kCheckpoint: the part of checkpoint saving for which the device waits.
 enum class Phase : std::uint8_t { kForward, kBackward, kOptimizer, kCheckpoint, kBackwardWeight };
@@ -77,8 +78,8 @@ enum class Opcode : std::uint8_t {
 
 enum class CopyDirection : std::uint8_t { kDeviceToDevice, kHostToDevice, kDeviceToHost };
 
-// The texts of names, by index. They are stored in one contiguous string, because a program has
-// thousands of names and few are ever read.
+// The texts of names, by index. All texts are stored in one contiguous string, because a program
+// has thousands of names.
 class Texts {
  public:
   Index Add(std::string_view text);
@@ -134,15 +135,15 @@ struct Collective {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Index communicator = kNone;
   // The size in bytes, as nccl-tests counts it. All-reduce and broadcast: the buffer of each rank.
-  // All-gather and reduce-scatter: the whole, which is the group size times the part of each rank.
-  // All-to-all: a rank's data for all ranks, including itself, which is the group size times the
-  // part for each rank. With uneven loads, it is the data of the rank that sends or receives the
+  // All-gather and reduce-scatter: the full data, which is the group size times the part of each
+  // rank. All-to-all: a rank's data for all ranks including itself, which is the group size times
+  // the part for each rank. With uneven loads: the data of the rank that sends or receives the
   // most, because that rank determines the cost.
   Bytes bytes{};
   DataType data_type = DataType::kBf16;
   bool average = false;  // the sum is divided by the number of ranks
-  // The number of multiprocessors used. 0: copy engines move the bytes. Not set: the communication
-  // library decides.
+  // The number of multiprocessors used. 0: copy engines transfer the bytes. Not set: the
+  // communication library chooses.
   std::optional<int> multiprocessors{};
   int root = 0;           // broadcast: position in the group of the rank that sends
   AllToAllLoads loads{};  // all-to-all
@@ -159,10 +160,10 @@ struct Message {
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-// How an exchange names its peers. kPosition: by position in the communicator's group (stage 3 of a
-// pipeline). kDistance: by distance from the rank's own position, modulo the group's size (1: the
-// next in a ring). With distances, all ranks of a ring have the same program. All exchanges of a
-// communicator use the same naming.
+// How messages identify their peers. kPosition: by position in the communicator's group (stage 3 of
+// a pipeline). kDistance: by distance from the rank's own position, modulo the group's size (1: the
+// next rank in a ring). With distances, all ranks of a ring have the same program. All exchanges of
+// a communicator use the same method.
 enum class PeerNaming : std::uint8_t { kPosition, kDistance };
 
 // A set of sends and receives that run as one operation. The instruction has one use per message,
@@ -237,11 +238,12 @@ struct Program {
   std::vector<Instruction> prologue{};
   std::vector<Instruction> step{};
 
-  // The effects of the operations on the training's values. Empty unless lowering was asked for
-  // them.
+  // The effects of the operations on the values of training. Empty unless lowering was requested to
+  // write it.
   DataFlow data_flow{};
 
-  // The stream of the training computation, which determines phases. It is always 0.
+  // The stream of the training computation, which determines phases. The number of this stream is
+  // always 0.
   static constexpr std::uint16_t kComputeStream = 0;
 
   std::string NameOf(const Buffer& buffer) const { return Text(buffer.name); }

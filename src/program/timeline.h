@@ -6,8 +6,8 @@
 #include "src/program/program.h"
 
 // A record of a program's run, in virtual time or on hardware. Simulator and runtime write the same
-// form, so forecast and measurement can be compared operation by operation. A record stores the
-// index of its instruction in Program::step, and the step in which the instruction was issued.
+// format, so forecast and measurement can be compared operation by operation. A record contains the
+// index of its instruction in Program::step and the step in which the instruction was issued.
 // Names, sizes and streams are in the program.
 namespace stepcast::program {
 
@@ -16,10 +16,10 @@ struct OperationRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
   Time issued{};  // when the host submitted it
-  // The time at which the operation's stream and its waits allowed it to start. From then until
-  // `start`, a collective waits for its communicator and its partners. An exchange also waits:
-  // `start` is the time at which the last of its peers has reached it. Messages with other peers
-  // may have moved earlier.
+  // The time at which the operation's stream and its waits allowed it to start. From `ready` to
+  // `start`, a collective waits for its communicator and for the other ranks. An exchange also
+  // waits until the last of its peers has reached it, although messages with other peers may be
+  // transferred earlier.
   Time ready{};
   Time start{};
   Time end{};
@@ -43,8 +43,8 @@ struct MemoryRecord {
 // The record of one rank's run. Records of one stream are in time order; memory records are in host
 // order.
 struct Timeline {
-  std::vector<OperationRecord> operations{};  // in order of (end, issue)
-  std::vector<WaitRecord> waits{};            // in order of (end, issue)
+  std::vector<OperationRecord> operations{};  // ordered by (end, issue)
+  std::vector<WaitRecord> waits{};            // ordered by (end, issue)
   std::vector<MemoryRecord> memory{};
   // For each step: the time at which all work issued in the step has finished. Not decreasing.
   std::vector<Time> step_ends{};

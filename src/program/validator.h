@@ -9,8 +9,8 @@
 
 namespace stepcast::program {
 
-// Errors in a step program, or between the programs of several ranks. A violation is a bug in the
-// lowering, not in the user's input.
+// The errors that a step program, or the programs of several ranks together, can have. A violation
+// is a bug in the lowering, not an error in the user's input.
 
 enum class ViolationKind : std::uint8_t {
   kIndex,           // a nonexistent stream, operand, use, label or byte range
@@ -19,7 +19,7 @@ enum class ViolationKind : std::uint8_t {
   kReleaseUnallocated,
   kRecordUnallocated,  // kRecordStream of a buffer that is not allocated at that point
   kAllocatedTwice,
-  kLeak,           // allocated in the step and not released when the step is issued again
+  kLeak,           // allocated in the step, and not released before the step is issued again
   kReleasedInUse,  // another stream may still use the memory when the owner's stream reuses it
   // The use on another stream is not ordered after the allocation, so it may overlap earlier uses
   // of the memory.
@@ -27,7 +27,7 @@ enum class ViolationKind : std::uint8_t {
   kReadUnwritten,  // read of bytes not written since the allocation
   // The kinds from here on are for the programs of several ranks (tests/proofs/matching.h).
   kMismatch,  // message without a matching end, or with different bytes or type
-  kDeadlock,  // ranks that wait for one another
+  kDeadlock,  // ranks that wait for each other
 };
 const char* Name(ViolationKind kind);
 
@@ -47,28 +47,31 @@ std::string PlaceOf(bool in_prologue, Index instruction);
 // Checks that a step program is free of races and memory errors, for all possible durations of its
 // operations.
 //
-// The rule: if two operations use overlapping bytes of one buffer and one of them writes, the
-// earlier in host order must end before the later starts, for all durations. Operations are ordered
-// by:
+// The rule applies to two operations that use overlapping bytes of one buffer, if one of them
+// writes. The operation that is earlier in host order must end before the other operation starts,
+// for all durations. Operations are ordered by:
 //  * the order of a stream;
-//  * an event recorded after the one and waited for before the other (the wait refers to the latest
-//    record in host order; without a record it does not wait);
-//  * the host: a host task, and whatever the host waited for, come before all that it issues later;
+//  * an event that is recorded after the earlier operation and waited for before the later
+//    operation (the wait refers to the latest record in host order; without a record it does not
+//    wait);
+//  * the host: a host task, and all work that the host waited for, precede all work that the host
+//  issues later;
 //  * a communicator: its collectives and exchanges run one after the other, in host order.
 // The messages of an exchange are not ordered among each other.
 //
-// Method: vector clocks. Each stream, and the host, counts its operations; a clock says how many of
-// each have certainly ended. An operation is ordered after another exactly if its clock has reached
-// the other's number. For each range of a buffer, the last write and the reads since are kept, as
-// in FastTrack (Flanagan and Freund, PLDI 2009): earlier uses are ordered before those, or have
-// been reported. The prologue is processed once and the step twice, so that operations of a step
-// are compared with those of the previous step.
+// Method: vector clocks. The host and each stream number their operations. An operation's clock
+// contains, for the host and for each stream, the number of operations that have certainly ended.
+// Operation a is ordered before operation b exactly if b's clock has reached a's number. For each
+// range of a buffer, the validator stores the last write and the reads since that write, as in
+// FastTrack (Flanagan and Freund, PLDI 2009). Earlier uses are ordered before the stored uses, or
+// have been reported. The validator processes the prologue once and the step twice, so that
+// operations of a step are compared with operations of the previous step.
 //
-// Lifetime of a buffer: buffers allocated by the prologue count as written. Memory is reused in
-// host order on the owner's stream. At its release, every use on another stream must therefore be
-// ordered before that point of the owner's stream, or kRecordStream must have named the other
-// stream. Likewise, another stream's first use must come after everything that the owner's stream
-// had run, and waited for, at the allocation.
+// Lifetime of a buffer: buffers that the prologue allocates count as written. Memory is reused in
+// host order on the owner's stream. Therefore, every use on another stream must be ordered before
+// the release on the owner's stream, unless kRecordStream names the other stream. Likewise, the
+// first use on another stream must be ordered after all operations that precede the allocation on
+// the owner's stream.
 
 // Returns all violations, without repetition, in the order of instructions. All indices must be
 // valid (CheckIndices).
@@ -76,15 +79,15 @@ std::vector<Violation> CheckRaces(const Program& program);
 
 // Checks that a step program is valid before it runs: first CheckIndices, then CheckRaces.
 
-// Checks that everything to which a step program refers exists: operands, streams, uses, labels,
-// names, byte ranges, groups and peers.
+// Checks that all references of a step program are valid: operands, streams, uses, labels, names,
+// byte ranges, groups and peers.
 
 // Returns one violation (kIndex) per invalid reference. Tables come first, then instructions in
 // order.
 std::vector<Violation> CheckIndices(const Program& program);
 
 // Returns all violations, without repetition, in the order of instructions. Empty: the program is
-// valid. If there are invalid indices, only these are reported.
+// valid. If there are invalid indices, only invalid indices are reported.
 std::vector<Violation> Validate(const Program& program);
 
 }  // namespace stepcast::program

@@ -15,7 +15,7 @@ namespace stepcast::report {
 
 // Compares forecasts of collectives with published measurements (docs/formats.md).
 
-// Returns tables by source and by size band, and totals. Also lists the forecast choices of NCCL
+// Returns tables by source and by size band, totals, and a list of the forecast choices of NCCL
 // that differ from documented choices.
 std::string CollectiveAccuracyText(const validate::CollectiveAccuracy& accuracy);
 std::string CollectiveAccuracyJson(const validate::CollectiveAccuracy& accuracy);
@@ -24,30 +24,31 @@ std::string CollectiveAccuracyCsv(const validate::CollectiveAccuracy& accuracy);
 // Returns the text between the markers in docs/accuracy/collectives.md, without the markers.
 std::string CollectiveAccuracyMarkdown(const validate::CollectiveAccuracy& accuracy);
 
-// Reports on how accurately published training steps are forecast, for people and for programs.
+// Reports the accuracy of forecasts of published training steps, as text and in formats for
+// programs.
 
 // Returns tables by source, separate for fit and check rows and for quality A and B. The text also
-// lists the accuracy targets, and the cases that were not simulated with the reasons.
+// lists the accuracy targets, and the reasons why cases were not simulated.
 std::string PublishedAccuracyText(const validate::PublishedAccuracy& accuracy);
 
 // Returns the content of PublishedAccuracyText as a Markdown section.
 std::string PublishedAccuracyMarkdown(const validate::PublishedAccuracy& accuracy);
 
-// The CSV and JSON functions return all cases. The JSON document also has all tables.
+// These functions return all cases. The JSON document also has all tables.
 std::string PublishedAccuracyJson(const validate::PublishedAccuracy& accuracy);
 std::string PublishedAccuracyCsv(const validate::PublishedAccuracy& accuracy);
 
 // Returns a self-contained page with tables, and with plots of forecast against measured values.
 std::string PublishedAccuracyHtml(const validate::PublishedAccuracy& accuracy);
 
-// A table of published steps. The text, the document and the page all use this table. Internal to
-// this package.
+// A table of published steps, for the text, the JSON document and the page. Internal to this
+// package.
 
 struct PublishedTable {
   std::string title;
   std::vector<Column> columns;
   std::vector<std::vector<std::string>> rows{};
-  std::string note{};  // below the table; may be empty
+  std::string note{};  // a note below the table; may be empty
 
   Table ToTable() const;
 };
@@ -64,26 +65,26 @@ std::string PublishedCounts(const validate::PublishedAccuracy& accuracy);
 // The output of `calibrate runs`: what was learned from measured runs, and its precision.
 
 struct RunsReport {
-  std::string path;                          // of the runs
+  std::string path;                          // path of the file with runs
   std::vector<validate::SimulatedRun> runs;  // all runs of the file
-  std::vector<std::size_t> learned;          // indices of the runs learned from, in the fit's order
+  std::vector<std::size_t> learned;          // indices of the runs to which the fit was made
   std::vector<std::size_t> held_back;        // indices of runs marked as check
   calibrate::RunFit fit;
-  std::string written;    // "mine.yaml: h100-sxm"; empty: no profile
+  std::string written;    // "mine.yaml: h100-sxm"; empty: no profile was written
   std::string unwritten;  // why no profile was written, or how to write one
 };
 
-// The errors of the step time by three methods: the forecast, the nearest run alone, and the fit to
-// other runs. For a run that was learned from, the other runs are those with other configurations.
-// For a held-back run, they are all runs.
+// The errors of the step time by three methods: the forecast, the nearest other run, and the fit to
+// other runs. For a run that the fit learned from, only runs with other configurations are other
+// runs. For a held-back run, all runs are other runs.
 struct RunErrors {
   validate::AccuracyFigures forecast, nearest, learned;
 };
 RunErrors ErrorsOfLearned(const RunsReport& report);
 RunErrors ErrorsOfHeldBack(const RunsReport& report);
 
-// The factor from forecast time to measured time, for runs that all have one configuration. `low`
-// and `high` enclose 90 % of its measurements. The function returns none if there are several
+// The ratio of measured to forecast time, for runs that all have one configuration. 90 % of
+// measurements are between `low` and `high`. The function returns no value if there are several
 // configurations, or if nothing was learned.
 struct OneFactor {
   double factor = 1, low = 1, high = 1;

@@ -12,10 +12,10 @@
 #include "src/report/json.h"
 #include "src/report/table.h"
 
-// The parts of an answer as values. Text, JSON, CSV and pages are all printed from the same values.
+// The parts of an answer as values, from which text, JSON, CSV and pages are written.
 namespace stepcast::report {
 
-// A cell holds one value twice: as text for people and as JSON for programs.
+// A cell contains one value twice: as text for readers and as JSON for programs.
 struct Cell {
   std::string text;
   Json value;
@@ -33,8 +33,8 @@ struct Cell {
   // Creates a cell that is only for programs. The text is empty.
   Cell(Json value) : Cell("", std::move(value)) {}
   Cell(double value) : Cell("", Json(value)) {}
-  // Creates a cell from an optional value. If it is absent, the text is "-" and the JSON value is
-  // null.
+  // Creates a cell from an optional value. If there is no value, the text is "-" and the JSON value
+  // is null.
   template <typename T>
   Cell(const std::optional<T>& value) : Cell(value ? Cell(*value) : Cell("-", Json())) {}
 };
@@ -50,24 +50,23 @@ inline Cell Amount(ByteUnit unit, Bytes bytes) { return {In(unit, bytes), Json(b
 // Returns a cell for a number. The text has `digits` digits after the decimal point; the JSON value
 // is exact.
 inline Cell Fixed(double number, int digits) { return {Decimal(number, digits), Json(number)}; }
-// Returns a cell for a fraction. The text is in per cent; the JSON value is the fraction itself.
+// Returns a cell for a fraction. The text is in per cent; the JSON value is the fraction.
 inline Cell InPerCent(double part, int digits = 1) {
   return {Decimal(kHundred * part, digits), Json(part)};
 }
-// Returns a cell for a word that may be empty. If it is, the text is `none` and the JSON value is
-// null.
+// Returns a cell for a word. If the word is empty, the text is `none` and the JSON value is null.
 inline Cell WordOr(const std::string& word, const char* none = "-") {
   return word.empty() ? Cell(none, Json()) : Cell(word);
 }
 
 struct AnswerColumn {
-  std::string heading;  // in text and on pages
-  std::string key;      // in JSON and CSV; empty: the column is only for people
+  std::string heading;  // heading in text and on pages
+  std::string key;      // key in JSON and CSV; empty: the column is only for readers
   Align align = Align::kRight;
   bool spare = false;  // Column::spare
 
-  // Returns whether the column is shown to people. A column that has a key but no heading is only
-  // for programs.
+  // Returns whether text and pages show the column. A column with a key but without a heading is
+  // only for programs.
   bool for_people() const { return !heading.empty() || key.empty(); }
 };
 
@@ -102,7 +101,7 @@ struct Listing {
   std::string name;  // "models"
   std::vector<AnswerColumn> columns;
   std::vector<std::vector<Cell>> rows{};
-  std::string footer{};  // a sentence below the text; may be empty
+  std::string footer{};  // a sentence below the table; may be empty
 
   std::string Text() const;
   // Returns a document such as {"models": [{"name": ..., "parameters": ...}, ...]}.

@@ -27,47 +27,49 @@
 
 namespace stepcast::report {
 
-// Settings with which a step fits that does not fit without them.
+// Settings that make a step fit which does not fit without them.
 struct FittingSettings {
   std::vector<std::string> set;  // "KEY=VALUE", in addition to the scenario's settings
   Time step_time;
-  Bytes left;  // free memory of the fullest device; negative if it lacks memory
+  Bytes left;  // free memory of the fullest device; negative: missing memory
   double fit_probability = 0;
 };
 
-// The memory-saving settings that were tried: each one alone, and several together.
+// The memory-saving settings that were tried, separately and in combinations.
 struct Fitting {
-  std::vector<FittingSettings> settings;   // the settings that make it fit, fastest first
-  std::optional<FittingSettings> nearest;  // without any: what lacks the least memory
+  std::vector<FittingSettings> settings;   // settings that make the step fit, fastest first
+  std::optional<FittingSettings> nearest;  // if `settings` is empty: the settings that lack the
+                                           // least memory
   Time step_time;                          // step time without these settings
   int forecasts = 0;                       // number of settings that were forecast
-  bool stopped = false;                    // the time ran out before all were tried
-  CommandWords command;                    // forecasts the step; no words: there is no command
+  bool stopped = false;                    // the time limit ended the attempts
+  CommandWords command;                    // the command that forecasts the step; empty: no such
+                                           // command
 };
 
-// Returns a table of these settings for people, with the commands that forecast them. Empty if no
+// Returns a table of these settings as text, with the commands that forecast them. Empty if no
 // setting was tried.
 std::string FittingText(const Fitting& fitting);
 // Returns the value of `would_fit` in answers.
 Json FittingJson(const Fitting& fitting);
 
 // Explains, for `explain --measured`, why a measured step takes longer or shorter than its
-// forecast. If the step was traced, the explanation locates the difference. It also lists every
-// cause that could explain the whole difference alone.
+// forecast. If the step was traced, the explanation locates the difference. It also lists each
+// cause that could explain the full difference by itself.
 
 // A setting change that was tried as an explanation of a measured step time.
 struct TriedSetting {
   std::vector<std::string> set;  // "KEY=VALUE"
   Time step_time;
-  double explains = 0;    // the fraction of the difference that it explains; 1: all of it
-  const char* next = "";  // what the user should look at next
+  double explains = 0;    // the fraction of the difference that the setting explains
+  const char* next = "";  // a hint on what to check next
 };
 
 struct MeasuredStep {
   Time measured;
-  std::int64_t number = 0;                           // of a traced step: ProfilerStep#
-  std::optional<validate::StepCauses> causes;        // none if only the time is known
-  std::optional<bool> in_range;                      // none if the forecast has no range
+  std::int64_t number = 0;                           // number of a traced step: ProfilerStep#
+  std::optional<validate::StepCauses> causes;        // not set if only the time is known
+  std::optional<bool> in_range;                      // not set if the forecast has no range
   std::vector<TriedSetting> settings;                // the best explanation first
   std::vector<forecast::ExplainingSpeed> resources;  // the best explanation first
 };
@@ -76,9 +78,9 @@ struct MeasuredStep {
 
 // One kind of kernel, or the host's launches: their calls in the steps of the traced ranks.
 struct LearnedRate {
-  const char* part = "";  // "products"
+  const char* part = "";  // "products" (GEMMs), ...
   std::int64_t forecast_calls = 0, traced_calls = 0;
-  Time forecast{}, traced{};  // sums of times; for launches, the mean time between two
+  Time forecast{}, traced{};  // total times; for launches, the mean time between two launches
   double factor() const { return traced / forecast; }
 };
 
@@ -94,10 +96,10 @@ struct LearnedRates {
   std::size_t ranks = 1;    // number of traced ranks
   std::vector<LearnedRate> rates;
   std::vector<LearnedTable> tables;
-  std::vector<std::string> notes;  // what could not be learned
+  std::vector<std::string> notes;  // reasons why some rates could not be learned
   Time traced{}, forecast{};       // time of the step
   std::optional<Time> learned{};   // the step's forecast with the written profile
-  std::string written;             // path of the written profile; empty: none was written
+  std::string written;             // path of the written profile; empty: no profile
 };
 
 std::string LearnedRatesText(const LearnedRates& learned);
@@ -105,19 +107,19 @@ std::string LearnedRatesText(const LearnedRates& learned);
 std::string LearnedRatesJson(const LearnedRates& learned);
 
 // Returns a profile as a YAML file with one row per point. scenario::LoadCalibration reads the same
-// values back, except for source locations. Empty sections are omitted. Control characters in text
-// become spaces.
+// values from this text, except source locations. Empty sections are omitted. Control characters in
+// text become spaces.
 std::string CalibrationYaml(const calibration::Calibration& profile);
 
 // Returns the text of `profile` with `sections` added. Each section replaces the section with the
 // same name, or is appended at the end. Comments directly before a section belong to it.
 std::string WithSections(const std::string& profile, const std::string& sections);
 
-// The content of a rate file, which `kernels.rates` of a profile names. `costs` has only products,
+// The content of a rate file, to which `kernels.rates` of a profile refers. `costs` has only GEMMs,
 // attention and power.
 struct Rates {
-  std::string name;    // of the GPU type
-  std::string source;  // of the measurements
+  std::string name;    // name of the GPU type
+  std::string source;  // source of the measurements
   std::vector<std::string> comments;
   calibration::KernelCosts costs;
 };
@@ -127,13 +129,13 @@ std::string RatesYaml(const Rates& rates);
 // reads.
 std::string CurvesYaml(const calibration::CurveFile& file);
 
-// The output of `stepcast collective`: a table like that of nccl-tests, with the algorithm for each
-// size and the source of each time.
+// The output of `stepcast collective`: a table in the format of nccl-tests, with the algorithm for
+// each size and the source of each time.
 
 // Returns the output as text. `name` is the name of the scenario.
 std::string CollectiveText(const std::string& name, const forecast::CollectiveForecast& forecast);
 // Returns CSV: a heading line with the keys of the JSON rows, followed by the rows. Protocol and
-// channels are empty if a row has none.
+// channels of a row may be empty.
 std::string CollectiveCsv(const forecast::CollectiveForecast& forecast);
 // Returns the document of `collective --json`, version 1.
 std::string CollectiveJson(const std::string& name, const forecast::CollectiveForecast& forecast);
@@ -143,19 +145,18 @@ std::string CollectivePage(const scenario::Scenario& scenario,
                            const forecast::CollectiveForecast& forecast,
                            const std::vector<forecast::CollectiveSteps>& steps);
 
-// A plan to be compared with another plan: settings, time and memory. Does not own the scenario and
-// the forecast.
+// A plan to be compared with another plan. Does not own the scenario and the forecast.
 
 struct ComparedPlan {
-  std::string file;  // as the user named it
+  std::string file;  // file name as the user wrote it
   const scenario::Scenario* scenario = nullptr;
   const forecast::Forecast* forecast = nullptr;
 };
 
 // The result of checking one limit of --fail-if on two plans.
 struct GuardVerdict {
-  std::string guard;    // as the user wrote it
-  double a = 0, b = 0;  // guarded figure of each plan: seconds, bytes or tokens per second
+  std::string guard;    // condition as the user wrote it
+  double a = 0, b = 0;  // value of each plan: seconds, bytes or tokens per second
   bool failed = false;
   // The result in words, such as "fails: step_time is 79.2 ms in B and 44.8 ms in A, +34.5 ms
   // (+77.0 %)".
@@ -178,8 +179,8 @@ std::string ComparePage(const ComparedPlan& a, const ComparedPlan& b,
 // The output of `explain`: the critical path, exposed communication, the effect of faster
 // resources, and the memory at the peak.
 
-// Returns the explanation as text. `measured` lists what could explain a measured step time; null:
-// nothing was measured.
+// Returns the explanation as text. `measured` lists possible explanations of a measured step time;
+// null: no measurement.
 std::string ExplainText(const scenario::Scenario& scenario,
                         const forecast::Explanation& explanation,
                         const MeasuredStep* measured = nullptr);
@@ -200,12 +201,12 @@ std::string ExplainPage(const scenario::Scenario& scenario,
 struct StageMemory {
   int stage = 0;
   forecast::BytesByCategory formula{};
-  // The memory of the simulated step. None if the framework does not support this stage, or if the
-  // combination is illegal.
+  // The memory of the simulated step. Not set if the framework does not support this stage, or if
+  // the combination is illegal.
   std::optional<forecast::MemoryForecast> simulated;
-  std::string reason;  // why `simulated` is none
-  // The largest micro-batch that fits. None if the limit was not requested, or if the stage cannot
-  // be simulated.
+  std::string reason;  // the reason why `simulated` is not set
+  // The largest micro-batch that fits. Not set if the limit was not requested, or if the stage
+  // cannot be simulated.
   std::optional<forecast::MicroBatchLimit> limit{};
 };
 
@@ -250,7 +251,7 @@ std::string SimulateJson(const scenario::Scenario& scenario, const forecast::For
                          double seconds, const forecast::TrainingTarget& target = {},
                          const Fitting& fitting = {});
 
-// Returns the text output of `simulate`: the question, the step time with its breakdown,
+// Returns the text output of `simulate`: the scenario, the step time with its breakdown,
 // collectives, and memory. The text depends only on the input. `target` describes the training.
 std::string SimulateText(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          const forecast::TrainingTarget& target = {});
@@ -260,7 +261,7 @@ std::string SimulateText(const scenario::Scenario& scenario, const forecast::For
 std::string MemorySentence(const forecast::MemoryForecast& memory);
 
 // The output of `run-time`: the duration of a training run including failures, its cost, and the
-// factors that determine both.
+// factors that determine duration and cost.
 
 std::string RunTimeText(const scenario::Scenario& scenario, const forecast::WholeRun& run);
 
@@ -276,9 +277,9 @@ std::string RunTimePage(const scenario::Scenario& scenario, const forecast::Whol
 // Returns the line that answers a question. `id` is the question's id, as JSON. `document` is the
 // answer as a command with --json prints it.
 std::string AnswerLine(std::string_view id, std::string_view document);
-// Returns the line that reports mistakes in a question or in the files that it names.
+// Returns the line that reports mistakes in a question or in its input files.
 std::string MistakesLine(std::string_view id, const Diagnostics& mistakes);
-// Returns the line that states why a valid question has no answer.
+// Returns the line with the reason why a valid question has no answer.
 std::string FailureLine(std::string_view id, const std::string& reason);
 
 }  // namespace stepcast::report

@@ -12,7 +12,7 @@
 // so that one specification works for light, dark and print. Internal to this package.
 namespace stepcast::report {
 
-// A map from each word of the data to a CSS color variable ("--forward").
+// The words of a column, each with its CSS color variable ("--forward").
 using Palette = std::vector<std::pair<std::string, std::string>>;
 
 // Returns the channel that colors the words of `field`, with a legend above the chart.
@@ -22,7 +22,7 @@ Json ColourBy(const std::string& field, const Palette& palette, const std::strin
 Palette PaletteOf(const std::vector<std::string>& words);
 
 // The range of an axis for nonnegative values from `least` to `most`. The range is slightly wider
-// than the values, but does not extend below zero, as Vega's own padding may.
+// than the values, but does not extend below zero.
 struct AxisRange {
   double from = 0, to = 0;
 };
@@ -35,16 +35,16 @@ double AmountIn(ByteUnit unit, Bytes bytes);
 Json Quantity(const std::string& field, const std::string& title, Json scale = nullptr);
 
 // Returns a specification with the shared width and a height of `height` pixels. The last of
-// `layers` draws the rows. The row with keyboard focus gets an outline of width `emphasis`.
+// `layers` draws the rows. The row with keyboard focus has an outline of width `emphasis`.
 Json Layered(Json layers, Json encoding, double emphasis, int height);
 
 // Returns a mark that shows the rows' tooltips.
 Json Mark(const std::string& type, Json more = Json::object());
 
 // Returns a plot of forecast against measured values on logarithmic axes. Lines mark equality and
-// ten per cent on both sides. The columns of `data` are measured, forecast, group (color), name,
-// and those of `tips`; with `shapes`, there is also a column `shape`. `unit` is the unit of the
-// values and of the ticks, such as "s".
+// deviations of ten per cent. The columns of `data` are measured, forecast, group (color), name,
+// the columns of `tips` and, with `shapes`, shape. `unit` is the unit of the values and of the
+// ticks, such as "s".
 Chart PredictedAgainstMeasured(const std::string& label, const std::string& unit, ChartData data,
                                const std::vector<std::string>& groups,
                                const std::vector<std::string>& shapes, double least, double most,

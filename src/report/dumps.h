@@ -18,8 +18,8 @@
 
 namespace stepcast::report {
 
-// Returns a traced step as a model file of `kind: layers`. Comments in the file state the step's
-// time breakdown, its collectives, and what the trace does not contain.
+// Returns a traced step as a model file of `kind: layers`. Comments in the file contain the step's
+// time breakdown, its collectives, and the data that the trace lacks.
 std::string LayerListYaml(const std::string& name, const formats::TracedStep& step);
 
 // Returns the document of `topology show --json`: {"stepcast": 1, "topology", "nodes",
@@ -30,8 +30,8 @@ std::string LayerListYaml(const std::string& name, const formats::TracedStep& st
 std::string TopologyJson(const std::string& name, const topology::Cluster& cluster);
 
 // Returns a topology as a file from which scenario::LoadTopology reads the same values. `comment`
-// becomes the first lines; `sources` are the sources of the topology's figures. The GPU memory of
-// the node type is not written, because the data sheet of the GPU states it.
+// becomes the first lines; `sources` are the sources of the topology's figures. The file does not
+// contain the GPU's memory, because the data sheet of the GPU contains it.
 std::string TopologyYaml(const std::string& comment, const std::string& name,
                          const std::vector<std::string>& sources,
                          const topology::NodeType& node_type,
@@ -62,8 +62,8 @@ std::string LinkLoadJson(const std::string& name, const topology::Cluster& clust
 
 // Returns a drawing with a row for each stage, a scale of slots, and a legend of the letters. If
 // the width is too small for micro-batch numbers, each slot is one column wide. If the drawing is
-// still too wide, slots in the middle, where the pattern repeats, are omitted. Lines below state
-// which slots are omitted, and a sufficient width. The text ends in a newline.
+// still too wide, slots in the middle, where the pattern repeats, are omitted. Lines below the
+// drawing list the omitted slots and a sufficient width. The text ends in a newline.
 std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
                             const parallel::ScheduleTiming& timing, const TerminalStyle& style);
 
@@ -75,14 +75,14 @@ struct TimedSchedule {
   parallel::ScheduleTiming timing;
   std::vector<int> in_flight;  // [stage]
 
-  double bubble() const;  // the fraction of all stages' time in which they are idle
+  double bubble() const;  // the idle fraction of the time of all stages
 };
 
 // Returns a table with one row for each stage.
 AnswerTable ScheduleStages(const TimedSchedule& timed);
 
-// Returns a drawing with one row per stage and slots from left to right, as in papers. A table by
-// stage and the bubble follow.
+// Returns a drawing with one row per stage and slots from left to right, as in papers. The drawing
+// is followed by a table by stage and the size of the bubble.
 std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& style);
 
 // Returns the document of `schedule --json`: {"stepcast": 1, "schedule", "micro_batches",

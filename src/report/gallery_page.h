@@ -12,10 +12,10 @@ namespace stepcast::report {
 
 struct GalleryStep {
   std::string title;          // "Llama 3 405B"
-  std::string page;           // file name of the forecast's page; empty: there is none
+  std::string page;           // file name of the forecast's page; empty: no page
   std::string machine, plan;  // "2,048 nodes of 8 x h100-96gb", "megatron, ZeRO stage 1, ..."
   std::string source;         // source of the published step
-  std::string row;            // "megatron-sc21 sc21_t1_530B": its file and name in
+  std::string row;            // "megatron-sc21 sc21_t1_530B": file and name of the step in
                               // calibration/published
   std::vector<std::string> stand_ins;  // differences between the simulation and the run
   Time published;
@@ -30,7 +30,7 @@ void DescribeRun(const scenario::Scenario& scenario, GalleryStep& step);
 
 std::string GalleryText(const std::vector<GalleryStep>& steps);
 
-// Returns one HTML page without scripts. Each step that has a separate page links to it.
+// Returns one HTML page without scripts. Steps with a separate page link to this page.
 std::string GalleryPage(const std::vector<GalleryStep>& steps);
 
 }  // namespace stepcast::report

@@ -35,12 +35,12 @@ std::string ExecutionText(const scenario::Scenario& scenario, const validate::Ex
 std::string ExecutionJson(const scenario::Scenario& scenario, const validate::Execution& execution,
                           double seconds);
 
-// Returns one line that states how the execution was measured, such as "run on host, 4 ranks on 2
-// hosts, 5 steps measured". The line ends in a newline.
+// Returns one line on how the execution was measured, such as "run on host, 4 ranks on 2 hosts, 5
+// steps measured". The line ends in a newline.
 std::string RunLine(const validate::Execution& execution);
 
-// Returns one process for each measured rank, ordered by rank. Times are on rank 0's clock and
-// count from the common start of the measurement.
+// Returns one process for each measured rank, ordered by rank. Times are on rank 0's clock,
+// relative to the common start of the measurement.
 std::vector<TraceProcess> MeasuredProcesses(const validate::Execution& execution);
 
 // Returns the forecast first, then the measured ranks. Measured times are shifted so that the

@@ -15,10 +15,9 @@
 
 namespace stepcast::report {
 
-// A JSON document that can be written. Keys keep the order in which they were added. The interface
-// is a part of the interface of nlohmann-json, which reads JSON and formats numbers and strings.
-// Only json.cc includes that library, because including it takes a second of compile time. Internal
-// to this package.
+// A JSON document for output. Keys are in the order in which they were added. The interface is a
+// subset of that of nlohmann-json. Only json.cc includes nlohmann-json, because it takes a second
+// to compile. Internal to this package.
 
 class Json {
  public:
@@ -28,11 +27,11 @@ class Json {
   Json(std::nullptr_t) : Json() {}
   template <std::integral T>
   Json(T value);
-  Json(double value);  // null unless finite
+  Json(double value);  // null if the value is not finite
   Json(std::string value);
   Json(std::string_view value);
   Json(const char* value);
-  // An array.
+  // Creates an array.
   template <typename T>
   Json(const std::vector<T>& values) : Json(array()) {
     for (const T& value : values) push_back(value);
@@ -52,10 +51,11 @@ class Json {
   // Returns the value as an integer. The value must have been created from a signed integer.
   std::int64_t Integer() const;
 
-  // Returns the value of a key and adds the key if it is missing. Requires an object or null; null
-  // becomes an object.
+  // Returns the value of a key. Adds the key if it is missing. The document must be an object or
+  // null; null becomes an object.
   Json& operator[](std::string_view key);
-  // Returns the value of a key, or `otherwise` if the key is missing. Requires an object.
+  // Returns the value of a key, or `otherwise` if the key is missing. The document must be an
+  // object.
   Json value(std::string_view key, Json otherwise) const;
   // Sets all keys of `other` in this object.
   void update(const Json& other);
@@ -79,7 +79,7 @@ class Json {
   struct Member;
   using Array = std::vector<Json>;
   using Object = std::vector<Member>;
-  struct Library;  // the library's equal value
+  struct Library;  // the equal value of nlohmann-json
 
   std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array,
                Object>
@@ -115,12 +115,13 @@ class Json::Part {
   mutable Json value_;  // elements of braced lists are const, but are moved from
 };
 
-// Converts values to the form that the JSON documents have. Internal to this package.
+// Converts values to their format in JSON documents. Internal to this package.
 
 // Returns a time in seconds, correctly rounded: 12.5 ms is 0.0125, not 0.012500000000000001.
 double JsonSeconds(Time time);
 
-// Returns a number that may be a mean over ranks. It is an integer if it has no fraction.
+// Returns a number, such as a mean over ranks. A number without a fraction is written as an
+// integer.
 Json JsonNumber(double number);
 
 Json ToJson(const scenario::Resolved& resolved);

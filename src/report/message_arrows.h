@@ -23,10 +23,10 @@ struct MessageArrow {
   friend bool operator==(const MessageArrow&, const MessageArrow&) = default;
 };
 
-// The k-th send of a step from one rank to another over a group matches the k-th receive of that
-// step (tests/proofs/matching.h proves this for matching programs). A message has no arrow if the
-// other rank's timeline is not in `ranks`. Arrows are ordered by receiving rank, then by the order
-// of its operations.
+// Returns the arrows between the timelines in `ranks`. The k-th send of a step from one rank to
+// another over a group matches the k-th receive of that step (tests/proofs/matching.h). Messages to
+// or from other ranks have no arrows. Arrows are ordered by receiving rank, then by the order of
+// its operations.
 std::vector<MessageArrow> MessageArrows(std::span<const RankTimeline> ranks);
 
 }  // namespace stepcast::report

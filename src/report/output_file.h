@@ -9,19 +9,20 @@
 namespace stepcast::report {
 
 // A file that appears under its name only when it is complete. Until Commit(), its bytes are in a
-// temporary file in the same folder. The destructor removes the temporary file, and so does
-// RemoveUnfinishedFiles(), which a signal handler may call.
+// temporary file in the same folder. The destructor and RemoveUnfinishedFiles() remove the
+// temporary file.
 //
-// If the name is a symbolic link, its target is replaced and the link stays. Output that is not a
-// regular file (a pipe, /dev/stdout) cannot be replaced and is written directly. If the name ends
-// in .gz, the output is compressed; equal bytes give equal files.
+// If the name is a symbolic link, its target is replaced. Output that is not a regular file (a
+// pipe, /dev/stdout) cannot be replaced and is written directly. If the name ends in .gz, the
+// output is compressed; equal bytes give equal files.
 //
-// A file that replaces the caller's own file keeps its permissions and group, without set-user-id,
-// set-group-id and the sticky bit. Any other file gets the permissions of a new file. Links, pipes
-// and devices of users other than the caller or root are refused, and so are disks.
+// If the caller owns the replaced file, the new file has its permissions and group, without
+// set-user-id, set-group-id and the sticky bit. Otherwise, it has the permissions of a new file.
+// Links, pipes and devices of users other than the caller or root are refused. Disks are always
+// refused.
 //
-// An error is a sentence that names the file and the system's reason. After an error, the object
-// can only be destroyed.
+// An error is a sentence with the file and the system's reason. After an error, the object can only
+// be destroyed.
 class OutputFile {
  public:
   static tl::expected<OutputFile, std::string> Create(const std::string& path);
@@ -41,11 +42,11 @@ class OutputFile {
   OutputFile(std::string path, std::string target, std::string temporary, int descriptor, int slot);
   tl::expected<void, std::string> WriteAsItIs(std::string_view bytes);
 
-  std::string path_;       // as the user wrote it, for messages
-  std::string target_;     // what the temporary file is renamed to
+  std::string path_;       // path as the user wrote it, for messages
+  std::string target_;     // the path to which the temporary file is renamed
   std::string temporary_;  // empty if written directly
   int descriptor_ = -1;
-  int slot_ = -1;                           // in the list of unfinished files
+  int slot_ = -1;                           // index in the list of unfinished files
   std::unique_ptr<Compressor> compressor_;  // null if not compressed
 };
 

@@ -14,21 +14,21 @@
 #include "src/report/json.h"
 #include "src/report/table.h"
 
-// A report as a self-contained HTML page: the question, the answer in large figures, and sections
-// with charts and tables. Vega-Lite draws the charts from the data and specifications that this
-// code writes. Every chart has tables with the same content. Internal to this package.
+// A report as a self-contained HTML page: the question, the answer in large numbers, and sections
+// with charts and tables. The page contains data and specifications from which Vega-Lite draws the
+// charts. Every chart has tables with the same content. Internal to this package.
 namespace stepcast::report {
 
-// Returns the text in which the characters `&`, `<`, `>` and `"` are replaced by HTML entities.
+// Returns the text with HTML entities for the characters `&`, `<`, `>` and `"`.
 std::string HtmlEscaped(std::string_view text);
 
 enum class Tone : std::uint8_t { kPlain, kGood, kBad };
 
-// One of the large figures at the top of a page.
+// A large number at the top of a page, with its label.
 struct PageFigure {
   std::string label;
   std::string value;
-  std::string more{};  // below it, small; may be empty
+  std::string more{};  // small text below the number; may be empty
   Tone tone = Tone::kPlain;
 };
 
@@ -46,7 +46,7 @@ class ChartData {
     std::string name;
     bool has_words = false;
     std::vector<Json> values{};                            // distinct
-    std::unordered_map<std::string, std::size_t> known{};  // the values' indices, by their texts
+    std::unordered_map<std::string, std::size_t> known{};  // index of each value, by its text
     std::vector<std::size_t> rows{};                       // the index of each row's value
     void Add(const std::string& text, Json value);
     bool indexed() const;
@@ -62,18 +62,19 @@ struct ChartTip {
   std::string field;
   std::string title;
   std::string unit{};
-  std::optional<int> digits{};  // after the decimal point; absent: five significant digits
+  std::optional<int> digits{};  // digits after the decimal point; not set: five significant digits
 };
 
 struct Chart {
   std::string label;  // the chart's content, for screen readers
-  Json spec;          // Vega-Lite; its data are "rows", and "focus" is the focused row
+  Json spec;          // Vega-Lite specification; its data source is "rows", and "focus" is the
+                      // focused row
   ChartData data;
   std::vector<ChartTip> tips;
-  // `window` is the start and end of the window in ms; `lanes` are the lanes from top to bottom.
-  // Set only for a timeline. Its data has the columns kind, name, of and operations, and three
-  // columns in ticks: `gap` since the end of the lane's previous bar, `length`, and `idle` of the
-  // length. The rows stand lane by lane.
+  // The members from here on are set only for a timeline. `window` is the start and end of the
+  // window in ms; `lanes` are the lanes from top to bottom. The data has the columns kind, name, of
+  // and operations, and three columns in ticks: `gap` since the end of the lane's previous bar,
+  // `length`, and `idle` within the length. Rows are ordered by lane.
   struct TimelineLane {
     std::string name;
     std::size_t bars = 0;
@@ -90,7 +91,7 @@ struct PageTable {
   Table table;
   bool folded = false;    // collapsed behind a summary line
   bool sortable = false;  // by click or key on a heading
-  // The highlighted cells as (row, column). Horizontal lines do not count as rows.
+  // The highlighted cells as (row, column). Horizontal lines are not counted as rows.
   std::set<std::pair<std::size_t, std::size_t>> stressed{};
 };
 
@@ -106,7 +107,7 @@ struct PageSection {
   std::vector<std::string> paragraphs{};
   std::optional<Chart> chart{};
   std::vector<std::string> notes{};  // below the chart, in small print
-  // Links below the notes: a text and the address to which it leads.
+  // Links below the notes, as text and address.
   std::vector<std::pair<std::string, std::string>> links{};
   std::vector<PageTable> tables{};
   std::vector<PageText> texts{};  // below the tables
@@ -117,7 +118,7 @@ struct Page {
   std::string title;  // "Llama-3.1 8B, FSDP2 on 16 DGX H100"
   std::vector<std::pair<std::string, std::string>> asked{};
   std::string verdict{};     // the answer in one sentence; may be empty
-  Tone tone = Tone::kPlain;  // of the verdict
+  Tone tone = Tone::kPlain;  // tone of the verdict
   std::vector<PageFigure> answer{};
   std::vector<std::string> warnings{};
   std::vector<PageSection> sections{};
@@ -126,8 +127,7 @@ struct Page {
 
 std::string PageHtml(const Page& page);
 
-// Returns a number for charts, rounded to a millionth. For a number of milliseconds, the precision
-// is a nanosecond.
+// Returns a number for charts, rounded to a millionth (milliseconds: to a nanosecond).
 double Rounded(double value);
 double InMilliseconds(Time time);
 

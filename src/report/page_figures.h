@@ -15,8 +15,8 @@
 // Parts of pages that describe a scenario or its step.
 namespace stepcast::report {
 
-// Returns the page of an answer about a scenario: the scenario's name, facts and warnings and, at
-// the end, its settings with every default. The answer and the sections are still empty.
+// Returns a page about a scenario, with an empty answer and no sections. The page has the
+// scenario's name, facts and warnings and, at the end, its settings with all defaults.
 Page PageOf(const scenario::Scenario& scenario, std::string kind);
 
 // Returns the colors for the parts of a step's time. Allocator flushes and learned time are
@@ -27,7 +27,7 @@ Palette BreakdownPalette(const forecast::TimeBreakdown& time);
 void AddBreakdown(ChartData& data, const std::string& bar, const forecast::TimeBreakdown& time,
                   Time step);
 
-// Returns a forecast's step time, throughput, utilization and memory as the large figures of a
+// Returns a forecast's step time, throughput, utilization and memory as the large numbers of a
 // page.
 std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast);
 
@@ -60,7 +60,7 @@ StepWindow WindowOf(const forecast::Run& run, const forecast::ClassRun& own);
 struct StageRows {
   std::string name;  // name of the plan, such as "zb_h1"
   std::vector<Lane> lanes;
-  Time length;  // of the step
+  Time length;  // length of the step
 };
 StageRows StageRowsOf(std::string name, const forecast::Run& run);
 

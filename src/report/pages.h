@@ -33,11 +33,11 @@ struct MemoryInstant {
 
 // Returns a rank's memory over step `step` of the timeline, from `start` to `end`.
 //
-// The account lists memory changes in host order, and the host may be far ahead of the device. Each
-// change is therefore placed at the time when the compute stream reaches that point of the program.
-// Changes of the prologue are placed at the start of step 0. At equal times, the state with the
-// most memory is kept. The result has at most about 2 x `most` instants; neighbors are merged, and
-// the state with the most memory is kept.
+// The timeline has memory changes in host order, and the host may be far ahead of the device. Each
+// change is therefore shown at the time when the compute stream reaches that point of the program.
+// Changes of the prologue are shown at the start of step 0. The result has at most about 2 x `most`
+// instants: neighboring or simultaneous instants are merged, and the merged instant has the most
+// memory of them.
 std::vector<MemoryInstant> MemoryOver(const program::Program& program,
                                       const program::Timeline& timeline,
                                       const memory::Account& account, std::uint32_t step,
@@ -57,10 +57,10 @@ std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run
 // by stage.
 std::string SchedulePage(const TimedSchedule& timed);
 
-// Returns a sweep as one HTML page. It shows the best row, line charts along one axis, heat maps
-// over two axes, step time against memory, and the rows. `about` has a label and a text for each
-// varied part of the scenario ("model", ...) and may be empty. The page draws the rows of `stages`
-// one below another; `stages` may be empty. `target` describes the training.
+// Returns a sweep as one HTML page. The page shows the best row, line charts along one axis, heat
+// maps over two axes, a chart of step time and memory, and the rows. `about` has a label and a text
+// for each varied part of the scenario ("model", ...) and may be empty. The page draws the elements
+// of `stages` one below another; `stages` may be empty. `target` describes the training.
 std::string SweepPage(const std::string& title,
                       const std::vector<std::pair<std::string, std::string>>& about,
                       const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,

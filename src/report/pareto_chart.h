@@ -10,12 +10,11 @@
 #include "src/base/time.h"
 #include "src/report/page.h"
 
-// Step time against memory of many plans or combinations. Internal to this package.
+// A chart of step time and memory of many plans or combinations. Internal to this package.
 namespace stepcast::report {
 
-// Returns, for each point, whether it is on the Pareto front, where smaller values are better. A
-// point is dominated if another point is at least as good in both values and better in one. Equal
-// points do not dominate each other.
+// Returns, for each point, whether it is on the Pareto front: no other point is at most as large in
+// both values and smaller in one.
 std::vector<bool> ParetoFront(const std::vector<double>& x, const std::vector<double>& y);
 
 struct ParetoPoint {
@@ -23,23 +22,23 @@ struct ParetoPoint {
   Time step_time;
   Bytes peak;
   double tokens_per_second_per_gpu = 0;
-  bool fits = true;         // only such points may be on the front
-  std::int64_t tokens = 0;  // per step; 0: the same for all, so step times are compared
-  std::int64_t gpus = 0;    // 0: the same for all, not shown
-  // Whether no other plan dominates this plan. If absent, ParetoChart computes the front from the
+  bool fits = true;         // only points that fit may be on the front
+  std::int64_t tokens = 0;  // per step; 0: the same for all points
+  std::int64_t gpus = 0;    // 0: the same for all points, and not shown
+  // Whether no other plan dominates this plan. Not set: ParetoChart computes the front from the
   // step time and peak of the points that fit.
   std::optional<bool> on_front{};
 };
 
 struct ParetoFigure {
   Chart chart;
-  std::string note;  // a note on points left out; may be empty
+  std::string note;  // a note on omitted points; may be empty
   Table front;       // points on the front, shortest step first
 };
 
 // Returns a chart with all points on the front. If there are very many points, only an even
 // selection of the other points is drawn. `unfit` is the legend of points that do not fit. `memory`
-// is the name of `peak`. `limit` is the capacity, if all points have the same one.
+// is the name of `peak`. `limit` is the capacity, if it is the same for all points.
 ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label,
                          const std::string& unfit = "does not fit",
                          const std::string& memory = "peak memory",

@@ -35,10 +35,10 @@ struct PlanRow {
   planner::Verdict verdict = planner::Verdict::kSimulated;
   planner::Bound bound;
   std::optional<TimeSpent> spent;            // if requested
-  std::optional<forecast::TimeRange> range;  // range of 90 % of measurements
+  std::optional<forecast::TimeRange> range;  // range that covers 90 % of measurements
   // The number of other plans that tie with this plan (planner::Tied). `no_difference` lists the
   // settings that differ among the tied plans, with all their values; this plan's value comes
-  // first. Only for a ranked plan.
+  // first. Set only for ranked plans.
   std::int64_t ties = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> no_difference;
 };
@@ -46,40 +46,41 @@ struct PlanRow {
 // The best plan for one framework and one combination of parallel axes.
 struct KindRow {
   planner::PlanGroup kind;
-  std::int64_t plans = 0;  // number of plans that may exist
+  std::int64_t plans = 0;  // number of plans that may be legal
   bool fits = false;       // `row` is the best simulated plan; otherwise the nearest to fitting
   PlanRow row;
   double least = 1;  // GroupBest::least
 };
 
-// The answer to `--why LAYOUT`: the rank of a named layout among all layouts.
+// The answer to `--why LAYOUT`: the rank of the layout among all layouts.
 struct LayoutAnswer {
-  std::string layout;              // as requested
-  std::optional<PlanRow> best;     // best of the layout's acceptable plans
-  std::optional<PlanRow> nearest;  // if none is acceptable: the one nearest to it
-  // The numbers of other layouts by comparison: those that have a better plan, those that have no
-  // better plan, and those for which neither is proved.
+  std::string layout;              // layout as the user wrote it
+  std::optional<PlanRow> best;     // the best acceptable plan of the layout
+  std::optional<PlanRow> nearest;  // without an acceptable plan: the plan nearest to being
+                                   // acceptable
+  // The numbers of other layouts that have a better plan, that have no better plan, and for which
+  // neither is proved.
   std::int64_t better = 0, worse = 0, unknown = 0;
 };
 
-// Returns the tokens per second of all GPUs of the plan together.
+// Returns the total tokens per second of the plan's GPUs.
 inline double TokensPerSecond(const PlanRow& row) {
   return row.outcome.tokens_per_second_per_gpu * static_cast<double>(row.facts.gpus);
 }
 
-// The best plan on a given number of GPUs. `best` is none if no plan is acceptable.
+// The best plan on this number of GPUs. `best` is not set if no plan is acceptable.
 struct SizeAnswer {
   std::int64_t gpus = 0;
   std::optional<PlanRow> best;
 };
 
-// One side of `plan --port`: the plan on one of the two clusters between which it is ported.
+// The plan on one of the two clusters of `plan --port`.
 struct PortSide {
-  std::string cluster;  // in words
+  std::string cluster;  // description of the cluster
   forecast::Forecast forecast;
 };
 struct PortChange {
-  std::string key, from, to;  // values as in a scenario; empty: the plan has no such key
+  std::string key, from, to;  // values as in a scenario; empty: the plan does not have this key
   std::string why;
 };
 struct PortAnswer {
@@ -91,56 +92,56 @@ struct PortAnswer {
 // How to execute the best plan.
 struct ExecutionAnswer {
   std::string backend;               // "cuda", "host"
-  int ranks = 1;                     // of the plan
+  int ranks = 1;                     // number of ranks of the plan
   bool launched = false;             // ranks are on several nodes and need a launcher
-  std::vector<std::string> refused;  // reasons against execution, a sentence each; empty: none
+  std::vector<std::string> refused;  // reasons why the plan cannot be executed, one sentence each
 };
 
 struct PlanReport {
-  std::string name;  // the scenario's
+  std::string name;  // name of the scenario
   planner::Goal goal;
   std::int64_t space = 0;
-  std::string tried;                   // in words
-  std::vector<std::string> not_tried;  // likewise
-  std::string file;                    // the scenario's; may be empty
+  std::string tried;                   // text about the values that were tried
+  std::vector<std::string> not_tried;  // descriptions of values that were not tried
+  std::string file;                    // file of the scenario; may be empty
   std::vector<std::string> set;        // "KEY=VALUE", applied to all plans
   std::optional<PortAnswer> port;
   std::optional<ExecutionAnswer> execution;
-  std::optional<PlanRow> own;    // the scenario's own plan; none: it cannot exist
+  std::optional<PlanRow> own;    // the scenario's own plan; not set: it is illegal
   std::optional<PlanRow> risky;  // faster than the best plan, but may not fit
-  bool interrupted = false;      // the search was asked to stop
-  std::vector<KindRow> kinds;    // best first; those without an acceptable plan come last
+  bool interrupted = false;      // the search was stopped early
+  std::vector<KindRow> kinds;    // best first; kinds without an acceptable plan come last
   std::optional<LayoutAnswer> why_layout;
   std::vector<SizeAnswer> by_gpus;  // fewest first; empty if all plans have the same number
   const planner::SearchResult* result = nullptr;
   std::vector<PlanRow> best, pareto, nearest;
-  std::optional<Fitting> would_fit;  // what makes the nearest plan fit, if none fits
+  std::optional<Fitting> would_fit;  // settings that make the nearest plan fit, if no plan fits
   std::vector<PlanRow> runners_up;   // set with --why
   std::optional<planner::Sensitivity> sensitivity;
   std::optional<PlanRow> with_more_memory;
   std::vector<std::string> notes;          // settings without effect for some frameworks
-  std::vector<planner::HeldSetting> held;  // given by the scenario and not searched
+  std::vector<planner::HeldSetting> held;  // settings of the scenario that are not varied
   double seconds = 0;
 };
 
-// Returns the goal in words: "the shortest step" or, if the tokens of steps differ, "the least time
+// Returns the goal as text: "the shortest step" or, if the tokens of steps differ, "the least time
 // per token".
 std::string TargetText(const planner::Goal& goal, bool unequal_tokens);
-// Returns the number of plans for each verdict ("cannot exist", ...). These numbers add up to the
+// Returns the number of plans for each verdict ("cannot exist", ...). The numbers add up to the
 // size of the space.
 std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport& report);
 
-// Returns the settings that the scenario fixes, so that they are not searched. An example is
+// Returns the settings that the search does not vary because the scenario sets them, such as
 // "parallelism.tensor, training.blocks_per_checkpoint (where activation_checkpointing is full)".
 // May be empty.
 std::string HeldText(const PlanReport& report);
 
 // Returns the command that executes the best plan and compares the execution with its forecast.
-// Requires `execution`.
+// `execution` must be set.
 CommandWords ExecutionCommand(const PlanReport& report);
 
 // Returns a sentence that compares the best plan with the scenario's own plan: "the best is 12.3 %
-// faster than yours" or "it is the best". Requires `own`.
+// faster than yours" or "it is the best". `own` must be set.
 std::string GainText(const PlanReport& report);
 
 // Returns why a simulated plan is rejected. Empty if the plan is acceptable.
@@ -148,13 +149,13 @@ std::string Reason(const planner::Goal& goal, const PlanRow& row);
 
 std::string PlanText(const PlanReport& report);
 // Returns one CSV record for each of the best plans, for each plan of the front, and for each of
-// the plans nearest to fitting. The first field names the list.
+// the plans nearest to fitting. The first field is the name of the list.
 std::string PlanCsv(const PlanReport& report);
 // A function that returns the name of a plan: the settings that distinguish it from other plans.
 using PlanNames = std::function<std::string(std::int64_t plan)>;
-// Returns one HTML page. It shows the best plans, step time against memory of all simulated plans,
-// the verdicts on all other plans, and the best plan's sensitivity. `about` has a label and a text
-// for each part of the scenario ("model", ...).
+// Returns one HTML page. The page shows the best plans, a chart of step time and memory of all
+// simulated plans, the verdicts on all other plans, and the best plan's sensitivity. `about` has a
+// label and a text for each part of the scenario ("model", ...).
 std::string PlanPage(const PlanReport& report,
                      std::vector<std::pair<std::string, std::string>> about, const PlanNames& name);
 

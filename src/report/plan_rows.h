@@ -19,31 +19,32 @@ namespace stepcast::report {
 
 struct SettingPair {
   std::string key;   // dotted: "data_parallel.zero_stage"
-  std::string a, b;  // as in a scenario file; "" if the plan has no such key
+  std::string a, b;  // values as in a scenario file; empty if the plan does not have the key
 };
 
 // Returns the keys whose values differ between the resolved scenarios, in the order of `a`. Keys
-// that only `b` has come last.
+// that are only in `b` come last.
 std::vector<SettingPair> DifferentSettings(const scenario::Resolved& a,
                                            const scenario::Resolved& b);
 
-// Like the function above, but for two scenarios. Ignores files that have the same content under
-// another path.
+// Returns the keys whose values differ between two scenarios. Ignores files that have the same
+// content under another path.
 std::vector<SettingPair> DifferentSettings(const scenario::Scenario& a,
                                            const scenario::Scenario& b);
 
-// The collectives of one kind and group in two plans. A pointer is null if its plan has none.
+// The collectives of one kind and group in two plans. A pointer is null if its plan has no such
+// collectives.
 struct CollectivePair {
   const forecast::CollectiveSummary* a = nullptr;
   const forecast::CollectiveSummary* b = nullptr;
   const forecast::CollectiveSummary& any() const { return a != nullptr ? *a : *b; }
 };
 
-// Returns pairs for the collectives of `a`, in order. Collectives that only `b` has come last.
+// Returns pairs for the collectives of `a`, in order. Collectives that are only in `b` come last.
 std::vector<CollectivePair> PairCollectives(const forecast::Forecast& a,
                                             const forecast::Forecast& b);
 
-// The parts of `plan`'s output that list the best plan of each kind and describe a named layout.
+// Parts of the output of `plan`: the best plan of each kind, and the answer to --why LAYOUT.
 // Internal to this package.
 
 // Returns how the plan's ranks divide the model and the sequences: "tensor 8, pipeline 7 x 15". If
@@ -65,11 +66,10 @@ PageSection KindsSection(const PlanReport& report);
 std::string LayoutAnswerText(const PlanReport& report);
 Json LayoutAnswerJson(const PlanReport& report);
 
-// The parts of a table row that the text and the document of `plan` share. Internal to this
-// package.
+// Parts of a table row, for the text and the JSON document of `plan`. Internal to this package.
 
-// Returns the memory that a plan lacks: its need plus the headroom, minus the device's memory.
-// Every statement of missing memory in the report uses this value.
+// Returns the memory that a plan lacks: its need plus the headroom, minus the device's memory. The
+// report uses this value for all statements about missing memory.
 Bytes Lacks(const planner::Goal& goal, const planner::PlanFacts& facts, Bytes over);
 
 Bytes Needed(const planner::Outcome& outcome);
@@ -86,11 +86,11 @@ Shown ShownOf(const PlanRow& row);
 std::string RangeText(const PlanRow& row);
 // Returns the probability, in per cent, that a simulated plan fits.
 std::string FitText(const planner::Outcome& outcome);
-// Compares the plan with the plan `than`. Returns the additional time per token that the plan
-// needs, as a fraction of the time of `than`.
+// Returns the additional time per token of the plan compared with the plan `than`, as a fraction of
+// the time of `than`.
 double Longer(const PlanRow& row, const PlanRow& than);
-// The largest relative difference of the times of two plans that tie. It is the forecast error
-// between plans on one machine (docs/accuracy.md, "Executions").
+// The largest relative difference of the times of two plans that the report marks as a tie: the
+// forecast error between plans on one machine (docs/accuracy.md, "Executions").
 inline constexpr double kTie = 0.02;
 inline constexpr const char* kTieText =
     "~: within 2 %, the forecast error between plans on one machine\n";
@@ -99,17 +99,18 @@ Json RangeJson(const PlanRow& row);
 // Returns the extra time of `row` compared with `than`, in per cent: "-" for the same plan, "+4.3",
 // or "+1.2 ~" for a tie.
 std::string LongerText(const PlanRow& row, const PlanRow& than);
-// Returns the recipe settings in which two plans differ, such as "compile, loss, master_weights".
-// May be empty.
+// Returns the settings of the training recipe in which two plans differ, such as "compile, loss,
+// master_weights". May be empty.
 std::string RecipeDifference(const plan::Plan& a, const plan::Plan& b);
 
-// Returns why a simulated plan is rejected for its memory. Empty if its memory is acceptable.
+// Returns why a simulated plan is rejected because of its memory. Empty if its memory is
+// acceptable.
 std::string LackText(const planner::Goal& goal, const planner::PlanFacts& facts,
                      const planner::Outcome& outcome);
 // Returns why a plan is not the best.
 std::string WhyText(const planner::Goal& goal, const PlanRow& row);
 
-// Returns the reasons why plans cannot exist, each with its number of plans. The most frequent
+// Returns the reasons why plans are illegal, each with its number of plans. The most frequent
 // reason comes first.
 std::vector<std::pair<std::string, std::int64_t>> Sorted(
     const std::map<std::string, std::int64_t>& reasons);

@@ -11,41 +11,41 @@
 #include "src/report/answer.h"
 #include "src/scenario/scenario.h"
 
-// The figures of a forecast or measured step, in the forms that several answers share. Texts end in
-// a newline.
+// The figures of a forecast or measured step, in formats that several answers share. Texts end in a
+// newline.
 namespace stepcast::report {
 
-// Returns a header: the scenario's name, followed by the facts, one per line.
+// Returns a header: the scenario's name, followed by one line per fact.
 std::string Header(const scenario::Scenario& scenario,
                    const std::vector<std::pair<std::string, std::string>>& facts);
-// Returns the number of parameters, such as "7 000 000 parameters". If some are frozen, the text
-// also states how many are trained.
+// Returns the number of parameters, such as "7 000 000 parameters". If some parameters are frozen,
+// the text also has the number of trained parameters.
 std::string ParametersText(const model::Model& model);
 
 // Returns the descriptions of model, cluster and plan, each with its label.
 std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario& scenario);
-// Returns the result of Facts, and the software that the forecast assumes. An execution reports its
-// own software instead.
+// Returns the result of Facts, and the software that the forecast assumes.
 std::vector<std::pair<std::string, std::string>> ForecastFacts(const scenario::Scenario& scenario);
 
-// A figure of a whole step. All answers that show the figure print it in this form.
+// A figure of a step, such as its throughput, in the format that all answers use.
 struct StepFigure {
-  const char* name = "";  // with its unit: "tokens/s", "MFU, %"
-  const char* key = "";   // in JSON
+  const char* name = "";  // name with unit: "tokens/s", "MFU, %"
+  const char* key = "";   // key in JSON
   std::optional<double> value{};
-  int digits = 0;          // after the decimal point, for people
-  double scale = 1;        // factor for people, such as 100 for per cent
-  const char* line = "";   // label of a separate line, in per cent; empty: it is in "throughput"
-  const char* title = "";  // title of the page's large figure
+  int digits = 0;          // digits after the decimal point, in text
+  double scale = 1;        // factor in text, such as 100 for per cent
+  const char* line = "";   // label of a separate line, in per cent; empty: part of the line
+                           // "throughput"
+  const char* title = "";  // title of the large number on the page
 
   std::string text() const { return Decimal(scale * *value, digits); }
 };
 std::vector<StepFigure> StepFigures(const forecast::Forecast& forecast);
 
-// A total of a rank's memory. All answers that show the total print it in this form.
+// A total of a rank's memory, in the format that all answers use.
 struct MemoryFigure {
   const char* name = "";  // "peak allocated"
-  const char* key = "";   // in JSON
+  const char* key = "";   // key in JSON
   Bytes bytes{};
 };
 std::vector<MemoryFigure> MemoryFigures(const forecast::MemoryForecast& memory);
@@ -65,7 +65,7 @@ std::string ClassTable(const forecast::Forecast& forecast);
 std::string CollectiveTable(const forecast::Forecast& forecast);
 std::string MemoryTable(const forecast::MemoryForecast& memory);
 
-// These functions return the tables without the lines below them.
+// These functions return only the tables, without the lines that follow them.
 Table TimeRows(const forecast::Forecast& forecast);
 AnswerTable CollectiveRows(const forecast::Forecast& forecast);
 Table MemoryRows(const forecast::MemoryForecast& memory);
@@ -83,13 +83,13 @@ Json TimeJson(const std::vector<forecast::TimePart>& parts);  // "time_s"
 inline Json TimeJson(const forecast::TimeBreakdown& time) {
   return TimeJson(forecast::PartsOf(time));
 }
-// Returns one object per class of ranks (docs/formats.md), or none if all ranks are in one class.
+// Returns one object per class of ranks (docs/formats.md). Empty if all ranks are in one class.
 Json ClassesJson(const forecast::Forecast& forecast);
 Json CommunicationJson(const forecast::Forecast& forecast);  // "communication"
 Json LengthsJson(const forecast::LengthsForecast& lengths);  // "lengths"
 Json MemoryJson(const forecast::MemoryForecast& memory);     // "memory"
 
-// Adds "resolved", "warnings" and "run", the last keys of most documents. `seconds` is the
+// Adds the last keys of most documents: "resolved", "warnings" and "run". `seconds` is the
 // wall-clock time of the run.
 void Close(const scenario::Scenario& scenario, double seconds, Json& document);
 

@@ -16,13 +16,13 @@
 // element per combination; `target` describes the training.
 namespace stepcast::report {
 
-// Returns a table for people, followed by the fastest combination that fits. A heading is the last
-// part of a key.
+// Returns a table as text, followed by the fastest combination that fits. The heading of a varied
+// key is its ShortName.
 std::string SweepText(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                       const forecast::TrainingTarget& target = {});
 
 // Returns CSV: a heading line with the varied keys and the columns of the JSON rows, followed by
-// the rows. Missing values are empty, such as those of an illegal combination.
+// the rows. Missing values, such as those of an illegal combination, are empty.
 std::string SweepCsv(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                      const forecast::TrainingTarget& target = {});
 
@@ -33,8 +33,8 @@ std::string SweepJson(const planner::SweepGrid& grid, const std::vector<planner:
                       double seconds, std::int64_t known = 0,
                       const forecast::TrainingTarget& target = {});
 
-// Returns only the rows of the document of `sweep --json`, one per line. They depend only on the
-// input.
+// Returns only the rows of the document of `sweep --json`, one per line. The rows depend only on
+// the input.
 std::string SweepJsonLines(const planner::SweepGrid& grid,
                            const std::vector<planner::SweepRow>& rows,
                            const forecast::TrainingTarget& target = {});
@@ -42,22 +42,21 @@ std::string SweepJsonLines(const planner::SweepGrid& grid,
 // Returns the number of rows with status `status`.
 std::int64_t Count(const std::vector<planner::SweepRow>& rows, planner::RowStatus status);
 
-// Returns why a row has no figures, or how much memory it lacks. Empty if the status is `ok`.
+// Returns why a row is illegal, or how much memory it lacks. Empty if the status is `ok`.
 std::string Reason(const planner::SweepRow& row);
 
-// Returns the last part of an axis's dotted key, or the whole key if another key ends in the same
+// Returns the last part of an axis's dotted key, or the full key if another key ends in the same
 // part.
 std::string ShortName(const planner::SweepGrid& grid, std::size_t axis);
 
-// Returns the device memory that the row's plan leaves free. The value is negative if the plan
-// lacks memory.
+// Returns the free device memory of the row's plan. The value is negative if the plan lacks memory.
 std::string Left(ByteUnit unit, const planner::SweepRow& row);
 
 // Returns a unit that suits the memory of all rows.
 ByteUnit UnitFor(const std::vector<planner::SweepRow>& rows);
 
-// The figures of rows for people, as text or on a page: values of the axes, status, and the common
-// columns in a fixed order.
+// The figures of rows in text and on pages: values of the axes, status, and the common columns in a
+// fixed order.
 class RowFigures {
  public:
   // The object keeps references to both arguments, which must outlive it.
@@ -74,8 +73,8 @@ class RowFigures {
   const forecast::TrainingTarget& target_;
 };
 
-// Returns the figure by which rows are compared. If all rows have the same tokens per step, it
-// orders them as step time does.
+// Returns the figure by which rows are compared. If all rows have the same tokens per step, the
+// order is that of step times.
 planner::TimePerToken TimePerTokenOf(const planner::SweepRow& row);
 // Returns the row's step in the form from which training time and cost are computed.
 forecast::TrainedStep StepOf(const planner::SweepRow& row);
@@ -83,8 +82,8 @@ double NanosecondsPerToken(const planner::SweepRow& row);
 // Returns the time per token as text, such as "12.3 ns (816 ms for 4,194,304 tokens)".
 std::string TimeForAToken(const planner::SweepRow& row);
 
-// Returns the index of the fitting row with the least time per token; if several are equal, the
-// first one. None if no row fits.
+// Returns the index of the first row with the least time per token among the rows that fit. No
+// value if no row fits.
 std::optional<std::int64_t> Fastest(const std::vector<planner::SweepRow>& rows);
 // Returns the fastest fitting row for each number of GPUs. Numbers without a fitting row are
 // omitted, and the smallest number comes first.

@@ -12,15 +12,15 @@
 namespace stepcast::report {
 
 // Returns one record of a CSV file (RFC 4180), which ends in CR LF. Fields with a comma, a quote or
-// a line break are enclosed in double quotes, and quotes inside them are doubled. A single quote is
-// put before text that a spreadsheet would read as a formula (OWASP, CSV injection). This is text
-// that is not a number and begins with = + - @, tab or CR.
+// a line break are enclosed in double quotes, and quotes inside them are doubled. A single quote
+// precedes text that a spreadsheet would read as a formula: text that is not a number and begins
+// with = + - @, tab or CR (OWASP, CSV injection).
 std::string CsvRecord(const std::vector<std::string>& fields);
 
-// Wraps text for people to the terminal's width. Widths count characters (Unicode code points).
+// Wraps text to the terminal's width. Widths are in characters (Unicode code points).
 
 // Returns the width of text lines: 80, or the terminal's width if SetTextWidth was called. The
-// process has one width, which must be set before commands run.
+// width applies to the process and must be set before commands run.
 std::size_t TextWidth();
 void SetTextWidth(std::size_t width);
 
@@ -32,13 +32,13 @@ std::size_t LongestWord(std::string_view text);
 // Returns the width of the longest piece that WrapWords does not break.
 std::size_t LongestPiece(std::string_view text);
 
-// How WrapWords treats a path that is wider than the line. kBroken: a table's cell breaks the path
-// like any long word. kWhole: a sentence puts the path on its own line, which may be too wide, so
-// that the path can be copied.
+// How WrapWords treats a path that is wider than the line. kBroken, for cells of tables: breaks the
+// path like any long word. kWhole, for sentences: writes the path on a separate line, which may be
+// too wide, so that users can copy it.
 enum class LongPaths { kBroken, kWhole };
 
 // Breaks a text into lines of at most `width` characters. The result has at least one line. A word
-// longer than a line is broken, if possible after one of "/_.,=".
+// that is longer than a line is broken, if possible after one of the characters "/_.,=".
 std::vector<std::string> WrapWords(std::string_view text, std::size_t width,
                                    LongPaths paths = LongPaths::kBroken);
 
@@ -47,12 +47,12 @@ std::vector<std::string> WrapWords(std::string_view text, std::size_t width,
 // a program's name) is continued with a backslash before an option.
 std::string Wrapped(std::string_view text, std::size_t width = TextWidth());
 
-// Wraps a text whose source is already broken into lines: joins the lines of a paragraph, then does
-// the same as Wrapped. An indented line begins a new paragraph, unless it is indented to the words
-// after the label above it.
+// Wraps a text that already has line breaks: joins the lines of each paragraph, then wraps it as
+// Wrapped does. An indented line begins a new paragraph, unless it is indented to the words after
+// the label of the previous line.
 std::string Reflowed(std::string_view text, std::size_t width = TextWidth());
 
-// Tables for people: aligned columns of plain text, a heading line, and units in the headings.
+// Tables as plain text: aligned columns, a heading line, and units in the headings.
 
 enum class Align : std::uint8_t { kLeft, kRight };
 
@@ -73,12 +73,13 @@ class Table {
 
   // Returns heading, rule and rows. Columns are two spaces apart; lines have no trailing blanks and
   // end in a newline. No line is wider than `width` characters (Unicode code points). If a table is
-  // too wide, these steps are taken as needed:
-  //   1. Headings take several lines.
-  //   2. Columns with equal cells in all rows are stated once above the rows.
+  // too wide, these steps make it narrower, as far as needed:
+  //   1. Headings are broken into several lines.
+  //   2. Columns with equal cells in all rows are removed and written once above the rows.
   //   3. Text is broken between words.
-  //   4. Columns are omitted and named below: first spare ones, then other figures, then text, each
-  //     from the last column on. The first column and one other stay.
+  //   4. Columns are omitted and listed below the table: first spare columns, then other numbers,
+  //     then text, each starting with the last column. The first column and one other column
+  //     remain.
   std::string ToString(std::size_t width = TextWidth()) const;
 
   const std::vector<Column>& columns() const { return columns_; }
@@ -107,7 +108,7 @@ std::string Decimal(double number, int digits);
 std::string Signed(double number, int digits);
 
 // Returns a time in milliseconds with three digits after the decimal point. If a nonzero time would
-// print as zero, more digits are printed, up to the first significant one.
+// appear as zero, the text has more digits, up to the first significant digit.
 std::string Milliseconds(Time time);
 
 // Returns `change` in per cent of `of`, with one digit after the decimal point, such as "+12.3".
@@ -124,7 +125,7 @@ ByteUnit UnitFor(double largest);
 inline ByteUnit UnitFor(Bytes largest) { return UnitFor(static_cast<double>(largest.count())); }
 
 // Returns the size in the given unit, such as "14.96". The text has two digits after the decimal
-// point, or none for bytes. Returns "<0.01" if a nonzero size would print as zero.
+// point, or no digits after it for bytes. Returns "<0.01" if a nonzero size would appear as zero.
 std::string In(ByteUnit unit, double bytes);
 inline std::string In(ByteUnit unit, Bytes bytes) {
   return In(unit, static_cast<double>(bytes.count()));
@@ -145,7 +146,7 @@ std::string Percent(Time part, Time whole);
 // The properties of the terminal on which a drawing is shown.
 struct TerminalStyle {
   int width = 80;       // columns of the terminal
-  bool colour = false;  // with escape sequences, in addition to letters
+  bool colour = false;  // colors by escape sequences, in addition to letters
 };
 
 }  // namespace stepcast::report

@@ -35,16 +35,16 @@ struct StepWindow {
   const program::Timeline* timeline = nullptr;
   const cost::Prices* prices = nullptr;  // cost of issues; null: issues are not shown
   Time start, end;
-  std::string prefix{};  // of the lanes' names: "forecast: "
+  std::string prefix{};  // prefix of the lanes' names: "forecast: "
 };
 
 struct Bar {
   Time start{}, end{};  // since the window's start, within the window
   BarKind kind = BarKind::kForward;
-  std::string name{};           // of the operation, or the number of joined ones
+  std::string name{};           // name of the operation, or the number of joined operations
   std::string of{};             // layer, unit or bucket, and micro-batch; may be empty
   std::int64_t operations = 1;  // number of operations in the bar
-  Time busy{};                  // their total time
+  Time busy{};                  // total time of the operations
 };
 
 struct Lane {
@@ -66,7 +66,7 @@ Time JoinShortBars(std::vector<Lane>& lanes, std::size_t most);
 struct TimelineFigure {
   Chart chart;
   std::string note;  // a note on joined bars; may be empty
-  Table lanes;       // by lane: operations, busy time, fraction of the window
+  Table lanes;       // for each lane: operations, busy time, fraction of the window
   Table longest;     // the longest operations
 };
 
@@ -75,8 +75,8 @@ void Draw(TimelineFigure& figure, PageSection& section);
 // Does the same on the page of a command that has the option --trace.
 void DrawTraced(TimelineFigure& figure, PageSection& section);
 
-// Returns a chart of the lanes. `length` is the length of the window. `unit` is the unit for which
-// a millisecond of the bars stands.
+// Returns a chart of the lanes. `length` is the length of the window. `unit` is the unit of the
+// time axis: a millisecond of the bars is shown as one unit.
 TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::string& label,
                              const std::string& unit = "ms");
 

@@ -7,25 +7,26 @@
 #include "src/forecast/training_run.h"
 #include "src/report/answer.h"
 
-// Describes the training to which the step belongs, for `simulate`, `sweep` and `plan`. Internal to
+// Reports the time and cost of a complete training, for `simulate`, `sweep` and `plan`. Internal to
 // this package.
 namespace stepcast::report {
 
 // Returns a duration such as "31.25 d".
 std::string Duration(double seconds);
 inline constexpr double kJoulesPerKilowattHour = 3.6e6;
-// "12.33 GWh", "18,253 kWh", "0.012 kWh".
+// Returns an energy such as "12.33 GWh", "18,253 kWh" or "0.012 kWh".
 std::string EnergyText(double joules);
 
-// Returns the target in words, such as "15T tokens within 40.00 d, $2.5 for a GPU hour;
-// availability 100 % is assumed (--availability 0.9 says otherwise)".
+// Returns the target as text, such as "15T tokens within 40.00 d, $2.5 for a GPU hour; availability
+// 100 % is assumed (--availability 0.9 says otherwise)".
 std::string TargetText(const forecast::TrainingTarget& target);
 
 // Returns the time and the cost of the training with this step, as the labeled lines that
 // `simulate` prints. Empty without a target.
 std::string TrainingText(const forecast::TrainingTarget& target, const forecast::TrainedStep& step);
 
-// Returns the time and the cost of the training as figures, as far as the target determines them.
+// Returns the time and the cost of the training as figures. Omits figures that the target does not
+// determine.
 std::vector<Figure> TrainingFigures(const forecast::TrainingTarget& target,
                                     const forecast::TrainedStep& step);
 // Adds the time and the cost of the training as keys of a document.
@@ -38,7 +39,7 @@ Json TargetJson(const forecast::TrainingTarget& target);
 struct SizeRow {
   forecast::TrainedStep step;
   double tokens_per_second_per_gpu = 0;
-  std::string settings;  // its settings
+  std::string settings;  // settings of the plan
 };
 // Returns a table of the rows. The row with the fewest GPUs comes first. Empty if there are fewer
 // than two rows.

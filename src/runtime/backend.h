@@ -19,8 +19,8 @@ namespace stepcast::runtime {
 struct DeviceOptions {
   GradientRule gradients = GradientRule::kComputed;
   Bytes memory_limit;      // maximum for the program's buffers; zero: the device's memory
-  bool pool = true;        // cuda: cudaMallocAsync instead of cudaMalloc
-  std::uint64_t seed = 1;  // for initial parameters and random inputs
+  bool pool = true;        // only for cuda: cudaMallocAsync instead of cudaMalloc
+  std::uint64_t seed = 1;  // seed of initial parameters and random inputs
 };
 
 class Backend {
@@ -32,21 +32,21 @@ class Backend {
   // profiles.
   virtual std::vector<std::pair<std::string, std::string>> Describe() const = 0;
 
-  // Returns the current state of this process's first device, or none if the backend cannot
+  // Returns the current state of this process's first device, or no value if the backend cannot
   // determine it.
   virtual std::optional<DeviceHealth> Health() const { return std::nullopt; }
 
   // Returns the size of the device's last-level cache. Zero: times do not depend on the cache.
   virtual Bytes CacheSize() const { return Bytes(); }
-  // Returns whether the time of a matrix product depends on the layout of its operands.
+  // Returns whether the time of a GEMM depends on the layout of its operands.
   virtual bool ProductsByLayout() const { return false; }
 
-  // Returns the number of ranks that one process may run as threads. For cuda, it is the number of
-  // the process's GPUs; for host, it is 1024.
+  // Returns the number of ranks that one process may run as threads. For cuda, this is the number
+  // of the process's GPUs; for host, it is 1024.
   virtual int MaxLocalRanks() const = 0;
 
-  // Creates this rank's device for `program`, with streams, events and communicators. Parameters
-  // get their initial values after the prologue has allocated them. All ranks of the job call this
+  // Creates this rank's device for `program`, with streams, events and communicators. The device
+  // initializes parameters after the prologue has allocated them. All ranks of the job call this
   // function together. `program` must outlive the device.
   virtual Attempt<std::unique_ptr<Device>> MakeDevice(const program::Program& program, Job& job,
                                                       const DeviceOptions& options) = 0;

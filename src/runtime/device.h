@@ -14,27 +14,29 @@
 
 // One rank's device, used by the executor (executor.h). Only this part of the runtime differs
 // between host/ and cuda/. A device is created for one program, with the program's streams, events
-// and communicators. The rank's host thread calls all methods, in host order. A method returns when
-// the work is queued, unless its comment says that it waits.
+// and communicators. The rank's host thread calls all methods, in host order. Unless its comment
+// states that it waits, a method returns when the work is queued.
 namespace stepcast::runtime {
 
 // A device's clock, power and temperature at one point in time.
 struct DeviceHealth {
   int clock_mhz = 0;  // clock of the multiprocessors
-  int watts = 0;      // power drawn
+  int watts = 0;      // current power
   int limit_watts = 0;
   int celsius = 0;
   std::vector<std::string> slowed_by;  // "power limit", "temperature", "power brake"
 };
 
-// The position of a run, which the watch's thread reads (watch.h). The device updates the position
-// while the rank's thread waits or runs ahead. `instruction` is the operation that has run longest,
-// such as a collective that waits for another rank. Between operations, it keeps its last value.
+// The progress of a run, which the watch's thread reads (watch.h). The device updates the progress
+// while the rank's thread waits or runs ahead. `instruction` is the operation that has been running
+// longest, such as a collective that waits for another rank. Between operations, its value does not
+// change.
 struct Progress {
-  std::atomic<std::uint64_t> operations = 0;                 // number finished so far
-  std::atomic<std::uint32_t> step = 0;                       // counted from 0, warm-up included
-  std::atomic<program::Index> instruction = program::kNone;  // index in Program::step; kNone: none
-                                                             // yet
+  std::atomic<std::uint64_t> operations = 0;                 // number of finished operations
+  std::atomic<std::uint32_t> step = 0;                       // counted from 0, including warm-up
+                                                             // steps
+  std::atomic<program::Index> instruction = program::kNone;  // index in Program::step; kNone: no
+                                                             // operation yet
 };
 
 using messaging::Attempt;
@@ -44,33 +46,34 @@ using program::OperationId;
 // The times of a kernel, copy, collective, exchange or host task, by the device's clock.
 struct OperationTimes {
   OperationId operation;
-  Time ready;  // earlier work and waits are done; a collective then waits for its turn
+  Time ready;  // earlier work and waits are done; a collective then waits for its communicator
   Time start;
   Time end;
 };
 
 // A wait of a stream for an event that was not complete yet.
 struct WaitTimes {
-  std::uint64_t call = 0;  // number of the call among all calls of Device::Wait, from 0
+  std::uint64_t call = 0;  // index of the call among all calls of Device::Wait
   Time start;
   Time end;
 };
 
 // The rule by which kernels compute the values that they write as gradients.
 enum class GradientRule : std::uint8_t {
-  // Gradients are the kernel's result. Matrix products write their result. Other kernels, and
-  // layers with given times, write the gradient of a quadratic loss. This loss pulls every
-  // parameter to a target that depends on rank and micro-batch.
+  // GEMMs write their result as gradients. Other kernels, and layers of layer lists, write the
+  // gradient of a quadratic loss. The minimum of this loss is a target for every parameter that
+  // depends on rank and micro-batch.
   kComputed,
-  // For tests that compare plans bit by bit. Gradients are small integers, made from the rank, the
-  // step, the micro-batch, and the bits of the parameters that the kernel reads. Sums of gradients
-  // are therefore exact in any order, and a single wrong bit of a parameter changes the result.
+  // For tests that compare plans bit by bit. Gradients are small integers that depend on the rank,
+  // the step, the micro-batch, and the bits of the parameters that the kernel reads. Sums of
+  // gradients are therefore exact in any order, and a single wrong bit of a parameter changes the
+  // result.
   kSmallIntegers,
 };
 
 struct MemoryUse {
-  Bytes peak;      // maximum bytes that the program's buffers used at once
-  Bytes reserved;  // maximum bytes that the device's pool reserved for them
+  Bytes peak;      // maximum bytes of the program's allocated buffers
+  Bytes reserved;  // maximum bytes that the device's pool reserved for buffers
   Bytes outside;   // CUDA context and libraries, outside the pool; zero if unknown
 };
 
@@ -84,15 +87,15 @@ class Device {
   virtual void RecordStream(program::Index buffer, std::uint16_t stream) = 0;
 
   // Enqueues an instruction on its stream, with its uses and effects. If about 1024 operations are
-  // outstanding, the call waits: as in CUDA, the host cannot run further ahead.
+  // outstanding, the call waits, as in CUDA.
   virtual Attempt<void> Launch(OperationId operation, const program::Instruction& instruction) = 0;
 
   virtual Attempt<void> Record(program::Index event, std::uint16_t stream) = 0;
   virtual Attempt<void> Wait(program::Index event, std::uint16_t stream) = 0;
   virtual Attempt<void> HostWait(program::Index event) = 0;  // blocks the host
 
-  // Work between BeginCapture and EndCapture is recorded but not run. Each Replay runs it once.
-  // These functions fail if the device does not support capture.
+  // Work between BeginCapture and EndCapture is recorded but not run. Each Replay runs the recorded
+  // work once. These functions fail if the device does not support capture.
   virtual Attempt<void> BeginCapture() = 0;
   virtual Attempt<void> EndCapture() = 0;
   virtual Attempt<void> Replay(std::uint32_t step) = 0;
@@ -104,15 +107,14 @@ class Device {
   // Synchronise first.
   virtual Attempt<std::vector<OperationTimes>> TakeTimes() = 0;
   // Returns the waits since the last call that were not satisfied immediately. Empty if the device
-  // does not record them. Call Synchronise first.
+  // does not record waits. Call Synchronise first.
   virtual std::vector<WaitTimes> TakeWaits() { return {}; }
   // Returns the current time of the device's clock. OperationTimes uses the same clock.
   virtual Time Now() = 0;
 
-  // Makes the device store in `progress` the number of finished operations of the step and the name
-  // of a running operation. Null stops this. `progress` must outlive the device or the next call.
-  // Returns false if the device cannot do this; the executor then reports the operations that it
-  // issues.
+  // Makes the device update `progress` until the next call. Null: no updates. `progress` must
+  // outlive the device or the next call. Returns false if the device does not support this
+  // function; the executor then reports the operations that it issues.
   virtual bool ReportTo(Progress* /*progress*/) { return false; }
 
   virtual MemoryUse Memory() const = 0;

@@ -11,48 +11,49 @@
 // Runs a step program on one rank's device: the prologue once, then warm-up steps, then measured
 // steps. The executor issues the same instructions in the same order as the simulator.
 //
-// The host thread runs ahead of the device as far as the device's queue allows (device.h). It runs
-// the program's host tasks itself, as sleeps of their duration.
+// The host thread runs ahead of the device as far as the device's queue allows (device.h). For a
+// host task, it sleeps for the task's duration.
 //
-// Clocks. Records use the time of rank 0. Time zero is shortly after a barrier, when all ranks
-// start measuring. Ranks on one machine (same boot) share CLOCK_MONOTONIC. The clock of another
-// machine is compared with rank 0's in rounds over the Job, before and after the measured steps. In
-// a round, rank 0 sends its time; the other rank notes when the message arrived and answers with
-// its own time; rank 0 notes when the answer arrived. A message cannot arrive before it is sent, so
-// each round gives a lower and an upper bound of the offset. The middle between the tightest bounds
-// is used; its error is at most half the shortest round trip. The offset is interpolated linearly
-// between the two comparisons.
+// Clocks. Records use the clock of rank 0. Time zero is shortly after a barrier, when all ranks
+// start to measure. Ranks on one machine (same boot) share CLOCK_MONOTONIC. The clock of another
+// machine is compared with that of rank 0 by messages of the Job, before and after the measured
+// steps. In each round, rank 0 sends its time. The other rank records the time of arrival and
+// answers with its own time. Rank 0 records when the answer arrives. A message cannot arrive before
+// it is sent, so each round yields a lower and an upper bound of the offset. The offset is the
+// middle between the tightest bounds; its error is at most half the shortest round trip. Between
+// the two comparisons, the offset is interpolated linearly.
 //
-// A collective starts when its last member is ready. No device knows that time, so ranks exchange
-// their ready times afterward. The record's `start` is the latest of them.
+// A collective starts when its last member is ready. No device knows this time, so ranks exchange
+// their ready times after the run. The record's `start` is the latest ready time.
 namespace stepcast::runtime {
 
 // Returns CLOCK_MONOTONIC, in nanoseconds since the machine started.
 std::int64_t MonotonicNanoseconds();
 
-// How far this rank's CLOCK_MONOTONIC is ahead of rank 0's, at time `at` of this rank's clock.
+// The time by which this rank's CLOCK_MONOTONIC is ahead of that of rank 0, at time `at` of this
+// rank's clock.
 struct ClockOffset {
   std::int64_t ahead = 0;      // ns
   std::int64_t uncertain = 0;  // ns; the maximum error of `ahead`
   std::int64_t at = 0;         // ns
 };
 
-// Compares this rank's clock with rank 0's clock, by the method described above. All ranks of the
-// job call this function together.
+// Compares this rank's clock with rank 0's clock, by the method at the top of this file. All ranks
+// of the job call this function together.
 Attempt<ClockOffset> CompareClocks(Job& job);
 
-// Returns the rate at which this rank's clock gains on rank 0's clock between two comparisons, in
-// seconds per second.
+// Returns the drift of this rank's clock relative to rank 0's clock between two comparisons, in
+// seconds per second. Positive: this rank's clock is faster.
 double Drift(const ClockOffset& before, const ClockOffset& after);
 
 struct ExecuteOptions {
   int warmup_steps = 2;
   int measured_steps = 5;
-  // Whether all ranks wait for one another between steps, so that each step is measured separately
-  // (training.step_barrier). If false, steps follow one another as in training.
+  // Whether all ranks wait for each other between steps, so that each step is measured separately
+  // (training.step_barrier). If false, steps follow each other without a barrier, as in training.
   bool barrier = false;
-  // Whether the step is captured once and then replayed. Execution fails if the device cannot do
-  // so, or if the host takes part in the step (host tasks, host waits).
+  // Whether the step is captured once and then replayed. Execution fails if the device does not
+  // support capture, or if the step has host tasks or host waits.
   bool graph = false;
 };
 
@@ -65,9 +66,9 @@ struct Measurement {
 };
 
 // Executes the steps. All ranks call this function together. `program` is this rank's program, for
-// which the device was created. A Failure names the rank, the operation and the step, counted from
-// 1 and including warm-up steps. After a failure, other ranks may wait in collectives, so end the
-// run and the process.
+// which the device was created. A Failure contains the rank, the operation and the step (counted
+// from 1, including warm-up steps). After a failure, other ranks may wait in collectives, so the
+// caller must end the run and the process.
 Attempt<Measurement> Execute(const program::Program& program, Device& device, Job& job,
                              const ExecuteOptions& options, Progress& progress);
 

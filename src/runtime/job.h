@@ -19,7 +19,7 @@ namespace stepcast::runtime {
 struct Place {
   int rank = 0;
   int ranks = 1;
-  int local_rank = 0;  // among the ranks of its node
+  int local_rank = 0;  // index among the ranks of its node
   int local_ranks = 1;
   int node = 0;  // nodes are numbered in the order of their lowest ranks
   int nodes = 1;
@@ -31,41 +31,40 @@ class Job {
   virtual ~Job() = default;
   virtual const Place& place() const = 0;
 
-  // Communication among all ranks. All ranks call these methods in the same order. If a rank is
-  // gone, the methods fail and name that rank.
+  // Communication among all ranks. All ranks call these methods in the same order. If a rank has
+  // ended, the methods return a Failure with this rank.
   virtual Attempt<void> Barrier() = 0;
-  // At rank 0, returns the bytes of every rank, by rank. At other ranks, the result is empty.
+  // On rank 0, returns the bytes of every rank, by rank. On other ranks, the result is empty.
   virtual Attempt<std::vector<std::string>> Gather(std::string bytes) = 0;
   // Returns the bytes of rank 0. The argument of other ranks is ignored.
   virtual Attempt<std::string> Broadcast(std::string bytes) = 0;
 };
 
-// The information about a rank's placement that the rank has before it is connected to the other
-// ranks.
+// The part of a rank's placement that is known before it is connected to the other ranks.
 struct RankPlacement {
   std::string host;
-  int local_rank = -1;  // from its launcher; -1: unknown
+  int local_rank = -1;  // set by the launcher; -1: unknown
 };
 
 // Returns the host name of this machine.
 std::string HostName();
 
-// Returns the places of all ranks, indexed by rank. Ranks on one host share a node. Local ranks
-// given by the launcher are kept. Two ranks on one host with the same local rank are assigned to
+// Returns the places of all ranks, indexed by rank. Ranks with one host name share a node. Local
+// ranks from the launcher are not changed. Two ranks with the same host name and local rank are on
 // two nodes, because containers may share a host name.
 std::vector<Place> PlacesOf(const std::vector<RankPlacement>& ranks);
 
-// A job whose ranks are threads of this process. It is used if no launcher started several
-// processes.
+// A job whose ranks are threads of this process, for runs without a launcher.
 
-// Creates one job for each rank, indexed by rank. Each job is for one thread. Destroying a job
-// announces that its rank is gone. Ranks that wait for this rank, then or later, get a Failure that
-// names it.
+// Creates one job for each rank, indexed by rank. Each job is for one thread. The destruction of a
+// job announces that its rank has ended: ranks that wait for this rank, now or later, get a Failure
+// with this rank.
 std::vector<std::unique_ptr<Job>> MakeThreadJobs(int ranks);
 
-// Ends the process with status 1 and a sentence on stderr, unless the object is destroyed before
-// the limit. It exists because MPI waits forever for a missing rank, and no watch runs before ranks
-// have joined (watch.h). Rank 0 has the shortest limit, so usually only rank 0 prints the sentence.
+// Ends the process with status 1 and a sentence on stderr, unless the object is destroyed before a
+// time limit. Needed because MPI waits forever for a missing rank, and the watch (watch.h) starts
+// only after all ranks have joined. Rank 0 has the shortest limit, so usually only rank 0 prints
+// the sentence.
 class StartLimit {
  public:
   static constexpr std::chrono::milliseconds kDefault = std::chrono::seconds(120);

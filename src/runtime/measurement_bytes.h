@@ -19,7 +19,7 @@ std::string ToBytes(const Measurement& measurement);
 Attempt<Measurement> ToMeasurement(std::string_view bytes);
 
 // Fails unless every record refers to a step below `steps` and to an instruction below
-// `instructions`. Call this before data from another rank is used as indices.
+// `instructions`. Call this function before data from another rank is used as indices.
 Attempt<void> CheckMeasurement(const Measurement& measurement, std::size_t instructions,
                                std::size_t steps);
 

@@ -15,11 +15,11 @@ class MpiSession {
  public:
   // Starts MPI for several threads at once (MPI_THREAD_MULTIPLE), or returns the running session.
   // Thread-safe. Fails if stepcast was built without MPI, if MPI does not support several threads,
-  // or if MPI was ended before. Without a launcher, the process is a job of one rank. If a launcher
-  // does not find the other ranks, it ends the process.
+  // or after Finish. Without a launcher, the process is a job of one rank. If the launcher does not
+  // find the other ranks, it ends the process.
   //
-  // MPI's calls yield the core to other threads while they wait (mpi_yield_when_idle), unless the
-  // environment says otherwise. MPI's errors are returned and do not end the process.
+  // While they wait, MPI's calls yield the core to other threads (mpi_yield_when_idle), unless an
+  // environment variable disables this. MPI's errors are returned and do not end the process.
   static Attempt<MpiSession*> Start();
 
   // Returns the running session; null before Start and after Finish.
@@ -28,14 +28,15 @@ class MpiSession {
   // Returns whether MPI was compiled in.
   static bool Available();
 
-  int rank() const { return rank_; }  // in MPI_COMM_WORLD
+  int rank() const { return rank_; }  // rank in MPI_COMM_WORLD
   int ranks() const { return ranks_; }
 
-  // Returns the library's own description on one line: "Open MPI v4.1.4, ...".
+  // Returns the library's description of itself on one line: "Open MPI v4.1.4, ...".
   std::string LibraryVersion() const;
 
-  // Ends MPI. All ranks call this function after they have freed their communicators, when nothing
-  // is in flight. If a rank exits without this call, mpirun reports it as failed.
+  // Ends MPI. All ranks call this function after they have freed their communicators, when no
+  // communication is in flight. If a rank exits without this call, mpirun reports a failure of this
+  // rank.
   void Finish();
 
   // Ends all reachable ranks of the job with this exit status.
@@ -52,8 +53,8 @@ class MpiSession {
 Attempt<void> CheckMpi(int code, std::string_view doing);
 
 // Joins the job of the processes started by mpirun, or by srun with PMI. Starts MPI
-// (mpi_session.h), and creates a communicator for the job. All ranks call this function, once per
-// process. Fails if stepcast was built without MPI.
+// (mpi_session.h), and creates a communicator for the job. All ranks call this function together,
+// once per process. Fails if stepcast was built without MPI.
 Attempt<std::unique_ptr<Job>> JoinMpi();
 
 // Opens the mailbox of the processes started by mpirun, or by srun with PMI, and creates a

@@ -17,13 +17,13 @@
 
 namespace stepcast::runtime::watching {
 
-// The reason why a run ends: the causes that ranks report, and the one cause that decides.
+// The reason why a run ends: the cause that is chosen among the causes that ranks report.
 
 using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline kNever = Deadline::max();
 
-// The kinds of causes, in order of priority. Among several causes, the kind that comes first here
-// decides.
+// The kinds of causes, in order of priority: among several causes, the kind that comes first is
+// chosen.
 enum class Kind : std::uint8_t { kOutOfMemory, kDied, kFailed, kSilent, kHangs, kInterrupted };
 
 struct Cause {
@@ -41,12 +41,12 @@ class Verdict {
   void Consider(Cause cause);
   bool open() const { return cause_.has_value(); }
   Deadline decided_at() const { return decided_at_; }
-  // Returns the cause that decides. Requires that open() returns true.
+  // Returns the chosen cause. open() must return true.
   const Cause& cause() const { return *cause_; }
 
  private:
-  // Records that another rank died too. Open MPI ends the neighbors of a dead rank at the same
-  // time, so it is unknown which rank died first.
+  // Records that another rank died too. If a rank dies, Open MPI ends other ranks at the same time,
+  // so it is unknown which rank died first.
   void AlsoDied(Cause cause);
 
   std::optional<Cause> cause_;
@@ -55,7 +55,7 @@ class Verdict {
 };
 
 // The messages between the watches of ranks in separate processes. Received data is not trusted:
-// kinds and statuses are clamped to their ranges, and text is made printable.
+// kinds and statuses are clamped to their ranges, and unprintable characters of text are replaced.
 
 enum class MessageKind : std::uint8_t { kHeartbeat, kFailed, kInterrupted, kEnd, kBye };
 
@@ -72,8 +72,8 @@ std::string ToBytes(MessageKind kind);
 std::string ToBytes(const Heartbeat& heartbeat);
 Heartbeat ReadHeartbeat(messaging::ByteReader& reader);
 std::string ToBytes(const Cause& cause);
-// Returns the exit status for a run that another rank ended. It is always a failure, whatever
-// status that rank sends.
+// Returns the exit status for a run that another rank ended. The status is never 0, even if the
+// other rank sends 0.
 int FailureStatus(std::uint64_t status);
 Cause ReadCause(messaging::ByteReader& reader, int rank);
 std::string ToBytesEnd(int status);
@@ -81,8 +81,8 @@ std::string ToBytesEnd(int status);
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// The time for which another rank waits for rank 0's decision before it reports its own cause and
-// ends.
+// The time for which other ranks wait for rank 0's decision. After this time, a rank reports its
+// own cause and ends.
 inline constexpr milliseconds kDecisionTimeout(2000);
 
 std::string Seconds(milliseconds time);  // "60 s", "250 ms"
@@ -98,7 +98,7 @@ struct LocalRank {
   }
 };
 
-// The part that all watches share: the thread, the local ranks, the causes, and the code that ends
+// The common base class of watches: the thread, the local ranks, the causes, and the code that ends
 // the run.
 class WatchThread : public Watch {
  public:
@@ -114,8 +114,8 @@ class WatchThread : public Watch {
   static bool Notice(int signal);  // Watch::TakeSignal
 
  protected:
-  // Starts the thread. The thread calls methods of the derived class. A derived class must
-  // therefore call Begin at the end of its constructor and Stop in its destructor.
+  // Starts the thread, which calls methods of the derived class. A derived class must therefore
+  // call Begin at the end of its constructor and Stop in its destructor.
   void Begin();
   void Stop();
 
@@ -124,7 +124,7 @@ class WatchThread : public Watch {
   virtual void SendHeartbeats() = 0;  // once per interval
   virtual void Consider(Cause cause) = 0;
   virtual void Leave() = 0;                 // the run succeeded
-  virtual void BeforeExit(int status) = 0;  // after the sentence is printed
+  virtual void BeforeExit(int status) = 0;  // called after the sentence is printed
   virtual Deadline NextDecision() const = 0;
   virtual void Decide() = 0;
 
@@ -136,10 +136,11 @@ class WatchThread : public Watch {
     return fmt::format("rank {} on '{}'", rank, place(rank).host);
   }
 
-  // Returns a message of the executor. If there are several hosts, adds the rank's host to it.
+  // Returns a message of the executor. If there are several hosts, the result includes the rank's
+  // host.
   std::string Named(int rank, const std::string& message) const;
-  // Returns a description of what a rank is doing. Steps count from 1, including warm-up steps, as
-  // in the executor's failures.
+  // Returns a description of a rank's current activity. Steps are counted from 1, including warm-up
+  // steps, as in the executor's failures.
   std::string Doing(int rank) const;
 
   void TakeLocalHeartbeats() {
@@ -149,10 +150,10 @@ class WatchThread : public Watch {
   void TakeHeartbeat(int rank, const Heartbeat& heartbeat);
   void CheckForHang();
 
-  // Returns whether this process was stopped (SIGSTOP) and has just continued. If so, this process
-  // is the reason why heartbeats of other ranks are missing, and the other ranks have reported it.
+  // Returns whether this process was stopped (SIGSTOP) and has just continued. Heartbeats of other
+  // ranks are then missing because of this process, and the other ranks have reported this process.
   bool WasStopped() const { return steady_clock::now() < woken_ + kDecisionTimeout; }
-  // Returns the time without a heartbeat from this rank after which other ranks end.
+  // Returns the time without heartbeats from a rank after which other ranks end.
   virtual milliseconds Silence() const = 0;
 
   const std::map<int, LocalRank>& local() const { return local_; }
@@ -168,8 +169,8 @@ class WatchThread : public Watch {
   const WatchOptions options_;
   const milliseconds interval_;
   const End end_;
-  std::map<int, LocalRank> local_;                 // by rank; no keys are added or removed
-  std::vector<const program::Program*> programs_;  // by rank; read only once set
+  std::map<int, LocalRank> local_;                 // [rank]; its set of keys does not change
+  std::vector<const program::Program*> programs_;  // [rank]; read only after they are set
   std::atomic<bool> programs_known_ = false;
   int wake_read_ = -1;
   int wake_write_ = -1;
@@ -178,7 +179,7 @@ class WatchThread : public Watch {
   std::vector<Cause> failures_;  // guarded by mutex_
 
   // Members that only the watch's thread uses.
-  std::vector<Heartbeat> heartbeats_;  // by rank
+  std::vector<Heartbeat> heartbeats_;  // [rank]
   Deadline progressed_;
   Deadline woken_;  // when this process continued after a stop
   bool interrupted_ = false;

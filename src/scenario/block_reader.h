@@ -7,15 +7,16 @@
 #include "src/scenario/document.h"
 
 // Reads a transformer with several kinds of blocks. The file defines `mixers`, `feed_forwards` and
-// `blocks`. Each block has a mixer, a feed-forward part or both. A `pattern` states each layer's
-// block (docs/formats/model.md).
+// `blocks`. Each block has a mixer, a feed-forward part or both. `pattern` lists the block of each
+// layer (docs/formats/model.md).
 namespace stepcast::scenario {
 
-// Returns whether the file describes blocks in this form.
+// Returns whether the file describes blocks in this format.
 bool DescribesBlocks(const MappingReader& reader);
 
-// Reads everything except name, source and number of parameters. `family` has the family's module
-// names; null: general names are used. Mistakes are appended to the reader's diagnostics.
+// Reads the architecture: all keys except name, source and number of parameters. `family` has the
+// family's module names. Null: general names are used. Mistakes are appended to the reader's
+// diagnostics.
 model::Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Family> family);
 
 }  // namespace stepcast::scenario

@@ -16,7 +16,7 @@
 namespace stepcast::scenario {
 
 // These functions read required keys of a section. If a key is missing or wrong, they return zero
-// and append a Diagnostic, and the section is not used.
+// and append a Diagnostic. Callers then do not use the section.
 
 inline double RequiredDecimal(MappingReader& section, std::string_view key) {
   return section.ReadDecimal(key, Need::kRequired, {}).value_or(0);
@@ -28,16 +28,16 @@ inline Bytes RequiredBytes(MappingReader& section, std::string_view key) {
   return section.ReadBytes(key, Need::kRequired, Zero::kAllowed).value_or(Bytes());
 }
 
-// Reads rows of measured figures in the format of profiles: [1 MiB, 13.1 ms] or [1024, 1024, 4096,
-// 25 us]. Errors in addition to those of documents: calibration.bad-point (a row of wrong length)
+// Reads rows of measured values in the format of profiles: [1 MiB, 13.1 ms] or [1024, 1024, 4096,
+// 25 us]. Errors in addition to those of document.h: calibration.bad-point (a row of wrong length)
 // and calibration.no-points (an empty curve).
 
-// Returns the items of one row, which must have `count` items. After a mistake, the result is empty
-// and a Diagnostic is appended. `needs` describes the required items in messages.
+// Returns the items of one row, which must have `count` items. If it has not, appends a Diagnostic
+// and returns an empty list. `needs` describes the required items in messages.
 std::vector<Node> ItemsOfRow(const Node& node, std::size_t count, std::string_view needs,
                              std::string_view example, Diagnostics& diagnostics);
 
-// Returns the items of an optional sequence. A sequence that is given must not be empty.
+// Returns the items of an optional sequence. If the key exists, the sequence must not be empty.
 std::vector<Node> ReadRows(MappingReader& section, std::string_view key);
 
 // Appends rows of a size and a time to `points`.
@@ -48,8 +48,8 @@ calibration::Curve ReadCurve(MappingReader& section, std::string_view key,
                              Diagnostics& diagnostics);
 
 // Returns `base` with `over` merged into it. Mappings are merged key by key. Other values of `over`
-// replace those of `base`; null removes them. Values keep their positions. The result shares
-// unchanged parts with the arguments. Neither tree may be null.
+// replace the values of `base`; null removes a value. Values keep their positions in files. The
+// result shares unchanged parts with the arguments. Neither tree may be null.
 YamlTree Merged(const YamlTree& base, const YamlTree& over);
 
 // The costs of a device's kernels, and how they differ by library release.
@@ -58,12 +58,12 @@ struct KernelCostsSection {
   std::vector<calibration::KernelRelease> releases{};  // ascending
 };
 
-// Reads the section `kernels` of a calibration profile. The errors are listed below;
+// Reads the section `kernels` of a calibration profile. LoadCalibration lists the errors;
 // docs/formats.md documents the format.
 KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnostics);
 
-// Returns the path of the file that a value in a profile names. If there is no such file, appends a
-// Diagnostic and returns none.
+// Returns the path of the file to which a value in a profile refers. If the file does not exist,
+// appends a Diagnostic and returns no value.
 std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics);
 
 // Calibration profiles as YAML.
@@ -98,7 +98,7 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 //  collectives:                               # sizes as nccl-tests counts them, ascending
 //    - {collective: all_reduce, ranks: 4, nodes: 4, points: [[4 KiB, 1.8 ms], [1 MiB, 13.1 ms]]}
 //
-// Measured times, which make the efficiencies optional and take precedence over them:
+// Measured times. Measured times have priority over the efficiencies, which are then optional:
 //
 //  kernels:
 //    gemm_surface: {bf16: [[1024, 1024, 4096, 25 us], ...]}    # every combination of m, n, k
@@ -116,11 +116,11 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 //  residuals:
 //    gemm: {spread: 0.01, interpolation: 0.02}
 //
-// Errors other than those of documents: calibration.no-provenance, calibration.no-gemm (an empty
-// `gemm`), calibration.bad-point (a row of wrong length), calibration.no-points (an empty curve),
-// calibration.incomplete-surface (not every combination of m, n, k exactly once; gradients'
-// products without the forward's), calibration.repeated-point (attention of the same sizes twice)
-// and calibration.implausible (calibration/plausible.h), each at the value.
+// Errors, in addition to those of document.h: calibration.no-provenance, calibration.no-gemm (an
+// empty `gemm`), calibration.bad-point (a row of wrong length), calibration.no-points (an empty
+// curve), calibration.incomplete-surface (not every combination of m, n, k exactly once; GEMMs of
+// gradients without those of forward), calibration.repeated-point (attention of the same sizes
+// twice) and calibration.implausible (calibration/plausible.h), each at the value.
 
 // Host costs of frameworks' code as YAML, calibration/hosts/*.yaml:
 //

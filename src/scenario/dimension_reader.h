@@ -8,22 +8,22 @@
 // names.
 namespace stepcast::scenario {
 
-// The accepted caps on attention scores and logits; 0: no cap.
+// The accepted values of soft-caps of attention scores and logits. 0: no cap.
 inline constexpr DecimalRange kCap = {0, 1e6};
 
 // Returns the architecture of a model file. After mistakes, some dimensions are 1, and the family
 // may be missing.
 model::Architecture ReadDimensions(MappingReader& reader);
 
-// Reads the features of a family's released models. It reads the same keys as for a model file, and
-// the features that model files leave to the family.
+// Reads model::Family::typical. The function accepts the keys of a model file, and features that a
+// model file cannot set.
 void ReadTypical(MappingReader& reader, model::Architecture& architecture);
 
 // Returns the numerical constants of a model file. If the file omits a constant, the family's
 // constant is used. LoadModelConstants returns the same constants.
 model::NumericalConstants ReadConstants(MappingReader& reader,
                                         const model::Architecture& architecture);
-// Reads the numerical constants and reports those that do not match the model.
+// Reads the numerical constants and reports constants that do not match the model.
 void CheckConstants(MappingReader& reader, const model::Architecture& architecture);
 
 }  // namespace stepcast::scenario

@@ -18,12 +18,12 @@
 #include "src/scenario/schema.h"
 #include "src/scenario/yaml_tree.h"
 
-// Strict reading of input files. A reader asks for every key by name and kind. Any other key, or a
-// value of another kind, is a Diagnostic with its position. Nothing throws. A reader continues
-// after a mistake, so all mistakes of a file are reported at once.
+// Strict reading of input files. A reader requests every key by name and kind. Any other key, or a
+// value of another kind, is reported as a Diagnostic with its position. The functions do not throw.
+// A reader continues after a mistake, so all mistakes of a file are reported at once.
 //
-// The reader of a file format has two functions, so that the same mapping may be in a file or
-// inside a scenario:
+// The reader of a file format has two functions, because the same mapping may be a file or a part
+// of a scenario:
 //
 //  std::optional<Thing> ReadThing(const Node& node, Diagnostics& diagnostics);
 //  Result<Thing> LoadThing(const std::string& path);
@@ -42,11 +42,10 @@
 //  }
 namespace stepcast::scenario {
 
-// A place in an input file: a YAML node and its dotted path. Cheap to copy.
+// A YAML node of an input file, with its dotted path. Cheap to copy.
 class Node {
  public:
-  // Creates a node. `schema` records the keys that readers ask for. If it is null, nothing is
-  // recorded.
+  // Creates a node. `schema` records the keys that readers request. Null: no keys are recorded.
   Node(YamlTree tree, std::string path, Schema* schema = nullptr)
       : tree_(std::move(tree)), path_(std::move(path)), schema_(schema) {}
 
@@ -58,8 +57,8 @@ class Node {
   const YamlTree& tree() const { return tree_; }
   Schema* schema() const { return schema_; }
 
-  // Returns the text of a scalar with quotes resolved, or whether the text was quoted. Only for
-  // kScalar.
+  // scalar() returns the text of a scalar without quotes. quoted() returns whether it was quoted.
+  // Only for kScalar.
   const std::string& scalar() const { return tree_->scalar; }
   bool quoted() const { return tree_->quoted; }
   // Returns the items of a kSequence. Empty for other kinds.
@@ -78,8 +77,8 @@ class Node {
   Schema* schema_;
 };
 
-// Reads and parses a file. Appends mistakes to `diagnostics`. Returns none only if there is no
-// tree.
+// Reads and parses a file. Appends mistakes to `diagnostics`. Returns no value only if the file has
+// no tree.
 std::optional<Node> ReadDocument(const std::string& path, Diagnostics& diagnostics);
 // Parses a text. `file` is the name of the text in positions.
 std::optional<Node> ParseDocument(std::string_view text, const std::string& file,
@@ -87,17 +86,17 @@ std::optional<Node> ParseDocument(std::string_view text, const std::string& file
 
 enum class Zero : std::uint8_t { kAllowed, kRefused };
 
-// A word that a file may contain, and the value that it stands for.
+// A word that a file may contain, and its value.
 template <typename T>
 struct Word {
   std::string_view text;
   T value;
 };
 
-// These functions return the value of one node. If it is wrong, they append a Diagnostic and return
-// none. Integers are plain decimal numbers. Booleans are true or false. Text must not be empty.
-// Decimals may have an exponent and quotes. The largest values are 1 EiB for bytes, 24 h for times,
-// and 1000 PB/s for bandwidths.
+// These functions return the value of one node. If the value is wrong, they append a Diagnostic and
+// return no value. Integers are plain decimal numbers. Booleans are true or false. Text must not be
+// empty. Decimals may have an exponent and quotes. The largest values are 1 EiB for bytes, 24 h for
+// times, and 1000 PB/s for bandwidths.
 std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                                         Diagnostics& diagnostics);
 std::optional<bool> ReadBoolean(const Node& node, Diagnostics& diagnostics);
@@ -113,7 +112,7 @@ std::optional<Version> ReadVersion(const Node& node, std::string_view example,
 std::optional<std::vector<Node>> ReadSequence(const Node& node, Diagnostics& diagnostics);
 // Reads words: either one text with spaces between the words, or a sequence of words.
 std::optional<std::vector<std::string>> ReadWords(const Node& node, Diagnostics& diagnostics);
-// Returns whether the node is the word `word`. Used where other kinds of values are also allowed.
+// Returns whether the node is the word `word`. For keys that also accept other kinds of values.
 bool IsWord(const Node& node, std::string_view word);
 // Returns the index of the node's scalar in `words`.
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
@@ -130,13 +129,13 @@ std::optional<T> ReadWord(const Node& node, std::initializer_list<Word<T>> words
   return words.begin()[*index].value;
 }
 
-// Reads a mapping key by key. Each Read function asks for one key and returns the key's value. It
-// returns none if the key is absent or its value is wrong. A wrong value, or a required key that is
-// absent, appends a Diagnostic.
+// Reads a mapping key by key. Each Read function requests one key and returns the key's value, or
+// no value if the key is missing or its value is wrong. A Read function appends a Diagnostic for a
+// wrong value and for a missing required key.
 class MappingReader {
  public:
-  // Creates a reader. `diagnostics` must outlive it. If the node is not a mapping, the constructor
-  // reports this once. Every key then counts as absent without further reports.
+  // Creates a reader. `diagnostics` must outlive the reader. If the node is not a mapping, the
+  // constructor reports this mistake. All keys are then missing, without further reports.
   MappingReader(Node node, Diagnostics& diagnostics);
 
   std::optional<std::int64_t> ReadInteger(std::string_view key, Need need, IntegerRange range);
@@ -159,7 +158,7 @@ class MappingReader {
 
   // Returns whether the key exists, with any value.
   bool Has(std::string_view key) const { return Find(key) != nullptr; }
-  // Returns the position of the key's value, or the position of the mapping if the key is absent.
+  // Returns the position of the key's value, or the position of the mapping if the key is missing.
   Location LocationOf(std::string_view key) const;
   // Returns the dotted path of a key: "training.precision" for the key "precision" of the section
   // `training`.
@@ -171,7 +170,7 @@ class MappingReader {
   // Appends a format-specific mistake at the value of `key`.
   void Report(std::string_view key, std::string code, std::string message, std::string hint = "");
 
-  // Reports every key that no Read function asked for, with the most similar known key.
+  // Reports every key that no Read function requested, with the most similar known key.
   void Finish();
 
   // Returns whether mistakes were appended since this reader was created.
@@ -179,14 +178,14 @@ class MappingReader {
 
  private:
   const YamlNode::Entry* Find(std::string_view key) const;
-  // Marks the key as known and returns its node. Reports a missing required key. If a schema is
-  // recorded, the node of a missing key is empty.
+  // Marks the key as known and returns its node. Reports a missing required key. While a schema is
+  // recorded, returns an empty node for a missing key.
   std::optional<Node> Take(std::string_view key, Need need, std::string_view what);
 
   Node node_;
   Diagnostics* diagnostics_;
   std::size_t diagnostics_before_;
-  std::vector<std::string_view> known_;  // the callers' literals
+  std::vector<std::string_view> known_;  // literals of the callers
 };
 
 template <typename T>
@@ -205,8 +204,8 @@ std::optional<T> MappingReader::ReadWord(std::string_view key, Need need,
   return scenario::ReadWord(*node, words, *diagnostics_);
 }
 
-// Returns the node as an output tree. Integers and booleans keep their types; everything else
-// becomes text.
+// Returns the node as an output tree. Integers and booleans keep their types; all other scalars
+// become text.
 Resolved ToResolved(const YamlNode& node);
 
 }  // namespace stepcast::scenario

@@ -18,8 +18,8 @@
 //  len(list), min(a, b), max(a, b), whole(a), starts(text, part), ends(text, part), and
 //  letters(text): a text's characters as a list
 //
-// `a or b` is b if a is null, false, 0 or empty. // rounds down; / gives a number that need not be
-// whole.
+// `a or b` is b if a is null, false, 0 or empty. // divides and rounds down; / divides without
+// rounding.
 namespace stepcast::scenario {
 
 struct FamilyValue {
@@ -31,7 +31,7 @@ struct FamilyValue {
   double number = 0;         // kInteger and kNumber
   std::string text{};        // kText
   std::vector<FamilyValue> list{};
-  // The position of the first config.json key from which the value was computed, if there is one.
+  // The position of the first config.json key from which the value was computed, if any.
   std::optional<Location> location{};
 
   static FamilyValue Of(bool value);
@@ -53,10 +53,11 @@ struct FamilyMistake {
   std::string what;
 };
 
-// A function that returns the value of a name. It throws a FamilyMistake if there is no such name.
+// A function that returns the value of a name. It throws a FamilyMistake if the name is unknown.
 using FamilyNames = std::function<FamilyValue(std::string_view name)>;
 
-// Evaluates an expression and returns its value. Throws a FamilyMistake if that is impossible.
+// Evaluates an expression and returns its value. Throws a FamilyMistake if the expression is
+// invalid.
 FamilyValue Evaluate(std::string_view expression, const FamilyNames& names);
 
 }  // namespace stepcast::scenario

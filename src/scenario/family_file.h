@@ -10,16 +10,16 @@
 #include "src/model/family.h"
 #include "src/scenario/document.h"
 
-// A family of models as a file (docs/formats/model.md): its module names, its code's behavior, and
-// how its config.json is read (family_config.h). Shipped families are in the data root's
-// models/families, in files named after the families.
+// A family of models as a file (docs/formats/model.md): its module names, the behavior of its code,
+// and rules that convert its config.json (family_config.h). Shipped families are in the data root's
+// folder models/families, in files named after the families.
 namespace stepcast::scenario {
 
 inline constexpr std::string_view kFamilies = "models/families";
 
-// FamilyOfDimensions returns a shipped family whose models are given by their dimensions.
-// FamilyOfBlocks returns one whose models are described by their blocks. Null if no such family has
-// this name, or if the family's file has mistakes, which are appended.
+// FamilyOfDimensions returns a shipped family whose model files contain dimensions. FamilyOfBlocks
+// returns a shipped family whose model files describe blocks. Null if no family of this kind has
+// the name, or if the family's file has mistakes, which are appended.
 std::shared_ptr<const model::Family> FamilyOfDimensions(const std::string& name,
                                                         Diagnostics& diagnostics);
 std::shared_ptr<const model::Family> FamilyOfBlocks(const std::string& name,
@@ -29,15 +29,14 @@ std::shared_ptr<const model::Family> FamilyOfBlocks(const Node& family, Diagnost
 // Returns the general module names, for blocks that belong to no family.
 std::shared_ptr<const model::Family> GeneralFamily(Diagnostics& diagnostics);
 
-// FamiliesOfDimensions returns the names of shipped families whose models are given by their
-// dimensions. FamiliesOfBlocks returns the names of those whose models are described by their
-// blocks.
+// FamiliesOfDimensions returns the names of shipped families whose model files contain dimensions.
+// FamiliesOfBlocks returns the names of shipped families whose model files describe blocks.
 std::vector<std::string> FamiliesOfDimensions();
 std::vector<std::string> FamiliesOfBlocks();
 
-// Returns why a family is not modelled if no file describes it. Example: "opt differs from gpt2 by
-// feed-forward layers of ReLU, which are not modelled". `name` is a family, or a model or file
-// whose name starts with the family's name. Empty if the name is unknown.
+// Returns why a known family has no file, such as "opt differs from gpt2 by feed-forward layers of
+// ReLU, which are not modelled". `name` is a family, or a model or file whose name starts with the
+// family's name. Empty if the name is unknown.
 std::string UnmodelledFamily(std::string_view name);
 
 std::string FamilyPath(const std::string& name);
@@ -45,8 +44,8 @@ std::string NameOfFamily(const Node& family);
 // Returns whether blocks, not dimensions, describe the models of a family.
 bool HasBlocks(const YamlNode& family);
 
-// Returns the file of a family, with all sections of the families that it extends. None if the file
-// has mistakes, which are appended.
+// Returns the file of a family, with all sections of the families that it extends. Appends
+// mistakes; returns no value if there are mistakes.
 std::optional<Node> ReadFamily(const std::string& path, Diagnostics& diagnostics);
 
 }  // namespace stepcast::scenario

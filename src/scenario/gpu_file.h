@@ -19,22 +19,21 @@
 //  peak:                         # dense; types that the device cannot compute in are left out
 //    {fp32: 66.9 TFLOPS, bf16: 989.4 TFLOPS, fp16: 989.4 TFLOPS, fp8: 1978.9 TFLOPS}
 //
-// Errors other than those of documents: topology.unknown-gpu (no such file), topology.no-peak (an
-// empty `peak`).
+// Errors, in addition to those of document.h: topology.unknown-gpu (no such file), topology.no-peak
+// (an empty `peak`).
 namespace stepcast::scenario {
 
 std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics);
 Result<topology::Gpu> LoadGpu(const std::string& path);
 
 // Returns the GPU to which `name` refers in a file in `folder`. `name` may be the path of a .yaml
-// file, or the name of a file in topologies/gpus of the data root ("h100-sxm"). It may also be a
-// type without its form, which means the SXM form ("h100": h100-sxm). Upper and lower case are
-// equal. `location` is the position of the name.
+// file, or the name of a file in topologies/gpus of the data root ("h100-sxm"). A type without its
+// form factor means SXM ("h100": h100-sxm). Case is ignored. `location` is the position of the
+// name.
 std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view folder,
                                      const Location& location, Diagnostics& diagnostics);
 
-// Returns the data root's name of a GPU, such as "h100-sxm" for "H100". Empty: there is no such
-// GPU.
+// Returns the data root's name of a GPU, such as "h100-sxm" for "H100". Empty: no such GPU.
 std::string GpuNamed(std::string_view name);
 
 }  // namespace stepcast::scenario

@@ -21,8 +21,8 @@
 namespace stepcast::scenario {
 
 // Inputs that several scenarios share, each read and built once: documents, models, clusters, GPUs
-// and calibration profiles. After the first scenario of a file, another variant of it loads in a
-// small fraction of a millisecond. Thread-safe.
+// and calibration profiles. After the first scenario of a file is loaded, other variants of it load
+// in a small fraction of a millisecond. Thread-safe.
 class InputCache {
  public:
   InputCache();
@@ -37,16 +37,16 @@ class InputCache {
   std::unique_ptr<Contents> contents_;
 };
 
-// Values made from input files. Each value is made once and then shared, because thousands of
-// scenarios of a sweep name the same few files. Files must not change during the life of this
-// object. Thread-safe: while one thread makes a value, other threads that need it wait.
+// Values that are computed from input files. Each value is computed once and then shared, because
+// thousands of scenarios of a sweep use the same few files. Files must not change during the life
+// of this object. Thread-safe: while one thread computes a value, other threads that need it wait.
 template <typename T>
 class SharedInputs {
  public:
   using Value = Result<std::shared_ptr<const T>>;
 
-  // Returns the value for `key`. The first call makes the value with `make() -> Result<T>`. Errors
-  // are cached too.
+  // Returns the value for `key`. The first call computes the value with `make() -> Result<T>`.
+  // Errors are cached too.
   template <typename Make>
   Value Get(const std::string& key, Make make) {
     const std::shared_ptr<Entry> entry = Find(key);
@@ -99,7 +99,7 @@ struct InputCache::Contents {
 // Suggests known names for an unknown name.
 
 // Suggests files for a path that was not found. If the path is a name without a folder ("h100"),
-// the suggestions are files in the data root's folder for this key. Their names contain the path.
+// the suggestions are the files in the data root's folder for this key whose names contain it.
 // Otherwise, the suggestion is the most similar path in the same folder.
 std::vector<std::string> FilesMeant(std::string_view path, std::string_view key);
 

@@ -8,7 +8,7 @@ namespace stepcast::scenario {
 
 struct InputSchema {
   Schema schema;
-  int version = 1;  // of the format
+  int version = 1;  // version of the format
 };
 
 // Returns the schema of a kind of file, recorded from the file's reader. Kinds are "scenario",

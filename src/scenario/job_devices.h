@@ -15,12 +15,12 @@
 
 namespace stepcast::scenario {
 
-// The GPUs of a topology that a job uses (`cluster.devices`). The job uses the first nodes, as few
-// as can hold its GPUs. On each node it uses the first GPUs, and the same number on every node.
+// The GPUs of a topology that a job uses (`cluster.devices`). The job uses the first nodes, and as
+// few nodes as possible. On each node, it uses the first GPUs, and the same number on every node.
 // Four GPUs of an eight-GPU node are gpu0 to gpu3. Twelve GPUs are the first six of two nodes, as
 // with `torchrun --nproc-per-node 6`. All nodes use the same number of GPUs, because launchers
-// start the same number of processes on each node. In addition, NCCL limits all nodes of a
-// communicator to the node with the fewest resources.
+// start the same number of processes on each node. In addition, NCCL uses the resources of the
+// weakest node on all nodes of a communicator.
 
 // The nodes of a topology, or the part of them that a job uses.
 struct NodesOfGpus {
@@ -30,9 +30,9 @@ struct NodesOfGpus {
 };
 
 // Returns the number of the job's GPUs, out of `all` GPUs of the topology. If `devices` is `plan`,
-// this is the product of the axes. If the request does not give the data-parallel degree, that
-// degree is the largest possible one. Only an explicit number can exceed `all`. A plan that needs
-// more GPUs is an error (legality.h).
+// this is the plan's number of ranks: the degrees of all axes multiplied together. If the request
+// does not contain the data-parallel degree, the largest possible degree is used. The result may
+// exceed `all`, in which case legality.h reports an error.
 std::int64_t DevicesOfJob(const DevicesRequest& devices, const plan::Request& request,
                           std::int64_t all);
 
@@ -49,25 +49,25 @@ tl::expected<NodesOfGpus, NoPlace> PlaceJob(std::int64_t devices, const NodesOfG
                                             std::int64_t tensor);
 
 // Returns the scenario's slow devices (`cluster.slow_devices`) with their ranks, ordered by rank.
-// Reports and omits a device that is not on one of the `nodes` nodes, or that is named twice. Omits
-// an idle device.
+// Reports and omits devices that are not on the `nodes` nodes, and devices that occur twice. Omits
+// idle devices.
 std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
                                         const topology::Cluster& cluster, int nodes,
                                         Diagnostics& diagnostics);
 
 // Clusters with several kinds of nodes (Scenario::other_nodes). The first nodes have kind 0.
 //
-// A rank's own work is priced on its kind of node. In joint work, each rank's side is priced as if
-// all nodes were of its kind. Joint work then takes the longest of these prices, because its ranks
-// finish together: rings and trees run at the rate of their slowest link.
+// A rank's own work is priced on its kind of node. A collective is priced once for each kind of its
+// ranks' nodes, as if all nodes were of this kind. The collective takes the longest of these times,
+// because rings and trees run at the rate of their slowest link.
 
 int KindCount(const Scenario& scenario);
 // Returns the kind of node on which a rank runs.
 int KindOfRank(const Scenario& scenario, int rank);
 // Returns the distinct kinds of the ranks' nodes, in ascending order.
 std::vector<int> KindsOf(const Scenario& scenario, std::span<const int> ranks);
-// Returns all nodes, kind by kind. Requires a cluster that is not flat. The result refers to the
-// scenario, which must outlive it.
+// Returns all nodes, kind by kind. The cluster must not be flat. The result refers to the scenario,
+// which must outlive it.
 std::vector<topology::NodesOfType> NodesOf(const Scenario& scenario);
 // Returns the scenario as if all nodes of its cluster were of kind `kind`.
 Scenario OfKind(const Scenario& scenario, int kind);

@@ -10,16 +10,16 @@
 
 namespace stepcast::scenario {
 
-// Returns all values that the reader accepts for a key, in the reader's order. The key must have a
-// choice of words, be true or false, or have few whole numbers. A rule about plans may still refuse
-// some of the values. `path` and `overrides` are as for Load. Errors: an unknown key, a key without
-// a finite set of values (sweep.no-finite-set), or an unreadable scenario.
+// Returns all values that the reader accepts for a key, in the reader's order. The values must be
+// words, booleans or a small range of integers. Rules about plans may refuse some of the values.
+// `path` and `overrides` are as for Load. Errors: an unknown key, a key without a finite set of
+// values (sweep.no-finite-set), or an unreadable scenario.
 Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::string& path,
                                           const std::vector<std::string>& overrides,
                                           InputCache& cache);
 
-// Returns the value of a dotted key in the scenario with its overrides, or none if the scenario
-// does not have the key.
+// Returns the value of a dotted key in the scenario with its overrides, or no value if the scenario
+// does not contain the key.
 std::optional<std::string> WrittenValue(std::string_view key, const std::string& path,
                                         const std::vector<std::string>& overrides,
                                         InputCache& cache);

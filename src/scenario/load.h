@@ -9,12 +9,12 @@
 #include "src/scenario/scenario.h"
 #include "src/scenario/yaml_tree.h"
 
-// Reads scenarios: the file, the files that it names, and the rules that relate these files.
-// docs/formats.md documents the format; docs/errors/README.md documents the diagnostics.
+// Reads scenarios: reads the file and the files to which it refers, and checks them against each
+// other. docs/formats.md documents the format; docs/errors/README.md documents the diagnostics.
 namespace stepcast::scenario {
 
 // Loads the scenario at `path`. The path is relative to the working directory or to the data root,
-// or it is the name of a MemoryDocument. `overrides` are applied in order; each is a "KEY=VALUE" as
+// or is the name of a MemoryDocument. `overrides` are applied in order; each is a "KEY=VALUE" as
 // for `--set` (overrides.h). On failure, returns every mistake of every file involved, ordered by
 // file and position.
 Result<Scenario> Load(const std::string& path, const std::vector<std::string>& overrides,

@@ -18,13 +18,13 @@ namespace stepcast::scenario {
 
 // The tree of a scenario that has not been interpreted yet.
 struct OpenedScenario {
-  YamlTree root;  // null: there is none, and `mistakes` say why
+  YamlTree root;  // null: the text could not be parsed; see `mistakes`
   Diagnostics mistakes;
   std::string file;  // base of relative paths
-  // The changes by the command line, as a text that is appended to the title: ", with KEY=VALUE".
+  // The overrides of the command line, as a text that is appended to the title: ", with KEY=VALUE".
   std::string changes{};
-  // Whether the command line changes the machines, or their number. The title may name the
-  // machines.
+  // Whether the command line changes the machines or their number. The title in the file may then
+  // be wrong.
   bool other_machines = false;
 };
 
@@ -36,7 +36,7 @@ Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache);
 void Override(const std::vector<std::string>& overrides, OpenedScenario& scenario,
               InputCache& cache);
 
-// Makes a scenario from a tree.
+// Converts a tree to a scenario.
 class Loader {
  public:
   Loader(OpenedScenario opened, InputCache& cache);
@@ -48,28 +48,28 @@ class Loader {
   // and position. Call this function once.
   Result<void> Read();
 
-  // Returns whether a failed Read found only broken rules about plans. If so, broken() returns
-  // these rules, and Reread may be called.
+  // Returns whether a failed Read found only violations of rules about plans. broken() then returns
+  // these violations, and Reread may be called.
   bool can_reread() const;
 
   // Call these functions only after a successful Read.
   const Scenario& scenario() const;  // `resolved` may be empty
   const plan::Request& request() const;
   std::optional<std::int64_t> nodes() const;
-  Scenario Take();  // ends the life of this object's scenario
+  Scenario Take();  // moves the scenario out of this object
 
-  // Reads a scenario whose plan is `request`, with the same precision, and replaces `scenario` by
-  // it. `nodes` is the number of nodes of its cluster; it must be given if the tree states the
-  // number. Returns false if the new scenario is not legal; Reread can then be called with other
-  // values.
+  // Replaces `scenario` by the same scenario with the plan `request`, which must have the same
+  // precision. `nodes` is the number of nodes of its cluster; it must be set if the tree contains
+  // this number. Returns false if the new scenario is not legal; Reread can then be called with
+  // other values.
   bool Reread(const plan::Request& request, std::optional<std::int64_t> nodes);
-  // Returns the broken rules about plans, if these made the last Read or Reread fail.
+  // Returns the violations of rules about plans because of which the last Read or Reread failed.
   const std::vector<plan::Violation>& broken() const;
 
  private:
   class Reading;
   std::unique_ptr<Reading> reading_;
-  Diagnostics mistakes_;  // if there is nothing to read
+  Diagnostics mistakes_;  // mistakes of a tree that cannot be read
 };
 
 }  // namespace stepcast::scenario

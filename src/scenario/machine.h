@@ -7,20 +7,20 @@
 #include "src/base/diagnostic.h"
 #include "src/scenario/yaml_tree.h"
 
-// A cluster that is given by its GPUs: `cluster: {gpu: rtx-4090, gpus: 4}`.
+// A cluster that the scenario specifies only by its GPUs: `cluster: {gpu: rtx-4090, gpus: 4}`.
 namespace stepcast::scenario {
 
 struct Machine {
   YamlTree topology;                    // a name, or a mapping as in a topology file
-  std::int64_t nodes = 1;               // as many as the GPUs need
-  std::optional<std::int64_t> devices;  // none: all devices of the nodes
-  std::string taken;                    // a sentence that states the assumed machine
+  std::int64_t nodes = 1;               // number of nodes that the GPUs need
+  std::optional<std::int64_t> devices;  // not set: all devices of the nodes
+  std::string taken;                    // a sentence that describes the assumed machine
 };
 
-// Returns a machine for GPUs of this type. It is a shipped topology whose nodes have this GPU, if
-// possible one of NVIDIA. If there is none, the machine is a workstation whose GPUs are on the PCIe
-// lanes of one CPU. Mistakes: topology.unknown-gpu; topology.too-many-gpus, if a workstation would
-// have too many GPUs.
+// Returns a machine for GPUs of this type. The machine is a shipped topology with this GPU,
+// preferably one by NVIDIA. If no topology has this GPU, the machine is a workstation whose GPUs
+// are on the PCIe lanes of one CPU. Errors: topology.unknown-gpu; topology.too-many-gpus, if a
+// workstation would have too many GPUs.
 std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
                                  const Location& location, Diagnostics& diagnostics);
 

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-// Scenarios without a file. A program that uses stepcast as a library passes text. Every function
-// that takes the path of a scenario also accepts the name of such a text.
+// Scenarios without a file. Programs that use stepcast as a library pass text. Every function with
+// the path of a scenario as its argument also accepts the name of a MemoryDocument.
 namespace stepcast::scenario {
 
 // A text that Load() finds by name() during the life of this object. Names are unique, so several
@@ -22,7 +22,7 @@ class MemoryDocument {
   struct Content {
     std::string title, text;
   };
-  // Returns the document with this name, or null if there is none.
+  // Returns the document with this name, or null if no document has it.
   static std::shared_ptr<const Content> Find(const std::string& name);
 
  private:

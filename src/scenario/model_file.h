@@ -24,31 +24,31 @@ plan::ModelBlocks BlocksOf(const model::Model& model);
 Result<model::NumericalConstants> ModelConstantsOf(const Scenario& scenario,
                                                    const std::string& source);
 
-// Model files (docs/formats.md). `kind: transformer` is a model given by its dimensions; `kind:
-// layers` is a model given by its layers' times. An unmodified Hugging Face config.json is also a
-// model file.
+// Model files (docs/formats.md). A file with `kind: transformer` contains a model's dimensions or
+// blocks; a file with `kind: layers` contains the times of a model's layers. An unmodified Hugging
+// Face config.json is also a model file.
 //
-// Errors other than those of documents: model.impossible (inconsistent dimensions),
-// model.parameter-count (the dimensions give another count than the file states), model.too-large
-// (a layer list beyond the limits), model.no-parameters, and for a config.json those of
-// formats/huggingface.h.
+// Errors, in addition to those of document.h: model.impossible (inconsistent dimensions),
+// model.parameter-count (the number of parameters differs from the number in the file),
+// model.too-large (a layer list beyond the limits), model.no-parameters, and for a config.json
+// those of formats/huggingface.h.
 
 // The limits of a layer list: the numbers of layers and tensors, including repeats, and the time
-// and activations of a micro-batch. They keep every sum over a step within 64 bits.
+// and activations of a micro-batch. With these limits, every sum over a step fits in 64 bits.
 inline constexpr std::int64_t kMostListedLayers = 100'000;
 inline constexpr std::int64_t kMostListedTensors = 1'000'000;
 inline constexpr std::int64_t kMostListedParameters = 1'000'000'000'000'000;
 inline constexpr Time kMostListedTime = Seconds(15 * 60);
 inline constexpr Bytes kMostListedActivation = GiB(std::int64_t{1} << 20);  // 1 PiB
 
-// Reads a model as YAML, in a file or inside a scenario. A model without a name is named after its
-// file, without the extension, or after its place in the scenario.
+// Reads a model as YAML, in a file or inside a scenario. A model without a name gets the name of
+// its file without the extension, or its key in the scenario.
 std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics);
 
 struct LoadedModel {
   model::Model model;
-  // The parts of the description that the model omits, as sentences for the forecast's warnings.
-  // Empty for a YAML file, in which every statement is either followed or reported as a mistake.
+  // The parts of the description that are not modeled, as sentences for the forecast's warnings.
+  // Empty for a YAML file, whose unsupported keys are mistakes.
   std::vector<std::string> warnings{};
   // The constants of a config.json that describes a model by its dimensions. Not set for other
   // files.
@@ -58,8 +58,8 @@ struct LoadedModel {
 // Loads a model. `path` is a YAML file or a config.json. A file is a config.json if its name ends
 // in .json, or if it has a model_type and no kind.
 Result<LoadedModel> LoadModel(const std::string& path);
-// Parses the text of a config.json. `path` is the name of the text in positions, and of a model
-// without a name.
+// Parses the text of a config.json. `path` is the name of the text in positions, and the name of a
+// model without a name.
 Result<LoadedModel> ParseConfig(std::string_view text, const std::string& path);
 
 // These functions read a config.json with reading options. The options are a mapping with the key
@@ -70,8 +70,8 @@ std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view
                                               Diagnostics& diagnostics);
 
 // These functions read the numerical constants of a model description. Forecasts do not use these
-// constants. For layer lists, they have no meaning. Call the functions only for descriptions
-// without mistakes.
+// constants. The constants have no meaning for layer lists. Call these functions only for
+// descriptions without mistakes.
 model::NumericalConstants ReadModelConstants(const Node& node);
 Result<model::NumericalConstants> LoadModelConstants(const std::string& path);
 

@@ -10,9 +10,9 @@ namespace stepcast::scenario {
 
 // Returns the tree with one `--set KEY=VALUE` applied. KEY is a dotted path from the root. Missing
 // mappings on the path are created. A number is an index into a sequence ("model.layers.0.repeat").
-// VALUE is YAML. If it is null, the key is removed, so that its default applies. If the key is
-// absent then, `root` itself is returned. Only the path to the key is copied. Positions of the new
-// value name the option ("--set training.precision=bf17").
+// VALUE is YAML. If VALUE is null, the key is removed, so that its default applies; if the key does
+// not exist, the result is `root`. Only the nodes on the path to the key are copied. The position
+// of the new value is the option ("--set training.precision=bf17").
 std::optional<YamlTree> WithOverride(const YamlTree& root, std::string_view option,
                                      Diagnostics& diagnostics);
 

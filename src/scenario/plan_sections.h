@@ -12,20 +12,22 @@
 
 namespace stepcast::scenario {
 
-// Megatron-LM's notation for the layers of pipeline stages (--pipeline-model-parallel-layout,
+// Megatron-LM's syntax for the layers of pipeline stages (--pipeline-model-parallel-layout,
 // docs/user-guide/features/pipeline_parallel_layout.md):
 //
 //  Ettt|ttt|ttt|ttL        four stages (with virtual stages, chunks), separated by |
 //  Et*3|(tt|)*29|L         *N repeats the item before it; commas are ignored
 //
-// E is the embedding, only at the start; t a block; L the head with its loss, only at the end. m is
-// the model's module for further tokens, directly before L.
+// E is the embedding (only at the start), t is a block, and L is the head with its loss (only at
+// the end). m is the module for multi-token prediction, directly before L.
 
-// Returns the number of blocks of each stage. An error is the end of a sentence.
+// Returns the number of blocks of each stage. An error is the predicate of a sentence about the
+// layout.
 tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::string_view layout);
 
-// These functions read the sections of a scenario file that describe how training runs. They store
-// the values in the request for a plan. Mistakes are reported and omitted from the request.
+// These functions read the sections of a scenario file that describe how training runs. The
+// functions store the values in the request for a plan. Wrong values are reported and omitted from
+// the request.
 
 void ReadSoftware(MappingReader& reader, plan::Request& request);
 void ReadTraining(MappingReader& reader, plan::Request& request);
@@ -38,7 +40,8 @@ void ReadDataParallel(MappingReader& reader, plan::Request& request);
 using ReadKey = std::function<void(MappingReader& section, plan::Request& request)>;
 
 // Returns the function that reads a key, such as "precision" of section "training". Sections are
-// those above and "data_parallel.deepspeed". Empty if there is no such key.
+// "software", "training", "parallelism", "experts", "data_parallel" and "data_parallel.deepspeed".
+// Empty if the section has no such key.
 ReadKey ReaderOf(std::string_view section, std::string_view key);
 
 }  // namespace stepcast::scenario

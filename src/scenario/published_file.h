@@ -11,26 +11,27 @@
 #include "src/base/time.h"
 #include "src/scenario/document.h"
 
-// Published measurements of whole training steps as YAML, calibration/published/*.yaml. A file is
-// one source, and a case is one row of it. Format: docs/formats.md, "Published steps".
+// Published measurements of training steps as YAML, calibration/published/*.yaml. Each file
+// contains the cases of one source. Format: docs/formats.md, "Published steps".
 //
-// Errors other than those of documents: published.duplicate-name, published.unknown-part,
+// Errors, in addition to those of document.h: published.duplicate-name, published.unknown-part,
 // published.nothing-measured.
 namespace stepcast::scenario {
 
-// The use of a row. kFit: a profile may be fitted to it. kCheck: it is used only to report errors.
+// The use of a case. kFit: a profile may be fitted to the case. kCheck: the case is used only to
+// report errors.
 enum class Split : std::uint8_t { kFit, kCheck };
 constexpr std::string_view Name(Split split) { return split == Split::kFit ? "fit" : "check"; }
 
-// The quality of a source. kA: dimensions, parallelism, batch, GPU type and GPU count are stated.
-// kB: something important was assumed or read off an image.
+// The quality of a source. kA: the source contains dimensions, parallelism, batch, GPU type and GPU
+// count. kB: an important value was assumed or read from an image.
 enum class Quality : std::uint8_t { kA, kB };
 constexpr std::string_view Name(Quality quality) { return quality == Quality::kA ? "A" : "B"; }
 
-// The kind of memory that a measured peak counts.
+// The kind of memory of a measured peak.
 enum class MemoryKind : std::uint8_t {
-  kAllocated,  // bytes that the framework's allocator handed out
-  kReserved,   // bytes that it held from the device
+  kAllocated,  // bytes that the framework's allocator allocated to tensors
+  kReserved,   // bytes that the framework's allocator reserved on the device
   kDriver,     // all bytes that the driver shows for the process, including context and NCCL
 };
 constexpr std::string_view Name(MemoryKind kind) {
@@ -78,14 +79,14 @@ struct PublishedCase {
   std::optional<double> tokens_per_second_per_gpu{};
   std::vector<MeasuredMemory> memory;
   MemoryOf memory_of = MemoryOf::kFullestRank;
-  // The MFU, as a fraction of the peak, if the source prints it instead of a time. The MFU is kept
-  // but not compared, because its formula is unknown.
+  // The MFU, as a fraction of the peak rate, if the source contains it instead of a time. The MFU
+  // is not compared, because its formula is unknown.
   std::optional<double> mfu;
   // The differences between the simulation and the run, one sentence each.
   std::vector<std::string> stand_ins;
   // The reason why no scenario can describe the run. Empty if a scenario can describe it.
   std::string not_simulated;
-  YamlTree scenario;  // parts merged; a complete scenario
+  YamlTree scenario;  // a complete scenario, with all parts merged
 };
 
 // The target errors for check rows, as mean absolute errors: 0.04 is 4 %.
@@ -95,14 +96,14 @@ struct Aims {
 };
 
 struct PublishedSource {
-  std::string name;  // the file's, without .yaml
+  std::string name;  // name of the file, without .yaml
   std::string source, machine, rule;
   std::vector<std::string> notes;  // assumptions, and known errors
-  // Whether the times are predictions of another simulator. These times are not combined with the
-  // times of other sources.
+  // Whether the times are predictions of another simulator. Predicted times are not combined with
+  // the times of other sources.
   bool predicted = false;
-  // Whether no profile was fitted to the fit rows of this source. It then counts among the sources
-  // that were never fitted.
+  // Whether no profile was fitted to the fit rows of this source. The source then belongs to the
+  // sources without fitted profiles.
   bool never_fitted = false;
   Aims aims;
   std::vector<PublishedCase> cases;

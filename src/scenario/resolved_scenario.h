@@ -10,12 +10,11 @@
 
 namespace stepcast::scenario {
 
-// The sources of the scenario's inputs, as the user wrote them: a path, or a mapping instead of a
-// path.
+// The inputs of the scenario as the user wrote them: paths, or mappings instead of paths.
 struct Sources {
   Resolved model;
   Resolved topology;
-  std::optional<Resolved> calibration;  // none: not needed
+  std::optional<Resolved> calibration;  // not set: not needed
   struct OtherNodes {
     Resolved topology;
     std::optional<Resolved> calibration;
@@ -23,10 +22,9 @@ struct Sources {
   std::vector<OtherNodes> other_nodes{};
 };
 
-// Returns the scenario with every default filled in, as a tree that is itself a scenario file. If
-// this file is loaded again (from the same folder, if it has relative paths), the result is the
-// same tree. Settings that the framework does not have, or that have no effect at its stage, are
-// omitted.
+// Returns the scenario with all defaults, as the tree of a scenario file. Loading this file (from
+// the same folder, if it has relative paths) and resolving it again returns an equal tree. The tree
+// omits settings that the framework does not have or that have no effect at its ZeRO stage.
 Resolved Resolve(const Scenario& scenario, const Sources& sources);
 
 // Returns the tree as YAML in flow style, which is also JSON.

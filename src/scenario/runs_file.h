@@ -11,18 +11,18 @@
 namespace stepcast::scenario {
 
 struct RunsTable {
-  std::vector<PublishedCase> runs;  // named by their `name`, or "line 7"
-  std::vector<std::string> files;   // for each run: the base of its scenario's relative paths
-  Diagnostics mistakes;             // of the table; `runs` are then the readable ones
+  std::vector<PublishedCase> runs;  // their names are `name`, or "line 7"
+  std::vector<std::string> files;   // [run]: base of the relative paths in its scenario
+  Diagnostics mistakes;             // mistakes of the table; `runs` has only runs without mistakes
 };
 
 // Loads a table of runs.
 //
-// The columns are measurements (`step_time` or `step_time_s`, or `tokens_per_s_per_gpu` instead of
-// them; memory peaks as in published steps), `name`, `split` (default: fit), `scenario` (a file; by
+// The columns are measurements (one of `step_time`, `step_time_s` and `tokens_per_s_per_gpu`, and
+// memory peaks as in published steps), `name`, `split` (default: fit), `scenario` (a file; by
 // default the command's `scenario`), and settings. A setting's column is a scenario key as a dotted
-// path, or a short key of published steps. An empty field leaves the scenario's setting; null
-// removes it. `set` has overrides for every run.
+// path, or a short key of published steps. An empty field does not change the scenario's setting;
+// null removes the setting. `set` has overrides for every run.
 //
 // Errors in addition to those of tables, documents and overrides: runs.unknown-column,
 // runs.not-measured (no time), runs.measured-twice (two times of one run), runs.no-scenario

@@ -21,8 +21,8 @@
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
 
-// A scenario: model, cluster, calibration and plan. They are read from files and checked, first
-// separately and then together. All later code works on these values and never on text.
+// A scenario: model, cluster, calibration and plan. The parts are read from files and checked,
+// first separately and then together. All later code uses these values instead of text.
 namespace stepcast::scenario {
 
 enum class CollectiveAlgorithm : std::uint8_t { kAuto, kRing, kTree };
@@ -41,7 +41,8 @@ enum class Fidelity : std::uint8_t {
 // A link of the cluster that has less bandwidth than described, in both directions.
 struct SlowLink {
   std::string from, to;                // devices with their topology names: "node0/nic3"
-  std::optional<Bandwidth> bandwidth;  // its actual bandwidth, one direction; none: it has failed
+  std::optional<Bandwidth> bandwidth;  // actual bandwidth of one direction; not set: the link has
+                                       // failed
   Location location;
 };
 
@@ -58,7 +59,7 @@ struct SlowDevice {
 // all nodes share are in Scenario.
 struct KindOfNode {
   int nodes = 1;
-  // The whole cluster, built as if all nodes were of this kind.
+  // The complete cluster, as if all nodes were of this kind.
   std::shared_ptr<const topology::Cluster> cluster;
   std::shared_ptr<const calibration::Calibration> calibration;
   topology::Gpu gpu;
@@ -71,9 +72,9 @@ struct Scenario {
   // Objects that scenarios of a sweep share if they use the same files.
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
-  bool one_machine = false;  // `cluster` is given as a number of GPUs, not as a topology
+  bool one_machine = false;  // the scenario specifies a number of GPUs instead of a topology
   std::shared_ptr<const calibration::Calibration> calibration;
-  std::optional<topology::Gpu> gpu;  // none only on a flat cluster without a GPU
+  std::optional<topology::Gpu> gpu;  // not set only on a flat cluster without a GPU
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
   // The values of communication.nccl_algo and communication.nccl_proto: as written, and as NCCL
   // interprets them.
@@ -84,30 +85,32 @@ struct Scenario {
   bool nccl_collnet = false;  // NCCL may use reduction in the fabric's switches; Fabric::sharp
   Location communication_location;
   Fidelity network = Fidelity::kAnalytic;
-  std::vector<SlowLink> slow_links;      // only used by flow and message
-  std::vector<SlowDevice> slow_devices;  // by rank
-  // The number of nodes of the topology, including idle ones. `cluster` has only the nodes that the
-  // job uses (cluster.devices).
+  std::vector<SlowLink> slow_links;      // used only with kFlow and kMessage
+  std::vector<SlowDevice> slow_devices;  // ordered by rank
+  // The number of nodes of the topology, including idle nodes. `cluster` has only the nodes that
+  // the job uses (cluster.devices).
   int nodes_described = 1;
   // Nodes of other kinds, which follow the first nodes in this order (job_devices.h). `cluster`,
-  // `calibration` and `gpu` describe the first kind; `cluster` counts the nodes of all kinds.
+  // `calibration` and `gpu` describe the first kind; `cluster` includes the nodes of all kinds.
   std::vector<KindOfNode> other_nodes;
   plan::Plan plan;
-  // Whether training.master_weights and training.optimizer_state_dtype are not given, so that the
-  // framework's defaults apply.
+  // Whether training.master_weights and training.optimizer_state_dtype have the framework's
+  // defaults because the scenario does not set them.
   bool optimizer_states_assumed = false;
-  // Whether software.torch is not given, and whether software.nccl is not given, so that the newest
-  // modeled release applies.
+  // Whether the newest modeled releases of PyTorch and NCCL are assumed because the scenario does
+  // not set software.torch and software.nccl.
   bool torch_assumed = false, nccl_assumed = false;
-  bool attention_assumed = false;  // training.attention is not given, for a model with attention
-  // Returns whether the release is unknown, although older releases would keep attention scores in
-  // memory.
+  bool attention_assumed = false;  // the scenario does not set training.attention, and the model
+                                   // has attention
+  // Returns whether the release of PyTorch is assumed, and an older release would keep attention
+  // scores in memory.
   bool KernelDependsOnAssumedRelease() const;
-  Resolved resolved;                  // the scenario with every default filled in
-  std::vector<std::string> warnings;  // keys without effect and similar
-  Location cluster_location;  // of cluster.topology, for errors that appear only during pricing
+  Resolved resolved;                  // the scenario with all defaults
+  std::vector<std::string> warnings;  // warnings, for example about keys without effect
+  Location cluster_location;  // position of cluster.topology, for errors that are found only during
+                              // pricing
 
-  // Returns the number of the topology's GPUs that the job leaves idle.
+  // Returns the number of the topology's GPUs that the job does not use.
   std::int64_t idle_devices() const {
     const topology::NodeType* node = cluster->node_type();
     if (node == nullptr) return 0;

@@ -8,10 +8,10 @@
 
 namespace stepcast::scenario {
 
-// Checks a scenario's files against each other: plan, model and cluster (plan::Check), costs that
-// profiles lack or devices cannot have, and other conditions across files. `root` is the tree of
-// `file` and gives positions. Parts of the scenario with mistakes are null, and checks that need
-// them are skipped. `profiles_believed`: the profiles' figures were already checked against their
+// Checks a scenario's files against each other: plan, model and cluster (plan::Check), missing or
+// implausible costs of profiles, and other conditions across files. `root` is the tree of `file`,
+// for positions. Parts of the scenario with mistakes are null, and checks that need these parts are
+// skipped. `profiles_believed`: the values of the profiles were already checked against their
 // devices.
 void CheckTogether(const ScenarioFile& file, const YamlTree& root, const Scenario& scenario,
                    bool profiles_believed, Diagnostics& diagnostics);

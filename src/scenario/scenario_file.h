@@ -14,17 +14,17 @@
 
 namespace stepcast::scenario {
 
-// The version of the format. It is the value of the key `stepcast`.
+// The version of the format. The key `stepcast` of a scenario has this value.
 inline constexpr int kFormatVersion = 1;
 
-// Returns the known key that an unknown key probably means. Empty if no known key is meant. Both
-// keys are dotted. The function knows other terms of the field and keys of other sections:
-// "training.micro_batch_size" for "mbs" and for "micro_batch_size".
+// Returns the known key that the user probably meant by an unknown key, or an empty text. Both keys
+// are dotted. The function knows synonyms and keys of other sections: "training.micro_batch_size"
+// for "mbs" and for "micro_batch_size".
 std::string KeyMeant(std::string_view path);
 
-// Returns a value that the dotted key accepts and that `value`, which it does not accept, probably
-// means: "bf16" for "bfloat16". The result may include other settings: "deepspeed, zero_stage: 3".
-// Empty if no value is meant.
+// Returns the valid value of the dotted key that the user probably meant by the invalid value
+// `value`: "bf16" for "bfloat16". The result may include other settings: "deepspeed, zero_stage:
+// 3". Empty if no valid value is similar.
 std::string ValueMeant(std::string_view path, std::string_view value);
 
 // The allowed ranges of `cluster.nodes` and `cluster.devices`.
@@ -39,21 +39,23 @@ struct OtherNodes {
   Location location;
 };
 
-// The value of `cluster.devices`: how many of the topology's GPUs the job uses.
+// The value of `cluster.devices`: the number of the topology's GPUs that the job uses.
 struct DevicesRequest {
-  std::optional<std::int64_t> count = {};  // none: the value is `plan`, the product of the axes
-  std::optional<std::int64_t> most = {};   // the value of `gpus`, for `plan`; none: all GPUs
+  std::optional<std::int64_t> count = {};  // not set: the value is `plan`, the plan's number of
+                                           // ranks
+  std::optional<std::int64_t> most = {};   // the value of `gpus`, for `plan`; not set: all GPUs
 };
 
 // A scenario file as written (docs/formats.md, version 1). Each value has been checked separately.
-// The files that the scenario names have not been read yet.
+// The files to which the scenario refers have not been read.
 struct ScenarioFile {
   std::optional<std::string> name;
-  // A node that is a path, or a mapping given instead of a path.
+  // A node that is a path, or a mapping instead of a path.
   std::optional<Node> model;
   std::optional<Node> topology;
   std::string
-      // A sentence that states the assumed machine, if GPUs are given instead of a topology.
+      // A sentence that describes the assumed machine, if the scenario specifies GPUs instead of a
+      // topology.
       machine;
   std::optional<Node> calibration;
   std::optional<bool> calibration_of_another_gpu;
@@ -71,8 +73,8 @@ struct ScenarioFile {
   plan::Request request;
 };
 
-// Reads a scenario file's tree. Mistakes are appended to `diagnostics` and omitted from the result,
-// so that the rest can be checked together.
+// Reads a scenario file's tree. Appends mistakes to `diagnostics`. The result omits wrong values,
+// so that the other values can be checked together.
 ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics);
 
 }  // namespace stepcast::scenario

@@ -7,18 +7,18 @@
 #include <utility>
 #include <vector>
 
-// The keys and values that a reader accepts. A reader (document.h) with a Schema records in it
-// every key for which it asks, so the schema always matches the reader. Editors use schemas for
-// completion (report/dumps.h).
+// The keys and values that a reader accepts. A reader (document.h) records every key that it
+// requests in a Schema, so the schema always matches the reader. Editors use schemas for completion
+// (report/dumps.h).
 namespace stepcast::scenario {
 
 enum class Need : std::uint8_t { kRequired, kOptional };
 
-// A range with inclusive limits. The upper limits keep sums of such values within 64 bits.
+// A range with inclusive limits. With the upper limits, sums of values fit in 64 bits.
 struct IntegerRange {
   std::int64_t least = 0;
   std::int64_t most = 1'000'000'000'000'000;
-  std::int64_t example = 0;  // a usual value, for hints; 0: hints only name the limits
+  std::int64_t example = 0;  // a typical value, for hints; 0: hints have only the limits
   friend bool operator==(const IntegerRange&, const IntegerRange&) = default;
 };
 struct DecimalRange {
@@ -27,7 +27,7 @@ struct DecimalRange {
   friend bool operator==(const DecimalRange&, const DecimalRange&) = default;
 };
 
-// One kind of value that a place in a file accepts.
+// A kind of value that a key or list item accepts.
 struct SchemaValue {
   enum class Kind : std::uint8_t {
     kText,
@@ -40,8 +40,8 @@ struct SchemaValue {
     kBandwidth,
     kTime,
     kFlopRate,
-    kSequence,  // of items that match `items`
-    kMapping,   // with `keys`
+    kSequence,  // a sequence of items that match `items`
+    kMapping,   // a mapping with `keys`
   };
   Kind kind = Kind::kText;
   std::vector<std::string> words{};
@@ -50,13 +50,13 @@ struct SchemaValue {
   friend bool operator==(const SchemaValue&, const SchemaValue&) = default;
 };
 
-// The values that one place in a file accepts: those in `values`, and those that one of the schemas
-// in `others` accepts.
+// The values that a key or list item accepts: the values in `values`, and the values that one of
+// the schemas in `others` accepts.
 class Schema {
  public:
   struct Key {
     std::string name;
-    int required = 0;  // number of mappings read here that required it
+    int required = 0;  // number of recorded mappings that required the key
     std::unique_ptr<Schema> value;
   };
 
@@ -64,26 +64,26 @@ class Schema {
   void Take(SchemaValue value);
   void TakeMapping();
   Schema& TakeKey(std::string_view key, Need need);
-  Schema& TakeItems();  // of a sequence
+  Schema& TakeItems();  // records the items of a sequence
 
-  // Adds and returns another accepted form, which has separate keys.
+  // Adds and returns a schema of another accepted form, which has other keys.
   Schema& AddOther() { return *others_.emplace_back(std::make_unique<Schema>()); }
   // Returns the schema of a recorded key.
   Schema& At(std::string_view key);
-  // Sets the only value that is accepted.
+  // Sets the only accepted value.
   void TakeOnly(SchemaValue value) { values_ = {std::move(value)}; }
   // Sets the only value of a key that every mapping must have. The key distinguishes the accepted
   // forms.
   void Fix(std::string_view key, SchemaValue value);
-  // Sets texts for people: the meaning of the value, and its default as documents state it.
+  // Sets the description of the value and of its default, for documents.
   void Describe(std::string description, std::string default_value) {
     description_ = std::move(description);
     default_value_ = std::move(default_value);
   }
 
   const std::vector<SchemaValue>& values() const { return values_; }
-  const std::vector<Key>& keys() const { return keys_; }  // in reading order
-  // Returns whether all mappings that were read here required the key.
+  const std::vector<Key>& keys() const { return keys_; }  // keys in reading order
+  // Returns whether all recorded mappings required the key.
   bool Requires(const Key& key) const { return key.required == mappings_; }
   const Schema* items() const { return items_.get(); }
   const std::vector<std::unique_ptr<Schema>>& others() const { return others_; }

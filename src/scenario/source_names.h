@@ -10,15 +10,15 @@
 
 namespace stepcast::scenario {
 
-// Follows a dotted path such as "node.links[3].bandwidth" from `node`. `last` is the value. If
-// there is no such value, `whole` is false and `last` is the last existing node on the path.
+// Follows a dotted path such as "node.links[3].bandwidth" from `node`. `last` is the value. If the
+// value does not exist, `whole` is false and `last` is the last existing node on the path.
 struct Followed {
   Node last;
   bool whole = true;
 };
 Followed Follow(Node node, std::string_view path);
 
-// Finds the files that inputs name, either by a path or, for files of the data root, by a plain
+// Finds the files to which inputs refer, either by a path or, for files of the data root, by a
 // name.
 
 enum class SourceKind : std::uint8_t { kModel, kTopology, kCalibration };
@@ -26,27 +26,26 @@ enum class SourceKind : std::uint8_t { kModel, kTopology, kCalibration };
 // Returns the data root's folder for files of this kind.
 std::string_view ShippedFolder(SourceKind kind);
 
-// Returns the kind of file that a scenario key names. Examples of such keys are "model",
-// "cluster.topology" and "cluster.other_nodes[0].calibration".
+// Returns the kind of file to which a scenario key refers. The key is, for example, "model",
+// "cluster.topology" or "cluster.other_nodes[0].calibration".
 SourceKind KindOfKey(std::string_view key);
 
-// Resolves `text`, as written in an input file in `folder`. The result is the file at this path
-// (FindInput), or the config.json of a model that is a folder. If `text` has no folder and no
-// extension, the result is the data root's file of this name ("dgx-h100":
-// topologies/dgx-h100.yaml). Names of topologies and profiles are compared with SameName. Returns
-// none if there is no such file.
+// Returns the file to which `text` in an input file of `folder` refers. `text` is a path
+// (FindInput), a folder with a config.json, or the name of a file of the data root ("dgx-h100":
+// topologies/dgx-h100.yaml). A name has no folder and no extension; names of topologies and
+// profiles are compared with SameName. Returns no value if the file does not exist.
 std::optional<std::string> FindSource(std::string_view text, std::string_view folder,
                                       SourceKind kind);
 
 // Returns the names of the data root's files of this kind, in alphabetical order.
 std::vector<std::string> ShippedNames(SourceKind kind);
 
-// Returns the name in `known` that equals `word` if upper and lower case are equal, and spaces and
-// underscores count as hyphens: "dgx-h100" for "DGX H100". Empty if no name is equal.
+// Returns the name in `known` that equals `word` if case is ignored and spaces and underscores are
+// treated as hyphens: "dgx-h100" for "DGX H100". Empty if no name is equal.
 std::string SameName(std::string_view word, const std::vector<std::string>& known);
 
-// Returns a hint for a word that is neither a file nor a model. The hint names the most similar
-// model. Empty if the word is a path.
+// Returns a hint for a word that is neither a file nor a model. The hint contains the name of the
+// most similar model. Empty if the word is a path.
 std::string HintOfName(std::string_view word);
 
 // Returns the names of YAML files in a folder of the data root, without extension, in alphabetical

@@ -29,9 +29,9 @@
 // A link's `kind` is nvlink, pcie or cpu-interconnect. `from` and `to` are device sets
 // (topology/node_type.h). `join` is in-order (default: the larger set is distributed over the
 // smaller) or all-to-all. `count` parallel links join each pair (default 1); `bandwidth` is that of
-// one.
+// one link.
 //
-// Fabrics, `link` being each NIC's port:
+// Fabrics (`link` is the port of each NIC):
 //  {kind: one-switch, link: {latency, bandwidth}}
 // With spines, `routing` (adaptive, static, ecmp; default adaptive) and `connections`, the queue
 // pairs between two NICs that ecmp distinguishes (default 2).
@@ -46,7 +46,7 @@
 //  gpu: h100-sxm                 # optional: without it only layer lists can be simulated
 //  link: {latency: 5 us, bandwidth: 25 GB/s}    # optional: without it only tables give costs
 //
-// Errors other than those of documents: topology.unknown-gpu, topology.no-peak (gpu_file.h),
+// Errors, in addition to those of document.h: topology.unknown-gpu, topology.no-peak (gpu_file.h),
 // topology.bad-devices (a device set), topology.impossible (topology/faults.h), topology.nodes
 // (missing, or given for a flat cluster).
 namespace stepcast::scenario {
@@ -61,8 +61,8 @@ struct NodeDescription {
 struct Topology {
   std::string name;
   std::variant<NodeDescription, topology::FlatCluster> description;
-  std::optional<topology::Gpu> gpu;  // absent only on a flat cluster without one
-  std::string note;                  // for the forecast's warnings; may be empty
+  std::optional<topology::Gpu> gpu;  // not set only on a flat cluster without a GPU
+  std::string note;                  // note for the forecast's warnings; may be empty
 };
 
 // Reads a topology, including the data sheet of its GPU.
@@ -76,9 +76,9 @@ struct RoutingRequest {
 };
 std::optional<topology::RouteChoice> ReadRouting(MappingReader& reader, const char* key);
 
-// Builds a cluster with ranks on the first `gpus_per_node` GPUs of each node (none: on all GPUs).
-// `nodes` is the number of nodes, or none for a flat cluster. `location` is the place where this
-// number is given or missing; errors about the number are reported there.
+// Builds a cluster with ranks on the first `gpus_per_node` GPUs of each node (not set: on all
+// GPUs). `nodes` is the number of nodes; it is not set for a flat cluster. `location` is the
+// position at which errors about this number are reported.
 std::optional<topology::Cluster> BuildCluster(const Topology& topology,
                                               std::optional<std::int64_t> nodes,
                                               const Location& location, Diagnostics& diagnostics,

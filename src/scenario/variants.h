@@ -20,13 +20,13 @@ namespace stepcast::scenario {
 
 // Loads many scenarios of one file with different overrides, as in a sweep. The results, including
 // mistakes, equal the results of Load. If scenarios differ only in plan settings and numbers of
-// nodes, each takes only some microseconds. The other parts of the file are read once. Overrides of
-// plan settings become values of the request, and only the rules are checked again. If a rule is
-// broken, Load produces the explanation. Overrides of other keys ("model", "training.precision", a
-// removed key) form another override set, which is read in full the first time. Not thread-safe.
+// nodes, each of them takes only some microseconds. Overrides of plan settings then become values
+// of the request, and only the rules are checked again. Overrides of other keys ("model",
+// "training.precision", a removed key) form an override set. The first scenario of an override set
+// is read in full. Not thread-safe.
 class Variants {
  public:
-  // Loads variants of the scenario that Load(path, fixed, cache) reads. The cache must outlive this
+  // Loads variants of the scenario that Load(path, fixed, cache) reads. `cache` must outlive this
   // object.
   Variants(std::string path, std::vector<std::string> fixed, InputCache& cache);
 
@@ -34,12 +34,12 @@ class Variants {
   // empty. Valid until the next call.
   Result<const Scenario*> Load(const std::vector<std::string>& overrides);
   // Returns whether the scenarios of the last two calls of Load differ at most in `resolved` and
-  // `warnings`. This is so if the value that differs has no effect. False if this is unknown.
+  // `warnings`. True if the value that differs has no effect. False if unknown.
   bool same_as_before() const { return same_as_before_; }
 
-  // Like Load, but without messages, in some microseconds. The result is the scenario, or null
-  // together with the broken rules about plans. If no rule is broken, `mistakes` has the mistakes
-  // that Load reports.
+  // Like Load, but without messages about rules, which saves time. The result is the scenario, or
+  // null and the violations of rules about plans. If no rule is violated, `mistakes` has the
+  // mistakes that Load reports.
   struct Tried {
     const Scenario* scenario = nullptr;
     const std::vector<plan::Violation>* broken = nullptr;
@@ -51,25 +51,25 @@ class Variants {
   // An override "KEY=VALUE" that was used before.
   struct Option {
     std::uint32_t number = 0;  // index of the option, or of its key if `is_value`
-    bool is_value = false;     // it is a value of the plan, or `nodes`
+    bool is_value = false;     // the key is a value of the plan, or `nodes`
     std::string key;
-    ReadKey read;                 // sets the value; empty: it is the number of nodes
+    ReadKey read;                 // sets the value; empty: the value is the number of nodes
     std::optional<Node> section;  // for `read`: a section with only this key
     std::optional<std::int64_t> nodes;
   };
   // A set of scenarios that differ only in values. Their overrides have the same keys in the same
   // order.
   struct Variety {
-    std::optional<Loader> loader;  // none: an override undoes the value of an earlier one
-    plan::Request request;         // of the last scenario, whose options are `read`
+    std::optional<Loader> loader;  // not set: an override cancels the value of an earlier override
+    plan::Request request;         // request of the last scenario, whose options are `read`
     std::vector<const Option*> read;
   };
 
   const Option& OptionOf(const std::string& text);
   Option MakeOption(const std::string& text);
   Result<const Scenario*> LoadWhole(const std::vector<std::string>& overrides);
-  // Returns the scenario as a variant of another one that was already read. If the result is null,
-  // `last_` has the reason, if the reason is known. Otherwise, the scenario must be read in full.
+  // Returns the scenario as a variant of a scenario that was already read, or null. If it returns
+  // null and `last_` has no reason, the scenario must be read in full.
   const Scenario* LoadVariant(const std::vector<std::string>& overrides, Diagnostics& mistakes);
   // Sets the loader of `variety` to the current scenario. Returns false if this scenario is not
   // legal.
@@ -90,7 +90,7 @@ class Variants {
   std::optional<Scenario> whole_;
   // The part of Load's last result that depends on plan values and `nodes`.
   struct Values {
-    const Variety* variety = nullptr;  // null: it gave something else
+    const Variety* variety = nullptr;  // null: the last result came from another source
     plan::Plan plan;
     std::optional<std::int64_t> nodes;
     bool optimizer_states_assumed = false;

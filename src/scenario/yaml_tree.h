@@ -9,10 +9,10 @@
 
 #include "src/base/diagnostic.h"
 
-// YAML text as a tree with the details that strict reading needs. These are the position of every
-// key and value, which scalars were quoted, and scalars as written (`010` stays "010"). The tree is
-// immutable, so many scenarios may share its parts. A changed tree copies only the path to the
-// change (overrides.h).
+// YAML text as a tree with the details that strict reading needs. The tree has the position of
+// every key and value, the text of every scalar as written ("010" for `010`), and whether a scalar
+// was quoted. The tree is immutable, so many scenarios may share its parts. A changed tree copies
+// only the nodes on the path to the change (overrides.h).
 namespace stepcast::scenario {
 
 enum class NodeKind : std::uint8_t { kNull, kScalar, kSequence, kMapping };
@@ -28,25 +28,25 @@ struct Position {
 struct YamlNode {
   struct Entry {
     std::string key;
-    Position position;  // of the key
+    Position position;  // position of the key
     std::shared_ptr<const YamlNode> value;
   };
 
   NodeKind kind = NodeKind::kNull;
   Position position;
-  std::string scalar;   // kScalar: the text, quotes and escapes resolved
-  bool quoted = false;  // kScalar: it was quoted (or in a block), so it is text
+  std::string scalar;   // kScalar: the text, with quotes removed and escapes replaced
+  bool quoted = false;  // kScalar: quoted or in a block, and therefore text
   std::vector<std::shared_ptr<const YamlNode>> items;  // kSequence
-  std::vector<Entry> entries;                          // kMapping, in order, keys distinct
+  std::vector<Entry> entries;                          // kMapping: in order, with distinct keys
 };
 
 using YamlTree = std::shared_ptr<const YamlNode>;
 
-// Parses one YAML document. A fatal mistake (syntax, an alias, a tag, a second document, nesting
-// beyond 64) appends a Diagnostic, and the result is none. A duplicate key, or a key that is not
-// text, appends a Diagnostic and is omitted. The other mistakes of the file are therefore also
-// found. `file` is the name of the text in positions. If `with_positions` is false, lines and
-// columns are 0; this is meant for text from the command line.
+// Parses one YAML document. After a fatal mistake (syntax, an alias, a tag, a second document,
+// nesting beyond 64), appends a Diagnostic and returns no value. Appends a Diagnostic for, and
+// omits, a duplicate key and a key that is not text. `file` is the name of the text in positions.
+// If `with_positions` is false, lines and columns are 0; this is meant for text from the command
+// line.
 std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics, bool with_positions = true);
 
@@ -54,8 +54,8 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
 // the value.
 const YamlNode* Child(const YamlNode& node, std::string_view key);
 
-// Returns the position closest to a dotted key. This is the position of the key's value. If the key
-// is missing, it is the position of the innermost mapping on the path to the key.
+// Returns the position of a dotted key's value. If the key is missing, returns the position of the
+// innermost existing mapping on the path to the key.
 Location LocationOf(const YamlTree& root, std::string_view key);
 
 // Returns the tree on one line, in flow style. Quoted scalars are in double quotes. Trees with

@@ -11,18 +11,19 @@
 #include "src/program/program.h"
 #include "src/simulate/concurrent_sets.h"
 
-// Compiles a program with its prices for the simulator. Everything that is known in advance is
-// computed once, so the simulation only reads arrays.
+// Compiles a program with its prices for the simulator. All data that does not change during a
+// simulation is computed once and stored in arrays.
 namespace stepcast::simulate {
 
 using program::Index;
 using program::kNone;
 
-// The cost of an operation, in the units of the solver.
+// The cost of an operation, in the units of engine::SharedResources.
 struct Cost {
   Time latency;
   Time work;
-  ConcurrentSets::Profile profile = ConcurrentSets::kUsesNothing;  // no operation can slow it
+  // With kUsesNothing, no other operation can slow this operation.
+  ConcurrentSets::Profile profile = ConcurrentSets::kUsesNothing;
 };
 
 // One entry of a stream's queue.
@@ -33,16 +34,18 @@ struct Item {
   Index instruction = 0;  // index in the step or in the prologue
   std::uint32_t span = 0;
   // For kOperation: the index in costs. For kCollective and kExchange: the index in the program's
-  // table. For kRecord: the slot of the record. For kWait: the record's slot in the step, or kNone.
+  // table. For kRecord: the slot of the record. For kWait: the slot of a record in the step, or
+  // kNone.
   std::uint32_t target = 0;
   // For kCollective and kExchange: the operation's number on its communicator, counted within this
-  // prologue or step. For kWait: the record's slot in the prologue, or kNone.
+  // prologue or step. For kWait: the slot of a record in the prologue, or kNone.
   std::uint32_t other = 0;
-  // For kOperation: the first item after the operations that follow this operation in the same
-  // span.
+  // For kOperation: the first item after the consecutive operations that begin with this operation
+  // and are in the same span.
   std::uint32_t run_end = 0;
   Kind kind = Kind::kOperation;
-  std::uint8_t steps_before = 0;  // kWait: `target` is in the step this many steps earlier
+  std::uint8_t steps_before = 0;  // kWait: the number of steps by which the record precedes the
+                                  // wait
 };
 
 // Returns the communicator of a collective or an exchange.
@@ -51,12 +54,13 @@ inline Index CommunicatorOf(const program::Program& program, const Item& item) {
                                             : program.collectives[item.target].communicator;
 }
 
-// Consecutive operations on a stream that start at a given item and are issued in one span. Only
-// the last of them may be recorded.
+// Consecutive operations on a stream that start with one item and are issued in one span. Only the
+// last operation may be recorded.
 struct OperationChain {
   Time rest;                // total time if nothing interrupts them
-  Time latest;              // maximum over operations: issue time plus time from it to the end
-  std::uint32_t end = 0;    // the item after the last one
+  Time latest;              // maximum over operations of the issue time plus the remaining time of
+                            // the chain
+  std::uint32_t end = 0;    // the item after the last item of the chain
   std::uint32_t build = 0;  // the build for which the values are valid
 };
 
@@ -68,10 +72,10 @@ struct StreamRange {
   std::uint32_t end = 0;
 };
 
-// The number of launches in a stream's queue at which the host must wait, as with CUDA. The number
-// is not documented, but users have measured it: about 1,000 launches pass without a wait, on each
-// of several streams (forums.developer.nvidia.com/t/68937). The queue is checked once per block of
-// launches.
+// The number of launches in a stream's queue at which the host must wait, as with CUDA. CUDA does
+// not document the number. Users have measured about 1,000 launches without a wait on each of
+// several streams (forums.developer.nvidia.com/t/68937). The host checks the queue once per block
+// of launches.
 inline constexpr std::uint32_t kLaunchQueue = 1024;
 inline constexpr std::uint32_t kLaunchBlock = 128;
 
@@ -83,14 +87,14 @@ struct HostItem {
   bool is_task = false;
 };
 
-// The host's work between two waits. Within a span, only issue costs and host tasks take time, so
-// all times in the span follow from its beginning.
+// The host's work between two waits. Within a span, only issue costs and host tasks take time. All
+// times in the span are therefore relative to its beginning.
 struct HostSpan {
   Time length;
   std::uint32_t first_item = 0;  // index in CompiledProgram::host_items
   std::uint32_t item_count = 0;
-  // The cause that ends the span: a kHostWaitEvent, a full launch queue (kNone), or the end of the
-  // prologue or step.
+  // The kHostWaitEvent that ends the span. kNone: a full launch queue, or the end of the prologue
+  // or step, ends it.
   Index wait = program::kNone;
   bool ends_pass = false;
   Index first_instruction = 0;
@@ -106,8 +110,7 @@ struct EventRecord {
   std::uint32_t item = 0;
 };
 
-// One rank's end of all messages that it exchanges with one peer, in one direction, on one
-// communicator.
+// One rank's end of all messages with one peer, in one direction, on one communicator.
 struct Endpoint {
   std::uint32_t communicator = 0;
   program::MessageDirection direction = program::MessageDirection::kSend;
@@ -117,8 +120,8 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-// A wait ends when the record in `slot` was reached `count` times; if `count` is 0, at once.
-// Records are numbered consecutively, starting with the prologue; these numbers are called slots.
+// The condition for the end of a wait: the record in `slot` was reached `count` times. If `count`
+// is 0, the wait ends at once. Slots number the records consecutively, starting with the prologue.
 struct WaitFor {
   std::uint32_t slot = program::kNone;
   std::uint32_t count = 0;
@@ -132,8 +135,8 @@ inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t s
   return {other, other == program::kNone ? 0u : 1u};
 }
 
-// A 128-bit digest of the data that determines the queues; collisions are improbable. The digest is
-// kept instead of this data, which needs as much memory as the queues.
+// A 128-bit digest of the data that determines the queues. Collisions are improbable. The data
+// would need as much memory as the queues.
 class QueueKey {
  public:
   void Add(std::uint64_t word) {
@@ -151,22 +154,22 @@ class QueueKey {
 // Scratch memory for building a program. It is reused between programs.
 struct BuildRoom {
   program::WaitTargets wait_targets;
-  std::vector<std::uint32_t> prologue_slots;  // by instruction
+  std::vector<std::uint32_t> prologue_slots;  // [instruction]
   std::vector<std::uint32_t> step_slots;
-  std::vector<std::uint32_t> next_item;  // by stream
+  std::vector<std::uint32_t> next_item;  // [stream]
   // The first slot of each stream's launch blocks, indexed by stream. An additional entry marks the
   // end.
   std::vector<std::uint32_t> prologue_blocks, step_blocks;
-  std::vector<std::uint32_t> launches;  // by stream: number so far
+  std::vector<std::uint32_t> launches;  // [stream]: number of launches so far
 };
 
 struct CompiledProgram {
   std::vector<StreamRange> streams;
   std::vector<Item> items;
-  std::vector<HostSpan> spans;  // of the prologue, then of the step
+  std::vector<HostSpan> spans;  // spans of the prologue, then of the step
   std::uint32_t prologue_spans = 0;
   std::vector<HostItem> host_items;  // if host items are recorded
-  std::vector<Cost> costs;           // of kernels, then of copies
+  std::vector<Cost> costs;           // costs of kernels, then of copies
   std::vector<Cost> collective_costs;
   // The number of each exchange's first message, indexed by exchange. Messages are numbered
   // consecutively over exchanges. An additional entry marks the end.
@@ -175,14 +178,14 @@ struct CompiledProgram {
   // The next communicator of the same ranks, indexed by communicator. The communicators of the same
   // ranks form a circular list.
   std::vector<std::uint32_t> next_among_ranks;
-  // The fraction of the multiprocessors that each collective or message holds after the rank has
+  // The fraction of the multiprocessors that each collective or message occupies after the rank has
   // reached it.
   std::vector<std::uint32_t> collective_holds, message_holds;
   std::vector<std::uint32_t> message_endpoints;
   std::vector<Endpoint> endpoints;
   // The number of messages in the largest exchange of each communicator, indexed by communicator.
   std::vector<std::uint32_t> most_messages;
-  std::vector<EventRecord> records;  // by slot
+  std::vector<EventRecord> records;  // [slot]
   std::uint32_t prologue_records = 0;
   // The first slots of launch blocks in the prologue and in the step. The slots of the prologue's
   // launch blocks are just before the step's slots. The slots of the step's launch blocks come
@@ -198,20 +201,20 @@ struct CompiledProgram {
     return static_cast<std::uint32_t>(spans.size()) - prologue_spans;
   }
 
-  // Builds a new program in this object. `sets` owns the cost profiles. `links` states whether
-  // collectives use the rank's shares of links. If not all operations are recorded, `marked` states
-  // for each instruction of the step whether the instruction's operation is recorded. Null: none is
-  // recorded. The object reads `marked` until the next call. `records_host` states whether host
-  // items are kept.
+  // Builds a new program in this object. `sets` owns the cost profiles. `links`: whether
+  // collectives use the rank's shares of links. `marked`, if not all operations are recorded: for
+  // each instruction of the step, whether its operation is recorded; null: no operation is
+  // recorded. `marked` must outlive the next call. `records_host`: whether host items are recorded.
   //
-  // Programs that differ only in sizes and times of operations have the same queues and spans. An
-  // example is the rows of a sweep. The queues and spans are then reused.
+  // If the previous program differs only in sizes and times of operations, as in the rows of a
+  // sweep, its queues and spans are reused.
   void Build(const program::Program& program, const cost::Prices& prices,
              const std::vector<bool>* marked, bool links, bool records_host, ConcurrentSets& sets,
              BuildRoom& room);
 
-  // The records of blocks of launches also have separate numbers. These functions return how many
-  // such records there are, whether a slot is one of them, and the record's separate number.
+  // Launch records are the records of blocks of launches; they also have consecutive numbers of
+  // their own. These functions return the number of launch records, whether a slot is a launch
+  // record, and the number of a launch record.
   std::uint32_t launch_records() const {
     return prologue_records - prologue_launches + static_cast<std::uint32_t>(records.size()) -
            step_launches;
@@ -224,10 +227,11 @@ struct CompiledProgram {
                                    : prologue_records - prologue_launches + slot - step_launches;
   }
 
-  // Makes room for chains. Call this before ChainFrom, unless everything is recorded.
+  // Allocates memory for chains. Call this function before ChainFrom, unless everything is
+  // recorded.
   void ReserveChains() { chains_.resize(items.size()); }
   // Returns the chain that starts at `item`, which must be an operation. A chain is computed when
-  // it is first used, because no chain is needed while other operations run.
+  // it is first used, because chains are not needed while other operations run.
   const OperationChain& ChainFrom(std::uint32_t item) const {
     if (chains_[item].build != build_) FindChain(item);
     return chains_[item];
@@ -246,11 +250,11 @@ struct CompiledProgram {
   // Fills the queues of the host and the streams, instruction by instruction (compiled_program.cc).
   class InstructionQueues;
 
-  QueueKey queues_of_;                // digest of everything that determines queues and spans
-  std::vector<cost::Demand> priced_;  // the demands behind `costs`
-  std::uint32_t profiles_of_ = 0;     // ConcurrentSets::cleared() when they were interned
+  QueueKey queues_of_;                // digest of the data that determines queues and spans
+  std::vector<cost::Demand> priced_;  // the demands from which `costs` were computed
+  std::uint32_t profiles_of_ = 0;     // ConcurrentSets::cleared() when the profiles were interned
   const std::vector<bool>* marked_ = nullptr;
-  mutable std::vector<OperationChain> chains_;  // by item; only for operations
+  mutable std::vector<OperationChain> chains_;  // [item]; only for operations
   std::uint32_t build_ = 0;
   bool records_host_ = false;
 };

@@ -10,8 +10,8 @@
 #include "src/engine/shared_resources.h"
 
 // The rates of concurrent operations of one rank. The same small sets of operations occur hundreds
-// of times in a step. The engine's solver (engine/shared_resources.h) solves each distinct set
-// once, and the result is cached.
+// of times in a step. Therefore, engine::SharedResources solves each distinct set once, and the
+// result is cached.
 namespace stepcast::simulate {
 
 class ConcurrentSets {
@@ -26,28 +26,27 @@ class ConcurrentSets {
 
   ConcurrentSets() { Clear(); }
 
-  // Returns the profile of a list of uses. `uses` numbers the rank's resources from 0. Each
+  // Returns the profile of a list of uses. Resources are numbered from 0 within the rank. Each
   // resource may occur once.
   Profile Intern(std::span<const Use> uses);
-  // Returns the uses of a profile. The span stays valid when other profiles are interned.
+  // Returns the uses of a profile. The span remains valid when other profiles are interned.
   std::span<const Use> UsesOf(Profile profile) const { return uses_[profile]; }
 
   Set With(Set set, Profile profile) { return Step(set, profile, true); }
-  // Returns the set without one operation of this profile. Requires that the set contains the
-  // profile.
+  // Returns the set without one operation of this profile. The set must contain the profile.
   Set Without(Set set, Profile profile) { return Step(set, profile, false); }
-  // Returns the rate of the set's operations with this profile, in units of 2^-38. Requires that
-  // the set contains the profile.
+  // Returns the rate of the set's operations with this profile, in units of 2^-38. The set must
+  // contain the profile.
   std::uint64_t RateOf(Set set, Profile profile) const {
     const Member* member = members_.data() + first_member_[set];
     while (member->profile != profile) ++member;
     return member->rate;
   }
 
-  // If there are more than a few thousand sets, clears everything. Earlier profiles and sets then
-  // become invalid. For owners that simulate many programs.
+  // If there are more than a few thousand sets, removes all sets and profiles, which then become
+  // invalid. For owners that simulate many programs.
   void Trim();
-  // Returns how often everything was cleared.
+  // Returns the number of times that Trim removed all sets.
   std::uint32_t cleared() const { return cleared_; }
 
  private:
@@ -78,10 +77,10 @@ class ConcurrentSets {
   void AddEdge(std::uint64_t key, Set to);
 
   std::uint32_t cleared_ = 0;
-  std::deque<std::vector<Use>> uses_;  // by profile
+  std::deque<std::vector<Use>> uses_;  // [profile]
   std::map<std::vector<std::uint64_t>, Profile> profiles_;
   std::vector<Member> members_;
-  std::vector<std::uint32_t> first_member_;   // by set; one more entry marks the end
+  std::vector<std::uint32_t> first_member_;   // [set]; one more entry marks the end
   std::map<std::vector<Profile>, Set> sets_;  // profiles ascending
   std::vector<Edge> edges_;                   // open addressing
   std::size_t edge_count_ = 0;

@@ -18,37 +18,37 @@
 
 namespace stepcast::simulate {
 
-// The first of several steps may start late: an initial part of the step counts as finished, and
-// only the rest runs. If the rest leaves the same state as a whole step (checked: Repetition), the
+// Late start of the first step: an initial part of the step counts as finished, and only the later
+// part runs. If the state at the end of the step is that of a full step (Repetition checks this),
 // later steps do not depend on the late start.
 //
-// The finished part is closed under these rules. If it contains an item of a stream, it contains
-// all earlier items of the stream. If it contains a wait, it contains the record for which the wait
-// waits. If it contains a collective or message, it also contains the peers' parts of that
-// operation, and all earlier operations on the same communicator.
+// The finished part is closed under these rules. With an item of a stream, it contains all earlier
+// items of the stream. With a wait, it contains the record for which the wait waits. With a
+// collective or message, it contains the peers' parts of this operation and all earlier operations
+// on the same communicator.
 //
-// Initially, the part contains, for each class, all items of the earlier instructions. On streams
-// with messages, it includes only the items that others need, because messages that are issued
-// early wait there for their peers.
+// For each class, the finished part contains all items before one instruction. On streams with
+// messages, it contains only the items that these rules require, because messages wait for their
+// peers.
 
 // The position at which a class starts its first step if that step starts late.
 struct StepPosition {
-  std::vector<std::uint32_t> items;        // by stream: the first unfinished item
-  std::vector<std::uint32_t> collectives;  // by communicator: number finished in the step
-  std::vector<std::uint32_t> messages;     // by endpoint: number finished in the step
-  // The span in which the host issues the first unfinished instruction, and the time of this issue
-  // after the span's beginning (`issued`).
+  std::vector<std::uint32_t> items;        // [stream]: the first unfinished item
+  std::vector<std::uint32_t> collectives;  // [communicator]: number finished in the step
+  std::vector<std::uint32_t> messages;     // [endpoint]: number finished in the step
+  // The span in which the host issues the first unfinished instruction. `issued` is the time of
+  // this issue, relative to the beginning of the span.
   std::uint32_t span = 0;
   Time issued;
 };
 
-// One class of ranks in a run: its host, streams, event records, its own communicators, and its
-// operations in flight. simulate.h defines the simulated behavior. A class has few operations in
-// flight, so its next event is found by comparing all of them. If nothing interrupts the kernels of
-// a stream, the stream processes them without simulation events. A class runs by itself (detached)
-// as long as it has no pending collective with other classes. From the time at which it reaches
-// such a collective until the collective ends, the class is attached, and the simulation controls
-// its progress.
+// One class of ranks in a run: its host, streams, event records, communicators, and operations in
+// flight. simulate.h defines the simulated behavior. A class has few operations in flight, so its
+// next event is found by a comparison of all of them. If nothing interrupts the kernels of a
+// stream, they are processed without simulation events. A class runs independently (detached) while
+// it has no pending collective with other classes. The class is attached from the time at which it
+// reaches a collective with other classes until the collective ends. Simulation then controls its
+// progress.
 
 class SimulatedClass;
 
@@ -69,32 +69,33 @@ class OtherClasses {
 using Runner = std::uint32_t;
 
 enum class StreamState : std::uint8_t {
-  kReady,         // in the ready queue
-  kInFlight,      // runs an operation or collective, or its next item has a known issue time
-  kAwaitsHost,    // the issue time of its next item is unknown, because the host waits
+  kReady,         // the stream is in the ready queue
+  kInFlight,      // runs an operation or collective, or waits until a known issue time
+  kAwaitsHost,    // waits for the host, and the issue time of its next item is not known
   kAwaitsRecord,  // waits for an event's record
-  kAtCollective,  // waits for its communicator, or for partners
+  kAtCollective,  // waits for its communicator or for other ranks
   kDone,
 };
 
 class SimulatedClass {
  public:
   struct Communicator {
-    std::uint32_t rendezvous = kNone;  // with other classes; kNone: only this class uses it
+    std::uint32_t rendezvous = kNone;  // shared with other classes; kNone: only this class uses the
+                                       // communicator
     std::uint32_t current = 0;         // number of finished collectives and exchanges
     std::uint32_t arrived = kNone;     // the stream that has reached the current collective
     std::uint32_t early = kNone;       // streams that have reached later collectives
-    std::uint32_t held = 0;            // fraction of multiprocessors held while waiting
+    std::uint32_t held = 0;            // fraction of multiprocessors occupied while waiting
   };
   struct Stream {
     std::uint32_t item = 0;
-    std::uint32_t end = 0;   // the item at which the present pass ends
+    std::uint32_t end = 0;   // the item at which the current pass ends
     std::uint32_t pass = 0;  // 0: the prologue; s + 1: step s
     StreamState state = StreamState::kReady;
-    bool queued = false;   // in the ready queue
-    bool yielded = false;  // yielded to others in the ready queue
-    Time issued;           // of the operation in flight or at its communicator
-    Time ready;            // when that operation was ready, or when a wait was reached
+    bool queued = false;   // whether the stream is in the ready queue
+    bool yielded = false;  // yielded to other streams in the ready queue
+    Time issued;           // issue time of the operation in flight or at its communicator
+    Time ready;            // time when that operation was ready, or when a wait was reached
     Time start;
     WaitFor wait_for;                    // kAtCollective: communicator, number
     std::uint32_t next_waiting = kNone;  // next stream that waits for the same record
@@ -109,16 +110,16 @@ class SimulatedClass {
              std::span<const std::uint32_t> rendezvous, const StepPosition* late_start,
              OtherClasses& other_classes, program::Timeline& timeline);
 
-  // Returns the time of the class's next event if no other class acts before it. Time::Max(): there
-  // is no event.
+  // Returns the time of the class's next event if no other class affects it before. Time::Max(): no
+  // event.
   Time next() const;
   Time now() const { return now_; }
   // See HostInfluence.
   const HostInfluence& host_influence() const { return host_influence_; }
-  // Advances from `at` to before `until`. Returns earlier, at the end of an instant that affects
-  // other classes. There are three such cases. The class reaches a collective with other classes,
-  // one of its operations in the joint solver starts or ends, or it ends a pass while passes are
-  // watched. next() is then the next event.
+  // Processes the events from `at` to before `until`. Stops early after an event that affects other
+  // classes. The class may reach a collective with other classes, start or end an operation in the
+  // joint solver, or end a pass while passes are watched. next() is then the time of the next
+  // event.
   Time Run(Time at, Time until);
 
   // These functions begin and end the collective or exchange that the class has reached on a
@@ -129,28 +130,28 @@ class SimulatedClass {
   // uses resources. Leave moves them back after the last such collective.
   void Join(Time now);
   void Leave(Time now);
-  // Makes the operation reached on a communicator hold this fraction of the multiprocessors while
-  // it waits for other ranks, until BeginCollective. Of the operations among the same ranks, only
-  // the operation with the largest fraction holds multiprocessors. PyTorch gives a group of ranks
-  // only one communicator and one stream.
+  // Makes the operation that the class has reached on a communicator occupy this fraction of the
+  // multiprocessors until BeginCollective. Among the same ranks, only the waiting operation with
+  // the largest fraction occupies multiprocessors, because PyTorch has one communicator and one
+  // stream for a group of ranks.
   void Hold(std::uint32_t communicator, std::uint32_t share, Time now);
-  // Called when the joint solver has moved the end of a stream's or communicator's operation.
-  // Returns false if no operation is in flight there.
+  // Sets the end of a stream's or communicator's operation after the joint solver has changed it.
+  // Returns false if the operation is not in flight.
   bool MoveEnd(Runner runner, Time end) {
     if (in_flight_[runner].activity == Activity::kHolds) return false;
     next_[runner] = end;
     return true;
   }
 
-  // Returns the number of passes that all streams and the host have ended.
+  // Returns the number of passes that have ended on all streams and on the host.
   std::uint32_t ended() const { return ended_; }
   Time EndOfPass(std::uint32_t pass) const {
     return pass == 0 ? prologue_end_ : timeline_->step_ends[pass - 1];
   }
   // Allows the next pass to be issued from `begin` on. Used with a barrier.
   void OpenBarrier(Time begin);
-  // Advances the host to the end of its instructions. Call this after everything else. Returns
-  // false if the host waits forever.
+  // Advances the host to the end of its instructions. Call this function after all events are
+  // processed. Returns false if the host waits forever.
   bool Finish();
 
   bool attached() const { return attachments_ > 0; }
@@ -167,8 +168,7 @@ class SimulatedClass {
     const auto& groups = rank_class_->groups != nullptr ? *rank_class_->groups : program().groups;
     return groups[program().communicators[communicator].group].ranks;
   }
-  // Returns the collective that the class has reached on a communicator. Similar functions below do
-  // the same for exchanges.
+  // Returns the collective that the class has reached on a communicator.
   const program::Collective& CollectiveAt(std::uint32_t communicator) const {
     return program().collectives[TargetAt(communicator)];
   }
@@ -183,17 +183,17 @@ class SimulatedClass {
 
   // The state of a class when `ended` passes have ended, relative to the time `now`.
   struct State {
-    std::vector<std::int64_t> device;  // everything that determines the future, except the host
+    std::vector<std::int64_t> device;  // the data that determines all later device operations
     std::vector<std::int64_t> host;
-    bool within_next_step = false;  // all streams are at most in the next pass
-    bool host_waits = true;         // for events, somewhere in a step
-    Time held_up_by_issue;          // the latest time at which a stream waited for the host
-    Time step_issue;                // time to issue a step if its host never waits
+    bool within_next_step = false;  // no stream is beyond the next pass
+    bool host_waits = true;         // the host waits for events somewhere in a step
+    Time held_up_by_issue;          // last time at which a stream waited for the host
+    Time step_issue;                // time to issue a step if the host never waits
   };
   void TakeState(Time now, std::uint32_t ended, State& state);
 
-  // Completes the timeline with host tasks, whose times are known early. If `cut`, operations in
-  // flight are recorded as endless.
+  // Adds the host tasks to the timeline. If `cut`, records operations in flight with the end
+  // Time::Max().
   void FinishTimeline(bool cut);
   // Appends one sentence for each blocked host or stream that explains why it cannot continue.
   void ExplainHost(std::vector<std::string>& blocked) const;
@@ -203,18 +203,19 @@ class SimulatedClass {
  private:
   using SharedWork = engine::SharedResources::Work;
 
-  // The kind of the event at the time next_[runner]. The comments below name this time `next`.
+  // The kind of the next event of a runner. `next` is its time, next_[runner].
   enum class Activity : std::uint8_t {
     kNone,
     kAwaitsIssue,  // a stream: the host issues the next item at `next`
-    kLatency,      // starts to share resources at `next`
+    kLatency,      // its latency ends and it starts to use resources at `next`
     kShares,       // ends at `next` if nothing else starts or finishes
     kFixed,        // uses no resources, and ends at `next`
-    kHolds,        // a communicator: holds multiprocessors until others arrive; `next` is Max
+    kHolds,        // a communicator: occupies multiprocessors until other ranks arrive; `next` is
+                   // Time::Max()
   };
   struct InFlight {
     Activity activity = Activity::kNone;
-    bool settled = false;  // kShares: `rate` and the members below are known
+    bool settled = false;  // kShares: `rate` and the members that follow are valid
     ConcurrentSets::Profile profile = 0;
     Time work;
     std::uint64_t rate = 0;
@@ -226,12 +227,13 @@ class SimulatedClass {
     std::uint32_t waiting = kNone;  // first stream that waits for the record
     Time reached_at;                // time last reached
   };
-  // A cached result for an operation that joins the sharing set. Layers repeat, so the same sets
-  // occur repeatedly.
+  // A cached result for an operation that joins the set of sharing operations. The same sets occur
+  // repeatedly, because layers repeat.
   struct Beside {
     ConcurrentSets::Set others = kNone;
-    ConcurrentSets::Set set = ConcurrentSets::kEmpty;  // the set including it
-    Time work;                                         // time for its work at its rate in that set
+    ConcurrentSets::Set set = ConcurrentSets::kEmpty;  // the set that includes the operation
+    Time work;                                         // duration of its work at its rate in this
+                                                       // set
   };
 
   Runner NextRunner() const {
@@ -246,12 +248,13 @@ class SimulatedClass {
     return next;
   }
   void OnEvent(Runner runner);
-  // Makes the class stop at the end of this instant.
+  // Makes Run return after the events at the current time.
   void Yield() { until_ = std::min(until_, now_); }
 
-  // Returns whether the beginning of a span is known; advances the host to it if possible. The host
-  // is advanced only as far as a stream needs. A span's beginning depends only on records, and a
-  // record is reached again only after the host has passed the wait for that record.
+  // Returns whether the beginning of a span is known. Advances the host to this span if possible,
+  // because the host advances only when a stream needs it. This is correct because a span's
+  // beginning depends only on records, and a record is reached again only after the host has passed
+  // the wait for it.
   bool KnowsSpan(std::uint32_t span) { return span < span_begins_.size() || ReachSpan(span); }
   bool ReachSpan(std::uint32_t span);
   std::uint32_t SpanOf(const Item& item, std::uint32_t pass) const {
@@ -268,8 +271,8 @@ class SimulatedClass {
   void ClearHost();
   void ClearStreams(std::span<const std::uint32_t> rendezvous);
   void ClearTimeline();
-  // Each of these functions writes one part of a State. `first_span` is the earliest host span that
-  // a stream may still need.
+  // These functions write the parts of a State. `first_span` is the earliest host span that a
+  // stream may still need.
   void AddInFlight(Time now, std::vector<std::int64_t>& device) const;
   void AddCommunicators(std::uint32_t passes_ended, std::vector<std::int64_t>& device) const;
   void TakeHostState(Time now, std::uint32_t passes_ended, std::size_t first_span,
@@ -296,7 +299,7 @@ class SimulatedClass {
   }
   bool PassesRecord(std::uint32_t stream, const Item& item);
   void ReachRecord(std::uint32_t slot);
-  // Completes the stream's present operation or collective, which has ended.
+  // Completes the stream's current operation or collective, which has ended.
   void Complete(std::uint32_t stream, Time end) {
     if (records_operations_) Record(streams_[stream], end);
     NextItem(stream);
@@ -309,13 +312,13 @@ class SimulatedClass {
   void Record(const Stream& stream, Time end);
   // Makes the stream wait at the item until the host has issued it.
   void HoldUp(std::uint32_t pass, const Item& item, Time issued);
-  // Returns whether the host's lead over the device affects the start of the instruction.
+  // Returns whether the issue time affects the start of the instruction's operation.
   bool HostMatters(std::uint32_t pass, Index instruction) const;
   void ReachCommunicator(std::uint32_t stream, const Item& item);
   void TakeTurn(std::uint32_t communicator);
   std::uint32_t NumberOf(const Item& item, std::uint32_t pass) const;
 
-  // Starts work. Returns true if the work takes no time and has ended.
+  // Starts an operation. Returns true if it takes no time and has ended.
   bool Start(Runner runner, Time start, const Cost& cost);
   void BeginSharing(Runner runner);
   void StopSharing(Runner runner);
@@ -327,7 +330,7 @@ class SimulatedClass {
     const SharedWork done = engine::SharedResources::Done(now - work.since, work.rate);
     return work.left - std::min(done, work.left);
   }
-  // Returns the cached result for an operation of this cost that joins the present sharing set.
+  // Returns the cached result for an operation of this cost that joins the current sharing set.
   const Beside& BesideSharers(std::uint32_t cost) {
     const Beside& known = beside_[cost];
     return known.others == set_ ? known : PutBesideSharers(cost);
@@ -352,13 +355,13 @@ class SimulatedClass {
   bool barrier_ = false, watch_passes_ = false;
   bool record_all_ = false;
   const std::vector<bool>* marked_ = nullptr;
-  bool records_operations_ = false;  // all operations or the marked ones, and memory changes
+  bool records_operations_ = false;  // all or only marked operations, and memory changes
 
   Time now_;
   Time until_;
   std::uint32_t attachments_ = 0;  // number of collectives with other classes that the class has
                                    // reached
-  std::uint32_t joined_ = 0;       // number of such collectives that use resources now
+  std::uint32_t joined_ = 0;       // number of these collectives that now use resources
 
   // The state of the host.
   bool host_waits_ = false;
@@ -368,31 +371,33 @@ class SimulatedClass {
   Time host_clock_;
   WaitFor host_wait_for_;
   std::uint32_t step_spans_ = 0;
-  std::vector<Time> span_begins_;  // of known spans: the prologue's, then step by step
+  std::vector<Time> span_begins_;  // times of known spans: first those of the prologue, then those
+                                   // of each step
   std::vector<program::OperationRecord> tasks_;
   std::vector<program::WaitRecord> host_waits_recorded_;
 
   std::vector<Stream> streams_;
   std::vector<Communicator> communicators_;
-  std::vector<InFlight> in_flight_;             // by runner
-  std::vector<Time> next_;                      // by runner: time of its next event
-  std::vector<RecordState> records_;            // by slot
-  std::vector<std::vector<Time>> launch_ends_;  // by launch record: each time it was reached
+  std::vector<InFlight> in_flight_;             // [runner]
+  std::vector<Time> next_;                      // [runner]: time of its next event
+  std::vector<RecordState> records_;            // [slot]
+  std::vector<std::vector<Time>> launch_ends_;  // [launch record]: the times at which it was
+                                                // reached
   std::vector<std::uint32_t> ready_;            // ready queue
   std::size_t drained_ = 0;                     // number of drained entries of `ready_`
 
   std::vector<Runner> sharers_;
   ConcurrentSets::Set set_ = ConcurrentSets::kEmpty;  // the set of the sharing operations
   bool unsettled_ = false;
-  std::vector<Beside> beside_;  // by cost
+  std::vector<Beside> beside_;  // [cost]
 
-  std::vector<std::uint32_t> streams_in_pass_;  // by pass: number of streams that have not ended it
+  std::vector<std::uint32_t> streams_in_pass_;  // [pass]: number of streams that have not ended it
   std::uint32_t ended_ = 0;
   Time prologue_end_;
   Time held_up_by_issue_;
   HostInfluence host_influence_;
-  // For each pass: the first event after the examined part for which the host waited. kNone: there
-  // is none yet.
+  // For each pass: the first wait of the host after the examined part (HostInfluence). kNone: no
+  // wait yet.
   std::vector<Index> set_back_;
 };
 

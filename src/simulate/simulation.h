@@ -19,16 +19,16 @@
 #include "src/simulate/simulated_class.h"
 
 // A run of several classes of ranks, with the interactions between the classes. Detached classes
-// run first, each as far as it can by itself. Then events are processed in order of time. An event
-// belongs to an attached class, to a collective or transfer between classes, or to a message on the
-// network. One solver determines the rates of all operations of classes in a joint collective or
-// transfer.
+// run first, each until it depends on another class. Then events are processed in order of time. An
+// event belongs to an attached class, to a collective or transfer between classes, or to a message
+// on the network. One solver determines the rates of all operations of classes in a joint
+// collective or transfer.
 namespace stepcast::simulate {
 
 class Simulation final : public OtherClasses {
  public:
   // Runs the classes and returns one timeline for each. The timelines are valid until the next run,
-  // or until they are taken.
+  // or until Take.
   tl::expected<std::span<const program::Timeline>, Deadlock> Run(std::span<const RankClass> classes,
                                                                  const Options& options);
   // See Simulator.
@@ -44,7 +44,7 @@ class Simulation final : public OtherClasses {
   engine::SharedResources& joint_resources() override { return joint_; }
 
  private:
-  // An event: its owner and its kind in four bytes.
+  // An event: its owner and its kind, in four bytes.
   enum class EventKind : std::uint32_t { kClass, kJoint, kMessages };
   class Event {
    public:
@@ -64,46 +64,46 @@ class Simulation final : public OtherClasses {
   };
   struct Rendezvous {
     std::vector<Member> members;
-    std::vector<std::uint32_t> absent;  // classes that should be members but lack the communicator
+    std::vector<std::uint32_t> absent;  // classes in the rank list that do not have the
+                                        // communicator
     std::uint32_t arrived = 0;
     Time last_arrival;
   };
 
-  // One class's end of the messages with a peer in one direction. It corresponds to an endpoint of
-  // the compiled program.
+  // The state of an endpoint of the compiled program: one class's end of the messages with a peer
+  // in one direction.
   struct EndpointState {
     std::uint32_t rank_class = 0;
-    // The peer's endpoint in the peer's class. kNone: there is none.
+    // The matching endpoint in the peer's class. kNone: no such endpoint.
     std::uint32_t partner = kNone;
     bool mutual = false;  // the partner's partner is this endpoint
     int peer = 0;         // global rank
-    // The endpoints of other ranks whose partner is this endpoint. A mutual partner is not
-    // included.
+    // The endpoints of other ranks whose partner is this endpoint, except a mutual partner.
     std::vector<std::uint32_t> followers;
-    std::uint32_t reached = 0;           // number of messages
-    std::vector<Time> reached_at;        // if there are followers
-    std::vector<std::uint32_t> waiting;  // places of messages whose partner has not been reached
-                                         // yet
+    std::uint32_t reached = 0;           // number of messages reached
+    std::vector<Time> reached_at;        // times of these messages, if there are followers
+    std::vector<std::uint32_t> waiting;  // places of messages that wait for their partner
   };
-  // The state of a communicator of a class, and of its present exchange.
+  // The state of a communicator of a class, and of its current exchange.
   struct ExchangeState {
     std::uint32_t first_place = 0;
     Time arrival{};
     std::uint32_t waiting = 0;  // number of messages that have not started
     std::uint32_t open = 0;     // number of messages that have not ended
-    std::uint32_t held = 0;     // fraction held by waiting messages
+    std::uint32_t held = 0;     // fraction of multiprocessors that waiting messages occupy
   };
   // The state of the i-th message of an exchange on a communicator of a class.
   struct Place {
     std::uint32_t rank_class = 0;
     std::uint32_t communicator = 0;
-    std::uint32_t message = 0;         // in the compiled program
-    std::uint32_t mismatched = kNone;  // place of the other end, if the two ends disagree
+    std::uint32_t message = 0;         // index of the message in the compiled program
+    std::uint32_t mismatched = kNone;  // place of the other end, if the two ends differ in bytes or
+                                       // type
   };
 
-  // The stage of a joint operation of several classes. The joint operations are numbered: first the
-  // current collective of each rendezvous, then the messages between two classes, by the place of
-  // the sender.
+  // The stage of a joint operation of several classes. Joint operations are numbered: first the
+  // current collective of each rendezvous, then the messages between two classes, in the order of
+  // the senders' places.
   enum class Stage : std::uint8_t { kArriving, kComplete, kLatency, kShares, kFixed };
   struct Part {
     std::uint32_t rank_class = 0;
@@ -111,23 +111,22 @@ class Simulation final : public OtherClasses {
   };
   struct Joint {
     Stage stage = Stage::kArriving;
-    Time next = Time::Max();  // kComplete: start time; otherwise as for an operation
+    Time next = Time::Max();  // kComplete: start time; otherwise as SimulatedClass's next_
     Time work;
-    std::vector<Part> parts;          // in flight: the participants
-    std::vector<std::uint32_t> ends;  // of a message: one or two places
+    std::vector<Part> parts;          // participating classes, while in flight
+    std::vector<std::uint32_t> ends;  // one or two places of a message
     std::vector<engine::SharedResources::Use> uses;
-    // The numbers, in the traffic, of all calls that this joint operation may make, in ascending
+    // The indices in Options::traffic of all calls that this joint operation may make, in ascending
     // order. Used if messages are simulated one by one.
     std::vector<std::uint32_t> calls;
-    // The number of unfinished parts of the current call. The parts are its work and its messages.
+    // The number of unfinished parts of the current call: its work, and its messages.
     std::uint32_t open = 0;
   };
-  // The state of the simulation at the end of a pass. It contains everything that determines the
-  // future.
+  // The state of the simulation at the end of a pass: all data that determines later events.
   struct State {
     std::uint32_t ended = 0;  // number of passes ended; 0: the state is invalid
     Time time;
-    Time end;  // of the pass
+    Time end;  // end of the pass
     std::vector<SimulatedClass::State> classes;
     std::vector<std::int64_t> joints;
   };
@@ -140,7 +139,7 @@ class Simulation final : public OtherClasses {
   void LinkEndpoints();
   void SetUpMessages();
 
-  // Continues a class, either by itself or in the order of time.
+  // Continues a class after its next event has changed.
   void Follow(std::uint32_t c) { Follow(c, classes_[c].next()); }
   void Follow(std::uint32_t c, Time next);
   void QueueClass(std::uint32_t c, Time next);
@@ -164,7 +163,7 @@ class Simulation final : public OtherClasses {
   }
   void QueueJoint(std::uint32_t joint);
   void OnJoint(std::uint32_t joint);
-  // Starts a joint operation. Its parts, and its number in the traffic, are known.
+  // Starts a joint operation whose parts are known. `number` is its index in Options::traffic.
   void Start(std::uint32_t joint, std::uint32_t number);
   void BeginWork(std::uint32_t joint);
   // Called when a part of a joint operation ends: its work is done, or its messages have arrived.
@@ -194,16 +193,16 @@ class Simulation final : public OtherClasses {
   void ExplainExchange(const SimulatedClass& run, std::uint32_t communicator,
                        const std::string& subject, Deadlock& deadlock) const;
 
-  // Returns the number, in the traffic, of the collective that the member has reached.
+  // Returns the index in Options::traffic of the collective that the member has reached.
   std::uint32_t TrafficNumberOf(const Member& member) const;
   void SendMessages(std::uint32_t joint, std::uint32_t number);
   void AwaitMessages();
   void OnMessages();
 
-  // Finds the position of each class's late start. Returns false if no part of the step remains in
-  // some class.
+  // Finds the position of each class's late start. Returns false if a class has nothing left to run
+  // in the step.
   bool FindLateStart();
-  void ReachLateStart();  // through messages
+  void ReachLateStart();  // processes the messages of the finished part
 
   void FinishTimelines(bool cut);
   Deadlock Explain() const;
@@ -218,36 +217,35 @@ class Simulation final : public OtherClasses {
   bool starts_late_ = false;
   std::uint32_t passes_ = 0;   // the prologue and the steps
   std::uint32_t watched_ = 0;  // number of pass ends that have been handled
-  std::uint32_t last_ = 0;     // a class that had not ended the pass when last checked
+  std::uint32_t last_ = 0;     // a class that had not ended the pass at the last check
   Time now_;
 
   ConcurrentSets sets_;
-  // The compiled programs. Classes with the same program and prices have one in common, so that
-  // hundreds of ranks share the cached data.
+  // The compiled programs. Classes with the same program and prices share one compiled program and
+  // its cached data.
   std::deque<CompiledProgram> compiled_;
   BuildRoom build_room_;
-  bool compiled_host_ = false;              // includes host items, to be recorded
-  std::vector<std::uint32_t> compiled_of_;  // by class
+  bool compiled_host_ = false;              // the compiled programs include host items
+  std::vector<std::uint32_t> compiled_of_;  // [class]
   std::deque<SimulatedClass> classes_;
   std::vector<program::Timeline> timelines_;
   std::vector<std::uint32_t> detached_;  // classes that have not run yet
-  std::vector<bool> is_detached_;        // by class: whether it is in detached_
-  std::vector<Time> queued_;             // by class: time of its earliest valid event
+  std::vector<bool> is_detached_;        // [class]: whether the class is in detached_
+  std::vector<Time> queued_;             // [class]: time of its earliest valid event
 
   engine::EventQueue<Event> events_;
   engine::SharedResources joint_;
   std::vector<std::uint32_t> class_of_activity_;
   std::vector<Rendezvous> rendezvous_;
   std::size_t rendezvous_count_ = 0;
-  std::vector<std::uint32_t> first_communicator_;  // by class: its first communicator's index
-                                                   // `first_communicator_` contains indices in the
-                                                   // arrays that follow.
-  std::vector<std::uint32_t> rendezvous_of_;       // by class and communicator
-  std::vector<ExchangeState> exchanges_;           // by class and communicator
-  std::vector<std::uint32_t> first_endpoint_;      // by class
+  std::vector<std::uint32_t> first_communicator_;  // [class]: index of its first communicator in
+                                                   // the next two arrays
+  std::vector<std::uint32_t> rendezvous_of_;       // indexed by class and communicator
+  std::vector<ExchangeState> exchanges_;           // indexed by class and communicator
+  std::vector<std::uint32_t> first_endpoint_;      // [class]
   std::vector<EndpointState> endpoints_;
   std::size_t endpoint_count_ = 0;
-  std::vector<StepPosition> late_starts_;  // by class, if it starts late
+  std::vector<StepPosition> late_starts_;  // [class]; empty without a late start
   std::vector<Place> places_;
   std::vector<Joint> joints_;
   std::size_t joint_count_ = 0;

@@ -11,8 +11,8 @@
 namespace stepcast::study {
 
 struct ComparisonQuestion {
-  std::string a, b;              // scenario files; without b, both are a
-  std::vector<std::string> set;  // "KEY=VALUE", for both
+  std::string a, b;              // scenario files; if `b` is empty, both plans use `a`
+  std::vector<std::string> set;  // "KEY=VALUE", for both plans
   std::vector<std::string> set_a, set_b;
 };
 

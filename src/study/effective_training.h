@@ -8,9 +8,9 @@
 
 namespace stepcast::study {
 
-// Returns the time of a long run that a number of GPUs use. Failures and checkpoints are those that
-// `run-time` assumes by default (forecast/long_run.h). The saved state is that of the scenario's
-// model and plan. May be called from several threads.
+// Returns a function of the number of GPUs that returns how a long run's time is used, with the
+// default failures and checkpoints of `run-time` (forecast/long_run.h). Checkpoints save the state
+// of the scenario's model and plan. The function is thread-safe.
 std::function<forecast::UsedTime(std::int64_t gpus)> EffectiveTraining(
     const scenario::Scenario& scenario);
 

@@ -7,8 +7,7 @@
 
 namespace stepcast::study {
 
-// The reason why there is no answer: either mistakes in the input, or a sentence that states what
-// failed.
+// The reason why there is no answer: mistakes in the input, or a sentence that describes a failure.
 struct Failure {
   Diagnostics mistakes;
   std::string reason;

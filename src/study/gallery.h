@@ -13,17 +13,19 @@
 namespace stepcast::study {
 
 struct GalleryEntry {
-  std::string name;    // "llama-3-405b", of its page
+  std::string name;    // name of the entry's page: "llama-3-405b"
   std::string title;   // "Llama 3 405B"
-  std::string source;  // of the published step: "Narayanan et al. 2021, arXiv 2104.04473, ..."
-  std::string row;     // "megatron-sc21 sc21_t1_530B": the file in calibration/published, the case
+  std::string source;  // source of the published step: "Narayanan et al. 2021, arXiv 2104.04473,
+                       // ..."
+  std::string row;     // "megatron-sc21 sc21_t1_530B": file and case in calibration/published
   scenario::PublishedCase published;
-  std::string file;  // the path of that file
+  std::string file;  // the path of the file
 };
 
-// Returns an entry for each model of the gallery. Its row is a published step that can be simulated
-// and to which no profile was fitted. Among these steps, it ran on the most GPUs; of several, it
-// trains the most tokens per second. Errors: those of validate::ReadStoredOutcomes.
+// Returns an entry for each model of the gallery. The entry's step is a published step of the model
+// that can be simulated and to which no profile was fitted. Among these steps, it is the step on
+// the most GPUs and, for equal numbers of GPUs, with the most tokens per second. Errors: those of
+// validate::ReadStoredOutcomes.
 Result<std::vector<GalleryEntry>> GalleryEntries();
 
 struct GalleryRun {

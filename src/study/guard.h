@@ -7,19 +7,20 @@
 #include "src/forecast/values.h"
 #include "src/report/answers.h"
 
-// The figures that must not become worse from one plan to another (`compare --fail-if`).
+// Conditions on the change of a figure from one plan to another (`compare --fail-if`).
 namespace stepcast::study {
 
-// A figure that a condition can name (guard.cc).
+// A figure for which conditions are possible (guard.cc).
 struct GuardedFigure;
 
-// A condition such as "step_time>+2%". It fails if the change from A to B is above the limit. With
-// '<' instead of '>', it fails if the change is below the limit.
+// A condition such as "step_time>+2%". The condition fails if the change from A to B is above the
+// limit. With '<' instead of '>', it fails if the change is below the limit.
 struct Guard {
   std::string text;
   const GuardedFigure* figure = nullptr;
   bool above = true;
-  bool relative = true;  // `limit` is a fraction of A's figure; else seconds, bytes or tokens/s
+  bool relative = true;  // true: `limit` is a fraction of A's value; false: in seconds, bytes or
+                         // tokens/s
   double limit = 0;
 };
 

@@ -12,10 +12,10 @@
 
 namespace stepcast::study {
 
-// Explains a measured step time. Tries settings that often differ from the scenario in real runs,
-// with one forecast for each. Also finds resources that may be slower than described. `file` and
-// `set` are the file and settings from which `scenario` was loaded. `forecast` is the forecast of
-// `scenario`.
+// Explains a measured step time. Forecasts the step with each setting that often differs from the
+// scenario in real runs. Also finds resources whose lower speed would explain the difference.
+// `file` and `set` are the file and settings from which `scenario` was loaded. `forecast` is the
+// forecast of `scenario`.
 Result<report::MeasuredStep> ExplainMeasured(const std::string& file,
                                              const std::vector<std::string>& set,
                                              const scenario::Scenario& scenario,
@@ -23,7 +23,7 @@ Result<report::MeasuredStep> ExplainMeasured(const std::string& file,
                                              scenario::InputCache& cache);
 
 // Like ExplainMeasured, but for a step in a trace, or in a folder with one trace for each rank
-// (traced_steps.h). Also finds where the step's time differs from the forecast.
+// (traced_steps.h). Also finds the causes of the difference in the traced step.
 Result<report::MeasuredStep> ExplainTraced(const std::string& traces, const std::string& file,
                                            const std::vector<std::string>& set,
                                            const scenario::Scenario& scenario,

@@ -6,22 +6,21 @@
 
 #include "src/base/diagnostic.h"
 
-// Checks a command's output files against its inputs, so that a mistyped completion in the shell
-// does not replace a scenario with a page.
+// Checks that a command's output files do not replace its inputs.
 namespace stepcast::study {
 
 struct NamedPath {
-  std::string name;  // of the option or positional argument: "--report", "SCENARIO"
+  std::string name;  // option or positional argument: "--report", "SCENARIO"
   std::string path;
 };
 
-// Reports outputs that are also an input or another output, even if the file has another name.
+// Reports outputs that are the same file as an input or as another output, even under another name.
 Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
                              const std::vector<NamedPath>& outputs);
 
-// Returns a mistake if this thread has read the file at `path`, or a file below the folder. Only
-// files count that were read since the thread's FilesRead (base/files.h) was created. A scenario's
-// files are known only after it is loaded.
+// Returns a mistake if this thread has read the file at `path` or, for a folder, a file in it,
+// since the thread's FilesRead (base/files.h) was created. Call this function after the scenario is
+// loaded.
 std::optional<Diagnostic> ReplacesInput(const std::string& path);
 std::optional<Diagnostic> ReplacesInputIn(const std::string& folder);
 

@@ -8,13 +8,13 @@
 #include "src/scenario/scenario.h"
 #include "src/scenario/variants.h"
 
-// The scenario around which plans are searched. A question needs a model, a cluster, a sequence
-// length and a global batch. The plan may be missing or illegal.
+// The scenario around which plans are searched. The scenario must have a model, a cluster, a
+// sequence length and a global batch. Its plan may be missing or illegal.
 namespace stepcast::study {
 
 struct PlanBase {
   scenario::Scenario scenario;
-  // The requested settings, and those that make the scenario legal, as "KEY=VALUE".
+  // The requested settings, and the settings that make the scenario legal, as "KEY=VALUE".
   std::vector<std::string> set;
   // Default values of keys that the scenario lacks, such as "training.precision=bf16".
   std::vector<std::string> assumed;
@@ -22,12 +22,12 @@ struct PlanBase {
   // rejected settings.
   std::vector<std::string> refused;
 
-  // Returns whether the scenario is unchanged, so that its plan is in the space.
+  // Returns whether the scenario was not changed. Its plan is then in the space.
   bool as_written() const { return assumed.empty() && refused.empty(); }
 };
 
-// Loads the scenario. Errors are those of the scenario outside its plan, and rules that no change
-// of the plan can satisfy.
+// Loads the scenario. Errors: mistakes outside the plan, and violations of rules that no change of
+// the plan can satisfy.
 Result<PlanBase> LoadPlanBase(const std::string& scenario, const std::vector<std::string>& set,
                               scenario::InputCache& cache);
 

@@ -26,13 +26,13 @@ planner::Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults);
 std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics& faults);
 // Parses the kinds of parallelism, such as "data,tensor". Empty: all kinds.
 std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostics& faults);
-// Parses a time limit such as "10s" or "2 min" and returns it in seconds. Empty text: none.
+// Parses a time limit such as "10s" or "2 min" and returns it in seconds. Empty text: no limit.
 std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults);
 
 // The value of the option --why.
 struct Why {
-  int runners_up = 0;       // how many to list
-  std::string layout_text;  // of `layout`; empty: none
+  int runners_up = 0;       // number of runners-up to list
+  std::string layout_text;  // text of `layout`; empty: no layout
   // The layout to rank: its settings ("parallelism.tensor", ...) with their values.
   std::vector<std::pair<const planner::LayoutKey*, std::string>> layout;
 };

@@ -16,7 +16,8 @@ struct PortQuestion {
   std::string scenario;
   std::vector<std::string> set;       // "KEY=VALUE"
   std::string to;                     // a topology file, or a name
-  std::optional<std::int64_t> nodes;  // none: the most with at most the plan's GPUs
+  std::optional<std::int64_t> nodes;  // not set: the most nodes with at most the plan's number of
+                                      // GPUs
 };
 
 struct PlanPort {
@@ -26,16 +27,16 @@ struct PlanPort {
 };
 
 // Ports a scenario's plan. The plan keeps its model, its global batch and every setting that is
-// legal on the new cluster. Degrees of parallelism, virtual stages and the micro-batch become
-// divisors of their old values; as few as possible change, outermost first. Any other refused
-// setting gets its default.
+// legal on the new cluster. Degrees of parallelism, virtual stages and the micro-batch size become
+// divisors of their old values. As few of them as possible change, starting with the outermost
+// axis. Any other refused setting is set to its default.
 //
-// Settings that describe the old cluster are removed. These are idle GPUs, slow links and devices,
-// nodes of other kinds, and a calibration profile of another GPU type.
+// Settings that describe the old cluster are removed: idle GPUs, slow links and devices, nodes of
+// other kinds, and a calibration profile of another GPU type.
 //
-// Errors: those of the scenario and of the topology, and settings that the port does not change
-// (for example, a precision that the GPUs lack). If no such plan is legal, the errors are the rules
-// that the original plan breaks on the new cluster.
+// Errors: those of the scenario and of the topology, and settings that the port does not change,
+// such as a precision that the GPUs do not support. If no ported plan is legal, the errors are the
+// rules that the original plan breaks on the new cluster.
 Result<PlanPort> PortPlan(const PortQuestion& question);
 
 // Forecasts both plans of a port. Errors: those of forecasts.

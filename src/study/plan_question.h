@@ -13,21 +13,21 @@ struct SearchProgress;
 
 namespace stepcast::study {
 
-// The question of a search for plans, as text. To add a setting, write its member and its row in
-// this struct, and its effect in plan_search.cc. Commands, `serve` and the libraries read the row.
+// The question of a search for plans, as text. A new setting needs a member and a row in this
+// struct, and its effect in plan_search.cc. Commands, `serve` and the libraries read the row.
 struct PlanQuestion {
   std::string scenario;
   std::vector<std::string> set;  // "KEY=VALUE"
 
   std::string target = "step_time";
-  std::string framework;          // "all", "NAME,NAME"; empty: those searched by default
+  std::string framework;          // "all", "NAME,NAME"; empty: the frameworks searched by default
   std::string only;               // "data,tensor": axes that may exceed 1; empty: all
   std::vector<std::string> vary;  // "KEY=V1,V2,...", ranges, "KEY=all"
   std::vector<std::string> fix;   // "KEY"
   bool fewer_nodes = false;
   TrainingQuestion training;
-  std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0"
-                         // If `headroom` is empty, the error of memory forecasts must stay free.
+  std::string headroom;  // memory that must stay free: "4 GiB", "5%", "0"; empty: the error of
+                         // memory forecasts
   void DescribeGoal(Question& question) {
     question.Option("--target", &target, "NAME", "The goal of the search (default: step_time)")
         .Offers({"step_time", "throughput", "gpus", "cost", "memory", "days", "energy"});
@@ -52,15 +52,16 @@ struct PlanQuestion {
   }
 
   // The number of plans to rank; 0 means five. If the space has more than kMostPlansWithAll plans,
-  // only the first of these is proved. The others are the best simulated plans.
+  // only the first ranked plan is proved to be best. The others are the best simulated plans.
   int best = 0;
-  // `front`: find the Pareto front. `no_front`: do not find it. If neither is set, it is found in
-  // spaces of at most kMostPlansWithAll plans.
+  // `front`: compute the Pareto front. `no_front`: do not compute it. If neither is set, the search
+  // computes it in spaces of at most kMostPlansWithAll plans.
   bool front = false, no_front = false;
   std::string why;  // "5": number of runners-up to list; "tensor=8,pipeline=16": a layout to rank
   std::string within;  // "10s": time limit; empty: until the proof is complete
-  // `sensitivity`: find the changes that would improve the best plan. `no_sensitivity`: do not find
-  // them. If neither is set, they are found in spaces of at most kMostPlansWithAll plans.
+  // `sensitivity`: compute the effect of more resources and of neighboring settings on the best
+  // plan. `no_sensitivity`: do not compute it. If neither is set, the search computes it in spaces
+  // of at most kMostPlansWithAll plans.
   bool sensitivity = false, no_sensitivity = false;
   void DescribeAnswer(Question& question) {
     constexpr int kMostRows = 1000;
@@ -87,8 +88,8 @@ struct PlanQuestion {
                   "Omit the effect of more resources and of other settings");
   }
 
-  int threads = 0;      // per process; 0: one per usable core
-  std::string folder;   // where the best plan is written; empty: nowhere
+  int threads = 0;      // threads per process; 0: one per usable core
+  std::string folder;   // folder for the best plan; empty: the plan is not written
   bool force = false;   // replaces the plan in the folder
   bool try_own = true;  // start with the scenario's own plan
   // Receives the progress of the search. Never called from two threads at once. May be empty.

@@ -29,8 +29,8 @@ class PlanSearch {
   // Reads the input that all plans share. Fails only on mistakes that every plan in the space would
   // have.
   virtual Result<void> Prepare() = 0;
-  // Returns the inputs on which bounds and forecasts depend, except the settings of plans. They
-  // include neither the goal nor the set of plans. `code` is a digest of the program.
+  // Returns the inputs on which bounds and forecasts depend, except the settings of plans. The goal
+  // and the set of plans are not included. `code` is a digest of the program.
   virtual std::vector<planner::StoreFact> Facts(const std::string& code) const = 0;
   // Returns a text that must be equal on all ranks, because ranks refer to plans by number.
   virtual std::string Fingerprint(const std::string& code) const = 0;

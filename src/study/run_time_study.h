@@ -10,7 +10,7 @@
 #include "src/forecast/long_run.h"
 #include "src/scenario/scenario.h"
 
-// Answers `run-time`: the duration of a whole run, with its failures.
+// Answers `run-time`: the duration of a complete run, including failures.
 namespace stepcast::study {
 
 // The question of `run-time`, as text. An empty member means the default. LongTime parses the
@@ -18,18 +18,19 @@ namespace stepcast::study {
 struct RunTimeQuestion {
   std::string scenario;
   std::vector<std::string> set;     // "KEY=VALUE"
-  std::string tokens, price;        // as TrainingQuestion has them
-  std::string node_mtbf, job_mtbf;  // or "none"
-  std::string restarts;             // "automatic", "manual": people notice failures and restart
+  std::string tokens, price;        // as in TrainingQuestion
+  std::string node_mtbf, job_mtbf;  // times, or "none"
+  std::string restarts;             // "automatic", or "manual": operators notice failures and
+                                    // restart
   std::string detection, restart;
   std::string checkpoint;  // "sync", "async"
   std::string checkpoint_interval, checkpoint_cost;
-  std::string storage;                 // "50 GB/s", for the whole job
-  std::optional<std::int64_t> spares;  // none: failed nodes are replaced at once
-  std::string repair;                  // of a node
+  std::string storage;                 // "50 GB/s": total bandwidth for the job
+  std::optional<std::int64_t> spares;  // not set: failed nodes are replaced at once
+  std::string repair;                  // repair time of a node
   bool elastic = false;
   std::optional<double> pue;
-  std::optional<double> node_watts;  // that a node draws without its GPUs
+  std::optional<double> node_watts;  // power of a node without its GPUs
 
   void Describe(Question& question) {
     question.Option("--tokens", &tokens, "N", "Number of tokens of the run: 15T, 300B, 300e9")
@@ -88,7 +89,7 @@ struct RunTimeQuestion {
 };
 
 struct RunTimeAnswer {
-  scenario::Scenario scenario;  // its warnings
+  scenario::Scenario scenario;  // its warnings are part of the answer
   forecast::WholeRun run;
 };
 

@@ -22,10 +22,11 @@ struct StagesMemory {
   scenario::Scenario scenario;
   report::MemoryReport report;
   // The memory at the scenario's own stage, which decides whether the answer is "fits". If
-  // `max_micro_batch` is set, it is the memory of the largest micro-batch that fits at that stage,
-  // or of one sequence if none fits.
+  // `max_micro_batch` is set, it is the memory of the largest micro-batch that fits at this stage,
+  // or of one sequence if no micro-batch fits.
   forecast::MemoryForecast own;
-  std::optional<report::Fitting> fitting{};  // what makes it fit, if it does not; without a command
+  std::optional<report::Fitting> fitting{};  // if the scenario does not fit: settings that make it
+                                             // fit, without a command
 };
 
 // Forecasts the memory at each stage. Errors are those of forecasts, and command.no-micro-batch for

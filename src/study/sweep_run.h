@@ -29,18 +29,18 @@ struct SweepQuestion {
   std::vector<std::string> set;   // "KEY=VALUE"
   std::vector<std::string> vary;  // "KEY=V1,V2,...", ranges, "KEY=all"
   TrainingQuestion training;
-  // The command that asks the question without `vary`, for hints. It has no words if no command
-  // asks the question.
+  // The command for the same question without `vary`, for hints. Empty if the question does not
+  // come from a command.
   report::CommandWords command;
   // Receives three numbers: finished rows, finished rows that came from the store, and all rows.
   // Called from several threads, but never from two at once. May be empty.
   std::function<void(std::int64_t done, std::int64_t known, std::int64_t rows)> progress;
 };
 
-// Forecasts every combination of values. Call Prepare first. Then any number of threads may make
-// rows, and one thread may call Run. If parallelism.data varies and cluster.devices is not given, a
-// combination may use fewer GPUs than the topology has and leave the others idle. The rows of such
-// combinations have cluster.devices: plan in addition to their values.
+// Forecasts every combination of values. Call Prepare first. Then any number of threads may compute
+// rows, and one thread may call Run. If parallelism.data varies and the scenario does not set
+// cluster.devices, a combination may use only some GPUs of the topology. The rows of these
+// combinations also have the setting cluster.devices: plan.
 class SweepRun {
  public:
   explicit SweepRun(SweepQuestion question);
@@ -52,19 +52,19 @@ class SweepRun {
   // of the program.
   std::vector<planner::StoreFact> Facts(const std::string& code) const;
   planner::SweepRow Row(const planner::Settings& settings);
-  // Forecasts the settings of one row and keeps all records.
+  // Forecasts one row. The result has all records.
   Result<forecast::Run> Simulate(const planner::Settings& settings);
 
   // Returns forecast::UnknownHostOf for a row that can be forecast.
   std::optional<forecast::UnknownHost> UnknownHostOf(const planner::Settings& settings);
 
-  // Forecasts the rows, in the grid's order. A combination that is illegal by itself is a row. A
-  // mistake that also exists without `vary` is an error. `store` may be null.
+  // Forecasts the rows, in the grid's order. An illegal combination becomes a row with its
+  // mistakes. Mistakes that also exist without `vary` are errors. `store` may be null.
   Answer<planner::SweepResult> Run(planner::WorkerPool& pool, planner::ResultStore* store);
 
   const planner::SweepGrid& grid() const { return *grid_; }
   const forecast::TrainingTarget& training() const { return training_; }
-  // Returns the scenario of the first row, or null if it is illegal.
+  // Returns the scenario of the first row, or null if this row is illegal.
   const scenario::Scenario* first() const { return *first_ ? &**first_ : nullptr; }
 
  private:
@@ -75,12 +75,12 @@ class SweepRun {
 
     scenario::Variants variants;
     forecast::Forecaster forecaster;
-    std::vector<std::string> overrides;     // of the present row
+    std::vector<std::string> overrides;     // overrides of the current row
     std::optional<planner::SweepRow> last;  // the previous row
   };
 
-  // The largest number of rows for which each row includes its exposed communication. Recording it
-  // makes a forecast take half as long again.
+  // The largest number of rows of a sweep whose rows include exposed communication. To record it, a
+  // forecast takes 1.5 times as long.
   static constexpr std::int64_t kMostWithTimes = 1000;
 
   planner::SweepRow Forecast(const planner::Settings& settings);

@@ -8,14 +8,14 @@
 #include "src/scenario/scenario.h"
 #include "src/study/traced_steps.h"
 
-// Learns rates from a traced step. If the kernels of a kind take f times as long as forecast, the
-// rates of that kind become lower by the factor f. Collectives become tables of their traced times.
+// Learns rates from a traced step. If the kernels of a kind take f times as long as forecast, their
+// rates are divided by f. For collectives, the profile gets tables of the traced times.
 namespace stepcast::study {
 
 struct TracedRates {
   report::LearnedRates report;
-  // The sections of the scenario's profile that were learned: kernels with the libraries of the
-  // scenario's torch, host costs and collectives. The name and provenance are also set.
+  // The learned sections of the scenario's profile: kernels (for the libraries of the scenario's
+  // PyTorch), host costs and collectives. The name and provenance are also set.
   calibration::Calibration sections;
 };
 

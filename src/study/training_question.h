@@ -15,10 +15,10 @@ struct TrainingTarget;
 namespace stepcast::study {
 
 struct TrainingQuestion {
-  std::string tokens;        // "15T", "300B", "300e9"; empty: not given
-  std::string deadline;      // "30 d"; empty: none
-  std::string price;         // of a GPU hour: "2.5", "$2.5"; empty: not given
-  std::string availability;  // "0.9", "90%"; empty: not given
+  std::string tokens;        // "15T", "300B", "300e9"; empty: unknown
+  std::string deadline;      // "30 d"; empty: no deadline
+  std::string price;         // price of a GPU hour: "2.5", "$2.5"; empty: unknown
+  std::string availability;  // "0.9", "90%"; empty: unknown
 
   void Describe(Question& question) {
     question.Option("--tokens", &tokens, "N", "Number of tokens of the training: 15T, 300B, 300e9");
@@ -35,10 +35,10 @@ struct TrainingQuestion {
 // VALUE".
 forecast::TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& faults);
 
-// Parses a positive time such as "10s", "2 min", "12 h" or "30 d" and returns it in seconds. None
-// if the text is invalid.
+// Parses a positive time such as "10s", "2 min", "12 h" or "30 d" and returns it in seconds. No
+// value if the text is invalid.
 std::optional<double> LongTime(std::string_view text);
-// Parses a positive number such as "300e9", without units or separators. None if the text is
+// Parses a positive number such as "300e9", without units or separators. No value if the text is
 // invalid.
 std::optional<double> PositiveNumber(std::string_view text);
 

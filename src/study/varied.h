@@ -20,15 +20,15 @@ std::vector<std::string> Overrides(const planner::Settings& settings);
 
 class Varied {
  public:
-  // `scenario` is the scenario, and `set` has its overrides that do not vary. All arguments must
-  // outlive the object.
+  // `scenario` is the scenario's file, and `set` has the overrides that do not vary. All arguments
+  // must outlive the object.
   Varied(const std::string& scenario, const std::vector<std::string>& set,
          scenario::InputCache& cache)
       : scenario_(scenario), set_(set), cache_(cache) {}
 
   // Parses "KEY=VALUES". KEY=all means every value of the key.
   Result<planner::SweepAxis> ReadAxis(const std::string& text);
-  // Returns the key's value in the scenario with its overrides. None if the key has no value.
+  // Returns the key's value in the scenario with its overrides. No value if the key has no value.
   std::optional<std::string> ValueOf(const std::string& key);
   // Returns mistakes in values that no combination can make legal: misspelled keys and words,
   // invalid numbers or units, numbers out of range, and missing files. Does not check rules between

@@ -13,55 +13,57 @@
 namespace stepcast::topology {
 
 // Computes the slowdown from hash collisions. A hash distributes connections over the uplinks of
-// leaves (RouteChoice::kEcmp). Several connections may share one uplink while others stay empty,
-// and a ring runs at the rate of its slowest connection. With a hash that distinguishes more queue
-// pairs, Meta's all-reduces became up to 40 % faster (Gangidi et al. 2024, "RDMA over Ethernet for
-// Distributed AI Training at Meta Scale"). ByteDance gives each uplink twice the rate of a
-// downlink, so that two connections may share an uplink (Jiang et al. 2024, MegaScale, arXiv
+// leaves (RouteChoice::kEcmp). Several connections may share one uplink while other uplinks are
+// idle, and a ring runs at the rate of its slowest connection. With a hash that distinguishes more
+// queue pairs, Meta's all-reduces were up to 40 % faster (Gangidi et al. 2024, "RDMA over Ethernet
+// for Distributed AI Training at Meta Scale"). At ByteDance, each uplink has twice the rate of a
+// downlink, so that two connections can share an uplink (Jiang et al. 2024, MegaScale, arXiv
 // 2402.15627).
 
-// A number of identical leaf switches. Only one direction of their uplinks counts.
+// Identical leaf switches. Only one direction of their uplinks is considered.
 struct HashedLeaves {
   std::int64_t leaves = 0;
-  std::int64_t connections = 0;  // number that leave each leaf at the same time
+  std::int64_t connections = 0;  // number of connections that leave each leaf at the same time
 };
 
 // Returns the expected duration of a transfer that waits for its slowest connection, relative to a
-// transfer without collisions: E[max(1, m part)]. Here, m is the largest number of connections on
+// transfer without collisions: E[max(1, m part)], where m is the largest number of connections on
 // any uplink of any leaf. `part` is the fraction of an uplink's bandwidth that one connection uses.
 // Each connection uses each of the leaf's `uplinks` with the same probability. Exact up to 4096
-// connections x uplinks per leaf. Beyond that, the counts on different uplinks are treated as
-// independent. The result is then up to 1.5 % too low for one leaf, and 0.1 % for sixteen leaves
-// (128 connections over 16 and 32 uplinks, 64 over 64). Requires uplinks >= 1 and part > 0.
+// connections x uplinks per leaf. Beyond that, the numbers of connections on different uplinks are
+// treated as independent. The computed duration is then at most 1.5 % too low for one leaf, and at
+// most 0.1 % too low for sixteen leaves. These errors were found with 128 connections over 16 and
+// 32 uplinks, and 64 over 64. Requires uplinks >= 1 and part > 0.
 double ExpectedSlowdown(std::span<const HashedLeaves> leaves, std::int64_t uplinks, double part);
 
-// The hardware of a job: nodes of one type joined by a fabric, and the ranks placed on them. Rank r
-// is GPU r mod g of node r / g, where g is the number of ranks per node. If g is less than the
-// node's number of GPUs, the job uses the first g GPUs; the other GPUs and the links of these GPUs
-// are idle.
+// The hardware of a job: nodes of one type, the fabric that connects them, and the ranks on the
+// nodes. Rank r is GPU r mod g of node r / g, where g is the number of ranks per node. If g is less
+// than the node's number of GPUs, the job uses the first g GPUs. The other GPUs and their links are
+// idle.
 
-// A cluster of nodes. It is immutable except for a mutex-guarded cache, so threads may share it.
+// A cluster of nodes. The class is immutable except for a mutex-guarded cache, so threads may share
+// a cluster.
 class Cluster {
  public:
   class Implementation;  // cluster.cc
 
   // Describes a cluster of `nodes` nodes of one type, connected by `fabric`. A single node needs no
-  // fabric. Ranks use the first `gpus_per_node` GPUs of each node, by default all. The description
-  // must have no faults (faults.h).
+  // fabric. Ranks use the first `gpus_per_node` GPUs of each node; by default, all GPUs. The
+  // description must have no faults (faults.h).
   Cluster(NodeType node_type, std::optional<Fabric> fabric, int nodes,
           std::optional<int> gpus_per_node = std::nullopt);
-  // Describes a flat cluster: each device is a node by itself, and one non-blocking switch connects
-  // them.
+  // Describes a flat cluster: each node has one device, and one non-blocking switch connects the
+  // nodes.
   explicit Cluster(FlatCluster flat);
   ~Cluster();
   Cluster(Cluster&&) noexcept;
   Cluster& operator=(Cluster&&) noexcept;
 
-  int devices() const;  // number with ranks: nodes() x gpus_per_node()
+  int devices() const;  // number of devices with ranks: nodes() x gpus_per_node()
   int nodes() const;
-  int gpus_per_node() const;  // number with ranks; the node type may have more
+  int gpus_per_node() const;  // number of GPUs with ranks; the node type may have more GPUs
   bool flat() const;
-  const std::string& gpu() const;  // the GPU type's name; empty on a flat cluster without one
+  const std::string& gpu() const;  // the GPU type's name; may be empty on a flat cluster
   Bytes device_memory() const;
 
   // The description of the cluster. node_type() and fabric() return null on a flat cluster;
@@ -72,19 +74,18 @@ class Cluster {
   const FlatCluster* flat_cluster() const;
 
   // Returns the path between the members of a group. `ranks` has at least one rank; its ranks are
-  // distinct and in group order. The result is deterministic. It depends on which GPUs of which
-  // nodes take part, and on the order in which nodes first appear in the group. It does not depend
-  // on the order inside a node.
+  // distinct and in group order. The result depends on the GPUs of the group, and on the order in
+  // which nodes first appear in the group. The result does not depend on the order inside a node.
   //
   // For a group inside one node, see rings.h. Across nodes, the group has as many ring channels as
   // its members have NICs, and each channel enters and leaves every node by its rail. Links are
   // divided among the channels that cross them. The uplinks of a leaf are divided evenly among the
-  // nodes below it, because the other nodes' traffic leaves at the same time. On a fat tree with
-  // oversubscription k, a group that leaves its leaf therefore gets 1/k of its NICs' bandwidth.
+  // nodes of the leaf, because the traffic of all nodes leaves at the same time. On a fat tree with
+  // oversubscription k, a group that spans leaves therefore gets 1/k of its NICs' bandwidth.
   //
-  // With hashed connections (RouteChoice::kEcmp), such a group gets the expected rate of its
-  // slowest connection (ExpectedSlowdown); a lucky hash does better. kIgnored is for callers that
-  // follow each connection to its hashed uplink.
+  // With hashed connections (RouteChoice::kEcmp), a group that spans leaves gets the expected rate
+  // of its slowest connection (ExpectedSlowdown). kIgnored is for callers that assign each
+  // connection to its hashed uplink.
   enum class Collisions : std::uint8_t { kExpected, kIgnored };
   CommunicationPath PathOf(std::span<const int> ranks,
                            Collisions collisions = Collisions::kExpected) const;

@@ -12,25 +12,25 @@
 
 namespace stepcast::topology {
 
-// The data sheet of a GPU, read from topologies/gpus/*.yaml. Values are peaks; achieved values are
-// in calibration profiles.
+// The data sheet of a GPU, read from topologies/gpus/*.yaml. Values are peaks. Calibration profiles
+// contain achieved values.
 struct Gpu {
   std::string name;  // "h100-sxm"; its default calibration profile has the same name
   Bytes memory;
   Bandwidth memory_bandwidth;
-  Bytes l2_cache{};  // zero: not stated
+  Bytes l2_cache{};  // zero: unknown
   std::array<FlopRate, kDataTypeCount>
-      peak;  // dense, indexed by DataType; zero if the device does not support the type
+      peak;  // dense, indexed by DataType; zero: the device does not support the type
   int multiprocessors = 0;
-  int power_limit = 0;         // watts that the board may draw; 0: not stated
+  int power_limit = 0;         // power limit of the board in watts; 0: unknown
   int compute_capability = 0;  // CUDA's; 90 means 9.0; 0: not a CUDA device
 
   FlopRate PeakOf(DataType type) const { return peak[static_cast<std::size_t>(type)]; }
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
-// The kinds of devices in a cluster's graph. The kinds up to kNic belong to a node, the switches
-// after them to the fabric.
+// The kinds of devices in a cluster's graph. The kinds up to kNic belong to a node; the switches
+// after kNic belong to the fabric.
 enum class DeviceKind : std::uint8_t {
   kGpu,
   kNvSwitch,

@@ -16,12 +16,12 @@ struct Fault {
   std::string hint;
 };
 
-// The limits of descriptions. They ensure that a graph can be built and that its sums fit into 64
+// The limits of descriptions. Within these limits, a graph can be built and its sums fit into 64
 // bits.
 inline constexpr int kMostNodeDevices = 1024;  // per kind and node
 inline constexpr int kMostNodeLinks = 20'000;  // linked pairs in a node
 inline constexpr int kMostParallelLinks = 1024;
-inline constexpr int kMostDevices = 1'000'000;  // in a cluster
+inline constexpr int kMostDevices = 1'000'000;  // devices of a cluster
 inline constexpr int kMostConnections = 1024;   // queue pairs between two NICs
 inline constexpr int kMostSpines = 1024;
 constexpr Time kMostLatency = Seconds(1);

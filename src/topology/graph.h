@@ -20,7 +20,7 @@ namespace stepcast::topology {
 struct Device {
   DeviceKind kind = DeviceKind::kGpu;
   int node = -1;  // -1: part of the fabric
-  int index = 0;  // among devices of its kind, in its node or in the fabric
+  int index = 0;  // index among the devices of its kind in the node or the fabric
 };
 std::string Name(const Device& device);  // "node3/gpu1", "leaf0"
 
@@ -32,7 +32,7 @@ struct Link {
   Vertex to = 0;
   LinkKind kind = LinkKind::kNvLink;
   Time latency;
-  Bandwidth bandwidth;  // of all parallel links together
+  Bandwidth bandwidth;  // total of all parallel links
   int count = 1;        // number of parallel links
   // The number of this direction. The two directions of a link have the numbers 2i and 2i + 1, so
   // `id ^ 1` is the reverse direction.
@@ -55,8 +55,8 @@ Graph BuildNodeGraph(const NodeType& node_type);
 // link in both directions. With d devices per node, node n's devices have the vertices n * d to (n
 // + 1) * d - 1.
 Graph BuildClusterGraph(const NodeType& node_type, const std::optional<Fabric>& fabric, int nodes);
-// Builds the graph of nodes of several types, in order. Each node has separate links to the
-// fabric's switches. `fabric` may be null for a single node.
+// Builds the graph of nodes of several types, in order. NodesOfType::link describes the links of
+// each node to the fabric's switches. `fabric` may be null for a single node.
 Graph BuildClusterGraph(std::span<const NodesOfType> nodes, const Fabric* fabric);
 
 // Returns the number of leaf switches for `nodes` nodes, computed without building the graph.
@@ -64,8 +64,8 @@ int LeafCount(const Fabric& fabric, int nodes);
 // Returns the leaf switch to which NIC `nic` of `node` is connected.
 int LeafOf(const Fabric& fabric, int node, int nic);
 
-// Provides algorithms of Boost.Graph. Boost.Graph takes seconds to compile, so only graph.cc
-// includes it.
+// Graph algorithms of Boost.Graph. Only graph.cc includes Boost.Graph, because it takes seconds to
+// compile.
 
 // The distance between two devices. Distances are compared first by latency, then by number of
 // links.
@@ -74,7 +74,7 @@ struct Distance {
   int hops = 0;
   friend constexpr auto operator<=>(const Distance&, const Distance&) = default;
 };
-// The distance between two devices if there is no path between them.
+// The distance between two devices that no path connects.
 inline constexpr Distance kUnreachable = {Time::Max(), std::numeric_limits<int>::max()};
 
 // Selects the link directions that a search may use.

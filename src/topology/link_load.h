@@ -14,16 +14,16 @@
 // channels and rails come from Cluster::PathOf.
 namespace stepcast::topology {
 
-// One direction of the connection between two devices. All parallel links count together.
+// The load of one direction of the connection between two devices, including all parallel links.
 struct LinkLoad {
-  std::string from;  // "node0/gpu1"; only node0's devices, because all nodes are alike
+  std::string from;  // "node0/gpu1"; only devices of node0, because all nodes have equal loads
   std::string to;
   DeviceKind from_kind = DeviceKind::kGpu;
   DeviceKind to_kind = DeviceKind::kGpu;
   LinkKind kind = LinkKind::kNvLink;
   int count = 1;        // number of parallel links
-  Bandwidth bandwidth;  // of all parallel links together
-  double bytes = 0;     // bytes that cross these links in the whole collective
+  Bandwidth bandwidth;  // total of all parallel links
+  double bytes = 0;     // bytes that cross these links in one collective
 
   double seconds() const { return bytes / static_cast<double>(bandwidth.bytes_per_second()); }
 };
@@ -33,8 +33,9 @@ struct LinkLoad {
 //
 // With N ranks and S bytes, the total over all rings on every hop is 2 (N - 1) / N S for
 // all-reduce, (N - 1) / N S for reduce-scatter and all-gather, and S for broadcast and reduce. (For
-// broadcast and reduce, the hop into or out of the root counts like the others.) Returns nullopt
-// for a kind that does not run as a ring, for a flat cluster without a link, and for a single rank.
+// broadcast and reduce, the hop into or out of the root has the same load as the other hops.)
+// Returns nullopt for a kind that does not run as a ring, for a flat cluster without a link, and
+// for a single rank.
 std::optional<std::vector<LinkLoad>> RingLoads(const Cluster& cluster, CollectiveKind kind,
                                                Bytes bytes);
 

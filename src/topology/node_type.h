@@ -17,8 +17,8 @@
 
 namespace stepcast::topology {
 
-// The descriptions from which a cluster's graph is built. They are the contents of
-// topologies/*.yaml as values. faults.h checks descriptions and lists the possible faults.
+// The description of a cluster: the contents of topologies/*.yaml as values. faults.h checks
+// descriptions.
 
 struct LinkSpec {
   Time latency;
@@ -29,7 +29,7 @@ struct LinkSpec {
 // A set of devices of one kind in a node, such as "nvswitch[0, 3]".
 struct DeviceSet {
   DeviceKind kind = DeviceKind::kGpu;
-  std::vector<int> indices;  // in the order written, without duplicates
+  std::vector<int> indices;  // in the written order, without duplicates
   friend bool operator==(const DeviceSet&, const DeviceSet&) = default;
 };
 
@@ -51,7 +51,7 @@ struct LinkRule {
   DeviceSet to;
   Join join = Join::kInOrder;
   int count = 1;  // number of parallel links per pair
-  LinkSpec link;  // of one link
+  LinkSpec link;  // latency and bandwidth of one link
   friend bool operator==(const LinkRule&, const LinkRule&) = default;
 };
 
@@ -75,9 +75,9 @@ const char* Name(Processor processor);  // "intel-skylake", "amd"
 // The resources of a node's host, to which GPU states can be offloaded.
 struct Host {
   Bytes memory;
-  Bandwidth memory_bandwidth;       // of all memory channels
-  Bytes nvme;                       // of all drives; zero: none
-  Bandwidth nvme_read, nvme_write;  // of all drives together
+  Bandwidth memory_bandwidth;       // total of all memory channels
+  Bytes nvme;                       // total of all drives; zero: no drives
+  Bandwidth nvme_read, nvme_write;  // totals of all drives
   friend bool operator==(const Host&, const Host&) = default;
 };
 
@@ -85,11 +85,11 @@ struct Host {
 struct NodeType {
   std::string name;                             // "DGX H100"
   std::string gpu;                              // names topologies/gpus/<gpu>.yaml
-  Bytes gpu_memory;                             // of each GPU, from that file
-  std::array<int, kNodeDeviceKinds> devices{};  // counts, indexed by DeviceKind
+  Bytes gpu_memory;                             // memory of each GPU, from the data sheet
+  std::array<int, kNodeDeviceKinds> devices{};  // numbers of devices, indexed by DeviceKind
   std::vector<LinkRule> links;
   Processor processor = Processor::kIntelSapphireRapids;
-  std::optional<Host> host{};  // absent: nothing can be offloaded
+  std::optional<Host> host{};  // not set: offloading is not possible
   // The speed of a host core when it runs a framework's code, relative to the reference host of
   // published host costs (calibration::FrameworkCosts).
   double host_speed = 1;
@@ -100,24 +100,24 @@ struct NodeType {
 };
 
 enum class FabricKind : std::uint8_t {
-  kOneSwitch,  // every NIC on one non-blocking switch
+  kOneSwitch,  // every NIC is connected to one non-blocking switch
   // Leaf i of a scalable unit connects NIC i of each node of the unit; spines connect leaves.
   kRailOptimised,
-  kFatTree,  // all NICs of a node on one leaf; spines connect leaves
+  kFatTree,  // all NICs of a node are connected to one leaf; spines connect leaves
 };
 const char* Name(FabricKind kind);  // "one-switch", "rail-optimised", "fat-tree"
 
 // How traffic that leaves a leaf is distributed over the spines.
 enum class RouteChoice : std::uint8_t {
-  kAdaptive,  // over all spines at any time: InfiniBand's adaptive routing, packet spraying
-  kStatic,    // over one spine per destination, assigned in order: InfiniBand's forwarding tables
-  kEcmp,      // over one spine per connection, by a hash: Ethernet's equal-cost multi-path
+  kAdaptive,  // over all spines at any time (InfiniBand's adaptive routing, packet spraying)
+  kStatic,    // over one spine per destination, assigned in order (InfiniBand's forwarding tables)
+  kEcmp,      // over one spine per connection, chosen by a hash (Ethernet's equal-cost multi-path)
 };
 const char* Name(RouteChoice choice);  // "adaptive", "static", "ecmp"
 
 struct Routing {
   RouteChoice choice = RouteChoice::kAdaptive;
-  std::int64_t seed = 0;  // of the hash
+  std::int64_t seed = 0;  // seed of the hash
   friend bool operator==(const Routing&, const Routing&) = default;
 };
 
@@ -128,7 +128,7 @@ struct Sockets {
   // general knowledge).
   Bandwidth flow = Bandwidth::BytesPerSecond(1'250'000'000);
   // The number of connections from a channel to its peer: NCCL_SOCKET_NTHREADS x
-  // NCCL_NSOCKS_PERTHREAD. By default it is 1; on AWS it is 16, and on Google's gVNIC 4
+  // NCCL_NSOCKS_PERTHREAD. The default is 1. On AWS it is 16, and on Google's gVNIC it is 4
   // (src/transport/net_socket.cc of NVIDIA/nccl).
   int per_channel = 1;
   friend bool operator==(const Sockets&, const Sockets&) = default;
@@ -139,7 +139,7 @@ struct Fabric {
   FabricKind kind = FabricKind::kOneSwitch;
   LinkSpec link;  // NIC to switch, each direction
   Transport transport = Transport::kInfiniband;
-  Sockets sockets{};       // for Transport::kSockets
+  Sockets sockets{};       // used with Transport::kSockets
   int nodes_per_unit = 0;  // rail-optimised: nodes per scalable unit; fat-tree: nodes per leaf
   int rails = 0;           // rail-optimised: leaves per unit; NIC i is on leaf i mod rails
   int spines = 0;          // every leaf has one uplink to each spine
@@ -147,24 +147,25 @@ struct Fabric {
   bool sharp = false;      // the switches can reduce data in transit (SHARP)
   Routing routing{};
   // The number of queue pairs between two NICs that exchange data. A hash routes each queue pair
-  // separately. NCCL uses every ring and tree twice (connect.cc, "Duplicate channels"), by default
-  // with one queue pair for each (NCCL_IB_QPS_PER_CONNECTION = 1).
+  // separately. NCCL uses every ring and tree twice (connect.cc, "Duplicate channels"). By default,
+  // each copy has one queue pair (NCCL_IB_QPS_PER_CONNECTION = 1).
   int connections = 2;
-  // The bandwidth below a leaf divided by the bandwidth above it. It is set for fat trees and used
+  // A leaf's bandwidth to its nodes divided by its bandwidth to the spines. Set for fat trees; used
   // only for output.
   double oversubscription = 1;
   friend bool operator==(const Fabric&, const Fabric&) = default;
 };
 
 // Sets a fat tree's uplinks so that a full leaf has `ratio` times as much bandwidth to its nodes as
-// to the spines. Requires positive link, nodes_per_unit, spines, NIC count and ratio.
+// to the spines. The link's bandwidth, nodes_per_unit, spines, nics_per_node and ratio must be
+// positive.
 void SetOversubscription(Fabric& fabric, int nics_per_node, double ratio);
 
 struct FlatCluster {
   int devices = 0;
   Bytes memory;
-  std::string gpu;               // empty: none
-  std::optional<LinkSpec> link;  // absent: collective times come only from the tables in the
+  std::string gpu;               // empty: unknown
+  std::optional<LinkSpec> link;  // not set: collective times come only from the tables in the
                                  // profile
 };
 
@@ -174,14 +175,14 @@ struct NodesOfType {
   const NodeType* type = nullptr;
   LinkSpec link{};  // NIC to switch, each direction; unused for a single node
   int nodes = 0;
-  std::optional<int> ranks_per_node{};  // on the first GPUs of each node; none: all GPUs
+  std::optional<int> ranks_per_node{};  // ranks on the first GPUs of each node; not set: all GPUs
 
   int gpus_with_ranks() const { return ranks_per_node.value_or(type->Count(DeviceKind::kGpu)); }
 };
 
-// Device sets in the syntax of topology files and drawings. A kind alone means all devices of that
-// kind. Otherwise, the kind is followed by indices and inclusive ranges: gpu gpu[3] nvswitch[0, 3]
-// gpu[0..3] nic[0, 4..7]
+// Device sets in the syntax of topology files and drawings. A kind without brackets means all
+// devices of the kind. Otherwise, indices and inclusive ranges follow in brackets: gpu, gpu[3],
+// nvswitch[0, 3], gpu[0..3], nic[0, 4..7].
 
 struct DeviceSetError {
   std::string message;

@@ -12,36 +12,36 @@ namespace stepcast::topology {
 
 // One closed ring over GPUs of a node.
 struct Cycle {
-  std::vector<int> gpus;    // in ring order
+  std::vector<int> gpus;    // GPUs in ring order
   std::vector<Route> hops;  // hops[i]: from gpus[i] to the next GPU
 };
 
-// The rings among a set of a node's GPUs. Each ring carries an equal part of the data. There are no
-// rings for a single GPU.
-//  * If the GPUs are joined by switches, one ring in ascending order uses all the bandwidth that a
-//    GPU can send.
-//  * If NVLinks join GPUs directly, a ring uses only one link of each GPU. Rings are added, in both
-//    directions, as long as unused links allow (the idea of NCCL's channel search,
-//    src/graph/search.cc, with the speed fixed at one link). If no ring closes over unused links,
-//    another GPU of the set relays between two of them (PATH_NVB of src/graph/paths.cc).
+// The rings among a set of a node's GPUs. Each ring transfers an equal part of the data. There are
+// no rings for a single GPU.
+//
+// If switches connect the GPUs, one ring in ascending order uses the full bandwidth of a GPU. If
+// NVLinks connect GPUs directly, a ring uses one link of each GPU. Rings are added, in both
+// directions, as long as unused links form a ring (as in NCCL's channel search,
+// src/graph/search.cc, with the speed fixed at one link). If unused links form no ring, another GPU
+// of the set may forward data between two GPUs (PATH_NVB of src/graph/paths.cc).
 struct NodeRings {
   std::vector<Cycle> cycles;
-  Time latency;               // of the longest hop
-  Bandwidth bandwidth;        // of all rings together: what each GPU sends and receives at once
+  Time latency;               // latency of the longest hop
+  Bandwidth bandwidth;        // total of all rings: each GPU sends and receives at this rate
   bool nvlink = false;        // all hops use only NVLink
   std::vector<double> loads;  // [Link::id]: number of rings that use the link
 };
 
-// Finds the rings among `gpus`, of which there is at least one. They are ascending, distinct, and
+// Finds the rings among `gpus`. `gpus` must not be empty, and must be ascending, distinct and
 // connected pair by pair.
 NodeRings BuildNodeRings(const NodeRoutes& routes, const std::vector<int>& gpus);
 
 // A node's part of the rings of a group that spans several nodes. Each channel is one ring. Channel
 // c enters and leaves the node through NIC rails[c] (NCCL's rail-aligned rings,
-// src/graph/connect.cc). It leaves from the GPU that owns the NIC. If the owner's ring neighbor is
-// as near to the NIC, the channel enters by that neighbor. Otherwise, it enters by the owner. The
-// ring's last GPU then reaches the NIC through the owner's memory if NVLink connects the two GPUs
-// (NCCL's PXN, src/graph/paths.cc).
+// src/graph/connect.cc). The channel leaves from the GPU that owns the NIC. If the owner's ring
+// neighbor is as near to the NIC, the channel enters at this neighbor. Otherwise, it enters at the
+// owner, and the ring's last GPU reaches the NIC through the owner's memory if NVLink connects the
+// two GPUs (NCCL's PXN, src/graph/paths.cc).
 struct NodeTraffic {
   std::vector<int> rails;           // [channel]: NIC
   std::vector<Time> exit_latency;   // [channel]: last GPU to NIC
@@ -57,8 +57,7 @@ struct NodeTraffic {
 std::vector<int> RailsOf(const NodeRoutes& routes, const std::vector<int>& gpus);
 
 // Computes a node's part of the rings. `rings` are the rings among `gpus`. `port` is the bandwidth
-// from a NIC to the fabric in one direction. Requires that there are at least as many channels as
-// rails.
+// from a NIC to the fabric in one direction. There must be at least as many channels as rails.
 NodeTraffic BuildNodeTraffic(const NodeRoutes& routes, const std::vector<int>& gpus,
                              const NodeRings& rings, Bandwidth port, int channels);
 

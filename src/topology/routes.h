@@ -10,8 +10,8 @@
 namespace stepcast::topology {
 
 // The latency and bandwidth between the members of a group of ranks, for rings and trees over the
-// links. They are hardware values. The effects of protocol and software are in calibration
-// profiles.
+// links. The values are those of the hardware. Calibration profiles contain the effects of protocol
+// and software.
 struct CommunicationPath {
   int ranks = 1;
   int nodes = 1;
@@ -22,17 +22,17 @@ struct CommunicationPath {
   Time intra_latency;  // between two GPUs of a node; zero when ranks_per_node is 1
   Time inter_latency;  // between two nodes; zero when nodes is 1
 
-  // The bandwidth at which every rank can send and receive at once while all ring neighbors do the
-  // same, summed over the ring's channels. The value is the narrowest cut after each link is
-  // divided among the channels that use it. Zero if there is no hop of this kind.
+  // The bandwidth at which every rank can send and receive at the same time as all other ranks of
+  // the ring, summed over the ring's channels. Each link is divided among the channels that use it.
+  // Zero if there is no hop of this kind.
   Bandwidth intra_bandwidth;  // inside nodes
   Bandwidth inter_bandwidth;  // between nodes, per node: all NICs that the channels use
-  // The bandwidth of the slowest hop of the ring: the smaller of intra_bandwidth and
-  // inter_bandwidth. If only one of them exists, it is that one.
+  // The bandwidth of the slowest hop of the ring: the smaller nonzero value of intra_bandwidth and
+  // inter_bandwidth.
   Bandwidth ring_bandwidth;
 
   bool intra_is_nvlink = false;  // otherwise PCIe
-  bool flat = false;             // flat cluster: textbook costs with one kind of link
+  bool flat = false;             // flat cluster: textbook costs, with one kind of link
 };
 
 // A link in one direction (Link::id), and the fraction of a transfer that uses it.
@@ -41,9 +41,9 @@ struct Share {
   double share = 0;
 };
 
-// A route from one device to another. If several routes are equally short, all are used. The
-// traffic on each route is proportional to the bandwidth of the route's last link that is not
-// common to all routes. An example is the links to the planes of an NVSwitch fabric.
+// A route from one device to another. If several routes are equally short, all of them are used.
+// The traffic on each route is proportional to the bandwidth of its last link that is not common to
+// all routes. An example is the link to a plane of an NVSwitch fabric.
 struct Route {
   Distance distance;
   bool nvlink = true;  // uses only NVLink
@@ -51,13 +51,13 @@ struct Route {
 };
 
 // Finds shortest routes between the devices of a node. GPUs and NICs do not forward, so GPUs are
-// connected through switches, CPUs or direct links. Two GPUs joined by NVLink use only NVLink,
-// whatever its latency (NCCL ranks kinds of paths in the same way, src/graph/paths.cc). All nodes
-// of a cluster are copies, so one object serves all. Immutable after construction.
+// connected through switches, CPUs or direct links. Two GPUs that NVLink connects use only NVLink,
+// independent of its latency (as in NCCL, src/graph/paths.cc). All nodes of one type share one
+// object. Immutable after construction.
 class NodeRoutes {
  public:
-  // Finds the routes: runs Dijkstra's algorithm from every GPU, over NVLink alone and over all
-  // links.
+  // Finds the routes: runs Dijkstra's algorithm from every GPU, once over NVLink only and once over
+  // all links.
   explicit NodeRoutes(const NodeType& node_type);
 
   int gpus() const { return gpus_; }
@@ -67,10 +67,10 @@ class NodeRoutes {
   const Link& link(int id) const { return links_[static_cast<std::size_t>(id)]; }
 
   bool Connected(int from_gpu, int to_gpu) const;
-  // Returns the number of parallel NVLinks that join two GPUs without a switch.
+  // Returns the number of parallel NVLinks that connect two GPUs without a switch.
   int DirectNvLinks(int from_gpu, int to_gpu) const;
   bool ReachesNic(int gpu, int nic) const;
-  // Returns the distance from a GPU to a NIC. ReachesNic must be true for them.
+  // Returns the distance from a GPU to a NIC. ReachesNic must return true for this pair.
   Distance DistanceToNic(int gpu, int nic) const;
 
   // These functions return a route, which must exist.
@@ -79,8 +79,8 @@ class NodeRoutes {
   Route FromNic(int nic, int gpu) const;
 
   // Returns the NICs that are nearest to a GPU, in ascending order. The GPU communicates through
-  // them. GPUs that have the same nearest NICs divide them among themselves. The list is empty if
-  // the GPU reaches no NIC.
+  // these NICs. GPUs with the same nearest NICs divide them. The list is empty if the GPU reaches
+  // no NIC.
   const std::vector<int>& NicsOf(int gpu) const { return nics_of_[static_cast<std::size_t>(gpu)]; }
 
  private:
@@ -97,9 +97,9 @@ class NodeRoutes {
   int nics_ = 0;
   Vertex first_nic_ = 0;
   Graph graph_;
-  std::vector<Link> links_;                  // by id
+  std::vector<Link> links_;                  // indexed by Link::id
   std::vector<Distances> distances_;         // [gpu]: over all links
-  std::vector<Distances> nvlink_distances_;  // [gpu]: over NVLink alone
+  std::vector<Distances> nvlink_distances_;  // [gpu]: over NVLink only
   std::vector<std::vector<int>> nics_of_;    // [gpu]
 };
 

@@ -18,9 +18,9 @@
 
 // Compares every published measurement of a collective with a forecast for the same machine.
 //
-// Each source is forecast with the profile of its GPU type. The source's own fit points take
-// priority over fit points of other sources, as if half of the source had been measured for the
-// profile. Held-back points are never read, here or elsewhere.
+// Forecasts for a source use the profile of its GPU type. The source's fit points have priority
+// over fit points of other sources, as if they had been measured for the profile. No forecast reads
+// held-back points.
 namespace stepcast::validate {
 
 enum class Role : std::uint8_t { kFit, kHeldBack, kUncertain };
@@ -46,7 +46,7 @@ struct CollectivePoint {
   int ranks = 0;
   int nodes = 0;
   bool nvlink = true;  // ranks of a node communicate over NVLink; false: over PCIe
-  std::string forced;  // algorithm forced by the user; empty: NCCL chose
+  std::string forced;  // algorithm that the user forced; empty: NCCL's choice
   Bytes size;
   Role role = Role::kFit;
   Time measured;
@@ -55,11 +55,11 @@ struct CollectivePoint {
   std::string algorithm, protocol;
   int channels = 0;
   cost::Provenance provenance = cost::Provenance::kModelled;
-  // The algorithm and protocol in use, as the source states them. Empty if it does not.
+  // The algorithm and protocol that the source reports. Empty if it reports none.
   std::string documented_algorithm, documented_protocol;
 
-  // These functions return the relative errors of the forecast and of the law: (forecast -
-  // measured) / measured.
+  // These functions return the relative errors of `forecast` and of `by_law`: (forecast - measured)
+  // / measured.
   double error() const { return forecast / measured - 1; }
   double law_error() const { return by_law / measured - 1; }
   bool documented() const { return !documented_algorithm.empty(); }
@@ -88,8 +88,8 @@ struct CollectiveAccuracy {
   std::vector<CollectiveSource> sources;
   std::vector<CollectivePoint> points;
 
-  // These functions return the errors of forecasts and of the law. They cover points of one role
-  // with sizes from 32 KiB to 16 GiB, in sources that count.
+  // These functions return the errors of forecasts and of `by_law` for points of one role with
+  // sizes from 32 KiB to 16 GiB, in sources that have accuracy targets.
   ErrorSummary Total(Role role) const;
   ErrorSummary TotalByLaw(Role role) const;
   std::size_t documented() const;

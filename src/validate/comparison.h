@@ -15,7 +15,7 @@ namespace stepcast::validate {
 
 struct TimePair {
   std::string name;
-  std::int64_t calls = 0;  // number in one step, if applicable
+  std::int64_t calls = 0;  // number of calls in one step, if applicable
   Time forecast, measured;
 
   Time difference() const { return forecast - measured; }
@@ -43,14 +43,16 @@ struct Comparison {
   // copies by direction, and collectives by kind and group.
   std::vector<TimePair> kinds;
   BytesPair peak;
-  std::vector<OperationPair> largest;  // by difference in duration, at most kLargest
+  std::vector<OperationPair> largest;  // sorted by difference in duration; at most kLargest
 
-  // Returns the error of the step time, (forecast - measured) / measured. Zero if both are zero.
+  // Returns the error of the step time, (forecast - measured) / measured. Zero if forecast and
+  // measurement are zero.
   double step_error() const;
 };
 inline constexpr std::size_t kLargest = 10;
 
-// Compares a forecast with an execution. Both must be of the same scenario.
+// Compares a forecast with an execution. The forecast and the execution must be of the same
+// scenario.
 Comparison Compare(const forecast::Run& forecast, const Execution& execution);
 
 }  // namespace stepcast::validate

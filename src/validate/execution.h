@@ -13,8 +13,8 @@
 #include "src/runtime/job.h"
 #include "src/scenario/scenario.h"
 
-// Summarizes an execution: every rank's measurement, and the figures of a forecast, computed from
-// the measurements.
+// Summarizes an execution: every rank's measurement, and the same figures as in a forecast,
+// computed from the measurements.
 namespace stepcast::validate {
 
 // The measurement of one rank.
@@ -24,27 +24,27 @@ struct RankRun {
   runtime::Measurement measurement;
 };
 
-// One measured step of the whole job. Times are on rank 0's clock.
+// One measured step of the job. Times are on rank 0's clock.
 struct MeasuredStep {
-  std::uint32_t step = 0;  // its number in the records
+  std::uint32_t step = 0;  // number of the step in the records
   Time start, end;
 };
 
 struct Execution {
   std::string backend;                                       // "host", "cuda"
   std::vector<std::pair<std::string, std::string>> machine;  // Backend::Describe of rank 0
-  // For each class of ranks, the program of the class's first rank. The programs of its other ranks
-  // differ only in the ranks of their groups.
+  // For each class of ranks, the program of its first rank. The programs of the other ranks differ
+  // only in the ranks of their groups.
   std::vector<program::Program> programs;
   std::vector<RankRun> ranks;
   bool barrier = false;
   std::vector<MeasuredStep> steps;
   std::size_t typical = 0;  // index in `steps`: the step with the median time
   Time shortest, longest;   // step times
-  int critical_rank = 0;    // last to finish the typical step; lowest on a tie
+  int critical_rank = 0;    // the last rank to finish the typical step; if several, the lowest
   // The figures of the typical step on the critical rank; step_time is the median. The memory
-  // figures are from the rank with the highest peak. at_peak is known only if the device counted
-  // memory in the same way as the program. Otherwise, it is zero.
+  // figures are from the rank with the highest peak. at_peak is zero unless the device counted
+  // memory in the same way as the program.
   forecast::Forecast figures;
 
   const program::Program& program_of(const RankRun& rank) const { return programs[rank.program]; }
@@ -52,8 +52,8 @@ struct Execution {
 };
 
 // Returns the number of steps that must be measured to get `steps` step times. Without barriers, a
-// step is measured between the ends of two steps while its successor runs. One additional step is
-// therefore needed before, and one after.
+// step time is the time between the ends of two successive steps, while the next step runs. One
+// additional step is therefore needed before the measured steps, and one after them.
 int StepsToMeasure(int steps, bool barrier);
 
 // Summarizes the measurements of all ranks. Each rank measured StepsToMeasure steps. `barrier` is

@@ -12,8 +12,8 @@
 
 // Tables of measured kernels (CSV), in one folder per laboratory:
 //
-//   products/GPU.csv          m, n, k, then bf16_us and X_us with the cast of x, X_net_us without it,
-//                             for X = fp8 (a scale per tensor or row), fp8b (per block), nvfp4
+//   products/GPU.csv          m, n, k, then bf16_us and X_us with the cast of x, X_net_us without
+//                             it, for X = fp8 (a scale per tensor or row), fp8b (per block), nvfp4
 //   sustained/products.csv    gpu, m, n, k, type, us, by: products that ran for a second and more
 //   attention/causal-GPU.csv  heads, kv_heads, head, window (0: none), batch, length, bf16_us,
 //                             bf16_by
@@ -22,31 +22,32 @@
 //   collectives/nccl.csv      gpu, release of NCCL, op, ranks on one node, bytes as in nccl-tests,
 //                             us
 //
-// Rows that training forecasts do not need are left out: products with a side below 512 or less
-// than 20 us, shorter layers of experts, and attention with head sizes other than 64, 128 and 256.
-// Product times are up to 1 ms, before a board's power limit takes effect.
+// Rows that training forecasts do not need are omitted: GEMMs with a dimension below 512 or a time
+// below 20 us, shorter layers of experts, and attention with head sizes other than 64, 128 and 256.
+// GEMM times are at most 1 ms, so the board's power limit does not affect them.
 namespace stepcast::validate {
 
-// Measured products, indexed by data type. On devices that support MXFP8 products, block-scaled FP8
-// counts as MXFP8.
+// Measured GEMMs, indexed by data type. On devices that support MXFP8, block-scaled FP8 counts as
+// MXFP8.
 using ProductRows = std::map<DataType, std::vector<MeasuredKernel>>;
 
 struct KernelTables {
-  ProductRows products;   // at full clock
-  ProductRows sustained;  // at the power limit: random operands and long bursts
+  ProductRows products;   // measured at full clock
+  ProductRows sustained;  // measured at the power limit: long runs with random operands
   std::vector<MeasuredKernel> attention;
   std::map<DataType, std::vector<MeasuredExperts>> experts;
 };
 
-// Reads the tables of GPU type `gpu`. `flash` is the generation of attention in the tables
+// Reads the tables of GPU type `gpu`. `flash` is the generation of FlashAttention in the tables
 // (Kernel::flash). Missing files are skipped. Errors: file.not-found if all files are missing,
 // csv.*, atlas.column (a required column is missing) and atlas.number (an invalid number).
 Result<KernelTables> ReadKernelTables(const std::string& folder, const topology::Gpu& gpu,
                                       std::uint8_t flash);
 
 // Reads the measured collectives of NCCL on the GPU type, with one file per release. All points are
-// fit points; with `half`, every second point is held back instead. `topology` is the file of a
-// similar machine. Errors are as for ReadKernelTables. Empty if the folder has no such table.
+// fit points; with `half`, every second point is held back instead. `topology` is the topology file
+// of a similar machine. Errors are those of ReadKernelTables. Empty if the folder does not contain
+// this table.
 Result<std::vector<calibration::CurveFile>> ReadCollectiveTable(const std::string& folder,
                                                                 const topology::Gpu& gpu,
                                                                 const std::string& topology,

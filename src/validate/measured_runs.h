@@ -23,33 +23,34 @@ struct SimulatedRun {
   std::string name;
   Location location;
   scenario::Split split = scenario::Split::kFit;
-  std::string reason;  // why the run was not simulated; empty: it was
+  std::string reason;  // why the run was not simulated; empty: it was simulated
   // The members from here on are set only for simulated runs.
   calibration::RunSettings settings;
-  std::string profile;      // file name of its calibration profile; empty: in the scenario
+  std::string profile;      // file name of its calibration profile; empty: the scenario contains
+                            // the profile
   Time measured, forecast;  // forecast without corrections by learned runs
   std::vector<SimulatedMemory> memory;
-  // The time in seconds that the model's floating-point operations take at the devices' peak. Zero
-  // if operations are not counted. peak_seconds divided by the step time is the achieved fraction
-  // of the peak.
+  // The time in seconds that the model's floating-point operations take at the devices' peak rate.
+  // Zero if the operations are not counted. peak_seconds divided by the step time is the achieved
+  // fraction of the peak rate.
   double peak_seconds = 0;
 };
 
-// Returns the rule that rejects a plan. The text does not contain values of the case, so that cases
-// can be counted by rule.
+// Returns the rule that rejects a plan. The text contains no values of the case, so that equal
+// texts can be counted.
 std::string ReasonOf(const Diagnostics& refusals);
 
 // Simulates the runs of a table (scenario/runs_file.h) or of a file of published steps; the
 // extension (.csv, .yaml) decides. `scenario` and `set` apply to tables. Runs that a rule rejects,
-// or whose time is missing, are not simulated. All other mistakes are errors. The result does not
+// and runs without a time, are not simulated. All other mistakes are errors. The result does not
 // depend on the number of threads.
 Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const std::string& scenario,
                                                const std::vector<std::string>& set);
 
-// Returns the step time, in seconds, of a baseline that needs no simulation. It is the time at the
-// fraction of the peak that the most similar run in `known` reaches
-// (calibration::LearnedRuns::Likeness). None if no known run uses the same GPU, or if operations
-// are not counted.
+// Returns the step time, in seconds, of a baseline without simulation: the time at the same
+// fraction of the peak rate as the most similar run in `known`
+// (calibration::LearnedRuns::Likeness). No value if no known run uses the same GPU, or if
+// operations are not counted.
 std::optional<double> TimeByNearest(const SimulatedRun& run,
                                     const std::vector<const SimulatedRun*>& known);
 

@@ -29,26 +29,26 @@ struct Pair {
 // The accuracy of a set of forecasts. Errors are fractions of the measured value: 0.04 means 4 %.
 struct AccuracyFigures {
   std::size_t cases = 0;
-  double mean = 0;    // of absolute errors
-  double median = 0;  // of absolute errors; of two middle values, the lower
+  double mean = 0;    // mean of absolute errors
+  double median = 0;  // median of absolute errors; for an even number, the lower middle value
   double p90 = 0;     // smallest value that 90 % of absolute errors do not exceed
   double bias = 0;    // mean of signed errors
-  // Spearman's rank correlation of forecast and measured values. Equal values share their mean
-  // rank. None if there are fewer than three cases, or if all forecast or all measured values are
+  // Spearman's rank correlation of forecast and measured values. Equal values have their mean rank.
+  // Not set if there are fewer than three cases, or if all forecast or all measured values are
   // equal.
   std::optional<double> rank_correlation;
 };
 
 AccuracyFigures FiguresOf(const std::vector<Pair>& pairs);
 
-// The baseline, which needs no simulation. It is the step time at the fraction of the peak that the
-// most similar measured run among the fit rows reaches.
+// The baseline, which needs no simulation: the step time at the same fraction of the peak rate as
+// the most similar measured run among the fit rows.
 //
 // The most similar run uses the same GPU type and has the smallest distance. The distance is the
 // sum of squares of log2 of the ratios of parameters, sequence length, GPUs, micro-batch size and
 // micro-batches. Each difference in precision, recomputation or ZeRO stage adds 4 (two doublings).
-// If several runs are equal, the first one is used. Candidates are the fit rows of the same source
-// or, if the source has none for the GPU, of all sources. A row is not its own neighbor.
+// Among equally similar runs, the first run is used. Candidates are the fit rows of the same source
+// or, if the source has no fit rows for the GPU, of all sources. A row is not compared with itself.
 struct Rival {
   std::optional<Time> step_time;
   // The baseline's step time if only rows with up to 64 GPUs are used.
@@ -60,7 +60,7 @@ struct MemoryOutcome {
   scenario::MemoryKind kind = scenario::MemoryKind::kAllocated;
   Bytes measured, forecast;
   std::optional<forecast::BytesRange>
-      range;  // of the forecast; none if the profile has no residual
+      range;  // range of the forecast; not set if the profile has no residual
   // The fit probability of the forecast on a device whose memory equals the measured peak
   // (forecast/uncertainty.h, FitProbability).
   double just_fits = 0;
@@ -69,7 +69,7 @@ struct MemoryOutcome {
 struct PublishedOutcome {
   std::size_t source = 0;  // the case PublishedAccuracy::sources[source].cases[index]
   std::size_t index = 0;
-  std::string reason;  // why the case was not simulated; empty: it was
+  std::string reason;  // why the case was not simulated; empty: it was simulated
   bool simulated() const { return reason.empty(); }
 
   // The members from here on are set only for simulated cases.
@@ -78,53 +78,51 @@ struct PublishedOutcome {
   std::int64_t sequence_length = 0;
   double tokens = 0;  // per step
   Time forecast;
-  std::optional<forecast::TimeRange> range;  // of the forecast
+  std::optional<forecast::TimeRange> range;  // range of the forecast
   std::vector<MemoryOutcome> memory;
   double filled = 0;  // forecast memory as a fraction of the device's memory
-  Bytes over;         // forecast excess over the device's memory; zero: it fits
-  // The bytes by which memory exceeds the device at the lower end of the forecast's range. If there
-  // is no range, the bytes by which the forecast exceeds it.
+  Bytes over;         // forecast memory beyond the device's memory; zero: the case fits
+  // The bytes by which the lower end of the memory forecast's range exceeds the device's memory.
+  // Without a range, the same for the forecast.
   Bytes surely_over;
   Rival rival;
 };
 
-// A choice among plans from one source, for one model at one sequence length, on the same number of
-// GPUs of one type. It tests whether the plan with the fastest forecast (tokens per second) is as
-// good as the plan that was measured to be best.
+// A choice among plans of one source that have the same model, sequence length, GPU type and number
+// of GPUs. The choice compares the plan with the fastest forecast (tokens per second) with the plan
+// that was measured to be fastest.
 struct PlanChoice {
   std::vector<std::size_t> outcomes;
   std::size_t chosen = 0;  // index in PublishedAccuracy::outcomes
-  std::size_t best = 0;    // index of the plan that measured best
-  double regret = 0;       // relative excess of the chosen plan's time per token over the best's
+  std::size_t best = 0;    // index of the plan with the best measurement
+  double regret = 0;       // time per token of the chosen plan relative to the best plan, minus 1
 };
 inline constexpr double kGoodChoice = 0.03;
 
-// Counts the measurements that lie within the range of their forecast. The goal is 90 % of all
-// measurements that have a range.
+// The number of measurements within the range of their forecast. The goal is 90 % of all
+// measurements with a range.
 struct Coverage {
   std::size_t cases = 0;  // number of cases with a range
   std::size_t inside = 0;
 };
 
-// The accuracy of ranges for sources that are not known yet. Each source's check rows are compared
-// with the check rows of all other sources. The weight of a source is the square root of its number
-// of rows, because errors within a source are correlated. A band that covers 90 % of the other
-// sources' rows is too narrow for a source unlike any of them. The level is therefore raised until
-// 90 % of all rows are inside.
+// The accuracy of ranges for unknown sources: each source's check rows are compared with the check
+// rows of all other sources. The weight of a source is the square root of its number of rows,
+// because errors within a source are correlated. A band that covers 90 % of the other sources' rows
+// is too narrow for a source unlike any of them. The level is therefore raised until 90 % of all
+// rows are inside.
 struct TransferError {
   std::size_t sources = 0;
-  std::size_t cases = 0, inside = 0;  // inside: within the band of the other sources
-  double half_width = 0;              // bound for 90 % of all rows
-                                      // The half-width of the range: |measured / forecast - 1| is
-                                      // at most this value for the fraction of rows that the range
-                                      // must contain.
-  double residual = 0;  // for a profile's `source` or `memory` (forecast/uncertainty.h)
+  std::size_t cases = 0, inside = 0;  // `inside`: within the band of the other sources
+  double half_width = 0;              // |measured / forecast - 1| is at most this value for 90 % of
+                                      // all rows
+  double residual = 0;  // value for a profile's `source` or `memory` (forecast/uncertainty.h)
 };
 
-// The calibration of fit probabilities. For each check row, the measured peak is compared with many
-// device capacities. These are the capacities at which the forecast's fit probability equals each
-// hundredth in a bin (forecast/uncertainty.h, FitProbability). The fraction of peaks that fit
-// should be about the stated probability.
+// The calibration of fit probabilities. For each check row and each hundredth in a bin of
+// probabilities, FitProbability (forecast/uncertainty.h) defines the device capacity with this fit
+// probability. The measured peak is compared with this capacity. The fraction of peaks that fit
+// should be about equal to the probability.
 struct FitCalibration {
   double from = 0, to = 0;  // range of forecast probabilities
   std::size_t peaks = 0;    // number of check rows with known peaks
@@ -138,17 +136,16 @@ inline constexpr double kFitCalibrationLimit = 0.10;
 struct FitResidual {
   std::string gpu, of;
   std::size_t cases = 0;
-  double median = 0;  // of absolute errors
+  double median = 0;  // median of absolute errors
 };
 
 // Selects outcomes. A member that is not set selects all outcomes.
 struct Selection {
-  std::optional<std::size_t> source{};  // unset: all sources with measured times
+  std::optional<std::size_t> source{};  // not set: all sources with measured times
   std::optional<scenario::Split> split{};
   std::optional<scenario::Quality> quality{};
   bool large = false;  // only cases with more than 64 GPUs
-  // Selects sources by whether they have fit rows: true selects those with fit rows, false those
-  // without.
+  // true: only sources with fit rows; false: only sources without fit rows.
   std::optional<bool> fitted_source{};
   double least_filled = 0;  // minimum of PublishedOutcome's `filled`
   // The smallest and the largest number of GPUs that are selected.
@@ -167,7 +164,7 @@ struct PublishedAim {
 
 struct PublishedAccuracy {
   std::vector<scenario::PublishedSource> sources;  // sorted by name
-  std::vector<PublishedOutcome> outcomes;          // by source, then in the order of the file
+  std::vector<PublishedOutcome> outcomes;          // ordered by source, then as in the file
 
   const scenario::PublishedCase& CaseOf(const PublishedOutcome& outcome) const {
     return sources[outcome.source].cases[outcome.index];
@@ -184,17 +181,17 @@ struct PublishedAccuracy {
   Coverage StepTimeCoverage(const Selection& selection) const;
   Coverage MemoryCoverage(const Selection& selection) const;
   std::vector<FitResidual> FitResiduals() const;
-  // Computes the transfer error from all check rows. `inside` and `cases` count only the selected
-  // rows.
+  // Returns the transfer error, computed from all check rows. `inside` and `cases` include only the
+  // selected rows.
   TransferError StepTimeTransfer(const Selection& selection) const;
-  // Like StepTimeTransfer, but for memory. If a row ran without a known peak and is forecast not to
-  // fit, the excess counts as its error.
+  // Like StepTimeTransfer, but for memory. If a run has no known peak and is forecast not to fit,
+  // its error is the forecast memory beyond the device's memory.
   TransferError MemoryTransfer(const Selection& selection) const;
-  // Like MemoryTransfer, but only for completely specified runs whose memory the allocator, not the
-  // driver, reported.
+  // Like MemoryTransfer, but only for completely specified runs whose memory was reported by the
+  // allocator instead of the driver.
   TransferError SpecifiedMemoryTransfer() const;
   // Returns the calibration for three bins of fit probabilities: 50 to 70, 70 to 90 and 90 to 100
-  // %. Empty if there are no peaks.
+  // %. Empty if no peaks are known.
   std::vector<FitCalibration> FitCalibrations() const;
   std::vector<PlanChoice> Choices() const;
 
@@ -210,18 +207,18 @@ struct PublishedAccuracy {
 };
 
 // Returns the cases of all calibration/published/*.yaml of the data root, or of one `source`. Their
-// outcomes have no forecasts yet. Errors: those of the files; command.no-source.
+// outcomes have no forecasts. Errors: those of the files; command.no-source.
 Result<PublishedAccuracy> PublishedCases(const std::string& source);
 
 // Simulates the cases of PublishedCases. The result does not depend on the number of threads.
 // Errors: those of PublishedCases.
 Result<PublishedAccuracy> ComparePublished(const std::string& source);
 
-// Returns the YAML files of a folder below the data root, in order. `contents` names the expected
-// files, such as "published steps", in the mistake about an empty folder.
+// Returns the YAML files of a folder below the data root, in order. `contents` describes the
+// expected files, such as "published steps", for the message about an empty folder.
 Result<std::vector<std::string>> DataFiles(const std::string& folder, std::string_view contents);
 
-// Returns the forecast of the kind of memory that was measured.
+// Returns the forecast of this kind of memory.
 Bytes ForecastOf(scenario::MemoryKind kind, const forecast::MemoryForecast& memory);
 
 }  // namespace stepcast::validate

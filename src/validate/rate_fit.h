@@ -13,17 +13,16 @@
 #include "src/topology/device.h"
 
 // Fits rates of kernels to tables of measured times. Each GPU type and data type has only few
-// parameters, and each of them applies to many shapes. A fit minimizes the mean absolute logarithm
-// of forecast over measured time, so that twice as slow and twice as fast count equally. It changes
-// one parameter after another in shrinking steps.
+// parameters, which apply to many shapes. A fit minimizes the mean absolute value of log(forecast
+// time / measured time), so that factors of 2 and 1/2 have equal weight. A fit changes one
+// parameter at a time, in decreasing steps.
 namespace stepcast::validate {
 
-// A measured kernel without contention, either at full clock or, after a long time, at the power
-// limit.
+// A measured kernel without contention, either at full clock or, in a long run, at the power limit.
 struct MeasuredKernel {
   Kernel kernel;
   double microseconds = 0;  // positive
-  // The part of the table's time that the kernel does not take, in microseconds: writing the cache
+  // The part of the table's time, in microseconds, that is not the kernel's: writes to the KV cache
   // in serving.
   double besides = 0;
   // The time at full clock, in microseconds, of a kernel that ran for a long time. Zero if unknown.
@@ -33,24 +32,25 @@ struct MeasuredKernel {
   std::string shape;
 };
 
-// A measured layer of experts on one rank in serving. It consists of forward products, each of
+// A measured layer of experts on one rank in serving. The layer consists of forward GEMMs, each of
 // which is one kernel for all experts, and of kernels for routing, permutation, activation and the
 // weighted sum.
 struct MeasuredExperts {
   std::vector<Kernel> products;
   double bytes = 0;         // memory traffic of the other kernels
-  double choices = 0;       // pairs of a token and an expert that routing makes
+  double choices = 0;       // number of pairs of a token and one of its experts
   double microseconds = 0;  // positive
   std::string shape;        // as in MeasuredKernel
 };
 
-// Returns the half to which a shape belongs, 0 or 1. The half of a shape is the same in all tables.
+// Returns the half to which a shape belongs, 0 or 1, for fits to one half and checks with the other
+// half. The half of a shape is the same in all tables.
 int HalfOf(std::string_view shape);
 
 // The errors of forecasts of `rows` rows, as fractions of the measured time.
 struct RateErrors {
   std::size_t rows = 0;
-  double mean = 0;  // of absolute errors
+  double mean = 0;  // mean of absolute errors
   double bias = 0;  // mean of signed errors; above zero: forecasts are too slow
 };
 
@@ -59,8 +59,8 @@ struct RateErrors {
 RateErrors ErrorsOf(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                     const calibration::KernelCosts& costs, double limit_watts = 0);
 
-// Like the function above, but for layers of experts. The time of the other kernels belongs to
-// serving. The serving's start, its time per choice and its fraction of the memory's bandwidth are
+// Like the other overload, but for layers of experts. The kernels other than GEMMs are those of the
+// serving software. Their start time, time per choice and fraction of the memory bandwidth are
 // first fitted to the rows.
 RateErrors ErrorsOf(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
                     const calibration::KernelCosts& costs);
@@ -74,25 +74,25 @@ struct FittedFigure {
 // Changes the parameters until no step reduces `loss`, which reads the parameters.
 void Descend(std::span<const FittedFigure> figures, const std::function<double()>& loss);
 
-// Fits the tiles for products of `type` and keeps the rest of `costs`. `rows` are products of this
-// type at full clock.
+// Fits the tiles for GEMMs of `type`; all other values are those of `costs`. `rows` are GEMMs of
+// this type at full clock.
 calibration::GemmTiling FitTiles(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                                  calibration::KernelCosts costs, DataType type);
 
-// Fits the fraction of the tiles' rate that remains in kernels for all experts
+// Fits the rate of GEMM kernels for all experts, as a fraction of the tiles' rate
 // (GemmTiling::grouped).
 double FitGrouped(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
                   calibration::KernelCosts costs, DataType type);
 
-// Fits the additional watts that a device draws if it computes products of `type` instead of being
-// idle (PowerDraw::of_type). The fit uses the slowdown of products that run for a long time at the
-// device's power limit; another library's kernels also count. For a row without a time at full
-// clock, the forecast is used.
+// Fits the additional power, in watts, of a device that computes GEMMs of `type`, compared with an
+// idle device (PowerDraw::of_type). The fit uses the slowdown of GEMMs that run for a long time at
+// the device's power limit. Kernels of any library may be used. If a row has no time at full clock,
+// the forecast replaces it.
 double FitWatts(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                 calibration::KernelCosts costs, DataType type);
 
 // Fits the forward rates of one generation of fused attention (AttentionEfficiency) and keeps the
-// backward rates. `rows` are kernels of this generation at full clock.
+// backward rates of `costs`. `rows` are kernels of this generation at full clock.
 calibration::AttentionEfficiency FitAttention(std::span<const MeasuredKernel> rows,
                                               const topology::Gpu& gpu,
                                               calibration::KernelCosts costs, std::uint8_t flash);

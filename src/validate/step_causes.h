@@ -10,9 +10,9 @@
 #include "src/forecast/forecast.h"
 
 // Explains why a measured step takes longer than its forecast. Every instant of the forecast and of
-// the measured step belongs to one cause, by what the device and the host do then. A cause explains
-// the difference between its times in the two steps. Idle time without a visible reason is the
-// remainder.
+// the measured step is assigned to one cause, depending on the activity of the device and the host.
+// A cause explains the difference between its times in the two steps. Idle time without a known
+// reason is the remainder.
 namespace stepcast::validate {
 
 // The activity of an operation on a stream. kMessage: the operation is a send or a receive.
@@ -29,19 +29,21 @@ enum class Activity : std::uint8_t {
 
 struct StepEvent {
   Activity activity = Activity::kOtherKernel;
-  std::string name{};              // of a kernel; of communication, its axis: "data"
-  std::string members{};           // of communication: the group's ranks, equal text on its ranks
-  Bytes bytes{};                   // of communication
-  int step = 0;                    // launched this many steps after the described one
-  Time begin{}, end{};             // of communication: from when its stream reaches it
-  std::optional<Time> launched{};  // when the host had submitted it; none: unknown, in time
-  // The last part of communication, in which data move. Before this part, the operation waits for
-  // other ranks. None: the operation is not communication, or the part is unknown until
-  // MarkTransfers is called.
+  std::string name{};              // name of a kernel; for communication, its axis: "data"
+  std::string members{};           // ranks of the communication's group, as text
+  Bytes bytes{};                   // size of the communication
+  int step = 0;                    // number of steps after the described step in which it was
+                                   // launched
+  Time begin{}, end{};             // communication begins when its stream reaches it
+  std::optional<Time> launched{};  // time at which the host had submitted it; not set: unknown,
+                                   // assumed early enough
+  // The duration of the last part of communication, in which data is transferred. Before this part,
+  // the operation waits for other ranks. Not set: the operation is not communication, or
+  // MarkTransfers was not called.
   std::optional<Time> transfer{};
 };
 
-// The reason why the host does not launch anything. kWaiting: the host waits for the device.
+// The reason why the host does not launch work. kWaiting: the host waits for the device.
 enum class HostActivity : std::uint8_t { kDataLoading, kAllocator, kWaiting };
 
 struct HostSpan {
@@ -49,8 +51,8 @@ struct HostSpan {
   Time begin{}, end{};
 };
 
-// The events of one rank's step. Events may extend beyond [begin, end); only the time inside
-// counts.
+// The events of one rank's step. Events may extend beyond [begin, end); only the time within this
+// interval is used.
 struct RankStep {
   int rank = 0;
   Time begin{}, end{};
@@ -65,7 +67,7 @@ enum class CauseKind : std::uint8_t {
   kOptimizer,
   kElementwise,
   kOtherKernels,
-  kCommunication,    // exposed, of one axis
+  kCommunication,    // exposed communication of one axis
   kCopies,           // exposed
   kImbalance,        // waiting for another member of a collective
   kPipelineBubble,   // waiting for the peer of a message
@@ -79,7 +81,8 @@ struct Cause {
   CauseKind kind = CauseKind::kProducts;
   std::string axis{};  // kCommunication
   Time forecast{}, measured{};
-  std::int64_t forecast_calls = 0, measured_calls = 0;  // of kernels and communication
+  std::int64_t forecast_calls = 0, measured_calls = 0;  // numbers of kernels or communication
+                                                        // operations
   Time difference() const { return measured - forecast; }
 };
 
@@ -91,37 +94,37 @@ struct KernelSum {
 };
 
 struct StepCauses {
-  int rank = 0;           // whose step is described
-  std::size_t ranks = 1;  // that were traced
+  int rank = 0;           // the rank whose step is described
+  std::size_t ranks = 1;  // number of traced ranks
   Time forecast{}, measured{};
-  // The causes of the difference, largest first. With the remainder and `learned`, they add up to
-  // the difference.
+  // The causes of the difference, largest first. The differences of all causes, the remainder and
+  // `learned` add up to the difference of the steps.
   std::vector<Cause> causes{};
-  // The time that the correction by measured runs adds to the forecast. No trace shows this time.
+  // The time that the correction by measured runs adds to the forecast. No trace contains this
+  // time.
   Time learned{};
-  Time remainder{};  // idle in either step, for no reason in the events
-  // The rank for which others wait, which is the described rank. Set only if imbalance is a cause.
+  Time remainder{};  // difference of idle times without a reason in the events
+  // The rank for which other ranks wait: the described rank. Set only if imbalance is a cause.
   std::optional<int> slowest_rank{};
-  // The kernels of the first cause that consists of kernels. There are at most kKernelsNamed, all
-  // of one kind.
+  // The kernels of the largest cause that consists of kernels, at most kKernelsNamed.
   std::vector<KernelSum> kernels{};
   std::vector<std::string> notes{};
   Time difference() const { return measured - forecast; }
 };
 inline constexpr std::size_t kKernelsNamed = 3;
 
-// Returns the forecast's own step as events, from the timeline of a class.
+// Returns the forecast step as events, from the timeline of a class.
 RankStep EventsOf(const forecast::Run& run, const forecast::ClassRun& own);
 
-// Sets StepEvent::transfer. If the steps of several members are known, a collective moves data for
-// as long as on the member that waits least. A message moves data for as long as the shortest
-// message with the same axis and bytes.
+// Sets StepEvent::transfer. If the steps of several members are known, the transfer of a collective
+// takes as long as the collective of the member that waits least. The transfer of a message takes
+// as long as the shortest message with the same axis and bytes.
 void MarkTransfers(std::vector<RankStep>& ranks);
 
-// Finds the causes of the difference. Requires at least one measured step. Describes the rank that
-// waits least for others. It is one of the measured ranks of the forecast's critical class. If no
-// measured rank is in that class, it is one of all measured ranks. If this rank's kernels take
-// longer than the median rank's kernels, the difference is imbalance.
+// Finds the causes of the difference. There must be at least one measured step. The described rank
+// is the rank that waits least for other ranks. It is chosen among the measured ranks of the
+// forecast's critical class or, if this class was not measured, among all measured ranks. If this
+// rank's kernels take longer than the median rank's kernels, the excess is imbalance.
 StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured);
 
 // Returns the causes of the difference between two steps of one rank, both with marked transfers.

@@ -5,8 +5,8 @@
 #include "src/base/diagnostic.h"
 #include "src/validate/published.h"
 
-// The comparison with published steps that a release contains. With it, `validate published`
-// answers without simulating two thousand steps.
+// The stored comparison with published steps, which a release contains. `validate published` reads
+// it instead of simulating two thousand steps.
 namespace stepcast::validate {
 
 // The file in the data root that contains the outcomes of all cases.
@@ -17,7 +17,8 @@ inline constexpr const char* kStoredOutcomes = "calibration/published/outcomes.c
 std::string StoredOutcomesText(const PublishedAccuracy& accuracy);
 
 // Reads the stored outcomes of all cases, or of the cases of one `source`. Errors: those of the
-// files; command.no-source; published.not-stored, if the file lacks a case that the data root has.
+// files; command.no-source; published.not-stored, if a case of the data root is missing in the
+// file.
 Result<PublishedAccuracy> ReadStoredOutcomes(const std::string& source);
 
 }  // namespace stepcast::validate

@@ -11,22 +11,24 @@
 #include "src/runtime/device.h"
 #include "src/scenario/scenario.h"
 
-// Checks whether an executed plan trained like plain data parallelism. Gradients are small
-// integers, computed from the bits of the parameters (GradientRule::kSmallIntegers). Sums of them
-// are exact in any order, and a single wrong bit changes the following steps.
+// Checks whether an executed plan computes the same parameters as plain data parallelism. Gradients
+// are small integers, computed from the bits of the parameters (GradientRule::kSmallIntegers). Sums
+// of these gradients are exact in any order, and a single wrong bit changes all later steps.
 namespace stepcast::validate {
 
 // Plain data parallelism, computed by a few loops. Every rank has all parameters, gradients of all
 // ranks and micro-batches are averaged in double precision, and one function updates the
-// parameters. A scenario's step program, however sharded, must give the same values.
+// parameters. A scenario's step program must compute the same values, independent of its sharding.
 
 enum class Gradients : std::uint8_t { kSmallIntegers, kQuadratic };
 
 // The values of all elements of the model, tensor by tensor in registration order.
 struct Weights {
   std::vector<float> parameters;  // values of the storage type, converted to FP32
-  std::vector<float> masters;     // updated values: FP32 copies, or the parameters themselves
-  std::vector<bool> used;         // false: another element replaces it on all ranks
+  std::vector<float> masters;     // values that the optimizer updates: FP32 copies, or the
+                                  // parameters
+  std::vector<bool> used;         // false: no rank uses the element, because another element
+                                  // replaces it
 };
 
 // Returns the weights after `steps` steps of the scenario, starting from `seed`. With small-integer
@@ -39,17 +41,17 @@ Weights TrainPlainly(const scenario::Scenario& scenario, Gradients gradients, in
 runtime::Attempt<std::string> ReadWeights(const program::Program& program, runtime::Device& device);
 
 struct TrainingCheck {
-  std::int64_t elements = 0;  // of the model
-  std::int64_t compared = 0;  // number of values, on all ranks together
-  // The largest allowed difference. Zero means bitwise equal. This requires an exact average over
-  // ranks and micro-batches: their product is a power of two, at most 64. Otherwise, rounding
-  // changes gradients that are computed from bits. The bound is then the most by which an optimizer
-  // can move an element in both directions.
+  std::int64_t elements = 0;  // number of the model's elements
+  std::int64_t compared = 0;  // number of compared values, on all ranks together
+  // The largest allowed difference. Zero (bitwise equality) requires that ranks times micro-batches
+  // is a power of two of at most 64, because averages are then exact. Otherwise, rounding changes
+  // gradients that are computed from bits, and the bound is twice the maximum distance by which the
+  // optimizer can move an element.
   double bound = 0;
   std::int64_t wrong = 0;  // number of values that differ by more than the bound
   double furthest = 0;     // largest difference
   std::string example;     // the first wrong value: rank, element, value and expected value
-  std::string missing;     // elements that no rank has; empty: none
+  std::string missing;     // elements that no rank has; may be empty
 
   bool right() const { return wrong == 0 && missing.empty(); }
 };
@@ -60,17 +62,16 @@ runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario
                                               const std::vector<std::string>& weights, int steps,
                                               std::uint64_t seed);
 
-// Computes the seeds of gradients if a micro-batch's passes communicate. Each rank has a 32-bit
-// check word and sends it onward. It computes the word from messages of other pipeline stages and
-// from collectives inside layers. The result equals the result of step programs
-// (lowering/passes.h). It is computed only from the layers' operation lists, for all ranks of a
-// pipeline stage together.
+// Computes the seeds of gradients for plans whose passes communicate. Each rank computes a 32-bit
+// check word from the check words that it receives from other pipeline stages and from collectives
+// inside layers. The seeds equal those of step programs (lowering/passes.h), but are computed
+// directly from the layers' operation lists, for all ranks of a pipeline stage together.
 class PlainPasses {
  public:
   explicit PlainPasses(const scenario::Scenario& scenario);
 
-  // Returns whether passes do not communicate. There are then no pipeline stages, and no ranks
-  // divide layers, sequences or experts. Gradients depend on rank, step and micro-batch.
+  // Returns whether passes do not communicate, because there is one pipeline stage and no ranks
+  // divide layers, sequences or experts. Gradients then depend only on rank, step and micro-batch.
   bool apart() const { return apart_; }
   // Returns the number of ranks in a pipeline stage. The ranks of the first stage represent the
   // ranks of all stages.

@@ -17,7 +17,7 @@ inline constexpr FrameworkStyle kDdpStyle{
 
 const FrameworkPolicy& DdpPolicy();  // ddp.cc
 
-// The style of DeepSpeed. The model provides divided layers itself, as in Megatron-DeepSpeed.
+// The style of DeepSpeed. The model's code provides the divided layers, as in Megatron-DeepSpeed.
 inline constexpr FrameworkStyle kDeepSpeedStyle{
     .engine = PipelineEngine::kDeepSpeed,
     .fp32_states =
@@ -35,8 +35,8 @@ inline constexpr FrameworkStyle kDeepSpeedStyle{
 
 const FrameworkPolicy& DeepSpeedPolicy();  // deepspeed.cc
 
-// The style of torch.distributed.fsdp.FullyShardedDataParallel, which left prototype status in
-// PyTorch 1.12. The model provides divided layers itself, as in Hetu-Galvatron.
+// The style of torch.distributed.fsdp.FullyShardedDataParallel, which is not a prototype since
+// PyTorch 1.12. The model's code provides the divided layers, as in Hetu-Galvatron.
 inline constexpr FrameworkStyle kFsdp1Style{
     .first_torch = {1, 12},
     .adamw_8bit = true,
@@ -85,11 +85,11 @@ inline constexpr FrameworkStyle kMegatronStyle{
     .divides_adapters = true,
     // Megatron-LM sets this value in megatron/training/arguments.py, validate_args.
     .connections = 1,
-    // The sources of these values. Norms are Apex's, if installed
-    // (megatron/core/fusions/fused_layer_norm.py); --no-rope-fusion disables fused rotary
-    // positions. Ranks that share a head gather its columns (NVIDIA/Megatron-LM, pull request
-    // 2565). NVIDIA's guide to mixtures (megatron/core/transformer/moe/README.md) recommends fused
-    // routers and permutations. Grouped products run on several streams.
+    // Norms are those of Apex, if installed (megatron/core/fusions/fused_layer_norm.py). Rotary
+    // positions are fused unless --no-rope-fusion is set. Ranks that share a head gather its
+    // columns (NVIDIA/Megatron-LM, pull request 2565). NVIDIA's guide to mixtures
+    // (megatron/core/transformer/moe/README.md) recommends fused routers and permutations. Grouped
+    // GEMMs run on several streams.
     .layers = {.transformer_engine_attention = true,
                .shares_heads = true,
                .norm = model::Implementation::kApex,

@@ -24,22 +24,22 @@
 
 namespace stepcast::runtime::cuda {
 
-// NCCL communicators that stay connected between programs. Connecting a communicator takes up to
-// seconds, and a calibration runs hundreds of programs over the same few groups.
+// NCCL communicators that remain connected between programs. It can take seconds to connect a
+// communicator, and a calibration runs hundreds of programs on the same few groups.
 
-// Aborts communicators of this process without waiting for their partners, all in one NCCL group.
-// If they were aborted one by one, the first abort would wait for the device. The device may be
-// running a kernel of the second communicator that waits for a partner (PyTorch issue 119797). NCCL
-// before 2.22 does not accept such a group.
+// Aborts communicators of this process without waiting for other ranks, all in one NCCL group. If
+// they were aborted one by one, the first abort would wait for the device. On the device, a kernel
+// of the second communicator may wait for another rank (PyTorch issue 119797). NCCL before 2.22
+// does not support aborts in a group.
 void AbortCommunicators(const std::vector<ncclComm_t>& communicators);
 
-// The communicators that no program uses at present. Thread-safe.
+// The communicators that no program currently uses. Thread-safe.
 class CommunicatorCache {
  public:
   struct Key {
     int rank = 0;            // rank in the job that owns the communicator
     std::vector<int> ranks;  // members of the group
-    int copy = 0;            // distinguishes a program's communicators over one group
+    int copy = 0;            // distinguishes communicators of one program with the same group
     friend bool operator<(const Key& a, const Key& b) {
       return std::tie(a.rank, a.ranks, a.copy) < std::tie(b.rank, b.ranks, b.copy);
     }
@@ -48,10 +48,10 @@ class CommunicatorCache {
   CommunicatorCache() = default;
   CommunicatorCache(const CommunicatorCache&) = delete;
   CommunicatorCache& operator=(const CommunicatorCache&) = delete;
-  // Destroys all communicators. Requires that no communication is in flight.
+  // Destroys all communicators. No communication may be in flight.
   ~CommunicatorCache();
 
-  // Removes and returns a communicator, or returns nullptr if there is none with this key.
+  // Removes and returns a communicator, or returns nullptr if no communicator has this key.
   ncclComm_t Take(const Key& key);
   // Adds a communicator, which must be idle and without an error.
   void Give(const Key& key, ncclComm_t communicator);
@@ -62,7 +62,8 @@ class CommunicatorCache {
 };
 
 // A program's communicators as NCCL communicators of the current device, including groups of one
-// rank. They are taken from a cache and, unless something failed, returned to it.
+// rank. The NCCL communicators come from a cache. Unless a failure occurs, the destructor returns
+// them to the cache.
 
 class Communicators {
  public:
@@ -72,24 +73,24 @@ class Communicators {
                                                       CommunicatorCache& cache);
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
-  // Requires that no communication is in flight, unless Abort was called.
+  // No communication may be in flight, unless Abort was called.
   ~Communicators();
 
-  // Run runs one part of a collective. `elements` is the number of elements of the whole
-  // collective, counted and placed as in NCCL (see program::EffectKind::kCollective). Parts between
-  // Begin and End form one operation.
+  // Run runs one part of a collective. Parts between Begin and End form one operation. `elements`
+  // is the number of elements of the full collective, counted as in NCCL
+  // (program::EffectKind::kCollective).
   Attempt<void> Begin();
   Attempt<void> Part(const program::Collective& collective, std::int64_t elements,
                      const void* source, void* target, cudaStream_t stream);
   Attempt<void> End();
-  // Runs one end of a message. It sends or receives `bytes` at `data`, to or from the rank at
-  // position `peer` of the group. Call this function only between Begin and End.
+  // Runs one end of a message. Sends or receives `bytes` at `data`, to or from the rank at position
+  // `peer` of the group. Call this function only between Begin and End.
   Attempt<void> Move(program::Index communicator, program::MessageDirection direction, int peer,
                      Bytes bytes, void* data, cudaStream_t stream);
 
-  // Fails if NCCL has noticed that another rank of a group is gone.
+  // Fails if NCCL has detected that another rank of a group has ended.
   Attempt<void> CheckPartners() const;
-  // Aborts all communication in flight, so that no rank waits for a rank that is gone.
+  // Aborts all communication in flight, so that no rank waits for a rank that has ended.
   void Abort();
 
  private:
@@ -115,14 +116,14 @@ ncclDataType_t NcclType(DataType type);
 
 // Checks collectives with numbers whose sums are known.
 
-// Runs a collective of this form on a few thousand numbers and waits for it. If the result is
-// wrong, returns a Failure that names the collective. Does not check fp8. All ranks of the
-// collective's group call this function together.
+// Runs the collective on a few thousand numbers and waits for it. If the result is wrong, returns a
+// Failure with the name of the collective. Does not check fp8. All ranks of the collective's group
+// call this function together.
 Attempt<void> CheckCollective(const program::Program& program,
                               const program::Collective& collective, int rank,
                               Communicators& communicators, cudaStream_t stream);
 
-// CheckedSource returns the values that group rank `member` sends; CheckedTarget returns the values
+// CheckedSource returns the values that group rank `member` sends. CheckedTarget returns the values
 // that it must receive.
 std::vector<float> CheckedSource(const program::Collective& collective, int member, int ranks);
 std::vector<float> CheckedTarget(const program::Collective& collective, int member, int ranks);
@@ -131,13 +132,12 @@ std::vector<float> CheckedTarget(const program::Collective& collective, int memb
 std::vector<float> Widened(std::span<const std::byte> bytes, DataType type);
 std::vector<std::byte> Narrowed(std::span<const float> values, DataType type);
 
-// The operands of a collective, and the conversions of operands that are stored in another type
-// than the collective uses. Converted operands are in a staging area. Each pair of types needs one
-// launch.
+// The operands of a collective, and the conversions of operands that are not stored in the
+// collective's type. Converted operands are in a staging area. Each pair of types needs one launch.
 
 struct CollectiveOperands {
   struct Part {
-    std::int64_t elements = 0;  // of the whole collective
+    std::int64_t elements = 0;  // number of elements of the full collective
     const std::byte* source = nullptr;
     std::byte* target = nullptr;
   };
@@ -153,13 +153,13 @@ CollectiveOperands OperandsOf(const program::Collective& collective, std::int64_
                               const std::function<std::byte*(const program::Elements&)>& at,
                               std::byte* staging);
 
-// Exchanges NCCL's unique ids among the ranks of a job. A program's communicator can stand for
-// different groups on different ranks; for example, two shard groups are two NCCL communicators.
-// The key of an id is therefore the first rank of the group and the communicator.
+// Exchanges NCCL's unique ids among the ranks of a job. A communicator of a program has different
+// groups on different ranks. For example, two shard groups are two NCCL communicators. The key of
+// an id is therefore the first rank of the group and the communicator.
 
 // Returns the ids of the program's communicators, indexed by communicator. An id is empty if every
-// member of the group still holds the communicator (`held`, with the same index). The first rank of
-// a group creates the id with `make`, and rank 0 distributes it. All ranks call this function
+// member of the group already has the communicator (`held`, with the same index). The first rank of
+// a group creates the id with `make`, and rank 0 distributes the id. All ranks call this function
 // together, with programs that have the same communicators; groups may differ.
 Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
     const program::Program& program, Job& job, const std::vector<bool>& held,

@@ -17,36 +17,36 @@
 #include "src/runtime/device.h"
 
 // The memory of a program's buffers on a GPU. Allocation and release take effect in host order.
-// With `pool`, memory comes from CUDA's stream-ordered allocator (cudaMallocFromPoolAsync), which
-// uses a pool of this device that keeps released memory. Without `pool`, memory comes from a
-// CachingPool over cudaMalloc. While a graph is captured, the CachingPool is always used, because
-// CUDA's allocator would make allocations part of the graph.
+// With `pool`, memory comes from CUDA's stream-ordered allocator (cudaMallocFromPoolAsync), whose
+// pool on this device keeps released memory. Without `pool`, memory comes from a CachingPool over
+// cudaMalloc. While a graph is captured, memory always comes from the CachingPool, because
+// allocations of CUDA's allocator would become part of the graph.
 namespace stepcast::runtime::cuda {
 
-// A caching allocator with the rules of PyTorch's (c10/cuda/CUDACachingAllocator.cpp). Memory comes
-// from the device in segments, which are divided into blocks. A released block goes to the free
-// list of the stream on which it was allocated, so that later steps need no device allocations.
-// Reusing a block is safe in host order, because a later allocation on the same stream runs later.
+// A caching allocator with the rules of PyTorch's allocator (c10/cuda/CUDACachingAllocator.cpp).
+// Memory comes from the device in segments, which are divided into blocks. A released block goes to
+// the free list of the stream on which it was allocated, so that later steps need no device
+// allocations. A block can be reused in host order, because later work on the same stream runs
+// later.
 
 // A source of segments: cudaMalloc, or a fake in tests.
 class Segments {
  public:
   virtual ~Segments() = default;
-  virtual std::byte* Take(Bytes size) = 0;  // in one piece; nullptr: out of memory
+  virtual std::byte* Take(Bytes size) = 0;  // returns contiguous memory; nullptr: out of memory
   virtual void Give(std::byte* segment) = 0;
 };
 
 class CachingPool {
  public:
-  // Creates an empty pool. `segments` must outlive the pool, which returns all segments in its
-  // destructor.
+  // Creates an empty pool. `segments` must outlive the pool. The destructor returns all segments.
   explicit CachingPool(Segments& segments) : segments_(segments) {}
   CachingPool(const CachingPool&) = delete;
   CachingPool& operator=(const CachingPool&) = delete;
   ~CachingPool();
 
   // Allocates a block. Returns nullptr if the device has no memory left, even after unused segments
-  // were freed. Addresses are aligned to 512 bytes if segments are.
+  // were freed. Addresses are aligned to 512 bytes if the segments are.
   std::byte* Allocate(Bytes size, std::uint16_t stream);
   // Returns `block`, which must come from Allocate, to the free list of its stream.
   void Release(std::byte* block);
@@ -60,7 +60,7 @@ class CachingPool {
     std::uint16_t stream = 0;
     bool small = false;
     bool free = false;
-    std::byte* before = nullptr;  // neighbours in the segment
+    std::byte* before = nullptr;  // neighbors in the segment
     std::byte* after = nullptr;
   };
   using FreeList = std::set<std::pair<std::int64_t, std::byte*>>;
@@ -82,14 +82,14 @@ class CachingPool {
 class DeviceMemory {
  public:
   // Creates the memory of a program's buffers. `streams` are indexed by number; they and the
-  // program must outlive the result. `limit` is the largest total size of buffers; zero means the
-  // GPU's memory.
+  // program must outlive the result. `limit` is the largest total size of buffers. Zero: the size
+  // of the GPU's memory.
   static Attempt<std::unique_ptr<DeviceMemory>> Make(const program::Program& program,
                                                      std::span<const cudaStream_t> streams,
                                                      bool pool, Bytes limit);
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
-  // Frees the memory. Requires that no work is running.
+  // Frees the memory. No work may be running.
   ~DeviceMemory();
 
   // Returns the address of the buffer, or nullptr while it is not allocated.
@@ -112,11 +112,11 @@ class DeviceMemory {
   struct Place {
     std::byte* at = nullptr;
     std::uint16_t stream = 0;
-    bool cached = false;  // from the CachingPool
+    bool cached = false;  // the memory comes from the CachingPool
     std::vector<std::uint16_t> also_used_by{};
   };
-  // A block that other streams still use. `events` are complete when these streams no longer use
-  // the block.
+  // A released block that other streams may still use. The block is free when `events` are
+  // complete.
   struct Waiting {
     std::byte* at = nullptr;
     std::vector<cudaEvent_t> events{};
@@ -143,7 +143,7 @@ class DeviceMemory {
   std::vector<Place> places_;
   CudaSegments segments_;
   CachingPool cache_{segments_};
-  cudaMemPool_t pool_ = nullptr;           // nullptr: everything comes from cache_
+  cudaMemPool_t pool_ = nullptr;           // nullptr: all memory comes from cache_
   cudaStream_t release_stream_ = nullptr;  // releases memory that several streams used
   std::vector<Waiting> waiting_;
   std::vector<cudaEvent_t> free_events_;

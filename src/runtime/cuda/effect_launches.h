@@ -20,8 +20,7 @@ namespace stepcast::runtime::cuda {
 
 class EffectLaunches {
  public:
-  // The inputs of EffectLaunches. All objects to which this struct refers must outlive
-  // EffectLaunches.
+  // The inputs of EffectLaunches. All referenced objects must outlive EffectLaunches.
   struct Setting {
     const program::Program& program;
     const LaunchPlan& plan;
@@ -35,8 +34,8 @@ class EffectLaunches {
   EffectLaunches& operator=(const EffectLaunches&) = delete;
   ~EffectLaunches();
 
-  // Launches every kernel of the program once. The values of the operands do not matter. `number`
-  // points to device memory for one float.
+  // Launches every kernel of the program once, with any operands. `number` points to device memory
+  // for one float.
   Attempt<void> Preload(float* number) const;
 
   // Executes LaunchPlan::batches[first, last) of an operation.
@@ -63,7 +62,7 @@ class EffectLaunches {
                           std::uint16_t stream, const StepSource& step) const;
 
   Setting setting_;
-  std::vector<double*> partial_sums_;  // by stream; nullptr if no gradients are clipped
+  std::vector<double*> partial_sums_;  // [stream]; nullptr if no gradients are clipped
   Bytes size_;
 };
 

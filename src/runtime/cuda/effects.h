@@ -9,24 +9,24 @@
 #include "src/runtime/device.h"
 #include "src/runtime/values/optimizers.h"
 
-// The kernels for a program's effects (src/program/data_flow.h). Their results equal those of
-// src/runtime/values bit for bit. Types are fp32, bf16 or fp16.
+// The kernels for a program's effects (src/program/data_flow.h). Their results are bitwise equal to
+// those of src/runtime/values. Types are fp32, bf16 or fp16.
 //
-// Up to 48 effects of one kind and with the same types form one launch; more do not fit into the
-// space for kernel arguments. An effect may not read or write anything that another effect of the
-// launch writes, except that sums of squares are added in order. Launch functions return CUDA's
-// status; an empty list launches nothing.
+// Up to 48 effects of one kind and with the same types form one launch. This limit follows from the
+// maximum size of kernel arguments. An effect must not read or write memory that another effect of
+// the launch writes, except that sums of squares are added in order. Launch functions return CUDA's
+// status; for an empty list, they do nothing.
 namespace stepcast::runtime::cuda {
 
 // The kernel arguments that differ between steps.
 struct StepValues {
   std::uint32_t step = 0;
-  values::AdamW adamw;  // for update `step` + 1
+  values::AdamW adamw;  // constants of update `step` + 1
 };
 StepValues StepValuesOf(std::uint32_t step);
 
-// The place from which kernels read the step's values. This is `now` or, if a replayed graph
-// updates the values, device memory.
+// The memory from which kernels read the step's values: `now` or, in graphs, device memory that is
+// updated before each replay.
 struct StepSource {
   StepValues now;
   const StepValues* on_device = nullptr;
@@ -35,7 +35,7 @@ struct StepSource {
 // Enqueues the update of the step's values in device memory. Call this function before a replay.
 cudaError_t StoreStepValues(const StepValues& values, StepValues* on_device, cudaStream_t stream);
 
-// A pair of types: the one that a kernel writes and the one that it reads.
+// The type that a kernel writes, and the type that it reads.
 struct TypePair {
   DataType target = DataType::kFp32, source = DataType::kFp32;
   friend bool operator==(const TypePair&, const TypePair&) = default;
@@ -47,11 +47,11 @@ struct GradientWork {
   std::int64_t elements = 0, first_element = 0;
   float scale = 1;
   bool add = false;
-  const std::uint32_t* seed = nullptr;  // seed of small integers; null: by origin and step
+  const std::uint32_t* seed = nullptr;  // seed of small integers; null: determined by origin and
+                                        // step
 };
-// The rule that makes gradients, and the rank and micro-batch for which it makes them. The
-// gradients also depend on the parameters and, with kSmallIntegers, on the step or on
-// GradientWork::seed.
+// The rule that computes gradients, and the rank and micro-batch of the gradients. The gradients
+// also depend on the parameters and, with kSmallIntegers, on the step or on GradientWork::seed.
 struct GradientOrigin {
   GradientRule rule = GradientRule::kComputed;
   int rank = 0, micro_batch = 0;
@@ -62,7 +62,7 @@ cudaError_t LaunchGradients(std::span<const GradientWork> works, TypePair types,
 
 struct MixWork {
   std::uint32_t* target = nullptr;
-  const std::uint32_t* source = nullptr;  // null: the seed follows from the origin
+  const std::uint32_t* source = nullptr;  // null: the origin determines the seed
   const std::uint32_t* also = nullptr;    // null: 0
   std::int64_t salt = 0;
   int batch_part = 0;
@@ -86,8 +86,8 @@ struct UpdateWork {
   void* states = nullptr;
   std::int64_t elements = 0, state_stride = 0;
 };
-// Launches updates of parameters. In `types`, the target has the parameters' type, and the source
-// has the gradients' type. `states` is FP32 or the parameters' type (values::UpdateElement).
+// Launches updates of parameters. `types` has the parameters' type as the target and the gradients'
+// type as the source. `states` is FP32 or the parameters' type (values::UpdateElement).
 cudaError_t LaunchUpdates(std::span<const UpdateWork> works, TypePair types, DataType states,
                           bool adamw, const StepSource& step, cudaStream_t stream);
 
@@ -98,10 +98,11 @@ struct SquaresWork {
   float scale = 1;
   bool add = false;
 };
-// The number of elements of the scratch array that a launch uses in device memory. No other launch
-// may use the array at the same time.
+// The number of elements of the scratch array of a launch, in device memory. No other launch may
+// use the array at the same time.
 inline constexpr int kPartialSums = 48 * 512;
-// Launches sums of squares. A sum depends only on the numbers and their count, not on the launch.
+// Launches sums of squares. A sum depends only on the numbers and their count, not on the launch
+// configuration.
 cudaError_t LaunchSquares(std::span<const SquaresWork> works, DataType source, double* partial_sums,
                           cudaStream_t stream);
 
@@ -113,7 +114,7 @@ struct ClipWork {
 };
 cudaError_t LaunchClips(std::span<const ClipWork> works, DataType target, cudaStream_t stream);
 
-// Writes initial parameters: element i gets the value of model element first_element + i.
+// Writes initial parameters: element i of `target` is model element first_element + i.
 cudaError_t LaunchInitialValues(void* target, DataType type, std::int64_t elements,
                                 std::int64_t first_element, std::uint64_t seed,
                                 cudaStream_t stream);

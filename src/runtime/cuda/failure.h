@@ -10,17 +10,18 @@
 #include "src/runtime/device.h"
 #include "tl/expected.hpp"
 
-// Converts error codes of CUDA, NCCL and cuBLASLt to failures. `doing` completes "while ...".
+// Converts error codes of CUDA, NCCL and cuBLASLt to failures. `doing` continues the text "while
+// ...".
 namespace stepcast::runtime::cuda {
 
-// Converts an error code to a failure. The function for CUDA also clears the error, because CUDA
-// would otherwise return it again from the next call.
+// Converts an error code to a failure. The function for CUDA also clears the error, because the
+// next call of CUDA would otherwise return it again.
 Attempt<void> Check(cudaError_t error, std::string_view doing);
 Attempt<void> Check(ncclResult_t result, std::string_view doing);
 Attempt<void> Check(cublasStatus_t status, std::string_view doing);
 
-// Returns `state`, the result of cudaEventQuery or cudaStreamQuery. If it is "not ready", also
-// clears CUDA's last error. Otherwise, the check of the next kernel launch would report it.
+// Returns `state`, the result of cudaEventQuery or cudaStreamQuery. If `state` is "not ready",
+// clears CUDA's last error, because the check of the next kernel launch would report it.
 cudaError_t Answered(cudaError_t state);
 
 }  // namespace stepcast::runtime::cuda

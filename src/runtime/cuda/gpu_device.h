@@ -32,17 +32,17 @@ namespace stepcast::runtime::cuda {
 //
 // Streams are CUDA streams. Streams that only communicate or copy have the highest priority, as in
 // frameworks. Events measure the times of operations (operation_clock.h). Effects are kernels on
-// the program's buffers (effect_launches.h); all other work uses operands that the device allocates
+// the program's buffers (effect_launches.h). All other work uses operands that the device allocates
 // (operand_arenas.h).
 //
-// Every kernel of the program is launched once when the device is created, before its communicators
-// are. CUDA loads a kernel at its first launch, and waits for the GPU meanwhile. That wait would
-// never end if a collective's partner were waiting for this rank (CUDA C++ Programming Guide, "Lazy
-// Loading").
+// When the device is created, every kernel of the program is launched once, before the
+// communicators are created. CUDA loads a kernel at its first launch and waits for the GPU while it
+// does so. During a collective, this wait could cause a deadlock, because another rank may wait for
+// this rank (CUDA C++ Programming Guide, "Lazy Loading").
 //
-// A step can be captured and replayed as a CUDA graph. The graph omits waits of the host and waits
-// for events of the previous step, because replays run one after another. After a capture, only
-// Replay, Synchronise, TakeTimes, Read and queries may be called (step_graph.h).
+// A step can be captured and replayed as a CUDA graph. The graph contains no waits of the host and
+// no waits for events of the previous step, because replays run one after another. After a capture,
+// only Replay, Synchronise, TakeTimes, Read and queries may be called (step_graph.h).
 //
 // While the host waits, it polls NCCL. If a communicator reports an error, the wait ends with a
 // Failure, and the destructor aborts all work in flight.
@@ -94,7 +94,7 @@ class GpuDevice final : public runtime::Device {
   Attempt<void> Failed(Failure failure);
   Attempt<void> WaitUntil(const std::function<cudaError_t()>& done, const char* doing);
 
-  // These functions launch one kind of instruction each.
+  // Each of these functions launches one kind of instruction.
   Attempt<void> LaunchAny(OperationId operation, const program::Instruction& instruction);
   Attempt<void> LaunchTimed(OperationId operation, const program::Instruction& instruction,
                             const Work& work, std::span<const program::Effect> effects);
@@ -123,7 +123,7 @@ class GpuDevice final : public runtime::Device {
   std::vector<cudaEvent_t> events_;  // events of the program
   std::vector<Mark> marks_;
   std::unique_ptr<DeviceMemory> memory_;
-  std::vector<std::vector<program::StatePart>> state_;  // by buffer; emptied when written
+  std::vector<std::vector<program::StatePart>> state_;  // [buffer]; emptied when written
   std::unique_ptr<Products> products_;
   std::unique_ptr<Communicators> communicators_;
   std::vector<CommunicatorOrder> orders_;
@@ -131,9 +131,9 @@ class GpuDevice final : public runtime::Device {
   std::unique_ptr<OperandArenas> arenas_;
   std::unique_ptr<EffectLaunches> effects_;
   std::uint64_t* stamps_ = nullptr;    // device memory, one for each stream
-  StepValues* step_values_ = nullptr;  // on the device, for graphs
+  StepValues* step_values_ = nullptr;  // device memory, for graphs
 
-  StepValues step_;  // of the step being issued
+  StepValues step_;  // values of the step that is being issued
   std::unique_ptr<OperationClock> clock_;
   bool capturing_ = false;
   std::unique_ptr<StepGraph> graph_;

@@ -7,20 +7,20 @@
 #include <cstdint>
 #include <cstring>
 
-// Instructions that kernels use as PTX, because CUDA C++ has no functions for them. Without nvcc,
-// in tests on the CPU, they come from tests/emulated_gpu.
+// Instructions that kernels use as PTX, because CUDA C++ has no functions for them. In tests on the
+// CPU, without nvcc, tests/emulated_gpu defines these instructions.
 #ifndef __CUDACC__
 #include <emulated_instructions.h>
 #else
 namespace stepcast::runtime::cuda {
 
-// The block's dynamic shared memory.
+// Returns the block's dynamic shared memory.
 __device__ inline unsigned char* DynamicShared() {
   extern __shared__ __align__(128) unsigned char shared[];
   return shared;
 }
 
-// The GPU's clock in nanoseconds, the same on all its multiprocessors.
+// Returns the GPU's clock in nanoseconds, which all multiprocessors share.
 __device__ inline std::uint64_t GlobalTimer() {
   std::uint64_t now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
@@ -28,8 +28,8 @@ __device__ inline std::uint64_t GlobalTimer() {
 }
 
 // The warp instructions of a fused attention kernel (PTX ISA, "Warp-level matrix instructions";
-// compute capability 8.0 and later). In the positions of fragments below, lane l has g = l / 4 and
-// t = l % 4.
+// compute capability 8.0 and later). In the descriptions of fragments, g = l / 4 and t = l % 4 for
+// lane l.
 
 // c += a b for a [16, 16], b [16, 8] and c [16, 8]:
 //   a[0], a[2]  row g, columns 2 t and 2 t + 1, then those 8 further;  a[1], a[3]  row g + 8
@@ -60,8 +60,8 @@ __device__ inline void MultiplyAdd<__half>(float (&c)[4], const std::uint32_t (&
 }
 
 // Loads four 8 x 8 matrices of 16-bit numbers from shared memory. Lanes 8 i to 8 i + 7 pass the
-// addresses of the rows of matrix i. Every lane gets row g, columns 2 t and 2 t + 1 of each matrix;
-// if transposed, column g, rows 2 t and 2 t + 1.
+// addresses of the rows of matrix i. Every lane receives row g, columns 2 t and 2 t + 1 of each
+// matrix. If transposed, it receives column g, rows 2 t and 2 t + 1.
 template <bool kTransposed>
 __device__ inline void LoadMatrices(std::uint32_t (&to)[4], const void* row) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
@@ -78,7 +78,7 @@ __device__ inline void LoadMatrices(std::uint32_t (&to)[4], const void* row) {
   }
 }
 
-// Starts an asynchronous copy of 16 bytes into shared memory; zeros unless `present`.
+// Starts an asynchronous copy of 16 bytes into shared memory. Writes zeros unless `present`.
 __device__ inline void CopyAsync(void* shared, const void* global, bool present) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global),

@@ -13,18 +13,18 @@
 #include "src/runtime/cuda/launch_plan.h"
 #include "src/runtime/device.h"
 
-// A GPU's memory for operands and results that the program does not name (launch_plan.h), and for
-// the workspaces of libraries.
+// A GPU's memory for synthetic operands and results (launch_plan.h), and for the workspaces of
+// libraries.
 //
-// Operands and results must come from memory, not from the cache. If a step uses fewer bytes of an
-// arena than four times the cache, each step therefore starts at another offset. The addresses in a
+// Operands and results must be in memory, not in the cache. If a step uses less of an arena than
+// four times the cache's size, each step therefore starts at another offset. The addresses in a
 // graph do not change.
 namespace stepcast::runtime::cuda {
 
 class OperandArenas {
  public:
   // Creates arenas on GPU `ordinal`, which must be the current GPU. `plan` must outlive the arenas.
-  // Operands are random numbers, which are in memory when this function returns.
+  // Operands are random numbers, which are written when this function returns.
   static Attempt<std::unique_ptr<OperandArenas>> Make(const LaunchPlan& plan,
                                                       std::span<const cudaStream_t> streams,
                                                       int ordinal, std::uint64_t seed);
@@ -32,23 +32,22 @@ class OperandArenas {
   OperandArenas& operator=(const OperandArenas&) = delete;
   ~OperandArenas();
 
-  // Selects the offset of the step. The functions below return addresses, to which the plan's
-  // offsets are added. They return nullptr if the plan has no such arena.
+  // Selects the offset of the step. Callers add the plan's offsets to the addresses that the next
+  // functions return. The address is nullptr if the plan does not have the arena.
   void BeginStep(std::uint32_t step) { step_ = step; }
   const std::byte* input(DataType type) const {
     return inputs_[static_cast<std::size_t>(type)].At(step_, least_);
   }
   std::byte* output(std::uint16_t stream) const { return outputs_[stream].At(step_, least_); }
 
-  std::byte* workspace(std::uint16_t stream) const { return workspaces_[stream]; }  // of products
+  std::byte* workspace(std::uint16_t stream) const { return workspaces_[stream]; }  // of GEMMs
   std::byte* host() const { return host_; }                                         // pinned
   // Returns the size of all arenas on the device.
   Bytes size() const { return size_; }
 
  private:
-  // An arena of `planned` bytes. If `planned` is less than `least` (four times the cache), `least`
-  // more bytes are allocated. Each step then starts at another offset below `least`, so that its
-  // operands come from memory and not from the cache.
+  // An arena of `planned` bytes. If `planned` is less than `least` (four times the cache's size),
+  // `least` more bytes are allocated, and each step starts at another offset below `least`.
   struct Arena {
     std::byte* begin = nullptr;
     Bytes planned;
@@ -62,9 +61,9 @@ class OperandArenas {
   Attempt<std::byte*> Allocate(Bytes size);
   Attempt<Arena> MakeArena(Bytes planned);
 
-  std::vector<Arena> inputs_;           // by data type
-  std::vector<Arena> outputs_;          // by stream
-  std::vector<std::byte*> workspaces_;  // by stream; nullptr if no products run on it
+  std::vector<Arena> inputs_;           // [data type]
+  std::vector<Arena> outputs_;          // [stream]
+  std::vector<std::byte*> workspaces_;  // [stream]; nullptr if no GEMMs run on it
   std::byte* host_ = nullptr;
   std::vector<std::byte*> allocated_;
   Bytes least_;

@@ -11,26 +11,26 @@
 #include "src/base/time.h"
 #include "src/runtime/device.h"
 
-// Measures with CUDA events when operations began and ended on a GPU (resolution: half a
+// Measures with CUDA events when operations begin and end on a GPU (resolution: half a
 // microsecond). Time zero is an event recorded when the clock was created. SetAnchor aligns host
 // and device clocks to within a few microseconds; between anchors they may drift by a few parts per
 // million.
 //
-// Every operation has an event before it and an event after it. Under two conditions, the event
-// after an operation is also the event before the next one: there is no wait in between, and the
-// stream has not reached this event when the host issues the next operation. A collective that
-// waits for its communicator has a third event, before that wait. An event costs the host and the
-// stream about a microsecond each, so steps of very small kernels measure longer.
+// Every operation has an event before it and an event after it. The event after an operation is
+// also the event before the next operation if no wait is between them, and if the stream has not
+// reached the event when the host issues the next operation. A collective that waits for its
+// communicator has a third event, before that wait. An event takes about a microsecond on the host
+// and on the stream, so measured times of steps with very small kernels are too long.
 namespace stepcast::runtime::cuda {
 
 class OperationClock {
  public:
-  // An operation whose times are not known yet. `ready` may equal `start`. The earlier of these two
+  // An operation whose times are unknown. `ready` may equal `start`. The earlier of these two
   // events may be the `end` of the stream's previous operation.
   struct Timed {
     OperationId operation;
     cudaEvent_t ready = nullptr, start = nullptr, end = nullptr;
-    bool lent = false;  // another operation uses `end` as its beginning
+    bool lent = false;  // `end` is also the beginning of another operation
   };
 
   // Creates a clock for `streams`, which must outlive it.
@@ -39,24 +39,24 @@ class OperationClock {
   OperationClock& operator=(const OperationClock&) = delete;
   ~OperationClock();
 
-  // Sets the anchor. Requires an idle device. Call this function before any other method.
+  // Sets the anchor. The device must be idle. Call this function before any other method.
   Attempt<void> SetAnchor();
   Time Now() const;
 
   // Measures an operation. Call Begin just before the operation is issued. If the stream must then
-  // wait, call Waited: the operation is ready before that wait and starts after it.
+  // wait, call Waited: the operation is ready before the wait and starts after the wait.
   Attempt<Timed> Begin(OperationId operation, std::uint16_t stream);
   Attempt<void> Waited(Timed& timed, std::uint16_t stream);
   Attempt<void> End(Timed timed, std::uint16_t stream);
-  // Call this function after issuing work that is not timed. Otherwise, the next operation would
-  // begin at the end of the previous timed one.
+  // Call this function after untimed work is issued. Otherwise, the next operation would begin at
+  // the end of the previous timed operation.
   void Interrupt(std::uint16_t stream) { ends_[stream] = {}; }
 
   // Collects the times of completed operations, in the order of issue, and updates the progress.
   Attempt<void> CollectDone();
-  // Collects all times. Requires that all issued work is done.
+  // Collects all times. All issued work must be done.
   Attempt<void> CollectAll();
-  // Calls CollectDone if progress is reported and if the last call was long ago.
+  // Calls CollectDone from time to time, if progress is reported.
   Attempt<void> CollectNowAndThen();
   std::vector<OperationTimes> Take();  // sorted by end
   // Sets the object in which progress is reported. Null: progress is not reported.
@@ -78,7 +78,7 @@ class OperationClock {
   // The last operation of a stream, if nothing was issued on the stream after it.
   struct StreamEnd {
     cudaEvent_t event = nullptr;
-    std::uint64_t operation = 0;  // counted over the whole device
+    std::uint64_t operation = 0;  // counted over all streams
   };
 
   Attempt<void> Record(cudaEvent_t event, std::uint16_t stream);
@@ -89,12 +89,12 @@ class OperationClock {
   HostClock::time_point anchor_host_;  // the host's time at the anchor
   std::vector<cudaEvent_t> events_;    // all events of the clock
   std::vector<cudaEvent_t> free_events_;
-  std::deque<Timed> pending_;    // in order of issue
+  std::deque<Timed> pending_;    // operations in order of issue
   std::uint64_t collected_ = 0;  // number of operations before those of pending_
-  std::vector<StreamEnd> ends_;  // by stream
+  std::vector<StreamEnd> ends_;  // [stream]
   std::vector<OperationTimes> times_;
   Progress* progress_ = nullptr;
-  HostClock::time_point looked_;  // when CollectDone was last called
+  HostClock::time_point looked_;  // time of the last call of CollectDone
   bool capturing_ = false;
 };
 

@@ -17,15 +17,15 @@ struct alignas(sizeof(T) * kElements) Pack {
 inline constexpr int kThreads = 256;
 inline constexpr int kPack = 4;  // elements; 16 bytes in FP32
 
-// The number of blocks that gives each thread one item, but at most several times what a GPU runs
-// at once. Beyond that, threads loop.
+// Returns a number of blocks with which each thread has one item. The number is limited to several
+// times the number of blocks that a GPU runs at once; threads then loop over items.
 inline unsigned BlocksFor(std::int64_t items) {
   constexpr std::int64_t kMostBlocks = 8192;
   return static_cast<unsigned>(
       std::clamp<std::int64_t>((items + kThreads - 1) / kThreads, 1, kMostBlocks));
 }
 
-// Whether packs of kPack elements of this size may begin at `address`.
+// Returns whether `address` is aligned for packs of kPack elements of this size.
 inline bool PacksFit(const void* address, std::int64_t element_size) {
   return reinterpret_cast<std::uintptr_t>(address) % (kPack * element_size) == 0;
 }
@@ -37,14 +37,14 @@ inline __device__ std::int64_t ItemStride() {
   return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
 }
 
-// A thread's part of an array: every `stride`th item, beginning with `first`.
+// A thread's part of an array: every `stride`-th item, starting with `first`.
 struct Share {
   std::int64_t first, stride;
 };
 
-// Calls `body(count, i)` for the share's part of the array. If `packed`, it gets packs of kPack
-// elements from element i on. Otherwise, and for the last elements that fill no pack, it gets
-// single elements.
+// Calls `body(count, i)` for the `count` elements that start with element i, for all elements of
+// the share. If `packed`, `count` is kPack, except for the last elements, which do not fill a pack.
+// Otherwise, `count` is 1.
 template <typename Body>
 __device__ void ForPacks(Share share, std::int64_t elements, bool packed, const Body& body) {
   const std::int64_t packs = packed ? elements / kPack : 0;
@@ -56,17 +56,17 @@ __device__ void ForPacks(Share share, std::int64_t elements, bool packed, const 
   }
 }
 
-// Several pieces of work in one launch, each with its own blocks. It is the kernel's argument, so
-// it has at most 4 KiB, the limit for arguments.
+// Several pieces of work in one launch. Each piece has separate blocks. The struct is the kernel's
+// argument, so its size is at most 4 KiB, the limit for arguments.
 template <typename Piece>
 struct Pieces {
   static constexpr int kMost = 48;
   Piece at[kMost];
-  unsigned first_block[kMost + 1];  // of each piece, then the end
+  unsigned first_block[kMost + 1];  // first block of each piece, then the end
   int count;
 
-  // The piece of the calling block, the block's number within the piece, and the piece's number of
-  // blocks.
+  // The piece of the calling block, the block's index within the piece, and the number of blocks of
+  // the piece.
   struct Own {
     int piece;
     unsigned block, blocks;

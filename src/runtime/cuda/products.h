@@ -10,24 +10,24 @@
 #include "src/runtime/cuda/launch_plan.h"
 #include "src/runtime/device.h"
 
-// Runs matrix products with cuBLASLt. The algorithm for a shape is chosen once, by cuBLASLt's
-// heuristics, when the device is created. FP32 products use FP32 arithmetic, not TF32.
+// Runs GEMMs with cuBLASLt. When the device is created, cuBLASLt's heuristics choose the algorithm
+// for each shape. FP32 GEMMs use FP32 arithmetic, not TF32.
 namespace stepcast::runtime::cuda {
 
 class Products {
  public:
-  // The bytes of workspace for each stream that runs products, as NVIDIA recommends for Hopper.
+  // The workspace of each stream that runs GEMMs, as NVIDIA recommends for Hopper.
   static constexpr Bytes kWorkspace = MiB(32);
 
-  // Prepares products on the current device. If cuBLASLt cannot compute a shape there, fails and
-  // names the shape. Examples are fp8 before Ada and Hopper, and fp8 with sizes that are not
-  // multiples of 16.
+  // Prepares GEMMs on the current device. If cuBLASLt does not support a shape on this device,
+  // returns a failure with the shape. Examples are fp8 before Ada and Hopper, and fp8 with sizes
+  // that are not multiples of 16.
   static Attempt<std::unique_ptr<Products>> Make(const std::vector<Product>& products);
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
   ~Products();
 
-  // Computes result = scale * first * second or, if the product adds, result += scale * first *
+  // Computes result = scale * first * second or, if Product::add is set, result += scale * first *
   // second. `workspace` has kWorkspace bytes that no other stream uses.
   Attempt<void> Run(program::Index product, float scale, const void* first, const void* second,
                     void* result, void* workspace, cudaStream_t stream) const;
@@ -36,8 +36,8 @@ class Products {
   struct Plan {
     Product product;
     cublasLtMatmulDesc_t operation = nullptr;
-    // The operands of one cuBLASLt product. cuBLASLt's matrices are column-major, so its A is the
-    // second operand here.
+    // The operands of one cuBLASLt GEMM. cuBLASLt's matrices are column-major, so its operand A is
+    // the second operand of Run.
     cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
     cublasLtMatmulAlgo_t algorithm{};
   };

@@ -12,12 +12,12 @@
 #include "src/runtime/device.h"
 
 // A captured step as a CUDA graph with two instances. The two instances record times in different
-// events, so the times of one replay can be read while the next replay runs.
+// events, so that the times of one replay can be read while the next replay runs.
 namespace stepcast::runtime::cuda {
 
 class StepGraph {
  public:
-  // A function that waits until `done` returns success. If that fails, it returns a failure.
+  // A function that waits until `done` returns success, or returns a failure.
   using Wait =
       std::function<Attempt<void>(const std::function<cudaError_t()>& done, const char* doing)>;
 
@@ -26,13 +26,13 @@ class StepGraph {
       : graph_(graph), clock_(clock), wait_(std::move(wait)) {}
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
-  // Releases the graph. A running replay continues. Its resources are freed when the replay ends.
+  // Releases the graph. A running replay continues, and its resources are freed when it ends.
   ~StepGraph();
 
   // Creates the two instances. Call this function once, before any other. `operations` is the
   // result of EndCapture.
   Attempt<void> Instantiate(const std::vector<OperationClock::Timed>& operations);
-  // Enqueues the work of `prepare` and then the step. The stream must be the stream on which the
+  // Enqueues the work of `prepare` and then the step. `stream` must be the stream on which the
   // capture began.
   Attempt<void> Replay(std::uint32_t step, const std::function<Attempt<void>()>& prepare,
                        cudaStream_t stream);

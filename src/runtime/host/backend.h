@@ -19,25 +19,25 @@
 
 namespace stepcast::runtime::host {
 
-// A rank on CPU cores. Each stream is a thread. Kernels do the work of kernel_work.h, layers with
-// given times sleep, effects change real memory, and collectives use a transport. The device does
-// not support the capture of steps.
+// A rank on CPU cores. Each stream is a thread. Kernels do the work of kernel_work.h, layers of
+// layer lists sleep, effects change memory, and collectives use a transport. The device does not
+// support the capture of steps.
 //
 // The work of an operation, in order:
-//   given time: the effects; then a sleep until the time is over
-//   matrix products: the products; then the effects
+//   kernels of layer lists: the effects; then a sleep until the given time is over
+//   GEMMs: the GEMMs; then the effects
 //   attention: the attention; then the effects
-//   memory-bound, optimizer, copies: the effects; then the rest of the kernel's bytes
-//   collectives: the effects, including the collective itself; without effects, the same number of
-//     scratch bytes
-//   exchanges: the bytes of the buffers named by its uses
+//   memory-bound and optimizer kernels, copies: the effects; then the remaining bytes
+//   collectives: the effects, which include the collective; without effects, a collective of the
+//     same size on scratch memory
+//   exchanges: messages from and to the buffers of the instruction's uses
 class HostDevice : public Device {
  public:
   // Creates the device. All ranks of the job call this function together.
   static Attempt<std::unique_ptr<HostDevice>> Make(const program::Program& program, Job& job,
                                                    const DeviceOptions& options);
-  // Ends the device. After a failure, or if work is still queued, drops work that has not begun,
-  // notifies the other ranks, and waits for running work.
+  // Ends the device. After a failure, or if work is queued, drops work that has not begun, notifies
+  // the other ranks, and waits for running work.
   ~HostDevice() override;
 
   Attempt<void> Allocate(program::Index buffer, std::uint16_t stream) override;
@@ -82,16 +82,16 @@ class HostDevice : public Device {
   KernelWork work_;
   std::vector<std::unique_ptr<Communicator>> communicators_;  // indexed like the program's
   std::vector<Position> events_;                              // latest record of each event
-  std::vector<std::vector<program::StatePart>> state_;        // by buffer; emptied when written
+  std::vector<std::vector<program::StatePart>> state_;        // [buffer]; emptied when written
   std::uint64_t wait_calls_ = 0;
   std::optional<Streams> streams_;
   std::optional<MemoryPool> pool_;
 };
 
 // Creates the backend that runs step programs on CPUs. Ranks are threads of this process, or
-// processes started by mpirun; in the second case, MpiSession must be running when devices are
-// created. The first call may set OPENBLAS_CORETYPE (blas.h), so call this function before other
-// threads read environment variables.
+// processes started by mpirun; with mpirun, MpiSession must be running when devices are created.
+// The first call may set OPENBLAS_CORETYPE (blas.h), so call this function before other threads
+// read environment variables.
 std::unique_ptr<Backend> MakeHostBackend();
 
 }  // namespace stepcast::runtime::host

@@ -6,8 +6,8 @@
 
 namespace stepcast::runtime::host {
 
-// The clock of the host device: CLOCK_MONOTONIC, counted from the creation of the clock. It
-// therefore fits into Time for any uptime of the machine.
+// The clock of the host device: CLOCK_MONOTONIC, relative to the creation of the clock. Its values
+// therefore fit into Time for any uptime of the machine.
 class Clock {
  public:
   Clock();
@@ -23,7 +23,7 @@ class Clock {
 };
 
 // Reduces the delay after a sleep. Each thread that sleeps calls this function once. Otherwise, the
-// kernel may end sleeps 50 us late to save power.
+// operating system may end sleeps 50 us late to save power.
 void PrepareThreadForPreciseSleep();
 
 }  // namespace stepcast::runtime::host

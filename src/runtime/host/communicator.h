@@ -16,8 +16,8 @@
 namespace stepcast::runtime::host {
 
 // A program's communicator on one rank. It runs collectives and exchanges in host order,
-// independent of the streams on which they are issued. The host thread takes a ticket for each
-// operation, and the operation's stream waits for the turn of that ticket.
+// independent of the streams on which they are issued. The host thread draws a ticket for each
+// operation, and the operation's stream waits for the turn of the ticket.
 class Communicator {
  public:
   Communicator(std::unique_ptr<Channel> channel, int members);
@@ -32,8 +32,8 @@ class Communicator {
   // Waits for the turn of the ticket. Returns false if the communicator was closed.
   bool AwaitTurn(std::uint64_t ticket);
   // Runs a collective. Call this function during the turn of the ticket. If a side's type differs
-  // from the collective's type, the side is converted in memory of the communicator. `elements` is
-  // the number of elements of the whole collective.
+  // from the collective's type, the values are converted in memory of the communicator. `elements`
+  // is the number of elements of the full collective.
   Attempt<void> Run(const program::Collective& collective, std::int64_t elements, Side source,
                     Side target);
   // Runs a collective that has no values, on nonzero memory of the communicator. Call this function
@@ -57,7 +57,7 @@ class Communicator {
 
   std::unique_ptr<Channel> channel_;
   int members_;
-  std::uint64_t issued_ = 0;  // by the host thread
+  std::uint64_t issued_ = 0;  // number of tickets drawn by the host thread
   std::mutex mutex_;
   std::condition_variable turn_;
   std::uint64_t finished_ = 0;

@@ -9,20 +9,18 @@
 #include "src/program/program.h"
 #include "src/runtime/device.h"
 
-// The work of kernels on a CPU, in memory allocated here. Activations are random numbers, never
-// zeros; their values do not matter.
-//   matrix products: OpenBLAS products of the kernel's shape; the products of a batch run one by
-//     one
-//   attention: products of blocks, with as many floating-point operations
-//   memory-bound: reads and writes of as many bytes
-// The CPU computes in FP32 for every kernel type, so a product in bf16 moves twice its bytes here.
-// Memory-bound kernels move the number of bytes that they state.
+// The work of kernels on a CPU, in separately allocated memory. Activations are arbitrary nonzero
+// random numbers.
+//   GEMMs: OpenBLAS GEMMs of the kernel's shape; the GEMMs of a batch run one by one
+//   attention: GEMMs of blocks, with the same number of floating-point operations
+//   memory-bound: reads and writes of the same number of bytes
+// The CPU computes in FP32 for every data type, so a bf16 GEMM reads and writes twice its bytes.
+// Memory-bound kernels read and write their stated number of bytes.
 namespace stepcast::runtime::host {
 
-// Matrix products with OpenBLAS, which is loaded on first use; stepcast starts without it. While
-// OpenBLAS is loaded, it selects its kernels by CPU model. For CPU models newer than the library,
-// it selects very old kernels. Load corrects this by the CPU's features, unless OPENBLAS_CORETYPE
-// is set.
+// GEMMs with OpenBLAS, which is loaded at first use. OpenBLAS selects its kernels by CPU model when
+// it is loaded. For CPU models newer than the library, it selects very old kernels. Unless
+// OPENBLAS_CORETYPE is set, Load therefore selects kernels by the CPU's features.
 class Blas {
  public:
   // Returns the library, with one thread per call. Fails if OpenBLAS is not installed. The first
@@ -50,7 +48,7 @@ class Blas {
 };
 
 // The memory and work of kernels whose operands are not in buffers of the program. All streams
-// share the operands; each stream has separate results. The largest product determines the size of
+// share the operands; each stream has separate results. The largest GEMM determines the size of
 // this memory. Memory-bound kernels cycle through at most kWindow bytes of it; kWindow is larger
 // than the caches.
 class KernelWork {
@@ -58,16 +56,15 @@ class KernelWork {
   static constexpr Bytes kWindow = MiB(64);
 
   // Allocates the memory. If the operands do not fit into `limit` or into the system's memory,
-  // returns an out-of-memory error that names the kernel. Loads OpenBLAS only if there are matrix
-  // products.
+  // returns an out-of-memory error with the name of the kernel. Loads OpenBLAS only if the program
+  // has GEMMs.
   static Attempt<KernelWork> Make(const program::Program& program, Bytes limit, std::uint64_t seed);
 
   KernelWork(KernelWork&& other) noexcept;
   KernelWork& operator=(KernelWork&&) = delete;
   ~KernelWork();
 
-  // Runs the products of a kGemm kernel, one or several. Returns the last result, which has m x n
-  // floats.
+  // Runs the GEMMs of a kGemm kernel. Returns the last result, which has m x n floats.
   const float* Multiply(const Kernel& kernel, std::uint16_t stream) const;
   // Runs a kernel of kind kAttention or kAttentionGradient.
   void Attend(const Kernel& kernel, std::uint16_t stream) const;
@@ -83,8 +80,8 @@ class KernelWork {
   float* memory_ = nullptr;  // operands, then each stream's results
   Bytes size_;
   std::int64_t operands_ = 0;               // floats
-  std::vector<std::int64_t> first_result_;  // by stream; offset in memory_, in floats
-  std::vector<std::int64_t> results_;       // by stream; floats
+  std::vector<std::int64_t> first_result_;  // [stream]: offset in memory_, in floats
+  std::vector<std::int64_t> results_;       // [stream]: size in floats
 };
 
 }  // namespace stepcast::runtime::host

@@ -13,23 +13,23 @@
 namespace stepcast::runtime::host {
 
 // Maps `size` bytes, rounded up to whole pages, or returns null if the system has no more memory.
-// Release the memory with munmap. In every type, the memory contains random numbers of moderate
-// size: between 1/128 and 2 as bf16, and between 1 and 2 as fp16. The upper half of an fp32 number
-// determines its size. The process shares pages until they are written, so unwritten memory costs
-// nothing. If the process may not create a file of 16 MiB (`ulimit -f`), all pages are written at
-// once. `seed` determines where the numbers begin.
+// Release the memory with munmap. In every data type, the memory contains random numbers of
+// moderate absolute value: between 1/128 and 2 as bf16 and fp32, and between 1 and 2 as fp16. Pages
+// are shared until they are written, so unwritten pages use no memory. If the process may not
+// create a file of 16 MiB (`ulimit -f`), all pages are written at once. `seed` selects the first
+// number.
 std::byte* MapRandomPages(std::int64_t size, std::uint64_t seed);
 
 // The memory of a program's buffers: a caching allocator, as in training frameworks. In host order,
 // the next buffer of about the same size on the same stream reuses a released block, without
-// waiting for the stream. Pages are therefore touched only once and not in each step. New memory
-// contains random numbers (MapRandomPages) and uses pages only where operations write. Only the
-// host thread may use the pool.
+// waiting for the stream. The operating system therefore maps pages only once and not in each step.
+// New memory contains random numbers (MapRandomPages) and uses pages only where operations write.
+// Only the host thread may use the pool.
 class MemoryPool {
  public:
-  // Functions that return how many operations of a stream's queue are done, and how many were
-  // issued. A buffer that another stream used is free when that stream has finished the operations
-  // that were queued at the time of the release.
+  // Functions that return the number of finished and of issued operations of a stream. A buffer
+  // that another stream used is free when that stream has finished the operations that were queued
+  // at the time of the release.
   struct StreamPositions {
     std::function<std::uint64_t(std::uint16_t stream)> finished;
     std::function<std::uint64_t(std::uint16_t stream)> issued;
@@ -43,7 +43,7 @@ class MemoryPool {
   MemoryPool& operator=(const MemoryPool&) = delete;
 
   enum class Refusal { kLimit, kSystem };
-  // Allocates the buffer, or returns the reason why that is impossible. Before it refuses, the
+  // Allocates the buffer, or returns the reason why this is impossible. Before a refusal, the
   // function calls `wait`, which waits for the streams, and returns unused cached memory to the
   // system.
   std::optional<Refusal> Allocate(program::Index buffer, std::uint16_t stream,
@@ -82,8 +82,8 @@ class MemoryPool {
   Bytes limit_;
   std::uint64_t seed_;
   StreamPositions positions_;
-  std::vector<Block> held_;                                 // by buffer
-  std::vector<std::multimap<std::int64_t, Block>> cached_;  // by stream, by size
+  std::vector<Block> held_;                                 // [buffer]
+  std::vector<std::multimap<std::int64_t, Block>> cached_;  // [stream]: released blocks by size
   std::vector<Pending> pending_;
   Bytes in_use_, peak_, reserved_, peak_reserved_;
 };

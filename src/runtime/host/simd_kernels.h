@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-// The most frequent computations of ranks other than communication, in FP32, compiled for several
-// vector instruction sets. The results of all instruction sets are bitwise equal: no operation is
-// contracted or reordered.
+// The most frequent FP32 computations of ranks, compiled for several vector instruction sets. The
+// results of all instruction sets are bitwise equal, because no operation is contracted or
+// reordered.
 namespace stepcast::runtime::host {
 
 // Computes target[i] = scale * gradient(source[i]) (values::QuadraticGradient). If `add`, adds this

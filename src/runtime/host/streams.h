@@ -17,21 +17,20 @@
 
 namespace stepcast::runtime::host {
 
-// A position in the queue of a stream. It stands for all work that was issued before it.
+// A position in the queue of a stream: all work that was issued before it.
 struct Position {
   std::uint16_t stream = 0;
   std::uint64_t issued = 0;
 };
 
-// Streams on CPUs. Each is a thread that runs its queue in order. Idle or waiting threads sleep.
-// Only the host thread may issue or wait.
+// Streams on CPUs. Each stream is a thread that runs its queue in order. Idle and waiting threads
+// sleep. Only the host thread may issue or wait.
 //
-// After a failure, no further work begins. Queues then empty at once, so that no thread waits
-// forever.
+// After a failure, all queues are emptied at once, so that no thread waits forever.
 class Streams {
  public:
-  // A function that the stream's thread runs. If the work had to wait for something outside its
-  // stream, the function may set `start` to the time at which the work itself began.
+  // A function that the stream's thread runs. If the work waits for something outside its stream,
+  // the function may set `start` to the time at which the work begins after this wait.
   using Work = std::function<Attempt<void>(Time& start)>;
 
   // The number of queued operations at which the issuing thread waits, as in CUDA.
@@ -42,7 +41,7 @@ class Streams {
   // Waits for running work and drops work that has not begun.
   ~Streams();
 
-  // Counts finished operations in `progress`, and keeps the longest-running operation there.
+  // Updates `progress` with the number of finished operations and the longest-running operation.
   void ReportTo(Progress* progress);
 
   // Issues work on the stream. If the instruction of `operation` is kNone, the times are not
@@ -51,14 +50,14 @@ class Streams {
   // Issues a wait on the stream. `call` is the number that TakeWaits returns for this wait.
   void IssueWait(std::uint16_t stream, Position until, std::uint64_t call);
 
-  Position Now(std::uint16_t stream) const;  // after all work issued so far
+  Position Now(std::uint16_t stream) const;  // position after all work issued so far
   std::uint64_t Finished(std::uint16_t stream) const;
   void WaitFor(Position position);
   void WaitForAll();
 
-  // Returns the first failure of any work, or none.
+  // Returns the first failure of any work, or no value.
   std::optional<Failure> failure() const;
-  // Drops work that has not begun, as after a failure.
+  // Drops work that has not begun, like a failure.
   void Stop();
 
   // Returns the operations that ran since the last call, ordered by end and then by issue.

@@ -12,7 +12,7 @@
 #include "src/program/program.h"
 #include "src/runtime/device.h"
 
-// Moves the data of collectives between ranks on CPUs: through memory shared by threads
+// Transfers the data of collectives between ranks on CPUs: through memory shared by threads
 // (thread_transport.h), or by MPI (mpi_transport.h).
 namespace stepcast::runtime::host {
 
@@ -22,7 +22,7 @@ struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   DataType type = DataType::kFp32;
   bool average = false;       // divide the sum by the number of members
-  std::int64_t elements = 0;  // of the whole
+  std::int64_t elements = 0;  // number of elements of the full collective
   const void* source = nullptr;
   void* target = nullptr;
   int root = 0;  // broadcast: position of the member that sends
@@ -34,7 +34,7 @@ struct MessageCall {
   program::MessageDirection direction = program::MessageDirection::kSend;
   int peer = 0;  // position in the group
   std::int64_t bytes = 0;
-  std::byte* data = nullptr;  // not changed when sending
+  std::byte* data = nullptr;  // bytes to send, or memory for the received bytes
 };
 
 // One rank's end of a communicator.
@@ -46,10 +46,10 @@ class Channel {
   // Members call this function in the same order, one collective at a time. Sums of integers that
   // the type represents exactly are exact. Other sums may be rounded after each addition.
   virtual Attempt<void> Run(const CollectiveCall& call) = 0;
-  // Sends and receives all messages concurrently, and returns when all have arrived. The k-th
-  // message from one member to another is the k-th message that the receiver takes from the sender.
-  // If their sizes differ, at least one end gets a Failure. Messages from a member to itself are
-  // also matched in order.
+  // Sends and receives all messages concurrently, and returns when all have arrived. The k-th send
+  // from one member to another matches the k-th receive of the other member from it. If their sizes
+  // differ, at least one end gets a Failure. Messages from a member to itself are also matched in
+  // order.
   virtual Attempt<void> Exchange(std::span<const MessageCall> messages) = 0;
 };
 
@@ -63,9 +63,9 @@ class Transport {
   virtual Attempt<std::unique_ptr<Channel>> Open(const std::string& name,
                                                  const std::vector<int>& ranks) = 0;
 
-  // Announces that this rank takes part in no further communication. If the transport can notify
-  // ranks that wait for this rank, they get a Failure with the reason. Under MPI, they wait until
-  // the run is ended. Thread-safe.
+  // Announces that this rank stops communicating. Ranks that wait for this rank get a Failure with
+  // the reason if the transport can notify them. With MPI, they wait until the run is ended.
+  // Thread-safe.
   virtual void Abandon(const std::string& why) = 0;
 
   // Returns a text such as "threads of one process" or "Open MPI ...".

@@ -6,7 +6,7 @@
 #include "src/program/data_flow.h"
 #include "src/runtime/device.h"
 
-// Executes effects (program/data_flow.h) on the training's values in memory, with the arithmetic of
+// Executes effects (program/data_flow.h) on values in memory, with the arithmetic of
 // runtime/values.
 namespace stepcast::runtime::host {
 
@@ -24,9 +24,8 @@ struct EffectContext {
   int micro_batch = 0;
   GradientRule gradients = GradientRule::kComputed;
   bool adamw = true;
-  // The result of the operation's matrix product. Null: there is no product. Under kComputed,
-  // gradients are taken from this result, which is repeated if there are more gradients than
-  // elements.
+  // The result of the operation's GEMM. Null: the operation has no GEMM. With kComputed, gradients
+  // are copies of this result, which is repeated if there are more gradients than elements.
   const float* product = nullptr;
   std::int64_t product_elements = 0;
 };

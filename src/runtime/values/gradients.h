@@ -16,8 +16,8 @@ STEPCAST_HOST_DEVICE inline float ClipFactor(float squares, float limit) {
   return factor < 1.0f ? factor : 1.0f;
 }
 
-// Returns one term of a sum of squares. The sum is in double precision, in which sums of squares of
-// small integers are exact in any order.
+// Returns one term of a sum of squares, in double precision. In double precision, sums of squares
+// of small integers are exact in any order.
 template <typename T>
 STEPCAST_HOST_DEVICE inline double Square(T value) {
   const auto wide = static_cast<double>(ToFp32(value));
@@ -31,7 +31,7 @@ double SumOfSquares(const T* values, std::int64_t count) {
   return sum;
 }
 
-// Returns `scale` times `sum`. If `add`, adds the number `there` that is already stored.
+// Returns `scale` times `sum`, plus the stored number `there` if `add`.
 STEPCAST_HOST_DEVICE inline float StoredSquares(float there, bool add, float scale, double sum) {
   const float part = Multiply(scale, static_cast<float>(sum));
   return add ? Add(there, part) : part;
@@ -42,18 +42,17 @@ STEPCAST_HOST_DEVICE inline T Clipped(T value, float factor) {
   return FromFp32<T>(Multiply(factor, ToFp32(value)));
 }
 
-// The gradients that a kernel writes if it does not compute them from a model (GradientRule in
-// device.h). Each gradient depends only on one parameter as the kernel reads it (widened to FP32),
-// the parameter's position, the rank and the time. Any part of a tensor can therefore be computed
-// independently.
+// The synthetic gradients that kernels write (GradientRule in device.h). Each gradient depends only
+// on one parameter (as the kernel reads it, widened to FP32), the parameter's position, the rank,
+// the step and the micro-batch. Any part of a tensor can therefore be computed independently.
 
 // The gradients of kSmallIntegers are integers from -4 to 4 that change if any bit of the parameter
-// changes. Their sums are exact in bf16, in any order, as long as ranks x micro-batches x
-// contributions to one tensor <= 64.
+// changes. Their sums are exact in bf16, in any order, if ranks x micro-batches x contributions to
+// one tensor <= 64.
 inline constexpr int kLargestSmallInteger = 4;
 
-// Returns the seed of a rank's micro-batch. `step` counts from the first executed step and includes
-// warm-up steps.
+// Returns the seed of a rank's micro-batch. `step` is counted from the first executed step,
+// including warm-up steps.
 STEPCAST_HOST_DEVICE inline std::uint32_t SmallIntegerSeed(int rank, std::uint32_t step,
                                                            int micro_batch) {
   return Mix(Mix(Mix(static_cast<std::uint32_t>(rank)) + step) +
@@ -76,11 +75,11 @@ STEPCAST_HOST_DEVICE inline float SmallIntegerGradient(float parameter, std::uin
   return static_cast<float>(static_cast<std::int32_t>(value) - kLargestSmallInteger);
 }
 
-// The quadratic gradient is w - target, the gradient of the loss (w - target)^2 / 2. All targets of
-// an element have the same sign and an absolute value between 1/2 and 1, for any rank and
-// micro-batch. Parameters start within 1/16 of zero. Gradients therefore stay away from zero for
-// hundreds of steps. AdamW divides by the size of gradients and then does not amplify rounding
-// errors, so runs that round differently stay close.
+// The quadratic gradient is w - target, the gradient of the loss (w - target)^2 / 2. For any rank
+// and micro-batch, an element's target has the same sign and an absolute value between 1/2 and 1.
+// Initial parameters are within 1/16 of zero. Gradients are therefore not close to zero for
+// hundreds of steps. AdamW divides by the size of gradients, so it does not amplify rounding
+// errors, and the results of runs with different rounding remain close.
 STEPCAST_HOST_DEVICE inline std::uint32_t QuadraticSeed(int rank, int micro_batch) {
   return Mix(Mix(static_cast<std::uint32_t>(rank) + 0x51ed270bu) +
              static_cast<std::uint32_t>(micro_batch));

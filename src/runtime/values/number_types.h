@@ -10,9 +10,9 @@
 
 // FP32 arithmetic that produces the same bits on every backend. Each operation is rounded once, to
 // nearest, ties to even (IEEE 754). GPUs need intrinsics for this, because nvcc would contract a
-// product and a sum into one operation with one rounding. Host code that includes this file must
-// not be compiled with both fused multiply-add and -ffp-contract=fast; the plain x86-64 target has
-// no fused multiply-add.
+// multiplication and an addition into one operation with one rounding. Host code that includes this
+// file must not be compiled with both fused multiply-add and -ffp-contract=fast; the plain x86-64
+// target has no fused multiply-add.
 #ifdef __CUDACC__
 #define STEPCAST_HOST_DEVICE __host__ __device__
 #else
@@ -86,8 +86,8 @@ STEPCAST_HOST_DEVICE inline float ToFp32(Bf16 value) {
 }
 
 STEPCAST_HOST_DEVICE inline float ToFp32(Fp16 value) {
-  // Moves exponent and fraction to their FP32 positions. The multiplication corrects the exponent's
-  // bias, also for subnormal numbers, and is exact.
+  // Exponent and fraction are shifted to their FP32 positions. The multiplication corrects the
+  // exponent's bias, also for subnormal numbers, and is exact.
   const std::uint32_t magnitude = value.bits & 0x7fffu;
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000u) << 16;
   if (magnitude >= 0x7c00u) return FloatOfBits(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
@@ -108,7 +108,7 @@ STEPCAST_HOST_DEVICE inline Bf16 FromFp32<Bf16>(float value) {
   const std::uint32_t bits = BitsOf(value);
   const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
   const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const std::uint32_t quiet = (bits >> 16) | 0x40u;  // stays a NaN
+  const std::uint32_t quiet = (bits >> 16) | 0x40u;  // remains a NaN
   return {static_cast<std::uint16_t>(is_nan ? quiet : rounded)};
 }
 
@@ -131,7 +131,7 @@ STEPCAST_HOST_DEVICE inline Fp16 FromFp32<Fp16>(float value) {
   return {static_cast<std::uint16_t>(sign | half)};
 }
 
-// Returns `target` + `scale` * `source`, the value that a move computes before storing.
+// Returns `target` + `scale` * `source`, the value that a move (EffectKind::kMove) stores.
 STEPCAST_HOST_DEVICE inline float AddScaled(float target, float scale, float source) {
   return Add(target, Multiply(scale, source));
 }

@@ -8,7 +8,7 @@
 
 // The optimizers, element by element, in FP32, as PyTorch's torch.optim.AdamW and SGD (momentum,
 // dampening 0) define them. The update of an element is a fixed sequence of rounded operations.
-// Every backend and every partition of the elements therefore produces the same bits.
+// Results are therefore bitwise equal for every backend and every partition of the elements.
 namespace stepcast::runtime::values {
 
 inline constexpr double kLearningRate = 1e-3;
@@ -36,8 +36,8 @@ struct Sgd {
   float learning_rate = 0;
 };
 
-// Returns the constants of an update. `update` counts from 1. Only for host code: powers are
-// computed in double precision, once for all elements.
+// Returns the constants of an update. `update` is the number of the update, counted from 1. Only
+// for host code: powers are computed in double precision, once for all elements.
 inline AdamW AdamWOf(std::int64_t update) {
   const auto count = static_cast<double>(update);
   return {.decay = static_cast<float>(1 - kLearningRate * kWeightDecay),
@@ -55,7 +55,7 @@ inline Sgd SgdOf() {
 }
 
 // Returns the new value of a parameter, and updates its moments. `moments` points to the
-// parameter's first moment; each further moment is `stride` floats after the previous one.
+// parameter's first moment; each further moment is `stride` floats after the previous moment.
 STEPCAST_HOST_DEVICE inline float Updated(const AdamW& optimizer, float parameter, float gradient,
                                           float* moments, std::int64_t stride) {
   float first = moments[0];
@@ -76,10 +76,9 @@ STEPCAST_HOST_DEVICE inline float Updated(const Sgd& optimizer, float parameter,
   return Add(parameter, -Multiply(optimizer.learning_rate, moments[0]));
 }
 
-// Updates element `i` of an array of parameters. `states` contains arrays of `stride` elements.
-// Usually these are the moments, in the parameters' type. If the parameters have a shorter type,
-// the states are FP32: the first array is the master copy, and the parameters are its rounded
-// values.
+// Updates element `i` of an array of parameters. `states` contains arrays of `stride` elements: the
+// moments, if their type is the parameters' type. Otherwise, the states are FP32, the first array
+// is the master copy, and the parameters are the rounded values of the master copy.
 template <typename Optimizer, typename Parameter, typename Gradient, typename State>
 STEPCAST_HOST_DEVICE inline void UpdateElement(const Optimizer& optimizer, Parameter* parameters,
                                                const Gradient* gradients, State* states,

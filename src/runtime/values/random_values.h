@@ -4,8 +4,9 @@
 
 #include "src/runtime/values/number_types.h"
 
-// Pseudo-random values that are computed only from an index. Every rank and backend computes the
-// same values, for any part and in any order. Only 32-bit operations are used, so loops vectorize.
+// Pseudo-random values that depend only on a seed and an index. Every rank and backend computes the
+// same values, for any part and in any order. Only 32-bit operations are used, so loops can be
+// vectorized.
 namespace stepcast::runtime::values {
 
 // Mixes 32 bits bijectively (C. Wellons, "Prospecting for hash functions", 2018, lowbias32).
@@ -31,15 +32,15 @@ STEPCAST_HOST_DEVICE inline std::uint32_t SeedHash(std::uint64_t seed) {
 
 // Returns the initial value of a model element: an odd multiple of 1/2048 between -1/16 and 1/16,
 // so it is never zero. All storage types represent the value exactly, so a master copy and a 16-bit
-// parameter start equal. `seed` is SeedHash of the run's seed.
+// parameter are equal at the start. `seed` is SeedHash of the run's seed.
 STEPCAST_HOST_DEVICE inline float InitialValue(std::uint32_t seed, std::int64_t element) {
   const std::uint32_t hash = Mix(seed ^ ElementHash(element));
   const std::int32_t odd = static_cast<std::int32_t>((hash >> 25) * 2) - 127;
   return Multiply(static_cast<float>(odd), 0x1p-11f);
 }
 
-// Returns an input value or an operand of a product. It is between -1 and 1 and never zero. `seed`
-// is as for InitialValue.
+// Returns an input value or an operand of a GEMM, between -1 and 1 and never zero. `seed` is as for
+// InitialValue.
 STEPCAST_HOST_DEVICE inline float RandomOperand(std::uint32_t seed, std::int64_t index) {
   const std::uint32_t hash = Mix(seed ^ ElementHash(index));
   const std::int32_t odd = static_cast<std::int32_t>((hash >> 9) * 2 + 1) - (1 << 23);
