@@ -81,8 +81,8 @@ struct Kernel {
   DataType data_type = DataType::kBf16;
   // For kGemm: the number of independent multiplications of [m, k] by [k, n]. For kAttention and
   // kAttentionGradient: the number of query heads, summed over all sequences. Each head has m
-  // queries of k elements. A causal query attends to itself and earlier keys, at most n; otherwise
-  // to all n keys. Zero for other kinds.
+  // queries of k elements. A causal query attends to itself and earlier keys, at most n. Other
+  // queries attend to all n keys. Zero for other kinds.
   std::int64_t batch = 1;
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t key_heads = 0;  // for attention: key heads of all sequences; divides `batch`

@@ -57,7 +57,8 @@ struct GemmTiling {
   // 1 if kernels divide the last tiles over k, or if the last tiles run faster because fewer tiles
   // use memory bandwidth and power.
   double last_wave = 1;
-  // The fraction of the tiles' rate that one kernel for all experts reaches (Kernel::grouped).
+  // The throughput of one kernel for the GEMMs of all experts (Kernel::grouped), as a fraction of
+  // the throughput that the efficiencies of the tiles predict.
   double grouped = 1;
   // How well tiles hide memory traffic: the exponent p of (arithmetic^p + traffic^p)^(1/p). With 1,
   // the two times add up. With zero, the shorter time is hidden completely.

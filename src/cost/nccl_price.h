@@ -253,7 +253,7 @@ class NcclPricer {
   // the settings exclude the measured choice.
   std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve, const Asked& asked,
                                  const LinkSpeeds& speeds);
-  // Returns the correction by the first tier whose curves measured the estimate's algorithm and
+  // Returns the correction by the first tier that has curves for the estimate's algorithm and
   // protocol. Without such a tier, the factor is 1 and the provenance is kModelled.
   Correction CorrectionOf(const Asked& asked, const Estimate& estimate);
   static std::optional<Correction> CorrectionBy(const std::vector<Anchor>& anchors,

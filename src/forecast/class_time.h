@@ -45,7 +45,7 @@ std::optional<TimeRange> RangeOf(const PartTimes& exposed, Time step_time,
 
 // Sets the forecast's times and range. The timeline's steps must end when the last class's steps
 // end. The host waits at a barrier from `host_waits` to the end of the described steps. Without a
-// barrier, `host_waits` must be this end.
+// barrier, set `host_waits` to the end of the described steps.
 void SummariseTime(const TimedClass& own, const SteadyState& steady, Time host_waits,
                    const calibration::Calibration& profile, int devices, Forecast& forecast);
 

@@ -164,8 +164,8 @@ struct LengthsForecast {
   double sample_tokens = 0;   // mean length of a sample
   double padded_tokens = 0;   // mean number of tokens that a rank computes per sample, with padding
   double slowest_tokens = 0;  // mean padded length of the micro-batches that ranks wait for
-  // Whether ranks wait for the longest micro-batch of all ranks in each micro-batch. If false,
-  // ranks wait only at the end of a step.
+  // Whether ranks wait for each other in each micro-batch, so that the rank with the most tokens
+  // determines the time. If false, ranks wait for each other only at the end of a step.
   bool wait_in_micro_batches = false;
   struct Step {
     std::int64_t tokens = 0;

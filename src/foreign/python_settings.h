@@ -22,8 +22,9 @@ inline constexpr std::string_view kUnderCondition = " under a condition";
 //   - Assignments to members of a call's result, `config.training.steps = 5`, change the result.
 //   - All other code is an expression, which has no value.
 //
-// `function` is the function to read. If it is empty, the only function that returns a call is
-// read. A function that returns no call is read if it calls a recipe (recipes.h) and changes the
+// `function` is the name of the function to read. If it is empty, the file must have exactly one
+// function whose return value is a call (`return Config(...)`), and this function is read. A
+// function without such a return value is read if it calls a recipe (recipes.h) and changes the
 // result; the setting "recipe" is then the recipe's name. Code outside functions is the function
 // "module", and code below `if __name__` is "__main__". An assignment below an `if` or a loop
 // becomes a setting whose name ends with kUnderCondition. The setting "function" is the function's

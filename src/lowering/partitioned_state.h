@@ -219,13 +219,13 @@ class PartitionedParameters : public PartitionedState {
   // part is on the device.
   bool ReadInPlace() const { return parts_.ranks() == 1 && !offload_.parameters(); }
   bool HasSecondary() const;
-  // Returns the length, in elements, of each rank's part of the tensor if the gather's ranks divide
-  // the tensor.
+  // Divides the tensor among the gather's ranks, and returns the number of elements of each rank's
+  // part, with padding.
   std::int64_t LengthIn(const Gather& gather, int tensor) const {
     return PartLength(tensor) * parts_.ranks() / gather.ranks;
   }
-  // Returns the number of elements, without padding, of this rank's part of the tensor if the
-  // gather's ranks divide the tensor.
+  // Divides the tensor among the gather's ranks, and returns the number of elements of this rank's
+  // part, without padding.
   std::int64_t OwnLength(int tensor, const Gather& gather) const;
   Range SourceOf(int tensor, const Gather& gather) const {
     return gather.secondary ? tensors_[tensor].secondary : PartOf(tensor);

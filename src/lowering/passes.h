@@ -82,8 +82,8 @@ class PassValues {
   program::Elements Carried(Index received);
   // Returns the size of each part of a value's buffer. Each part starts with a word.
   Bytes PartOf(const model::ValueUse& use, Index buffer) const;
-  // Replaces the current pass's word by a mixture of the word with the words in `received` and
-  // `also` and with the number `salt`.
+  // Mixes the words in `received` and `also`, and the number `salt`, into the check word of the
+  // current pass.
   void Mix(program::Elements received, program::Elements also, std::int64_t salt);
   int BackwardOf(int word) const { return splits_ ? in_flight_ + word : in_flight_; }
 

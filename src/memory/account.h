@@ -97,8 +97,8 @@ struct Usage {
   // Whether the members describe the requested longer step (Steps::longer). If false, the longer
   // step may differ.
   bool of_longer = true;
-  // The driver calls in the step Steps::described, in order. Empty if the step does not flush,
-  // because memory that is allocated once from the device causes no cost in later steps.
+  // The driver calls in the step Steps::described, in order. Empty if the step does not flush:
+  // the allocator then keeps the memory from the driver, which costs nothing in later steps.
   std::vector<DriverCallsAt> step_calls{};
 };
 

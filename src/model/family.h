@@ -83,7 +83,8 @@ struct ModuleNames {
   // before the head.
   std::string_view bank_attention{}, bank_feed_forward{}, bank_head{};
   // Names of the modules of hyper-connections before the mixer, before the feed-forward layer and
-  // before the head. Each module has a linear layer, addends and factors.
+  // before the head. Each module has the weight of a linear layer, a bias and
+  // three scale factors.
   std::string_view streams_attention{}, streams_feed_forward{}, streams_head{};
   // Names for attention with one key and value for all heads: the linear layer and norm of the
   // shared key, and the first output projection. Then, for compressed vectors and for the indexer's

@@ -37,7 +37,7 @@ struct SpaceOptions {
   std::function<std::vector<std::string>(plan::Framework, int stage)> refused_by;
 };
 
-// A setting whose value in the scenario is not varied in some plans.
+// A setting of the scenario that at least some plans keep unchanged.
 struct HeldSetting {
   std::string key;
   // If the setting applies only to some values of a varying setting, `of` is the varying setting,
@@ -119,8 +119,8 @@ class PlanSpace {
   // Returns one sentence for each requested setting, ZeRO stage or data type that applies only to
   // some frameworks of the space.
   const std::vector<std::string>& notes() const { return notes_; }
-  // Returns the settings that are not varied in some plans, with distinct keys, in the order of the
-  // settings tables.
+  // Returns the scenario's settings that at least some plans keep unchanged. Each key occurs once.
+  // The order is that of the settings tables.
   const std::vector<HeldSetting>& held() const { return held_; }
   // Returns the settings by which a plan overrides the scenario, in the order in which they are
   // applied. The value `null` removes a key, so that its default applies.

@@ -17,9 +17,10 @@ namespace stepcast::simulate {
 class ConcurrentSets {
  public:
   using Use = engine::SharedResources::Use;
-  // A number for a distinct list of uses. Operations with equal uses have equal rates.
+  // An index that identifies a list of uses. Equal lists have equal indices, and operations with
+  // equal uses have equal rates.
   using Profile = std::uint32_t;
-  // A number for a multiset of profiles.
+  // An index that identifies a multiset of profiles.
   using Set = std::uint32_t;
   static constexpr Profile kUsesNothing = 0;
   static constexpr Set kEmpty = 0;

@@ -132,7 +132,8 @@ struct FitCalibration {
 };
 inline constexpr double kFitCalibrationLimit = 0.10;
 
-// The residuals of fit rows, from which a profile's residual "step" or "memory" is set.
+// Errors of forecasts for one GPU type, over the rows that are used for fitting (Split::kFit). `of`
+// is "step" or "memory". The residual of the same name in a profile is set to `median`.
 struct FitResidual {
   std::string gpu, of;
   std::size_t cases = 0;

@@ -75,7 +75,8 @@ class OperationClock {
 
  private:
   using HostClock = std::chrono::steady_clock;
-  // The last operation of a stream, if nothing was issued on the stream after it.
+  // The last timed operation of a stream. `event` is null if there was none, or if work without
+  // times was issued on the stream after it (Interrupt).
   struct StreamEnd {
     cudaEvent_t event = nullptr;
     std::uint64_t operation = 0;  // counted over all streams
