@@ -75,7 +75,7 @@ class OperationClock {
 
  private:
   using HostClock = std::chrono::steady_clock;
-  // The last timed operation of a stream. `event` is null if there was none, or if work without
+  // The last timed operation of a stream. `event` is null before the first, and if work without
   // times was issued on the stream after it (Interrupt).
   struct StreamEnd {
     cudaEvent_t event = nullptr;
