@@ -44,7 +44,7 @@ constexpr Option kOptions[] = {
                 "optimizer states are sharded over "
                 "all ranks"),
     NotModelled("tensor_parallel.tp_overlap_comm", "false",
-                "collectives of tensor parallelism overlap kernels that do not need their results"),
+                "tensor-parallel collectives overlap kernels that do not need the collected data"),
     // AutoEP (deepspeed/module_inject/auto_ep_config.py @ 0067b11e).
     Rule("expert_parallel.enabled=false expert_parallel.autoep_size=1 "
          "expert_parallel.use_grouped_mm=true activation_checkpointing.cpu_checkpointing "

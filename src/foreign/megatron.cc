@@ -92,7 +92,8 @@ constexpr Option kOptions[] = {
          "pipeline-model-parallel-layout decoder-first-pipeline-num-layers "
          "decoder-last-pipeline-num-layers expert-model-parallel-size=1 "
          "expert-tensor-parallel-size"),
-    NotModelled("tp-comm-bootstrap-backend", "nccl", "buffers are set up once"),
+    NotModelled("tp-comm-bootstrap-backend", "nccl",
+                "the step includes no time for the setup of communication buffers"),
     NotModelled("defer-embedding-wgrad-compute", "false",
                 "the backward pass of the head computes the weight gradient"),
     Switch("account-for-embedding-in-pipeline-split",

@@ -270,8 +270,8 @@ const std::vector<SearchRow>& Rows() {
        kLayout,
        {},
        VirtualStages,
-       "all numbers for which the number of blocks is divisible by the number of chunks. fsdp2 and "
-       "nanotron, which allow unequal stages: powers of two",
+       "all numbers for which the number of blocks is divisible by the number of chunks. For fsdp2 "
+       "and nanotron, which allow unequal stages, powers of two",
        "pipelines"},
       {"parallelism.account_for_embedding_in_pipeline_split",
        kLayout,
@@ -289,7 +289,8 @@ const std::vector<SearchRow>& Rows() {
        kLayout,
        {},
        Context,
-       "divisors with which a rank has at least 1,024 tokens of a sequence",
+       "divisors of the number of devices, up to the largest for which each rank has at least "
+       "1,024 tokens of a sequence",
        "models that are not layer lists"},
       {"parallelism.context_method",
        kLayout,
@@ -369,8 +370,8 @@ const std::vector<SearchRow>& Rows() {
          sizes.emplace_back(kDefaultValue);
          return sizes;
        },
-       "the default, and 1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first size that is enough "
-       "for all gradients",
+       "the default, and 1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first size into which all "
+       "gradients fit",
        ""},
       {"data_parallel.bucket_size",
        kCommunication,
@@ -378,7 +379,7 @@ const std::vector<SearchRow>& Rows() {
        [](const SearchPoint& point) {
          return BucketSizes(point, plan::WrittenGradientType(point.scenario.plan.training));
        },
-       "1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first size that is enough for all gradients",
+       "1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first size into which all gradients fit",
        ""},
       {"data_parallel.bucket_size",
        kCommunication,
@@ -386,7 +387,7 @@ const std::vector<SearchRow>& Rows() {
        [](const SearchPoint& point) {
          return BucketSizes(point, plan::ComputeType(point.scenario.plan.training.precision));
        },
-       "1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first size that is enough for all gradients",
+       "1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first size into which all gradients fit",
        ""},
       {"data_parallel.bucket_size",
        kCommunication,
