@@ -396,14 +396,13 @@ TEST(PipelineTraining, WithVirtualStages) {
 TEST(PipelineTraining, WithVirtualStagesThatReduceEachMicroBatch) {
   for (const char* model : {kCommunicating, kLlama}) {
     for (const char* plan :
-         {"zero_stage: 2", "zero_stage: 2, bucket_size: 64 B", "zero_stage: 2, overlap: false",
-          "zero_stage: 2, accumulate_unsharded: true", "zero_stage: 1, no_sync: false"}) {
+         {"", ", bucket_size: 64 B", ", overlap: false", ", accumulate_unsharded: true"}) {
       for (const int tensor : {1, 2}) {
         Check({.model = model,
                .stages = 2,
                .data = 2,
                .training = "precision: bf16, gradient_accumulation: 4",
-               .data_parallel = fmt::format("framework: reference, {}", plan),
+               .data_parallel = fmt::format("framework: reference, zero_stage: 2{}", plan),
                .tensor = tensor,
                .sequence_parallel = tensor == 2,
                .virtual_stages = 2});
