@@ -169,8 +169,8 @@ namespace {
 constexpr double kEagerTensor = 1.36, kEagerMixture = 1.68, kSlowHost = 1.72;
 constexpr double kDeltaMixture = 2.1, kRecurrentOrStreams = 1.3;
 
-// Of 49 fit rows of calibration/published/megatron-bridge-moe.yaml, 47 lie within this part of their
-// forecasts. Nine of ten lie within 0.105, which is less than the residual `source` gives.
+// Of 49 fit rows of calibration/published/megatron-bridge-moe.yaml, 47 lie within this part of
+// their forecasts. Nine of ten lie within 0.105, which is less than the residual `source` gives.
 constexpr double kBlackwellMixtures = 0.18;
 
 // If devices wait for their hosts for more than this fraction of a step, the hosts do not keep up.
