@@ -166,11 +166,11 @@ void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Progr
 namespace {
 
 // The largest measured steps divided by their forecasts, from the rows in docs/uncertainty.md.
-constexpr double kEagerTensor = 1.36, kEagerMixture = 1.68, kSlowHost = 1.95;
-constexpr double kDeltaMixture = 2.77, kRecurrentOrStreams = 1.3;
+constexpr double kEagerTensor = 1.36, kEagerMixture = 1.68, kSlowHost = 1.72;
+constexpr double kDeltaMixture = 2.1, kRecurrentOrStreams = 1.3;
 
-// Nine of ten fit rows of calibration/published/megatron-bridge-moe.yaml lie within this part of
-// their forecasts.
+// Of 49 fit rows of calibration/published/megatron-bridge-moe.yaml, 47 lie within this part of
+// their forecasts. Nine of ten lie within 0.105, which is less than the residual `source` gives.
 constexpr double kBlackwellMixtures = 0.18;
 
 // If devices wait for their hosts for more than this fraction of a step, the hosts do not keep up.

@@ -131,6 +131,13 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
        "accumulate_unsharded is false"},
       {[](Request& r) {
          r.pipeline = 2;
+         r.virtual_stages = 2;
+         r.zero_stage = 3;
+       },
+       "parallelism.virtual_stages", "plan.axis-not-supported-with",
+       "virtual stages are supported only at zero_stage 0 to 2, but zero_stage is 3"},
+      {[](Request& r) {
+         r.pipeline = 2;
          r.schedule = "zb_h1";
          r.zero_stage = 2;
        },

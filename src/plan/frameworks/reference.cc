@@ -17,14 +17,12 @@ class ReferenceRules : public Rules {
   }
 
  private:
-  // A pipeline needs whole gradients and parameters.
+  // The gathers of stage 3 follow the order of a stage's layers, so they need one chunk.
   void CheckPipeline(const RequestedSchedule& schedule) {
-    if (schedule.virtual_stages > 1) {
+    if (schedule.virtual_stages > 1 && *request_.zero_stage == 3) {
       Add("parallelism.virtual_stages", "plan.axis-not-supported-with",
-          fmt::format(
-              "virtual stages are supported only at zero_stage 0 and 1, but zero_stage is {}",
-              *request_.zero_stage),
-          "write virtual_stages: 1, or zero_stage: 1");
+          "virtual stages are supported only at zero_stage 0 to 2, but zero_stage is 3",
+          "write virtual_stages: 1, or zero_stage: 2");
     } else if (schedule.splits_backward) {
       Add("parallelism.schedule", "plan.axis-not-supported-with",
           fmt::format("schedules that split backward are supported only at zero_stage 0 and 1, but "
