@@ -191,8 +191,8 @@ std::vector<DataParallelSetting> Rows() {
        .type = Switch{&Given::scatter_gather_tensors_in_pipeline,
                       &DataParallel::scatter_gather_tensors_in_pipeline},
        .uses = {Of(kMegatron,
-                   "in a pipeline with tensor and without sequence parallelism, without "
-                   "`overlap_p2p_comm`")},
+                   "in a pipeline with tensor parallelism, but without sequence parallelism and "
+                   "without `overlap_p2p_comm`")},
        .without = "pipeline",
        .shown =
            [](const DataParallel& data_parallel) {

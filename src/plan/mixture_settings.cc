@@ -32,8 +32,8 @@ std::vector<MixtureSetting> Rows() {
        .values = "how tokens are sent to the ranks of their experts. `all_to_all`: each rank "
                  "sends each row to the rank of its expert, and the host waits for the numbers of "
                  "rows. `all_gather`: all ranks receive all tokens. `deepep` and `hybridep`: a "
-                 "token is sent once to each node that has experts of the token, and there once "
-                 "to each rank that has experts of the token",
+                 "token is sent once to each node that has experts of the token. Within a node, "
+                 "the token is sent once to each rank that has experts of the token",
        .default_value =
            "`all_to_all`, as in NVIDIA's recipes; the default of Megatron-Core is `allgather`"},
       {.key = "implementation",

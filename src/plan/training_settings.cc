@@ -463,8 +463,8 @@ std::vector<TrainingSetting> Rows() {
        .type = Switch{&Given::activation_offload, &Training::activation_offload},
        .uses = {},
        .values = "`true`: the activations of a block are copied to host memory while the next "
-                 "block runs. They are copied back during the backward of the next block. The "
-                 "topology must have `node.host`",
+                 "block runs. The activations are copied back during the backward of the next "
+                 "block. The topology must have `node.host`",
        .default_value = "`false`"},
       {.key = "host_waits",
        .type = Words<&Given::host_waits, &Training::host_waits, HostWaits::kNever, HostWaits::kStep,
