@@ -245,9 +245,9 @@ std::vector<DataParallelSetting> Rows() {
        .type = Words<&Given::backward_prefetch, &DataParallel::backward_prefetch,
                      BackwardPrefetch::kPre, BackwardPrefetch::kPost, BackwardPrefetch::kNone>(),
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "when backward gathers its next unit. `pre`: before the gradients of the current "
-                 "unit are computed. `post`: after the gradients of the current unit are "
-                 "computed. `none`: when backward needs the next unit",
+       .values = "the time at which backward gathers its next unit. `pre`: before the gradients "
+                 "of the current unit are computed. `post`: after the gradients of the current "
+                 "unit are computed. `none`: when backward needs the next unit",
        .default_value = "`pre`; before torch 2.0 `none`"},
       {.key = "forward_prefetch",
        .type = Switch{&Given::forward_prefetch, &DataParallel::forward_prefetch},

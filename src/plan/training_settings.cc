@@ -473,8 +473,9 @@ std::vector<TrainingSetting> Rows() {
        .of_task = true,
        .uses = {},
        .idle = WhyNoHostWaits,
-       .values = "when the host waits because the training loop reads a value from the device: "
-                 "`never`, `step`, `update`, `micro_batch`, `phase` or `launch`, explained below",
+       .values = "the points at which the host waits, because the training loop reads a value "
+                 "from the device: `never`, `step`, `update`, `micro_batch`, `phase` or `launch`, "
+                 "explained below",
        .default_value = "`never`"},
       {.key = "gradient_clipping",
        .type = OwnNotation<&Given::gradient_clipping>(),
