@@ -41,8 +41,8 @@ void Pricing::ReportEndless(const std::string& what) {
 void Pricing::ReportNoLinkCosts(const std::string& what) {
   Report("cost.no-link-costs", profile,
          fmt::format("the calibration has no 'links' section and no table for: {}", what),
-         "add the section, or add a table for this collective with these numbers of ranks and "
-         "nodes");
+         "add the section 'links', or add a table for this collective with these numbers of ranks "
+         "and nodes");
 }
 
 bool Endless(const Demand& demand) { return demand.uncontended() >= kLongestTime; }
@@ -115,7 +115,7 @@ Demand CopyPricer::PriceOneCopy(const program::Copy& copy) {
   if (copy.direction == program::CopyDirection::kDeviceToDevice) {
     if (pricing_.kernels->memory_efficiency == 0) {
       pricing_.Report("cost.no-efficiency", pricing_.profile,
-                      fmt::format("profile '{}' has no figures for copies on the device",
+                      fmt::format("profile '{}' has no rate for copies on the device",
                                   pricing_.scenario.calibration->name),
                       "add kernels.memory_efficiency or copies.device_to_device");
       return {};

@@ -515,7 +515,7 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
                                                                          : "None";
   if (data_parallel.unit_blocks > 1) {
     return CannotRun(
-        "FSDP wraps modules, and only the model's code says which module has several blocks: "
+        "FSDP wraps modules, and only the model's code determines which module has several blocks: "
         "data_parallel.unit_blocks");
   }
   std::string text = Head("FullyShardedDataParallel as planned.");

@@ -160,7 +160,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
       !training.checkpointed_blocks.all()) {
-    return "if torchtitan recomputes only some blocks, it selects other ones: "
+    return "torchtitan selects other blocks if it recomputes only some of the blocks: "
            "training.checkpointed_blocks";
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
@@ -171,7 +171,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
     return "torchtitan's FSDP units are the blocks and no other layers: data_parallel.units";
   }
   if (data_parallel.unit_blocks != 1)
-    return "torchtitan makes each block a unit: data_parallel.unit_blocks";
+    return "torchtitan makes each block a separate FSDP unit: data_parallel.unit_blocks";
   if (training.attention != model::Attention::kFlash &&
       training.attention != model::Attention::kCudnn) {
     return "torchtitan runs PyTorch's attention, flash or cudnn: training.attention";

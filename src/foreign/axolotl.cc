@@ -32,16 +32,16 @@ constexpr Option kOptions[] = {
     Sets("micro_batch_size", "training.micro_batch_size", "1"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
     NotModelled("fp8_enable_fsdp_float8_all_gather", "false",
-                "the forecast gathers parameters in 16 bits, so forecast gathers take up to twice "
-                "as long as the real ones"),
+                "the forecast gathers parameters in 16 bits, so gathers take up to twice as long "
+                "as in the real run"),
     NotModelled("torch_compile_backend", "inductor", "inductor compiles the blocks"),
     NotModelled("xformers_attention flex_attention", "false",
                 "PyTorch chooses the attention kernel"),
     NotModelled("flash_attn_fuse_mlp", "false", "the feed-forward runs as separate kernels"),
     NotModelled("flash_attn_fuse_qkv", "false",
-                "queries, keys and values are three matrix products"),
-    NotModelled("s2_attention", "false", "attention covers the whole sequence"),
-    NotModelled("tiled_mlp", "false", "the feed-forward computes whole sequences at once"),
+                "queries, keys and values are computed by three matrix multiplications"),
+    NotModelled("s2_attention", "false", "attention covers the full sequence"),
+    NotModelled("tiled_mlp", "false", "the feed-forward computes full sequences at once"),
     NotModelled("lora_mlp_kernel lora_qkv_kernel lora_o_kernel", "false",
                 "adapters are separate linear layers"),
     NotModelled("peft_use_dora", "false", "adapters are plain LoRA adapters"),
@@ -90,12 +90,13 @@ void ReadTypes(Reading& reading) {
 void ReadSharding(Reading& reading) {
   if (const Setting* named = reading.Stated("deepspeed")) {
     if (!named->value.text.empty() && !reading.has_file_of("DeepSpeed")) {
-      reading.Wrong("deepspeed",
-                    fmt::format("this option names a DeepSpeed configuration that was not given: "
-                                "{}",
-                                Quoted(named->value.Shown())),
-                    fmt::format("give both files: stepcast init {} {}", reading.document().file,
-                                named->value.text));
+      reading.Wrong(
+          "deepspeed",
+          fmt::format(
+              "this option names a DeepSpeed configuration that is not on the command line: {}",
+              Quoted(named->value.Shown())),
+          fmt::format("name both files: stepcast init {} {}", reading.document().file,
+                      named->value.text));
       return;
     }
   }

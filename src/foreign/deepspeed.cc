@@ -47,7 +47,7 @@ constexpr Option kOptions[] = {
          "expert_parallel.use_grouped_mm=true activation_checkpointing.cpu_checkpointing "
          "compile.disable"),
     NotModelled("expert_parallel.expert_tensor_parallel_size", "1",
-                "each rank holds whole experts"),
+                "each rank has complete experts"),
     NotModelled("expert_parallel.comm_backend", "comm", "NCCL's all-to-all exchanges the rows"),
     NotModelled("expert_parallel.async_split_plan", "false",
                 "the host waits for the row counts before rows are packed"),
@@ -56,9 +56,9 @@ constexpr Option kOptions[] = {
     NotModelled("expert_parallel.combine_impl", "auto weighted_sum",
                 "the rows that experts return are weighted and summed"),
     NotModelled("expert_parallel.gate_up_impl", "separate",
-                "each expert has three grouped matrix products"),
+                "each expert has three grouped matrix multiplications"),
     NotModelled("activation_checkpointing.partition_activations", "false",
-                "each rank keeps the whole inputs of blocks"),
+                "each rank keeps the complete inputs of blocks"),
     NotModelled("compile.deepcompile", "false", "hooks start the gathers"),
     NotModelled("compression_training", "", "weights are not compressed"),
     NotModelled("curriculum_learning.enabled data_efficiency.enabled", "false",
@@ -272,7 +272,7 @@ void Rules(Reading& reading) {
     reading.Set("parallelism.tensor", tensor, "tensor_parallel.autotp_size");
   }
   if (reading.Integer("sequence_parallel_size").value_or(1) > 1) {
-    reading.Omit("sequence_parallel_size", "each rank computes whole sequences");
+    reading.Omit("sequence_parallel_size", "each rank computes full sequences");
   }
   if (reading.IsOn("activation_checkpointing.cpu_checkpointing")) {
     reading.Set("training.activation_offload", "true",

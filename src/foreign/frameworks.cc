@@ -35,12 +35,11 @@ constexpr Option kOptions[] = {
          "megatron_lm_config.megatron_lm_tp_degree megatron_lm_config.megatron_lm_pp_degree"),
     Sets("num_machines", "cluster.nodes"),
     NotModelled("parallelism_config.parallelism_config_sp_size", "1",
-                "each rank computes whole sequences"),
+                "each rank computes full sequences"),
     Sets("deepspeed_config.gradient_accumulation_steps", "training.gradient_accumulation"),
     NotModelled("megatron_lm_config", "", "stepcast reads only Megatron-LM's own arguments"),
     NotModelled("fp8_config.backend", "",
-                "matrix products run in the type that mixed_precision "
-                "names"),
+                "matrix multiplications run in the type that mixed_precision sets"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation"),
     NoEffect("compute_environment debug downcast_bf16 enable_cpu_affinity machine_rank "
              "main_process_ip main_process_port main_training_function rdzv_backend same_network "
@@ -51,11 +50,13 @@ constexpr Option kOptions[] = {
 void ReadDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed_config.deepspeed_config_file");
   if (file != nullptr && !reading.has_file_of("DeepSpeed")) {
-    reading.Wrong(file->name,
-                  fmt::format("this option names a DeepSpeed configuration that was not given: {}",
-                              Quoted(file->value.Shown())),
-                  fmt::format("give both files: stepcast init {} {}", reading.document().file,
-                              file->value.text));
+    reading.Wrong(
+        file->name,
+        fmt::format(
+            "this option names a DeepSpeed configuration that is not on the command line: {}",
+            Quoted(file->value.Shown())),
+        fmt::format("name both files: stepcast init {} {}", reading.document().file,
+                    file->value.text));
     return;
   }
   reading.Set("data_parallel.framework", "deepspeed", "distributed_type");

@@ -310,10 +310,11 @@ class Importer {
       return;
     }
     if (!request_.cluster.empty() || request_.nodes) {
-      draft_.Report({"command.wrong-use",
-                     {"--gpus " + request_.gpus, 0, 0},
-                     "--gpus describes one machine, and --cluster and --nodes another cluster",
-                     "for several nodes, write --cluster TOPOLOGY --nodes N without --gpus"});
+      draft_.Report(
+          {"command.wrong-use",
+           {"--gpus " + request_.gpus, 0, 0},
+           "--gpus describes one machine, but --cluster and --nodes describe another cluster",
+           "for several nodes, write --cluster TOPOLOGY --nodes N without --gpus"});
       return;
     }
     // The machine replaces a cluster in the files.
@@ -535,13 +536,12 @@ class Importer {
     }
     const std::string_view what = OtherProgramOf(document);
     if (IsTopology(document)) {
-      draft_.Report(
-          {"foreign.unknown-file",
-           {document.file, 0, 0},
-           "this is a stepcast topology: it describes a cluster but no training",
-           fmt::format("name a model or a scenario, and give the topology with --cluster: "
-                       "llama3.1-8b --cluster {} --nodes 1",
-                       document.file)});
+      draft_.Report({"foreign.unknown-file",
+                     {document.file, 0, 0},
+                     "this is a stepcast topology: it describes a cluster but no training",
+                     fmt::format("name a model or a scenario, and add the topology with --cluster: "
+                                 "llama3.1-8b --cluster {} --nodes 1",
+                                 document.file)});
       return;
     }
     draft_.Report({"foreign.unknown-file",
@@ -677,23 +677,23 @@ class Importer {
     };
     constexpr Need kNeeds[] = {
         {"model", "which model is trained",
-         "give its config.json, or a name from stepcast list models: --model config.json"},
-        {"cluster.topology", "the cluster that it runs on",
+         "name the model's config.json, or a model from stepcast list models: --model config.json"},
+        {"cluster.topology", "the cluster on which the model is trained",
          "add --gpus '8 x h100-sxm', or --cluster dgx-h100 --nodes 2; stepcast list topologies "
          "shows "
          "the names"},
-        {"training.sequence_length", "how long sequences are",
-         "set it: --set training.sequence_length=4096"},
-        {"training.micro_batch_size", "how many sequences a GPU computes at once",
-         "set it: --set training.micro_batch_size=1"},
+        {"training.sequence_length", "the length of a sequence",
+         "add --set training.sequence_length=4096"},
+        {"training.micro_batch_size", "the number of sequences that a GPU computes at once",
+         "add --set training.micro_batch_size=1"},
         {"training.precision", "the precision in which the model computes",
-         "set it: --set training.precision=bf16"},
+         "add --set training.precision=bf16"},
         {"training.optimizer", "which optimizer trains the model",
-         "set it: --set training.optimizer=adamw"},
-        {"data_parallel.framework", "which framework trains",
-         "set it: --set data_parallel.framework=fsdp2 --set data_parallel.zero_stage=3"},
-        {"data_parallel.zero_stage", "the tensors that are sharded over data-parallel ranks",
-         "set it: --set data_parallel.zero_stage=1"},
+         "add --set training.optimizer=adamw"},
+        {"data_parallel.framework", "which framework trains the model",
+         "add --set data_parallel.framework=fsdp2 --set data_parallel.zero_stage=3"},
+        {"data_parallel.zero_stage", "which tensors are sharded over data-parallel ranks",
+         "add --set data_parallel.zero_stage=1"},
     };
     const std::string file = request_.files.empty() ? "command line" : request_.files.front();
     for (const Need& need : kNeeds) {
@@ -715,18 +715,18 @@ class Importer {
       }
       draft_.Report({"foreign.missing",
                      {file, 0, 0},
-                     fmt::format("nothing says {}: {}", need.what, Quoted(need.key)),
+                     fmt::format("the input does not state {}: {}", need.what, Quoted(need.key)),
                      need.hint});
     }
     if (request_.for_search && sources_.empty()) return;
     if (!draft_.asked_for_variables() && !Given("training.gradient_accumulation") &&
         !Given("training.global_batch_size")) {
-      draft_.Report({"foreign.missing",
-                     {file, 0, 0},
-                     "the files do not state the number of micro-batches in a step: "
-                     "'training.gradient_accumulation'",
-                     "set it: --set training.gradient_accumulation=1, or --set "
-                     "training.global_batch_size=256"});
+      draft_.Report(
+          {"foreign.missing",
+           {file, 0, 0},
+           "the files do not state the number of micro-batches in a step: "
+           "'training.gradient_accumulation'",
+           "add --set training.gradient_accumulation=1, or --set training.global_batch_size=256"});
     }
   }
 

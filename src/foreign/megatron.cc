@@ -36,9 +36,9 @@ constexpr Option kOptions[] = {
         "moe-token-dispatcher-type=allgather moe-flex-dispatcher-backend=deepep moe-enable-deepep "
         "moe-permute-fusion=false moe-expert-capacity-factor moe-pad-expert-input-to-capacity "
         "overlap-moe-expert-parallel-comm delay-wgrad-compute"),
-    NotModelled("rotary-percent", "1 1.0",
-                "rotary positions rotate the whole head, so the forecast of elementwise work is "
-                "too high"),
+    NotModelled(
+        "rotary-percent", "1 1.0",
+        "rotary positions rotate the full head, so the forecast of elementwise work is too high"),
     NotModelled("embed-layernorm", "false", "the embedding has no norm"),
     NotModelled("pp-partition-method", "",
                 "stages have equal numbers of blocks; set parallelism.stage_layers"),
@@ -54,7 +54,8 @@ constexpr Option kOptions[] = {
          "main-grads-dtype=fp32 exp-avg-dtype=fp32 exp-avg-sq-dtype=fp32 clip-grad=1.0 "
          "deterministic-mode"),
     NotModelled("rampup-batch-size", "", "every step has the full batch"),
-    NotModelled("first-last-layers-bf16", "false", "matrix products of all blocks run in 8 bits"),
+    NotModelled("first-last-layers-bf16", "false",
+                "matrix multiplications of all blocks run in 8 bits"),
     Switch("tp-only-amax-red", "training.tp_only_amax_red"),
     NotModelled("main-params-dtype", "fp32", "the FP32 values of parameters are kept"),
     Sets("optimizer", "training.optimizer", "adam", "adam=adamw sgd=sgd muon=muon"),
@@ -77,7 +78,7 @@ constexpr Option kOptions[] = {
     Rule("recompute-activations recompute-granularity recompute-method recompute-num-layers=1 "
          "recompute-modules cpu-offloading cpu-offloading-num-layers"),
     NotModelled("distribute-saved-activations", "false",
-                "the forecast keeps the whole inputs of recomputed blocks on each rank, so the "
+                "the forecast keeps the complete inputs of recomputed blocks on each rank, so the "
                 "memory forecast is too high"),
     // Parallel axes.
     Sets("tensor-model-parallel-size", "parallelism.tensor", "1"),
@@ -103,7 +104,7 @@ constexpr Option kOptions[] = {
          "no-gradient-accumulation-fusion use-precision-aware-optimizer optimizer-cpu-offload "
          "optimizer-offload-fraction=1.0 overlap-cpu-optimizer-d2h-h2d"),
     NotModelled("use-megatron-fsdp use-custom-fsdp use-torch-fsdp2", "false",
-                "every rank has whole parameters"),
+                "every rank has complete parameters"),
     NotModelled("data-parallel-sharding-strategy", "no_shard optim",
                 "only the distributed optimizer shards the optimizer's states"),
     NotModelled("ddp-num-buckets ddp-bucket-cap-mb", "", "buckets have the default size"),
@@ -122,12 +123,13 @@ constexpr Option kOptions[] = {
     NotModelled("env.NCCL_NVLS_ENABLE", "1 2", "NCCL may use NVLS; set communication.nccl_algo"),
     NotModelled("env.CUDA_LAUNCH_BLOCKING", "0", "set training.host_waits: launch"),
     // Options of Primus.
-    NotModelled("use-turbo-attention", "false", "attention runs the kernels of training.attention"),
+    NotModelled("use-turbo-attention", "false",
+                "training.attention selects the kernels of attention"),
     NotModelled("use-turbo-grouped-mlp", "false",
-                "experts' matrix products run as experts.products sets"),
+                "experts.products selects the kernels of the experts' matrix multiplications"),
     NotModelled("use-turbo-parallel-linear", "false",
                 "linear layers are Transformer Engine's layers"),
-    NotModelled("use-turbo-rms-norm", "false", "norms run the kernels of training.norm"),
+    NotModelled("use-turbo-rms-norm", "false", "training.norm selects the kernels of norms"),
     Rule("use-turbo-deepep"),
     NotModelled("turbo-sync-free-moe-stage", "0",
                 "the host waits for the row counts before rows are packed"),
@@ -218,7 +220,7 @@ void ReadVocabulary(Reading& reading) {
   reading.Wrong("tokenizer-type",
                 "the file does not contain the vocabulary's size, 'model.vocab_size', because the "
                 "tokenizer sets the size",
-                "set it: --set model.vocab_size=128256, or --model config.json");
+                "add --set model.vocab_size=128256, or --model config.json");
 }
 
 void ReadFamily(Reading& reading) {
@@ -349,8 +351,8 @@ void ReadPrecision(Reading& reading) {
   const std::string recipe = reading.Text("fp8-recipe");
   if (quantised && Has(reading, "fp8-param-gather")) {
     reading.Omit("fp8-param-gather",
-                 "the forecast gathers parameters in 16 bits, so forecast gathers take up to "
-                 "twice as long as the real ones");
+                 "the forecast gathers parameters in 16 bits, so gathers take up to twice as long "
+                 "as in the real run");
   }
   if (!reading.Text("fp4-format").empty()) {
     reading.Set(key, "nvfp4", "fp4-format");
@@ -619,11 +621,13 @@ void ReadByDeepSpeed(Reading& reading) {
   if (reading.has_file_of("DeepSpeed")) return;
   const Setting* file = reading.Stated("deepspeed-config");
   if (file != nullptr) {
-    reading.Wrong("deepspeed-config",
-                  fmt::format("this option names a DeepSpeed configuration that was not given: {}",
-                              Quoted(file->value.Shown())),
-                  fmt::format("give both files: stepcast init {} {}", reading.document().file,
-                              file->value.Shown()));
+    reading.Wrong(
+        "deepspeed-config",
+        fmt::format(
+            "this option names a DeepSpeed configuration that is not on the command line: {}",
+            Quoted(file->value.Shown())),
+        fmt::format("name both files: stepcast init {} {}", reading.document().file,
+                    file->value.Shown()));
     return;
   }
   reading.Set("data_parallel.framework", "deepspeed", "deepspeed");
@@ -670,7 +674,7 @@ void ReadSharding(Reading& reading) {
   if (!reading.devices() || *reading.devices() % others != 0) {
     reading.Wrong(instances,
                   "the number of ranks that share one copy depends on the number of GPUs",
-                  "give the cluster: --cluster NAME --nodes N");
+                  "add the cluster: --cluster NAME --nodes N");
     return;
   }
   reading.Set("data_parallel.shard_group_size", *reading.devices() / others, instances);

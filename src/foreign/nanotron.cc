@@ -28,8 +28,7 @@ constexpr Option kOptions[] = {
     Switch("model.model_config.tie_word_embeddings", "model.tie_word_embeddings"),
     NotModelled("model.model_config.rope_scaling", "", "rotary positions are not scaled"),
     NotModelled("model.model_config.moe_config", "", "the feed-forward is dense"),
-    NotModelled("model.model_config.sliding_window_size", "",
-                "attention covers the whole sequence"),
+    NotModelled("model.model_config.sliding_window_size", "", "attention covers the full sequence"),
     NotModelled("model.model_config.attention_bias", "false", "projections have no biases"),
     // Batch.
     Sets("tokens.sequence_length", "training.sequence_length"),
@@ -39,7 +38,7 @@ constexpr Option kOptions[] = {
     Sets("parallelism.dp", "parallelism.data"),
     Sets("parallelism.tp", "parallelism.tensor", "1"),
     Sets("parallelism.pp", "parallelism.pipeline", "1"),
-    NotModelled("parallelism.context_parallel_size", "1", "each rank computes whole sequences"),
+    NotModelled("parallelism.context_parallel_size", "1", "each rank computes full sequences"),
     NotModelled("parallelism.expert_parallel_size", "1", "the feed-forward is dense"),
     Rule("parallelism.pp_engine=1f1b parallelism.tp_mode=ALL_REDUCE "
          "parallelism.recompute_layer=false"),

@@ -39,17 +39,16 @@ constexpr Option kOptions[] = {
     Switch("training.deterministic debug.deterministic", "training.deterministic"),
     NotModelled("compile.backend", "inductor", "inductor compiles the blocks"),
     Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
-    NotModelled(
-        "parallelism.disable_loss_parallel", "false",
-        "the forecast computes the loss on divided logits, so the memory forecast of a rank is "
-        "too low"),
+    NotModelled("parallelism.disable_loss_parallel", "false",
+                "the forecast computes the loss on sharded logits, so the memory forecast of a "
+                "rank is too low"),
     NotModelled("parallelism.enable_compiled_autograd", "false",
                 "backward is compiled block by block"),
     Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
     NotModelled("parallelism.pipeline_parallel_split_points parallelism.module_fqns_per_model_part",
                 "", "stages have equal numbers of blocks; set parallelism.stage_layers"),
     NotModelled("parallelism.pipeline_parallel_schedule_csv", "",
-                "the file is not read; set parallelism.schedule to its path"),
+                "stepcast does not read this file; set parallelism.schedule to the file's path"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
          "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
     Sets("parallelism.pipeline_parallel_last_stage_less_layers",
@@ -60,20 +59,21 @@ constexpr Option kOptions[] = {
                 "its end"),
     NotModelled("parallelism.expert_parallel_comm_backend", "standard",
                 "tokens reach experts through NCCL's all-to-all"),
-    NotModelled("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "",
-                "the output of every second matrix product is kept, whatever its shape"),
+    NotModelled(
+        "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "",
+        "the output of every second matrix multiplication is kept, regardless of its shape"),
     NotModelled("activation_checkpoint.memory_budget", "0.5",
                 "the compiler's choice of tensors to keep is not modelled"),
     NotModelled(
         "float8.enable_fsdp_float8_all_gather quantize.linear.float8.enable_fsdp_float8_all_gather "
         "quantize.dense.float8.enable_fsdp_float8_all_gather",
         "false",
-        "the forecast gathers parameters in 16 bits, so forecast gathers take up to "
-        "twice as long as the real ones"),
+        "the forecast gathers parameters in 16 bits, so gathers take up to twice as long as in the "
+        "real run"),
     // The head stays in 16 bits in the forecast too; routers of experts are small.
     NotModelled("quantize.moe.float8.fqns quantize.moe.mx.fqns quantize.grouped_mm.float8.fqns "
                 "quantize.grouped_mm.mx.fqns",
-                "", "matrix products of experts run in 16 bits"),
+                "", "matrix multiplications of experts run in 16 bits"),
     NotModelled("fault_tolerance.enable", "false", "no step is repeated or skipped"),
     Rule("liger_kernel.enable_fused_linear_cross_entropy"),
     NoEffect("model.* job.* profiling.* metrics.* lr_scheduler.* checkpoint.* comm.* "
@@ -105,12 +105,12 @@ constexpr Option kPythonOptions[] = {
          "activation_checkpoint=None activation_checkpoint.mode=selective "
          "activation_checkpoint.selective_ac_option=op activation_checkpoint.early_stop=false"),
     NotModelled("model_spec.attn_backend", "sdpa",
-                "attention runs the kernels of training.attention"),
+                "training.attention selects the kernels of attention"),
     NotModelled("model_spec.moe_comm_backend", "standard",
                 "tokens reach experts through NCCL's all-to-all"),
     NotModelled("model_converters.converters.0.enable_fsdp_float8_all_gather", "false",
-                "the forecast gathers parameters in 16 bits, so forecast gathers take up to twice "
-                "as long as the real ones"),
+                "the forecast gathers parameters in 16 bits, so gathers take up to twice as long "
+                "as in the real run"),
     Sets("training.max_context_length", "training.sequence_length", "2048"),
     Sets("training.seq_len", "training.sequence_length"),
     Sets("training.dtype", "training.parameter_dtype", "float32", kTypes),
@@ -119,10 +119,9 @@ constexpr Option kPythonOptions[] = {
     NotModelled("training.disable_cuda_graphs", "true",
                 "the host launches every kernel, so the forecast of short steps is too long"),
     NotModelled("compile.backend", "inductor", "inductor compiles the blocks"),
-    NotModelled(
-        "parallelism.disable_loss_parallel", "false",
-        "the forecast computes the loss on divided logits, so the memory forecast of a rank is "
-        "too low"),
+    NotModelled("parallelism.disable_loss_parallel", "false",
+                "the forecast computes the loss on sharded logits, so the memory forecast of a "
+                "rank is too low"),
     NotModelled("parallelism.enable_fsdp_symm_mem", "false", "collectives are NCCL's own kernels"),
     NotModelled("parallelism.full_dtensor", "false", "the host costs are those of FSDP2"),
     Switch("parallelism.fsdp_defer_gradient_reduction", "data_parallel.accumulate_unsharded"),
@@ -206,7 +205,7 @@ void ReadDataParallel(Reading& reading) {
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
     reading.Wrong(kShard, "the number of ranks that share one copy depends on the number of GPUs",
-                  "give the cluster: --cluster NAME --nodes N");
+                  "add the cluster: --cluster NAME --nodes N");
     return;
   }
   reading.Set("data_parallel.shard_group_size", *reading.devices() / others, kShard,
@@ -228,7 +227,7 @@ void ReadExperts(Reading& reading) {
   if (degree > 1) reading.Set("parallelism.expert", degree, option);
   const std::string_view parts = "parallelism.expert_tensor_parallel_degree";
   if (reading.Integer(parts).value_or(1) > 1) {
-    reading.Omit(parts, "tensor-parallel ranks hold whole experts");
+    reading.Omit(parts, "tensor-parallel ranks have complete experts");
   }
 }
 
@@ -328,7 +327,7 @@ void ReadPrecision(Reading& reading, bool float8, std::string_view because_of) {
     reading.Set("training.fp8_scaling", name == "tensorwise" ? "torchao" : "torchao_rowwise",
                 recipe);
     if (name != "tensorwise" && name != "rowwise") {
-      reading.Omit(recipe, "matrix products for weight gradients also run in 8 bits");
+      reading.Omit(recipe, "matrix multiplications for weight gradients also run in 8 bits");
     }
   }
 }
@@ -446,11 +445,12 @@ void ReadTokens(Reading& reading) {
   const std::int64_t in_micro_batch = reading.Integer(tokens).value_or(16384);
   const std::int64_t length = reading.Integer("training.max_context_length").value_or(2048);
   if (length < 1 || in_micro_batch % length != 0) {
-    reading.Wrong(tokens,
-                  fmt::format("a micro-batch of {} tokens does not divide into sequences of {}",
-                              in_micro_batch, length),
-                  "set the sequences of a micro-batch: --set training.micro_batch_size=1 --set "
-                  "training.sequence_length=TOKENS");
+    reading.Wrong(
+        tokens,
+        fmt::format("a micro-batch of {} tokens is not a multiple of the sequence length {}",
+                    in_micro_batch, length),
+        "set the number and the length of sequences: --set training.micro_batch_size=1 --set "
+        "training.sequence_length=TOKENS");
     return;
   }
   const std::int64_t sequences = in_micro_batch / length;
@@ -500,9 +500,9 @@ void ReadConverters(Reading& reading) {
       const bool own = converter.starts_with("Float8Linear");
       float8 = float8 || own;
       if (!own)
-        reading.Omit(option,
-                     "matrix products run in 16 bits; to change this, set "
-                     "training.precision");
+        reading.Omit(
+            option,
+            "matrix multiplications run in 16 bits; to change this, set training.precision");
     }
   }
   ReadPrecision(reading, float8, option);

@@ -43,7 +43,7 @@ constexpr Option kOptions[] = {
     Sets("parallelism_config.cp_size", "parallelism.context"),
     Switch("ddp_find_unused_parameters", "data_parallel.find_unused_parameters"),
     NotModelled("tp_size", "0 1", "layers are not divided"),
-    NotModelled("sequence_parallel_size", "1", "each rank computes whole sequences"),
+    NotModelled("sequence_parallel_size", "1", "each rank computes full sequences"),
     NotModelled("n_gpu", "1", "each process has one GPU"),
     NotModelled("auto_find_batch_size", "false", "the batch is per_device_train_batch_size"),
     NotModelled("torch_empty_cache_steps", "", "the allocator's cache is never emptied"),
@@ -165,26 +165,30 @@ void AskForFiles(Reading& reading) {
     const std::string file = reading.Text(launcher);
     reading.Wrong(
         launcher,
-        fmt::format("this option names an accelerate configuration that was not given: {}",
-                    Quoted(file)),
-        fmt::format("give both files: stepcast init {} {}", reading.document().file, file));
+        fmt::format(
+            "this option names an accelerate configuration that is not on the command line: {}",
+            Quoted(file)),
+        fmt::format("name both files: stepcast init {} {}", reading.document().file, file));
   }
 
   const Setting* named = reading.Stated("deepspeed");
   if (named == nullptr || named->value.text.empty() || reading.has_file_of("DeepSpeed")) return;
   if (const auto on = named->value.Boolean()) {
     if (!*on) return;
-    reading.Wrong("deepspeed", "the option turns DeepSpeed on, but its configuration was not given",
-                  fmt::format("write the program's configuration of DeepSpeed as JSON, and give "
-                              "both files: stepcast init {} ds.json",
-                              reading.document().file));
+    reading.Wrong(
+        "deepspeed",
+        "the option turns DeepSpeed on, but DeepSpeed's configuration is not on the command line",
+        fmt::format("write DeepSpeed's configuration as JSON, and name both files: stepcast init "
+                    "{} ds.json",
+                    reading.document().file));
     return;
   }
-  reading.Wrong("deepspeed",
-                fmt::format("this option names a DeepSpeed configuration that was not given: {}",
-                            Quoted(named->value.Shown())),
-                fmt::format("give both files: stepcast init {} {}", reading.document().file,
-                            named->value.text));
+  reading.Wrong(
+      "deepspeed",
+      fmt::format("this option names a DeepSpeed configuration that is not on the command line: {}",
+                  Quoted(named->value.Shown())),
+      fmt::format("name both files: stepcast init {} {}", reading.document().file,
+                  named->value.text));
 }
 
 // Whether the file belongs to LLaMA-Factory, which adds keys to the Trainer's, and other

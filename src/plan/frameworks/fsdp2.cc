@@ -24,7 +24,8 @@ class Fsdp2Rules : public Rules {
           fmt::format("torchtitan does not support multi-token prediction with context "
                       "parallelism: context is {}",
                       ranks),
-          "keep the value 1, write framework: megatron, or use a model without the modules");
+          "write context: 1, or framework: megatron, or use a model without multi-token "
+          "prediction");
     }
   }
 
@@ -45,7 +46,7 @@ class Fsdp2Rules : public Rules {
           fmt::format(
               "PyTorch's 1f1b needs at least {} micro-batches, one per stage, but a step has {}",
               stages, *MicroBatches()),
-          "choose more micro-batches, or schedule: gpipe");
+          "write a larger gradient_accumulation, or schedule: gpipe");
     }
     if (facts_.tied_embeddings) {
       Add("parallelism.pipeline", "plan.tied-across-stages",
@@ -58,7 +59,7 @@ class Fsdp2Rules : public Rules {
       Add("data_parallel.accumulate_unsharded", "plan.axis-not-of-framework",
           "torch.distributed.pipelining reduces gradients only after the last micro-batch, but "
           "accumulate_unsharded is false",
-          "leave it out");
+          "omit accumulate_unsharded");
     }
     if (request_.cpu_offload.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.axis-not-supported-with",
@@ -84,10 +85,10 @@ class Fsdp2Rules : public Rules {
     for (const std::int64_t rows : facts_.matrix_rows) {
       if (rows % ranks == 0) continue;
       Add("training.optimizer", kCode,
-          fmt::format("Dion's Muon exchanges equal parts of each matrix, but {} rows do not divide "
-                      "among {} ranks",
+          fmt::format("Dion's Muon exchanges equal parts of each matrix, but {} rows are not "
+                      "divisible by {} ranks",
                       rows, ranks),
-          "choose a shard_group_size that divides the rows, or optimizer: adamw");
+          "write a shard_group_size that is a divisor of the rows, or optimizer: adamw");
       return;
     }
   }
@@ -120,7 +121,8 @@ class Fsdp2Rules : public Rules {
     }
     if (request_.dispatcher && model::SendsTokensOnce(*request_.dispatcher)) {
       refuse("experts.dispatcher",
-             fmt::format("torchtitan's {} is not modelled", model::Name(*request_.dispatcher)),
+             fmt::format("torchtitan's dispatcher {} is not modelled",
+                         model::Name(*request_.dispatcher)),
              "write dispatcher: all_to_all, or framework: megatron");
     }
     if (request_.dispatcher == model::Dispatcher::kAllGather) {
