@@ -95,10 +95,10 @@ class ContextRules : public Rules {
              "write context_method: all_gather or ring, or framework: megatron");
     }
     if (inner != request_.context_inner.has_value()) {
-      Refuse(inner ? "context_method: hierarchical needs context_inner, the number of neighboring "
-                     "ranks that exchange heads"
-                   : fmt::format("context_inner {} applies only to context_method: hierarchical",
-                                 *request_.context_inner),
+      Refuse(inner
+                 ? "context_inner, the number of neighboring ranks that exchange heads, is missing"
+                 : fmt::format("context_inner {} applies only to context_method: hierarchical",
+                               *request_.context_inner),
              inner ? "write context_inner: 2, or another divisor of context"
                    : "omit context_inner, or write context_method: hierarchical");
       return;

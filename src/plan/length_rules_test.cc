@@ -32,14 +32,14 @@ TEST(LengthRules, NameEveryImpossibleCombinationWithBothValues) {
          r.attention = model::Attention::kMath;
        },
        "training.lengths", "plan.lengths",
-       "attention: math computes the scores of whole sequences and masks the scores between "
+       "attention: math computes the scores of full sequences and masks the scores between "
        "documents"},
       {[](Request& r) {
          r.lengths = Packed({{256, 1}, {512, 1}});
          r.context = 2;
        },
        "training.lengths", "plan.lengths",
-       "context parallelism is not modelled for documents of several lengths: context is 2"},
+       "context parallelism is not modelled for documents of different lengths: context is 2"},
       {[](Request& r) {
          r.lengths = Padded({{256, 1}, {512, 1}});
        },
