@@ -31,7 +31,7 @@ std::vector<std::string> Mistakes(const std::string& text) {
 TEST(ScheduleCheckTest, EveryMistakeIsASentence) {
   const Case cases[] = {
       {"stage 0: F0 B0\nstage 1: F0 B0\n", {}},
-      {"stage 0: F0 F0 B0\n", {"0/1: F0 comes twice"}},
+      {"stage 0: F0 F0 B0\n", {"0/1: F0 occurs twice"}},
       {"stage 0: F0 F1 B1 W0\n", {"0/-1: stage 0 has no I0"}},
       {"stage 0: F0 I0 W0 B0\n",
        {"0/3: micro-batch 0 has both a full backward pass (B) of chunk 0 and a split backward pass "

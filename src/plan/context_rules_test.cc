@@ -47,7 +47,7 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.sequence_length = 1020;
        },
        "training.sequence_length", "plan.context",
-       "1020 tokens do not divide among 4 ranks with two chunks each"},
+       "1020 tokens are not divisible by 4 ranks x 2 chunks"},
       {[](Request& r) {
          r.context = 2;
          r.tensor = 2;
@@ -55,7 +55,7 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.sequence_length = 1020;
        },
        "training.sequence_length", "plan.context",
-       "1020 tokens do not divide among 2 ranks with two chunks each x 2 tensor-parallel ranks"},
+       "1020 tokens are not divisible by 2 ranks x 2 chunks x 2 tensor-parallel ranks"},
       {[](Request& r) {
          r.context = 2;
          r.attention = model::Attention::kMath;

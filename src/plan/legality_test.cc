@@ -467,7 +467,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.reshard_after_forward = ReshardAfterForward(std::int64_t{8});
        },
        "data_parallel.reshard_after_forward", "plan.reshard",
-       "reshard_after_forward 8 does not divide shard_group_size 4"},
+       "reshard_after_forward 8 is not a divisor of shard_group_size 4"},
       // Eight ranks, two of which share out each layer: ranks 0 and 1 have other parts of it.
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
@@ -506,8 +506,9 @@ TEST(Check, CountsRanksThatHavePartsOfASequenceAmongThoseThatShareStates) {
     return said;
   };
   EXPECT_EQ(messages(4), std::vector<std::string>());
-  EXPECT_EQ(messages(8), std::vector<std::string>{"reshard_after_forward 8 does not divide "
-                                                  "shard_group_size 2 times context 2"});
+  EXPECT_EQ(messages(8),
+            std::vector<std::string>{
+                "reshard_after_forward 8 is not a divisor of shard_group_size 2 times context 2"});
 }
 
 TEST(Check, KeepsCommunicationHooksToDdp) {

@@ -56,7 +56,7 @@ TEST(LengthRules, NameEveryImpossibleCombinationWithBothValues) {
          r.context = 2;
        },
        "training.lengths", "plan.lengths",
-       "for samples of 250 tokens: 250 tokens do not divide among 2 ranks with two chunks each"},
+       "for samples of 250 tokens: 250 tokens are not divisible by 2 ranks x 2 chunks"},
   };
   ExpectEach(cases);
 }
