@@ -285,8 +285,8 @@ class KernelPricer {
                       fmt::format("without a GPU, only layer lists can be simulated; the time of "
                                   "this kernel is unknown: {}",
                                   kernel.name),
-                      "name a GPU type in the cluster ('gpu: h100-sxm'), or describe the model as "
-                      "a list of layers with times");
+                      "add a GPU type to the cluster ('gpu: h100-sxm'), or describe the model as a "
+                      "list of layers with times");
     } else {
       pricing_.Report(
           "cost.no-kernel-costs", pricing_.profile,

@@ -126,7 +126,7 @@ Demand CopyPricer::PriceOneCopy(const program::Copy& copy) {
     if (!host_link_) {
       pricing_.Report("cost.no-host-link", pricing_.scenario.cluster_location,
                       "the plan copies between device and host, but no link connects them",
-                      "use a topology with PCIe, or keep all data on the device");
+                      "use a topology with PCIe links, or a plan without offloading");
       return {};
     }
     if (pricing_.links == nullptr) {

@@ -226,7 +226,7 @@ std::vector<std::string> DeepSpeedNotes(const scenario::Scenario& scenario) {
     note(
         fmt::format("deepspeed.json cannot express {}. The training script creates these groups "
                     "and passes them to deepspeed.initialize (mpu, or a PipelineModule with its "
-                    "topology). The batch sizes in deepspeed.json count data-parallel ranks only",
+                    "topology). The batch sizes in deepspeed.json include only data-parallel ranks",
                     divided));
   }
   if (const plan::Mixture& mixture = scenario.plan.mixture;
@@ -372,7 +372,7 @@ tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
       return tl::unexpected(FolderFailure{
           {{"file.exists",
             {source, 0, 0},
-            fmt::format("a file of the scenario has the same name as a file that is written: {}",
+            fmt::format("a file of the scenario has the same name as an emitted file: {}",
                         Quoted(input.name)),
             "rename that file"}},
           ""});

@@ -606,7 +606,7 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
     return CannotRun("the module shards only over data-parallel ranks: parallelism.tensor");
   }
   if (scenario.plan.parallelism.context > 1) {
-    return CannotRun("the module does not divide sequences: parallelism.context");
+    return CannotRun("the module does not split sequences: parallelism.context");
   }
   if (const auto module = TrainerOf(scenario.plan).module) return module(scenario);
   return CannotRun("the plan's framework is not ddp, fsdp1 or fsdp2");

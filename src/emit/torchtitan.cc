@@ -124,7 +124,7 @@ std::string PipelineObstacle(plan::Framework framework, const plan::Parallelism&
       axes.virtual_stages == DefaultChunks(axes) || (blocks + 2 + most - 1) / most == chunks;
   if (!makes_chunks ||
       axes.stage_layers != plan::StageLayersOf(request, {.count = blocks}, chunks)) {
-    return "torchtitan divides layers among stages by another rule: parallelism.stage_layers";
+    return "torchtitan assigns other layers to the stages: parallelism.stage_layers";
   }
   return "";
 }
@@ -197,7 +197,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
     return "torchtitan runs DDP if data_parallel.shard_group_size is 1, because nothing is sharded";
   }
   if (data_parallel.prefetch != 1)
-    return "torchtitan gathers one unit ahead: data_parallel.prefetch";
+    return "torchtitan prefetches exactly one unit: data_parallel.prefetch";
   if (plan.parallelism.tensor > 1 && !plan.parallelism.sequence_parallel) {
     return "torchtitan's tensor parallelism includes sequence parallelism: "
            "parallelism.sequence_parallel is false";

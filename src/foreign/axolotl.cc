@@ -93,7 +93,7 @@ void ReadSharding(Reading& reading) {
       reading.Wrong(
           "deepspeed",
           fmt::format(
-              "this option names a DeepSpeed configuration that is not on the command line: {}",
+              "this option refers to a DeepSpeed configuration that is not on the command line: {}",
               Quoted(named->value.Shown())),
           fmt::format("name both files: stepcast init {} {}", reading.document().file,
                       named->value.text));

@@ -53,7 +53,7 @@ void ReadDeepSpeed(Reading& reading) {
     reading.Wrong(
         file->name,
         fmt::format(
-            "this option names a DeepSpeed configuration that is not on the command line: {}",
+            "this option refers to a DeepSpeed configuration that is not on the command line: {}",
             Quoted(file->value.Shown())),
         fmt::format("name both files: stepcast init {} {}", reading.document().file,
                     file->value.text));

@@ -194,13 +194,13 @@ tl::expected<NamedGpus, Diagnostic> ParseNamedGpus(const std::string& text) {
   const auto wrong = [&text] {
     const bool number = !text.empty() && text.size() <= 4 && text.front() != '0' &&
                         text.find_first_not_of("0123456789") == std::string::npos;
-    return tl::make_unexpected(
-        Diagnostic{"command.wrong-use",
-                   {"--gpus", 0, 0},
-                   "--gpus needs a number and a type of GPU: " + Quoted(text),
-                   fmt::format("write --gpus '{} x h100-sxm', with the quotes; stepcast list gpus "
-                               "shows the types",
-                               number ? text : "8")});
+    return tl::make_unexpected(Diagnostic{
+        "command.wrong-use",
+        {"--gpus", 0, 0},
+        "--gpus needs a number and a type of GPU: " + Quoted(text),
+        fmt::format(
+            "write --gpus '{} x h100-sxm', with the quotes; stepcast list gpus prints the types",
+            number ? text : "8")});
   };
   std::size_t end = 0;
   while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
@@ -680,8 +680,7 @@ class Importer {
          "name the model's config.json, or a model from stepcast list models: --model config.json"},
         {"cluster.topology", "the cluster on which the model is trained",
          "add --gpus '8 x h100-sxm', or --cluster dgx-h100 --nodes 2; stepcast list topologies "
-         "shows "
-         "the names"},
+         "prints the names"},
         {"training.sequence_length", "the length of a sequence",
          "add --set training.sequence_length=4096"},
         {"training.micro_batch_size", "the number of sequences that a GPU computes at once",

@@ -624,7 +624,7 @@ void ReadByDeepSpeed(Reading& reading) {
     reading.Wrong(
         "deepspeed-config",
         fmt::format(
-            "this option names a DeepSpeed configuration that is not on the command line: {}",
+            "this option refers to a DeepSpeed configuration that is not on the command line: {}",
             Quoted(file->value.Shown())),
         fmt::format("name both files: stepcast init {} {}", reading.document().file,
                     file->value.Shown()));
@@ -672,9 +672,10 @@ void ReadSharding(Reading& reading) {
     others *= reading.draft().Degree(axis);
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
-    reading.Wrong(instances,
-                  "the number of ranks that share one copy depends on the number of GPUs",
-                  "add the cluster: --cluster NAME --nodes N");
+    reading.Wrong(
+        instances,
+        "the number of ranks that share one copy of the states depends on the number of GPUs",
+        "add the cluster: --cluster NAME --nodes N");
     return;
   }
   reading.Set("data_parallel.shard_group_size", *reading.devices() / others, instances);
@@ -700,7 +701,7 @@ void ReadRecipe(Reading& reading) {
   // A file gives the model's dimensions.
   for (const char* option : {"num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads",
                              "num-query-groups", "kv-channels", "vocab-size", "num-experts"}) {
-    reading.Omit(option, "the model of the recipe is used; choose another one with --model");
+    reading.Omit(option, "the model of the recipe is used; to use another model, add --model");
   }
 }
 

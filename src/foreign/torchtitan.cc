@@ -63,7 +63,7 @@ constexpr Option kOptions[] = {
         "activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "",
         "the output of every second matrix multiplication is kept, regardless of its shape"),
     NotModelled("activation_checkpoint.memory_budget", "0.5",
-                "the compiler's choice of tensors to keep is not modelled"),
+                "the forecast does not model which tensors the compiler keeps"),
     NotModelled(
         "float8.enable_fsdp_float8_all_gather quantize.linear.float8.enable_fsdp_float8_all_gather "
         "quantize.dense.float8.enable_fsdp_float8_all_gather",
@@ -139,7 +139,7 @@ constexpr Option kPythonOptions[] = {
                 "rank i has the i-th chunk from the start of a sequence and the i-th chunk from "
                 "its end"),
     NotModelled("activation_checkpoint.memory_budget", "",
-                "the compiler's choice of tensors to keep is not modelled"),
+                "the forecast does not model which tensors the compiler keeps"),
     NoEffect("model_converters model_converters.converters.0.* hf_assets_path dump_folder "
              "metrics.* profiler.* profiling.* tokenizer.* dataloader.* lr_scheduler.* "
              "checkpoint.* validator.* comm.* loss.* optimizer.* training training.steps "
@@ -204,8 +204,10 @@ void ReadDataParallel(Reading& reading) {
     others *= reading.draft().Degree(axis);
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
-    reading.Wrong(kShard, "the number of ranks that share one copy depends on the number of GPUs",
-                  "add the cluster: --cluster NAME --nodes N");
+    reading.Wrong(
+        kShard,
+        "the number of ranks that share one copy of the states depends on the number of GPUs",
+        "add the cluster: --cluster NAME --nodes N");
     return;
   }
   reading.Set("data_parallel.shard_group_size", *reading.devices() / others, kShard,
@@ -348,8 +350,8 @@ void ReadCheckpointing(Reading& reading) {
   }
   if (mode != "selective") {
     reading.Omit(option,
-                 "the forecast keeps all activations, so forecast memory is too high and "
-                 "the forecast step too short");
+                 "the forecast keeps all activations, so the memory forecast is too high and the "
+                 "forecast step is too short");
     reading.Set(key, "none", option);
     return;
   }

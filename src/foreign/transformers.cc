@@ -42,7 +42,7 @@ constexpr Option kOptions[] = {
     Sets("parallelism_config.tp_size", "parallelism.tensor"),
     Sets("parallelism_config.cp_size", "parallelism.context"),
     Switch("ddp_find_unused_parameters", "data_parallel.find_unused_parameters"),
-    NotModelled("tp_size", "0 1", "layers are not divided"),
+    NotModelled("tp_size", "0 1", "each rank computes complete layers"),
     NotModelled("sequence_parallel_size", "1", "each rank computes full sequences"),
     NotModelled("n_gpu", "1", "each process has one GPU"),
     NotModelled("auto_find_batch_size", "false", "the batch is per_device_train_batch_size"),
@@ -166,7 +166,7 @@ void AskForFiles(Reading& reading) {
     reading.Wrong(
         launcher,
         fmt::format(
-            "this option names an accelerate configuration that is not on the command line: {}",
+            "this option refers to an accelerate configuration that is not on the command line: {}",
             Quoted(file)),
         fmt::format("name both files: stepcast init {} {}", reading.document().file, file));
   }
@@ -185,8 +185,9 @@ void AskForFiles(Reading& reading) {
   }
   reading.Wrong(
       "deepspeed",
-      fmt::format("this option names a DeepSpeed configuration that is not on the command line: {}",
-                  Quoted(named->value.Shown())),
+      fmt::format(
+          "this option refers to a DeepSpeed configuration that is not on the command line: {}",
+          Quoted(named->value.Shown())),
       fmt::format("name both files: stepcast init {} {}", reading.document().file,
                   named->value.text));
 }

@@ -110,7 +110,7 @@ void CheckAttention(const Architecture& a, Faults& faults) {
   if (a.qk_norm && NamesOf(a).query_norm.empty()) {
     faults.Add("use_qk_norm",
                fmt::format("the family {} has no norms of queries and keys", FamilyName(a)),
-               "remove use_qk_norm, or choose a family that has these norms");
+               "omit use_qk_norm, or write a family with these norms");
   }
   // Rotary positions turn a part of a latent head.
   if (a.position == Position::kRotary && a.head_size % 2 != 0 && !a.latent.exists()) {
@@ -150,7 +150,7 @@ void CheckEncoder(const Architecture& a, Faults& faults) {
 void CheckFamily(const Architecture& a, Faults& faults) {
   const auto refuse = [&](const char* field, const char* value) {
     faults.Add(field, fmt::format("the family {} has no {} '{}'", FamilyName(a), field, value),
-               "choose a family that has such layers");
+               "write a family with these layers");
   };
   const Family& family = FamilyOf(a);
   if (family.traits.encoder) CheckEncoder(a, faults);
@@ -177,7 +177,7 @@ void CheckFamily(const Architecture& a, Faults& faults) {
   if (a.experts.shared_gate && (no_gate || a.experts.shared_feed_forward == 0)) {
     faults.Add("shared_expert_gate",
                no_gate ? fmt::format("shared experts of the family {} have no gate", FamilyName(a))
-                       : "the model has no shared experts to gate",
+                       : "shared_expert_gate needs shared experts, but the model has none",
                no_gate
                    ? "omit shared_expert_gate, or write a family whose shared experts have a gate"
                    : "write shared_expert_intermediate_size, or omit shared_expert_gate");
@@ -476,7 +476,7 @@ void CheckRecurrent(const Architecture& a, Faults& faults) {
     if (delta.by_channel && delta.key_heads != delta.value_heads) {
       faults.Add(
           "mixers",
-          fmt::format("with a decay per channel, each value head needs its own key head: {} and {}",
+          fmt::format("with a decay per channel, key_heads must equal value_heads: {} and {}",
                       delta.key_heads, delta.value_heads),
           "omit key_heads");
     }
@@ -589,11 +589,12 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   CheckFurtherTokens(a, faults);
   if (a.full_attention_every != 0) {
     if (a.attention_window == 0 && a.attention_chunk == 0) {
-      faults.Add("sliding_window_pattern",
-                 fmt::format("sliding_window_pattern is given without sliding_window, so no block "
-                             "has a window: {}",
-                             a.full_attention_every),
-                 "write sliding_window, or omit sliding_window_pattern");
+      faults.Add(
+          "sliding_window_pattern",
+          fmt::format(
+              "sliding_window_pattern needs sliding_window, but sliding_window is not set: {}",
+              a.full_attention_every),
+          "write sliding_window, or omit sliding_window_pattern");
     } else if (a.full_attention_every < 2) {
       faults.Add(
           "sliding_window_pattern",

@@ -153,8 +153,8 @@ class Checker {
   bool Exists(int micro_batch, const EntryAt& at) {
     if (micro_batch >= 0 && micro_batch < schedule_.micro_batches) return true;
     Add(at.stage, at.entry,
-        fmt::format("there is no micro-batch {}; there are {}, counted from 0", micro_batch,
-                    schedule_.micro_batches));
+        fmt::format("micro-batch {} does not exist; numbers start at 0 and must be below {}",
+                    micro_batch, schedule_.micro_batches));
     return false;
   }
 

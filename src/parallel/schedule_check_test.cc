@@ -62,7 +62,8 @@ TEST(ScheduleCheckTest, MicroBatchesOutsideTheStep) {
   schedule.stages[0].entries.push_back(Action{Task::kForward, 1, 0});
   const std::vector<ScheduleMistake> mistakes = CheckSchedule(schedule);
   ASSERT_EQ(mistakes.size(), 1U);
-  EXPECT_EQ(mistakes[0].sentence, "there is no micro-batch 1; there are 1, counted from 0");
+  EXPECT_EQ(mistakes[0].sentence,
+            "micro-batch 1 does not exist; numbers start at 0 and must be below 1");
 }
 
 // Large numbers cost no time.

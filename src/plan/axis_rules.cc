@@ -327,12 +327,13 @@ class AxisRules : public Rules {
     Add("parallelism.pipeline", "plan.stage-layers",
         fmt::format("{} blocks{} cannot be divided into {} equal stages", *facts_.blocks,
                     CountedEnds(request_), stages),
-        fmt::format("write a pipeline that is a divisor, or write the number of blocks of each "
-                    "stage: stage_layers: [...]{}",
-                    *CountedEnds(request_) == '\0'
-                        ? ""
-                        : "; without account_for_embedding_in_pipeline_split and "
-                          "account_for_loss_in_pipeline_split, only the blocks are divided"));
+        fmt::format(
+            "write a pipeline that is a divisor, or write the number of blocks of each "
+            "stage: stage_layers: [...]{}",
+            *CountedEnds(request_) == '\0'
+                ? ""
+                : "; if account_for_embedding_in_pipeline_split and "
+                  "account_for_loss_in_pipeline_split are omitted, only the blocks are divided"));
   }
 
   // Returns " and the head", where equal parts count it as a block.

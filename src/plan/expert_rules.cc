@@ -47,7 +47,8 @@ class ExpertRules : public Rules {
          {std::pair{"parallelism.expert", request_.expert},
           std::pair{"parallelism.expert_tensor", request_.expert_tensor}}) {
       if (degree.value_or(1) == 1) continue;
-      Add(key, "plan.no-experts", fmt::format("the model has no experts to divide: {}", *degree),
+      Add(key, "plan.no-experts",
+          fmt::format("expert parallelism needs experts, but the model has none: {}", *degree),
           fmt::format("omit {}, or use a model with experts", key));
     }
     for (const auto& [key, asked] :

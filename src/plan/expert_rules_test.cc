@@ -104,7 +104,7 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
   dense.experts = 0;
   ExpectFault(
       dense, [](Request& r) { r.expert = 2; }, "parallelism.expert", "plan.no-experts",
-      "the model has no experts to divide: 2");
+      "expert parallelism needs experts, but the model has none: 2");
   ExpectFault(
       dense, [](Request& r) { r.overlap_communication = true; }, "experts.overlap_communication",
       "plan.no-experts",
@@ -148,7 +148,7 @@ TEST(ExpertRules, DeepSpeedsLayersHaveDeepSpeedsConditions) {
        "data_parallel.zero_stage", "AutoEP with ZeRO-3 is not modelled, but zero_stage is 3"},
       {[](Request& r) { r.expert_implementation = ExpertImplementation::kTransformers; },
        "parallelism.expert",
-       "with transformers' layers, every rank holds all experts, but expert is 4"},
+       "with implementation: transformers, every rank has all experts, but expert is 4"},
       {[](Request& r) { r.expert_implementation = ExpertImplementation::kTorchtitan; },
        "experts.implementation",
        "only fsdp2 shards torchtitan's layers, but implementation is torchtitan"},
@@ -157,7 +157,8 @@ TEST(ExpertRules, DeepSpeedsLayersHaveDeepSpeedsConditions) {
          r.min_capacity = 4;
        },
        "experts.implementation",
-       "only DeepSpeed's own layer has an expert capacity, but min_capacity is given for autoep"},
+       "only DeepSpeed's own layer has an expert capacity, but min_capacity is set for "
+       "implementation autoep"},
       {[](Request& r) { r.expert_products = model::ExpertProducts::kGrouped; }, "experts.products",
        "DeepSpeed's own layer runs the experts one after another (looped), but products is "
        "grouped"},

@@ -128,7 +128,7 @@ class Checker : public Rules {
     }
     Add("training.precision", "plan.precision-not-of-device",
         fmt::format("{} does not compute in {}", facts_.device, Name(*request_.precision)),
-        "choose a precision that has a peak in the GPU's data sheet");
+        "write a precision that has a peak in the GPU's data sheet");
   }
 
   // data x tensor x pipeline x context = devices.
@@ -192,7 +192,7 @@ class Checker : public Rules {
   void CheckBatch() {
     if (request_.gradient_accumulation && request_.global_batch_size) {
       Add("training.global_batch_size", "plan.batch",
-          fmt::format("gradient_accumulation {} and global_batch_size {} are both given",
+          fmt::format("gradient_accumulation {} and global_batch_size {} cannot both be set",
                       *request_.gradient_accumulation, *request_.global_batch_size),
           "omit one of the two keys: global_batch_size = micro_batch_size x gradient_accumulation "
           "x data");
@@ -366,7 +366,7 @@ class Checker : public Rules {
     if (const auto& loading = request_.data_loading) {
       if (loading->workers == 0 && loading->prefetch != DataLoading().prefetch) {
         Add("training.data_loading.prefetch", "plan.data-loading",
-            fmt::format("without workers, no data is loaded ahead: prefetch is {} and workers is 0",
+            fmt::format("without workers, no data is prefetched: prefetch is {} and workers is 0",
                         loading->prefetch),
             "write workers: 1 or more, or omit prefetch");
       }

@@ -325,7 +325,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "checkpoint_early_stop: true is modelled for single blocks only, but blocks_per_checkpoint "
        "is 4"},
       {[](Request& r) { r.global_batch_size = 64; }, "training.global_batch_size", "plan.batch",
-       "gradient_accumulation 4 and global_batch_size 64 are both given"},
+       "gradient_accumulation 4 and global_batch_size 64 cannot both be set"},
       {[](Request& r) {
          r.gradient_accumulation.reset();
          r.global_batch_size = 40;

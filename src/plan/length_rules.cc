@@ -22,10 +22,10 @@ class LengthRules : public Rules {
     if (!request_.lengths || !request_.sequence_length) return;
     const Lengths& lengths = *request_.lengths;
     if (request_.document_length) {
-      Refuse(fmt::format("document_length {} and lengths are both given, but document_length is "
-                         "shorthand for lengths with one entry",
+      Refuse(fmt::format("document_length {} and lengths cannot both be set, because "
+                         "document_length is shorthand for lengths with one entry",
                          *request_.document_length),
-             "keep only one of them: --set training.document_length=null");
+             "omit one of the two keys: --set training.document_length=null");
     }
     if (lengths.batching == Batching::kPacked) {
       CheckPacked(lengths.histogram);

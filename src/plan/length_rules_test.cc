@@ -20,8 +20,8 @@ TEST(LengthRules, NameEveryImpossibleCombinationWithBothValues) {
          r.document_length = 256;
        },
        "training.lengths", "plan.lengths",
-       "document_length 256 and lengths are both given, but document_length is shorthand for "
-       "lengths with one entry"},
+       "document_length 256 and lengths cannot both be set, because document_length is shorthand "
+       "for lengths with one entry"},
       {[](Request& r) {
          r.lengths = Packed({{256, 1}, {2048, 1}});
        },

@@ -61,8 +61,8 @@ class LoraRules : public Rules {
     for (const auto& [name, extent, columns] : facts_.divided) {
       if (!parts || name != "num_key_value_heads" || extent >= tensor) continue;
       Add("training.lora.targets", "plan.lora",
-          fmt::format("ranks that share key-value heads need one adapter for queries, keys and "
-                      "values: num_key_value_heads is {} and tensor is {}",
+          fmt::format("if tensor exceeds num_key_value_heads, queries, keys and values need one "
+                      "common adapter: num_key_value_heads is {} and tensor is {}",
                       extent, tensor),
           "write targets: linear_qkv");
     }
@@ -79,8 +79,8 @@ class LoraRules : public Rules {
         request_.zero_stage.value_or(0) == 3 && !StyleOf(*request_.framework).shards_frozen;
     if (shards) {
       Add("data_parallel.zero_stage", "plan.lora",
-          fmt::format("{} with lora is modelled only if each rank holds all frozen parameters, "
-                      "but zero_stage is 3",
+          fmt::format("{} with lora is modelled only if each rank has all frozen parameters, but "
+                      "zero_stage is 3",
                       plan::Name(*request_.framework)),
           "write zero_stage: 0, 1 or 2, or framework: fsdp1 or fsdp2");
     }

@@ -35,7 +35,7 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 3;
        },
        "data_parallel.zero_stage", "plan.lora",
-       "reference with lora is modelled only if each rank holds all frozen parameters, but "
+       "reference with lora is modelled only if each rank has all frozen parameters, but "
        "zero_stage is 3"},
       {[](Request& r) {
          r.lora = kAdapters;

@@ -80,7 +80,7 @@ class PartRules : public Rules {
           "omit document_length");
     }
     if (request_.lengths) {
-      Add("training.lengths", "plan.lengths", fmt::format("{}: lengths are given", kRule),
+      Add("training.lengths", "plan.lengths", fmt::format("{}: lengths is set", kRule),
           "omit lengths");
     }
   }

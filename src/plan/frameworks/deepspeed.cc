@@ -118,8 +118,9 @@ class DeepSpeedRules : public Rules {
       if (request_.expert.value_or(1) == 1) return;
       RefuseWithExperts(
           "parallelism.expert",
-          fmt::format("with transformers' layers, every rank holds all experts, but expert is {}",
-                      *request_.expert),
+          fmt::format(
+              "with implementation: transformers, every rank has all experts, but expert is {}",
+              *request_.expert),
           "write expert: 1, or experts.implementation: deepspeed or autoep");
       return;
     }
@@ -157,17 +158,17 @@ class DeepSpeedRules : public Rules {
          {std::pair("capacity_factor", request_.capacity_factor.has_value()),
           std::pair("min_capacity", request_.min_capacity.has_value())}) {
       if (!given) continue;
-      RefuseWithExperts(
-          "experts.implementation",
-          fmt::format("only DeepSpeed's own layer has an expert capacity, but {} is given for {}",
-                      key, model::Name(ImplementationOf(request_))),
-          fmt::format("write implementation: deepspeed, or omit {}", key));
+      RefuseWithExperts("experts.implementation",
+                        fmt::format("only DeepSpeed's own layer has an expert capacity, but {} is "
+                                    "set for implementation {}",
+                                    key, model::Name(ImplementationOf(request_))),
+                        fmt::format("write implementation: deepspeed, or omit {}", key));
     }
     if (request_.expert_products == model::ExpertProducts::kStreams) {
       RefuseWithExperts(
           "experts.products",
           "only Transformer Engine runs experts on several streams, but products is streams",
-          "write products: grouped or looped");
+          "write experts.products: grouped or looped");
     }
   }
 

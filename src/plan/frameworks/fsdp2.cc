@@ -106,8 +106,9 @@ class Fsdp2Rules : public Rules {
     if (implementation == model::ExpertImplementation::kTransformers &&
         request_.expert.value_or(1) > 1) {
       Add("parallelism.expert", "plan.experts-not-supported-with",
-          fmt::format("with transformers' layers, every rank holds all experts, but expert is {}",
-                      *request_.expert),
+          fmt::format(
+              "with implementation: transformers, every rank has all experts, but expert is {}",
+              *request_.expert),
           "write expert: 1, or experts.implementation: torchtitan");
     }
     const auto refuse = [&](const char* key, std::string message, const char* hint) {
