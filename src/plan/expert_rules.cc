@@ -48,7 +48,7 @@ class ExpertRules : public Rules {
           std::pair{"parallelism.expert_tensor", request_.expert_tensor}}) {
       if (degree.value_or(1) == 1) continue;
       Add(key, "plan.no-experts",
-          fmt::format("expert parallelism needs experts, but the model has none: {}", *degree),
+          fmt::format("expert parallelism needs a model with experts: {}", *degree),
           fmt::format("omit {}, or use a model with experts", key));
     }
     for (const auto& [key, asked] :

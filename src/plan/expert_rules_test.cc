@@ -104,7 +104,7 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
   dense.experts = 0;
   ExpectFault(
       dense, [](Request& r) { r.expert = 2; }, "parallelism.expert", "plan.no-experts",
-      "expert parallelism needs experts, but the model has none: 2");
+      "expert parallelism needs a model with experts: 2");
   ExpectFault(
       dense, [](Request& r) { r.overlap_communication = true; }, "experts.overlap_communication",
       "plan.no-experts",
