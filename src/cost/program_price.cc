@@ -35,7 +35,7 @@ void Pricing::Report(std::string code, Location location, std::string message, s
 void Pricing::ReportEndless(const std::string& what) {
   Report("cost.too-long", scenario.cluster_location,
          fmt::format("a single operation takes a day or more: {}", what),
-         "check the units of the bandwidths and latencies that it uses");
+         "check the units of the bandwidths and latencies that the operation uses");
 }
 
 void Pricing::ReportNoLinkCosts(const std::string& what) {

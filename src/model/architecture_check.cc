@@ -99,7 +99,7 @@ void CheckAttention(const Architecture& a, Faults& faults) {
         "num_key_value_heads",
         fmt::format("num_key_value_heads must be a divisor of num_attention_heads: {} and {}",
                     a.kv_heads, a.heads),
-        "write a num_key_value_heads that is a divisor of num_attention_heads");
+        "set num_key_value_heads to a divisor of num_attention_heads");
   }
   if (a.head_size > kMostWidth / a.heads) {
     faults.Add("head_dim", fmt::format("num_attention_heads x head_dim must be at most {}: {} x {}",
@@ -177,7 +177,7 @@ void CheckFamily(const Architecture& a, Faults& faults) {
   if (a.experts.shared_gate && (no_gate || a.experts.shared_feed_forward == 0)) {
     faults.Add("shared_expert_gate",
                no_gate ? fmt::format("shared experts of the family {} have no gate", FamilyName(a))
-                       : "shared_expert_gate needs shared experts, but the model has none",
+                       : "shared_expert_gate needs a model with shared experts",
                no_gate
                    ? "omit shared_expert_gate, or write a family whose shared experts have a gate"
                    : "write shared_expert_intermediate_size, or omit shared_expert_gate");
@@ -200,8 +200,8 @@ void CheckExpertGroups(const Experts& experts, Faults& faults) {
     faults.Add("n_group",
                fmt::format("n_group must be a divisor of num_experts: {} and {}", experts.groups,
                            experts.count),
-               "write an n_group that is a divisor of num_experts, or omit n_group and topk_group "
-               "if a token can use any expert");
+               "set n_group to a divisor of num_experts, or omit n_group and topk_group if a token "
+               "can use any expert");
     return;
   }
   if (!faults.Within("topk_group", experts.groups_per_token, experts.groups)) return;
@@ -327,7 +327,7 @@ void CheckDescribedAttention(const Architecture& a, Faults& faults) {
   if (a.heads % a.kv_heads != 0) {
     faults.Add("mixers",
                fmt::format("kv_heads must be a divisor of heads: {} and {}", a.kv_heads, a.heads),
-               "write a kv_heads that is a divisor of heads");
+               "set kv_heads to a divisor of heads");
   }
   if (a.head_size > kMostWidth / a.heads || ValueSize(a) > kMostWidth / a.heads) {
     faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
@@ -360,7 +360,7 @@ void CheckCross(const Architecture& a, Faults& faults) {
     faults.Add(
         "mixers",
         fmt::format("kv_heads must be a divisor of heads: {} and {}", cross.kv_heads, cross.heads),
-        "write a kv_heads that is a divisor of heads");
+        "set kv_heads to a divisor of heads");
   }
   if (cross.head > kMostWidth / cross.heads) {
     faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
@@ -471,7 +471,7 @@ void CheckRecurrent(const Architecture& a, Faults& faults) {
       faults.Add("mixers",
                  fmt::format("key_heads must be a divisor of value_heads: {} and {}",
                              delta.key_heads, delta.value_heads),
-                 "write a key_heads that is a divisor of value_heads");
+                 "set key_heads to a divisor of value_heads");
     }
     if (delta.by_channel && delta.key_heads != delta.value_heads) {
       faults.Add(
@@ -494,7 +494,7 @@ void CheckRecurrent(const Architecture& a, Faults& faults) {
     faults.Add(
         "mixers",
         fmt::format("groups must be a divisor of heads: {} and {}", state.groups, state.heads),
-        "write a groups that is a divisor of heads");
+        "set groups to a divisor of heads");
   }
   if (state.head > kMostWidth / state.heads || state.state > kMostWidth / state.groups) {
     faults.Add("mixers",

@@ -72,7 +72,7 @@ class AxisRules : public Rules {
           fmt::format("{} works only within a node, but parallelism.tensor {} is not a divisor of "
                       "the node's {} GPUs",
                       model::Name(overlap), ranks, *facts_.node_devices),
-          "write a parallelism.tensor that is a divisor of a node's GPUs, or tensor_overlap: none");
+          "set parallelism.tensor to a divisor of a node's GPUs, or write tensor_overlap: none");
     }
     const std::int64_t tokens = request_.micro_batch_size.value_or(0) *
                                 request_.sequence_length.value_or(0) / request_.context.value_or(1);
@@ -100,9 +100,9 @@ class AxisRules : public Rules {
       Add("parallelism.tensor", "plan.tensor-division",
           fmt::format("the model's {} of {} is not divisible by parallelism.tensor {}", name,
                       extent, ranks),
-          columns > 1 ? "write a parallelism.tensor that is a divisor of this number; with "
-                        "framework: megatron, a multiple also works"
-                      : "write a parallelism.tensor that is a divisor of this number");
+          columns > 1 ? "set parallelism.tensor to a divisor of this number; with framework: "
+                        "megatron, a multiple also works"
+                      : "set parallelism.tensor to a divisor of this number");
     }
     if (request_.sequence_parallel.value_or(false) && facts_.encoder.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
@@ -122,7 +122,7 @@ class AxisRules : public Rules {
           fmt::format("sequence_length {} is not divisible by parallelism.tensor {}, as sequence "
                       "parallelism requires",
                       *request_.sequence_length, ranks),
-          "write a sequence_length that is a multiple of parallelism.tensor, or sequence_parallel: "
+          "set sequence_length to a multiple of parallelism.tensor, or write sequence_parallel: "
           "false");
     }
   }
@@ -199,8 +199,8 @@ class AxisRules : public Rules {
           fmt::format("Interleaved1F1B of torch.distributed.pipelining needs {} equal groups of "
                       "micro-batches with {} stages, but a step has {} micro-batches",
                       *MicroBatches() / stages, stages, *MicroBatches()),
-          "write a gradient_accumulation that is a multiple of the number of pipeline stages, or "
-          "less than twice that number");
+          "set gradient_accumulation to a multiple of the number of pipeline stages, or to less "
+          "than twice that number");
       return;
     }
     const auto mistake =
@@ -328,8 +328,9 @@ class AxisRules : public Rules {
         fmt::format("{} blocks{} cannot be divided into {} equal stages", *facts_.blocks,
                     CountedEnds(request_), stages),
         fmt::format(
-            "write a pipeline that is a divisor, or write the number of blocks of each "
-            "stage: stage_layers: [...]{}",
+            "set pipeline to a divisor of this number, or write the number of blocks of each "
+            "stage: stage_layers: "
+            "[...]{}",
             *CountedEnds(request_) == '\0'
                 ? ""
                 : "; if account_for_embedding_in_pipeline_split and "

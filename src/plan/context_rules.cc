@@ -105,9 +105,9 @@ class ContextRules : public Rules {
     }
     if (inner && (*request_.context_inner >= ranks_ || ranks_ % *request_.context_inner != 0)) {
       Add("parallelism.context_inner", "plan.context",
-          fmt::format("context_inner {} must be a divisor of context {}, and smaller",
+          fmt::format("context_inner {} must be a divisor of context {}, and smaller than context",
                       *request_.context_inner, ranks_),
-          "write a context_inner that is a divisor of parallelism.context, and smaller");
+          "set context_inner to a smaller divisor of parallelism.context");
       return;
     }
     if (method_ != ContextMethod::kAllToAll && !inner) return;

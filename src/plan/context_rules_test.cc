@@ -41,7 +41,7 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.context_inner = 4;
        },
        "parallelism.context_inner", "plan.context",
-       "context_inner 4 must be a divisor of context 4, and smaller"},
+       "context_inner 4 must be a divisor of context 4, and smaller than context"},
       {[](Request& r) {
          r.context = 4;
          r.sequence_length = 1020;

@@ -79,7 +79,8 @@ class Checker : public Rules {
       Add("training.masked_tokens", "plan.masked-tokens",
           fmt::format("a sequence has {} tokens, but masked_tokens is {}", sequence,
                       *request_.masked_tokens),
-          "write the number of masked tokens in a sequence, usually 15 % of its tokens");
+          "set masked_tokens to the number of masked tokens in a sequence, usually 15 % of the "
+          "tokens");
     }
     if (request_.masked_tokens && facts_.encoder && !*facts_.encoder) {
       Add("training.masked_tokens", "plan.masked-tokens",
@@ -91,7 +92,8 @@ class Checker : public Rules {
       Add("training.document_length", "plan.document-length",
           fmt::format("sequences of {} tokens cannot be filled with documents of {} tokens",
                       sequence, *request_.document_length),
-          "write a divisor of sequence_length that is close to the average document length");
+          "set document_length to a divisor of sequence_length that is close to the average "
+          "document length");
     }
     if (request_.document_length && request_.attention &&
         model::FlashGeneration(*request_.attention) == 0) {

@@ -71,7 +71,7 @@ class LoraRules : public Rules {
         fmt::format("the rank of adapters must be a multiple of parallelism.tensor: tensor is {} "
                     "and rank is {}",
                     tensor, request_.lora->rank),
-        fmt::format("write a rank that is a multiple of {}", tensor));
+        fmt::format("set rank to a multiple of {}", tensor));
   }
 
   void CheckSharded() {

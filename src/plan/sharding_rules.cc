@@ -33,8 +33,8 @@ class ShardingRules : public Rules {
     Add("data_parallel.shard_group_size", "plan.shard-group",
         fmt::format("shard_group_size {} is not a divisor of data {}", *request_.shard_group_size,
                     *data),
-        "write a shard_group_size that is a divisor of parallelism.data, such as the number of "
-        "GPUs of a node");
+        "set shard_group_size to a divisor of parallelism.data, such as the number of GPUs of a "
+        "node");
   }
 
   void CheckReshard() {

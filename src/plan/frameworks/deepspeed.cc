@@ -213,8 +213,8 @@ class DeepSpeedRules : public Rules {
         Add("data_parallel.deepspeed.zero_hpz_partition_size", "plan.shard-group",
             fmt::format("zero_hpz_partition_size {} is not a divisor of data {}", *ranks,
                         data.value_or(1)),
-            "write a zero_hpz_partition_size that is a divisor of parallelism.data, such as the "
-            "number of GPUs of a node");
+            "set zero_hpz_partition_size to a divisor of parallelism.data, such as the number of "
+            "GPUs of a node");
       }
     }
     if (deepspeed.quantized_gradients.value_or(false) && !deepspeed.reduce_scatter.value_or(true)) {

@@ -88,7 +88,7 @@ class Fsdp2Rules : public Rules {
           fmt::format("Dion's Muon exchanges equal parts of each matrix, but {} rows are not "
                       "divisible by {} ranks",
                       rows, ranks),
-          "write a shard_group_size that is a divisor of the rows, or optimizer: adamw");
+          "set shard_group_size to a divisor of the rows, or write optimizer: adamw");
       return;
     }
   }
