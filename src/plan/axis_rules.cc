@@ -100,9 +100,8 @@ class AxisRules : public Rules {
       Add("parallelism.tensor", "plan.tensor-division",
           fmt::format("the model's {} of {} is not divisible by parallelism.tensor {}", name,
                       extent, ranks),
-          columns > 1 ? "set parallelism.tensor to a divisor of this number; with framework: "
-                        "megatron, a multiple also works"
-                      : "set parallelism.tensor to a divisor of this number");
+          fmt::format("set parallelism.tensor to a divisor of {}{}", extent,
+                      columns > 1 ? "; with framework: megatron, a multiple also works" : ""));
     }
     if (request_.sequence_parallel.value_or(false) && facts_.encoder.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",

@@ -118,7 +118,8 @@ class ContextRules : public Rules {
       if (name == "intermediate_size" || extent % (tensor * sharing) == 0) continue;
       Refuse(fmt::format("the model's {} of {} is not divisible by tensor {} x {} ranks", name,
                          extent, tensor, sharing),
-             "write degrees whose product is a divisor of this number, or context_method: ring");
+             fmt::format("write degrees whose product is a divisor of {}, or context_method: ring",
+                         extent));
     }
   }
 

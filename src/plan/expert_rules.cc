@@ -77,13 +77,13 @@ class ExpertRules : public Rules {
       Add("parallelism.expert", "plan.expert-division",
           fmt::format("the model's {} experts are not divisible by parallelism.expert {}",
                       facts_.experts, ranks()),
-          "set parallelism.expert to a divisor of the number of experts");
+          fmt::format("set parallelism.expert to a divisor of {}", facts_.experts));
     }
     if (facts_.expert_width % parts() != 0) {
       Add("parallelism.expert_tensor", "plan.expert-division",
           fmt::format("an expert's width of {} is not divisible by parallelism.expert_tensor {}",
                       facts_.expert_width, parts()),
-          "set parallelism.expert_tensor to a divisor of this width");
+          fmt::format("set parallelism.expert_tensor to a divisor of {}", facts_.expert_width));
     }
     CheckTensor();
   }
