@@ -51,7 +51,7 @@ TEST(ScheduleCsvTest, AllWrongCellsAtOnce) {
 
 TEST(ScheduleCsvTest, ListsThatCannotRunTogether) {
   EXPECT_EQ(Mistakes("0F0,0F1,0B0\n# stage 1\n1F0,1B0,1F1,1B1,1B1\n"),
-            "mine.csv:3:17: error[schedule.not-runnable]: the schedule cannot run: B1 comes "
+            "mine.csv:3:17: error[schedule.not-runnable]: the schedule cannot run: B1 occurs "
             "twice\n"
             "  hint: stepcast schedule --stages 2 --micro-batches 4 --print csv prints a valid "
             "example\n");

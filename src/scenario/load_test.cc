@@ -428,11 +428,10 @@ TEST(Load, RefusesStepsThatTakeMoreThanADay) {
 TEST(Load, NamesBothValuesOfADeviceCount) {
   const Result<Scenario> result =
       LoadString(Flat("data_parallel:", "parallelism: {data: 7}\ndata_parallel:"));
-  EXPECT_EQ(
-      Messages(result),
-      "s.yaml:16:21: error[plan.device-count]: data 7 x tensor 1 x pipeline 1 x context 1 = 7 "
-      "ranks, but the cluster has 8 devices\n"
-      "  hint: write data: 8, or omit the key (--set parallelism.data=null)\n");
+  EXPECT_EQ(Messages(result),
+            "s.yaml:16:21: error[plan.device-count]: data 7 x tensor 1 x pipeline 1 x context 1 = "
+            "7 ranks, but the cluster has 8 devices\n  hint: write data: 8, or omit data (--set "
+            "parallelism.data=null)\n");
 }
 
 TEST(Load, SuggestsTheFileThatWasMeant) {
@@ -617,7 +616,7 @@ TEST(Load, WarnsAboutKeysWithoutEffect) {
   ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
   EXPECT_EQ(loaded->warnings,
             (std::vector<std::string>{
-                "data_parallel.prefetch has no effect with framework reference at stage 0",
+                "data_parallel.prefetch has no effect with framework reference at zero_stage 0",
                 "training.attention has no effect on a layer list, because the list states times "
                 "and activations"}));
   const Result<Scenario> textbook =
@@ -626,7 +625,7 @@ TEST(Load, WarnsAboutKeysWithoutEffect) {
   ASSERT_TRUE(textbook.has_value()) << Messages(textbook);
   EXPECT_EQ(textbook->warnings,
             (std::vector<std::string>{"training.dispatch has no effect with framework reference, "
-                                      "because it does not model the host"}));
+                                      "which does not model the host"}));
 }
 
 TEST(Load, DispatchComesFromTheProfileUnlessTheScenarioSaysIt) {
@@ -785,11 +784,11 @@ TEST(Load, PartsOfAClusterThatAJobCannotHave) {
 }
 
 TEST(Load, ADeviceCountSaysHowToLeaveGpusIdle) {
-  EXPECT_EQ(Messages(LoadString(std::string(kShipped), {"parallelism.data=4"})),
-            "--set parallelism.data=4: error[plan.device-count]: data 4 x tensor 1 x pipeline 1 x "
-            "context 1 = 4 ranks, but the cluster has 16 devices\n"
-            "  hint: write data: 16, or omit the key (--set parallelism.data=null); or leave the "
-            "other GPUs idle: --set cluster.devices=plan\n");
+  EXPECT_EQ(
+      Messages(LoadString(std::string(kShipped), {"parallelism.data=4"})),
+      "--set parallelism.data=4: error[plan.device-count]: data 4 x tensor 1 x pipeline 1 x "
+      "context 1 = 4 ranks, but the cluster has 16 devices\n  hint: write data: 16, or omit data "
+      "(--set parallelism.data=null); or leave the other GPUs idle: --set cluster.devices=plan\n");
 }
 
 TEST(Load, ASlowDeviceThatIsIdleHasNoEffect) {
