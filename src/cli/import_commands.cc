@@ -298,8 +298,9 @@ Outcome Init(const InitOptions& options) {
   request.absolute_paths = !std::filesystem::path(options.output).parent_path().empty();
   request.states_software = true;
   request.takes_scenario = true;
-  const auto imported = foreign::Import(request);
+  auto imported = foreign::Import(request);
   if (!imported) return WrongInput(imported.error());
+  imported->assumed.clear();  // the scenario itself marks assumed values
   const Diagnostics obstacles = Obstacles(*imported);
   Outcome outcome = PutText(options.output, imported->scenario.text);
   if (outcome.status != kDone) return outcome;

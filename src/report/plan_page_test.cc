@@ -113,7 +113,7 @@ TEST_F(PlanPageTest, TheFrontIsOfPlansThatMayBeTheBest) {
   const std::string page = PlanPage(report_, {}, [](std::int64_t plan) {
     return plan == 2 ? std::string("does not fit") : NameOf(plan);
   });
-  EXPECT_THAT(page, HasSubstr("does not fit (including memory that must stay free), or too slow"));
+  EXPECT_THAT(page, HasSubstr("does not fit, or is too slow"));
   const std::size_t front = page.find("The front");
   ASSERT_NE(front, std::string::npos);
   EXPECT_NE(page.find("zero_stage = 3</th><td>100.000", front), std::string::npos);

@@ -87,11 +87,7 @@ class MemoryDrawing {
 
  private:
   double Amount(Bytes bytes) const { return AmountIn(unit_, bytes); }
-  // A capacity far above all amounts would flatten the areas.
-  bool shows_capacity() const {
-    constexpr std::int64_t kNear = 2;
-    return capacity_ > Bytes() && capacity_.count() <= kNear * most_.count();
-  }
+  bool shows_capacity() const { return DrawsCapacity(capacity_, most_); }
 
   void AddRow(double from, double until, const forecast::BytesByCategory& bytes,
               ChartData& data) const {

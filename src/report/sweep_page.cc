@@ -378,19 +378,6 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows,
   return table.ToTable();
 }
 
-// The fitting row with the most tokens per second and GPU, or the first row if none fits.
-std::int64_t MostTokens(const std::vector<SweepRow>& rows) {
-  std::int64_t most = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const SweepRow& row = rows[static_cast<std::size_t>(most)];
-    const double rate = row.status == RowStatus::kOk ? row.tokens_per_second_per_gpu : -1;
-    if (rows[i].status == RowStatus::kOk && rows[i].tokens_per_second_per_gpu > rate) {
-      most = static_cast<std::int64_t>(i);
-    }
-  }
-  return most;
-}
-
 std::vector<PageFigure> Answers(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                                 std::optional<std::int64_t> best) {
   std::vector<PageFigure> answers{{.label = "Combinations",
@@ -413,7 +400,7 @@ std::vector<PageFigure> Answers(const SweepGrid& grid, const std::vector<SweepRo
        .value = unequal_tokens ? TimeForAToken(fastest) : FormatTime(fastest.step_time),
        .more = Setting(grid, *best, fastest),
        .tone = Tone::kGood});
-  const std::int64_t rate = MostTokens(rows);
+  const std::int64_t rate = MostTokensPerGpu(rows, *best);
   const SweepRow& most = rows[static_cast<std::size_t>(rate)];
   answers.push_back({.label = "Most tokens/s per GPU",
                      .value = Decimal(most.tokens_per_second_per_gpu, 1),

@@ -79,14 +79,7 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   } else {
     out += Named("shortest step", FormatTime(row(*best).step_time), grid, *best, row(*best));
   }
-  // With fewer GPUs, each may do more work.
-  std::int64_t busiest = *best;
-  for (std::int64_t i = 0; i < grid.rows(); ++i) {
-    if (row(i).status == RowStatus::kOk &&
-        row(i).tokens_per_second_per_gpu > row(busiest).tokens_per_second_per_gpu) {
-      busiest = i;
-    }
-  }
+  const std::int64_t busiest = MostTokensPerGpu(rows, *best);
   if (busiest == *best) return out;
   return out + Named("most tokens/s per GPU", Decimal(row(busiest).tokens_per_second_per_gpu, 1),
                      grid, busiest, row(busiest));
@@ -214,6 +207,17 @@ std::optional<std::int64_t> Fastest(const std::vector<SweepRow>& rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].status != RowStatus::kOk) continue;
     if (!best || TimePerTokenOf(rows[i]) < TimePerTokenOf(rows[static_cast<std::size_t>(*best)])) {
+      best = static_cast<std::int64_t>(i);
+    }
+  }
+  return best;
+}
+
+std::int64_t MostTokensPerGpu(const std::vector<SweepRow>& rows, std::int64_t best) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].status == RowStatus::kOk &&
+        rows[i].tokens_per_second_per_gpu >
+            rows[static_cast<std::size_t>(best)].tokens_per_second_per_gpu) {
       best = static_cast<std::int64_t>(i);
     }
   }
