@@ -476,7 +476,8 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
         "The step has {} operations. Neighboring operations are drawn as one if they take at most "
         "{} together.",
         Grouped(operations),
-        unit == "ms" ? FormatTime(joined) : fmt::format("{:g} {}", InMilliseconds(joined), unit));
+        unit == "ms" ? FormatTime(joined)
+                     : fmt::format("{:.0f} {}", std::floor(InMilliseconds(joined)), unit));
   }
   Chart chart;
   chart.label = label;
