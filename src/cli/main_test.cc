@@ -649,7 +649,7 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
       {"--vary 'training.micro_batch_size=64..1 x2'", "the range is empty"},
       {"--vary 'training.micro_batch_size=1..64'", "the range has no step"},
       {"--vary training.micro_batch_size=all",
-       "or a few numbers, not for 'training.micro_batch_size'"},
+       "cannot be used for 'training.micro_batch_size'"},
       {"--vary training.precison=all", "--vary training.precison=all: error[input.unknown-key]"},
       {"--vary 'training.micro_batch_size=1..10000 +1' "
        "--vary 'training.sequence_length=1..10000 +1' "

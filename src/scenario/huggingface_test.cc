@@ -468,7 +468,8 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
       "{\"model_type\": \"gemma3n\", \"text_config\": {\"model_type\": \"gemma3n_text\"}}");
   ASSERT_EQ(other.size(), 1U);
   EXPECT_EQ(other[0].code, "model.unknown-type");
-  EXPECT_EQ(other[0].message, "models of this model_type are not modelled: 'gemma3n_text'");
+  EXPECT_EQ(other[0].message,
+            "stepcast does not support models of this model_type: 'gemma3n_text'");
 }
 
 TEST(HuggingFaceTest, ClassesWithoutExpertsRefuseThem) {
@@ -1086,11 +1087,11 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
   EXPECT_THAT(mistakes[0].hint, testing::StartsWith(known + "; with files of models/families: "));
   // OPT is a known name.
-  EXPECT_THAT(MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
-              testing::StartsWith(
-                  "opt differs from gpt2 by feed-forward layers of ReLU, but these are not "
-                  "modelled; " +
-                  known));
+  EXPECT_THAT(
+      MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
+      testing::StartsWith("opt differs from gpt2 by feed-forward layers of ReLU, but these are not "
+                          "modelled; " +
+                          known));
   EXPECT_THAT(
       MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
       testing::StartsWith("jamba has state-space layers, but these are not modelled; " + known));
