@@ -200,8 +200,7 @@ std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
     for (const Node& node : *cases) {
       runs.push_back(ReadRun(node, diagnostics));
       if (section.failed() || known.insert(runs.back().settings).second) continue;
-      diagnostics.push_back({"calibration.runs", node.location(),
-                             "two runs have the same settings",
+      diagnostics.push_back({"calibration.runs", node.location(), "two runs have the same settings",
                              "combine the two runs into one entry with the key 'repeats'"});
     }
     if (cases->empty() || cases->size() > LearnedRuns::kMostRuns) {
@@ -257,7 +256,9 @@ std::vector<std::pair<std::string, std::string>> ReadProvenance(MappingReader& r
     if (auto text = ReadText(value, diagnostics)) provenance.emplace_back(key, std::move(*text));
   }
   if (section->node().entries().empty()) {
-    reader.Report("provenance", "calibration.no-provenance", "'provenance' must not be empty: a profile must state its origin",
+    reader.Report("provenance", "calibration.no-provenance",
+                  "'provenance' must not be empty: 'provenance' must not be empty: a profile must "
+                  "state its origin",
                   "write the machine, the software, the date and the method of the measurements");
   }
   return provenance;

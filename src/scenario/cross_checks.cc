@@ -66,7 +66,8 @@ class CrossChecks {
       Report(
           "scenario.mixed-layers", location,
           "a layer list gives the times of one kind of device, but the cluster has several kinds",
-          "use 'model' with an architecture instead of a layer list, or use nodes of one kind and set cluster.slow_devices");
+          "use 'model' with an architecture instead of a layer list, or use nodes of one kind and "
+          "set cluster.slow_devices");
     }
   }
 
@@ -151,11 +152,12 @@ class CrossChecks {
     const model::Architecture* const architecture = Architecture();
     if (scenario_.cluster == nullptr) return;
     if (architecture != nullptr && scenario_.cluster->gpu().empty()) {
-      Report(
-          "scenario.no-gpu", LocationOf(root_, "cluster.topology"),
-          fmt::format("the times of kernels depend on the GPU type, but this cluster has no 'gpu': {}",
-                      Quoted(scenario_.model->name)),
-          "add a GPU type to the flat cluster, for example 'gpu: h100-sxm', or use a layer list with times");
+      Report("scenario.no-gpu", LocationOf(root_, "cluster.topology"),
+             fmt::format(
+                 "the times of kernels depend on the GPU type, but this cluster has no 'gpu': {}",
+                 Quoted(scenario_.model->name)),
+             "add a GPU type to the flat cluster, for example 'gpu: h100-sxm', or use a layer list "
+             "with times");
     }
     if (scenario_.calibration == nullptr) return;
     const topology::FlatCluster* flat = scenario_.cluster->flat_cluster();
@@ -163,7 +165,8 @@ class CrossChecks {
         scenario_.calibration->collectives.empty()) {
       Report("scenario.no-link", LocationOf(root_, "cluster.topology"),
              "the flat cluster has no link, and the calibration has no table of collectives",
-             "add link: {latency: 5 us, bandwidth: 25 GB/s}, or use a profile with tables of collectives");
+             "add link: {latency: 5 us, bandwidth: 25 GB/s}, or use a profile with tables of "
+             "collectives of collectives");
     }
     const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
     CheckProfilesOfDevices();

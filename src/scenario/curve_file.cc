@@ -103,7 +103,8 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
   if (curve.ranks % curve.nodes != 0) {
     reader.Report(
         "nodes", "calibration.implausible",
-        fmt::format("the number of ranks, {}, is not divisible by the number of nodes, {}", curve.ranks, curve.nodes),
+        fmt::format("the number of ranks, {}, is not divisible by the number of nodes, {}",
+                    curve.ranks, curve.nodes),
         "remove groups that have different numbers of ranks on their nodes");
   }
   curve.algorithm = ReadAlgorithm(reader, Need::kOptional);
@@ -164,8 +165,10 @@ std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& 
       file.curves.push_back(ReadCurve(curve, diagnostics));
       if (file.curves.back().nodes > 1 && !reader.Has("network")) {
         diagnostics.push_back({"calibration.no-network", curve.location(),
-                               "'network' is missing: a curve over several nodes needs the bandwidth of their network",
-                               "add the sum of the bandwidths of a node's network cards, for example network: 400 GB/s"});
+                               "'network' is missing: 'network' is missing: a curve over several "
+                               "nodes needs the bandwidth of their network",
+                               "add the sum of the bandwidths of a node's network cards, for "
+                               "example network: 400 GB/s"});
       }
     }
   }

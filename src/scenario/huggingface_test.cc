@@ -1077,7 +1077,7 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "known are bert, cohere, cohere2, deepseek_v2, deepseek_v3, ernie4_5, ernie4_5_moe, falcon, "
+      "write one of bert, cohere, cohere2, deepseek_v2, deepseek_v3, ernie4_5, ernie4_5_moe, falcon, "
       "gemma, gemma2, gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_neox, gpt_oss, gptj, granite, "
       "granitemoe, kimi_k2, llama, llama4_text, megatron-bert, minimax_m2, mistral, mixtral, mpt, "
       "nemotron, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, seed_oss, smollm3, "

@@ -182,7 +182,8 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
   }
   gemm->Finish();
   if (!any && !gemm->failed()) {
-    kernels.Report("gemm", "calibration.no-gemm", "no data type has rates of matrix multiplications",
+    kernels.Report("gemm", "calibration.no-gemm",
+                   "no data type has rates of matrix multiplications",
                    "write for example 'bf16: {max_efficiency: 0.75, half_flops: 3000000000}'");
   }
 }
@@ -263,8 +264,9 @@ calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view ty
   std::vector<Point> points;
   bool readable = true;
   for (const Node& node : ReadRows(by_type, type)) {
-    const std::vector<Node> row = ItemsOfRow(node, 4, "the three sizes of a matrix multiplication and a time",
-                                             "[1024, 1024, 1024, 25 us]", diagnostics);
+    const std::vector<Node> row =
+        ItemsOfRow(node, 4, "the three sizes of a matrix multiplication and a time",
+                   "[1024, 1024, 1024, 25 us]", diagnostics);
     readable = readable && !row.empty();
     if (row.empty()) continue;
     const auto m = ReadCount(row[0], diagnostics);
@@ -340,9 +342,11 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
     if (!releases.empty() && *torch <= releases.back().torch) {
       diagnostics.push_back(
           {"calibration.implausible", node.location(),
-           fmt::format("PyTorch releases must be in ascending order: {}.{} after {}.{}", torch->major,
-                       torch->minor, releases.back().torch.major, releases.back().torch.minor),
-           "sort the entries by release; each entry has only the differences from the previous release"});
+           fmt::format("PyTorch PyTorch releases must be in ascending order: {}.{} after {}.{}",
+                       torch->major, torch->minor, releases.back().torch.major,
+                       releases.back().torch.minor),
+           "sort the entries by release; each entry has only the differences from the previous "
+           "release"});
       continue;
     }
     releases.push_back({.torch = *torch, .costs = std::move(costs)});
@@ -409,7 +413,9 @@ KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnost
       if (!written[at] || forward[at]) continue;
       section.Report(
           key, "calibration.incomplete-surface",
-          fmt::format("matrix multiplications in {} have measured times for backward, but not for forward", Name(type)),
+          fmt::format(
+              "matrix multiplications in {} have measured times for backward, but not for forward",
+              Name(type)),
           fmt::format("add gemm_surface.{}", Name(type)));
     }
   }
