@@ -489,9 +489,9 @@ TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
       {"--headroom '100 GiB'", "a device's memory of 1 GiB: '100 GiB'"},
       {"--deadline 200d", "--deadline needs the number of training tokens"},
       {"--tokens 15X", "this is not a number of tokens: '15X'"},
-      {"--price free", "this is not a price above 0: 'free'"},
-      {"--tokens 1B --availability 110%", "this is not a fraction above 0 and at most 1: '110%'"},
-      {"--framework ddp,ddp", "a framework is named twice: 'ddp'"},
+      {"--price free", "the price must be a number above 0: 'free'"},
+      {"--tokens 1B --availability 110%", "the availability must be above 0 and at most 1: '110%'"},
+      {"--framework ddp,ddp", "--framework has this framework twice: 'ddp'"},
       {"--framework ddp --vary data_parallel.prefetch=1",
        "no framework in the search supports this setting: 'data_parallel.prefetch'"},
       {"--framework ddp --vary data_parallel.zero_stage=3",
@@ -648,8 +648,7 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
       {"--vary training.precision=bf16 --set training.surprise=1", "surprise"},
       {"--vary 'training.micro_batch_size=64..1 x2'", "the range is empty"},
       {"--vary 'training.micro_batch_size=1..64'", "the range has no step"},
-      {"--vary training.micro_batch_size=all",
-       "cannot be used for 'training.micro_batch_size'"},
+      {"--vary training.micro_batch_size=all", "cannot be used for 'training.micro_batch_size'"},
       {"--vary training.precison=all", "--vary training.precison=all: error[input.unknown-key]"},
       {"--vary 'training.micro_batch_size=1..10000 +1' "
        "--vary 'training.sequence_length=1..10000 +1' "

@@ -43,13 +43,14 @@ std::vector<std::string> WarningsOf(const std::vector<std::string>& set, Bytes s
 
 // 4 bytes per parameter become 12: 10 GiB become 30. 65 + 20 exceeds 80; 55 + 20 does not.
 TEST(WarnOfOptimizerStates, SaysWhereMasterWeightsWouldNotFit) {
-  EXPECT_EQ(WarningsOf({}, GiB(10), GiB(65)),
-            (std::vector<std::string>{
-                "training.master_weights is not set. With master_weights: none and "
-                "optimizer_state_dtype: bf16, fsdp2's default, optimizer states take 10 GiB per "
-                "rank, and the plan fits. With master_weights: fp32 and optimizer_state_dtype: "
-                "fp32, as with Apex's FusedAdam and amp O2, they would take 30 GiB, and the plan "
-                "would not. Set the value that your job uses"}));
+  EXPECT_EQ(
+      WarningsOf({}, GiB(10), GiB(65)),
+      (std::vector<std::string>{
+          "training.master_weights is not set. With master_weights: none and "
+          "optimizer_state_dtype: bf16, fsdp2's default, optimizer states need 10 GiB per rank, "
+          "and the plan fits. With master_weights: fp32 and optimizer_state_dtype: fp32, as with "
+          "Apex's FusedAdam and amp O2, optimizer states would need 30 GiB, and the plan would "
+          "not. Set training.master_weights to the value that your job uses"}));
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(55)).empty());
   // Neither choice fits.
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(85)).empty());

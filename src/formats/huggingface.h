@@ -23,7 +23,8 @@ namespace stepcast::formats {
 
 // The hint for a feature of layers that model files cannot describe.
 inline constexpr const char* kTakeTheKeyOut =
-    "remove the key if the model does not have this feature; model files cannot describe it either";
+    "remove the key if the model does not have this feature; stepcast cannot forecast models with "
+    "the feature";
 
 // Reads the values of a config.json by path. Records which values were requested, so that the
 // remaining keys can be judged. A null value counts as absent, as in transformers. Paths such as
@@ -58,7 +59,7 @@ class HuggingFaceReader {
 
   // Reports a variant of models that is not modelled, as a mistake.
   void Refuse(const std::string& path, std::string_view why,
-              std::string hint = "describe the model in a model file; see docs/formats.md");
+              std::string hint = "describe the model in a model file (docs/formats/model.md)");
   // Adds a warning about a value that the forecast does not follow. The warning states what the
   // forecast does instead.
   void Warn(const std::string& path, std::string_view what);

@@ -270,8 +270,8 @@ const std::vector<SearchRow>& Rows() {
        kLayout,
        {},
        VirtualStages,
-       "all numbers for which the number of blocks is divisible by the number of chunks. fsdp2 and "
-       "nanotron, which allow unequal stages: powers of two",
+       "all numbers for which the number of blocks is divisible by the number of chunks. For fsdp2 "
+       "and nanotron, which allow unequal stages: powers of two",
        "pipelines"},
       {"parallelism.account_for_embedding_in_pipeline_split",
        kLayout,
@@ -289,7 +289,7 @@ const std::vector<SearchRow>& Rows() {
        kLayout,
        {},
        Context,
-       "divisors with which a rank has at least 1,024 tokens of a sequence",
+       "divisors for which each rank has at least 1,024 tokens of a sequence",
        "models that are not layer lists"},
       {"parallelism.context_method",
        kLayout,

@@ -58,15 +58,15 @@ TEST(SweepAxisTest, MistakesAreNamed) {
       {"", "--vary needs a key and its values: ''"},
       {"training.precision", "--vary needs a key and its values: 'training.precision'"},
       {"=1,2", "--vary needs a key and its values: '=1,2'"},
-      {"training.precision=", "there are no values for 'training.precision'"},
-      {"training.precision=  ", "there are no values for 'training.precision'"},
+      {"training.precision=", "--vary has no values for 'training.precision'"},
+      {"training.precision=  ", "--vary has no values for 'training.precision'"},
       {"a=1,,2", "a value of 'a' is empty: '1,,2'"},
       {"a=1,2,", "a value of 'a' is empty: '1,2,'"},
-      {"a=1,2, 1", "'a' has a value twice: '1'"},
-      {"a=1..4 x2,4", "'a' has a value twice: '4'"},
+      {"a=1,2, 1", "'a' has the same value twice: '1'"},
+      {"a=1..4 x2,4", "'a' has the same value twice: '4'"},
       {"a=all,1",
-       "'all' means every value of 'a' and cannot be combined with other values: 'all,1'"},
-      {"a=1,4..2 +1", "the range is empty because it begins above its end: '4..2 +1'"},
+       "'all' stands for every value of 'a', so it cannot be combined with other values: 'all,1'"},
+      {"a=1,4..2 +1", "the range is empty, because the start is larger than the end: '4..2 +1'"},
   };
   for (const auto& [text, message] : cases) {
     const auto axis = ParseSweepAxis(text);
@@ -92,7 +92,7 @@ TEST(SweepGridTest, TheFirstKeyVariesSlowest) {
 TEST(SweepGridTest, MistakesAreNamed) {
   EXPECT_THAT(SweepGrid::Of({}).error()[0].message, HasSubstr("nothing varies"));
   EXPECT_THAT(SweepGrid::Of({{"a", {"1"}}, {"b", {"1"}}, {"a", {"2"}}}).error()[0].message,
-              HasSubstr("a key is given to --vary twice: 'a'"));
+              HasSubstr("two --vary options have the same key: 'a'"));
 }
 
 TEST(SweepGridTest, AMillionCombinationsAreTheMost) {

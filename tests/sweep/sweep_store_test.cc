@@ -243,7 +243,7 @@ TEST_F(SweepStoreTest, ADamagedStoreIsToBeRemovedAndNothingElse) {
   EXPECT_EQ(damaged.status, 2);
   EXPECT_EQ(damaged.output, "");
   EXPECT_THAT(damaged.messages, HasSubstr("error[store.damaged]: this store is damaged"));
-  EXPECT_THAT(damaged.messages, HasSubstr("remove the store to start over"));
+  EXPECT_THAT(damaged.messages, HasSubstr("remove the store to start again"));
   EXPECT_THAT(damaged.messages, testing::Not(HasSubstr("continues from them")));
 }
 
