@@ -150,7 +150,7 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"topology show a b", "write stepcast topology show FILE [OPTIONS]"},
       {"collective x all_reduce 1GB", "write stepcast collective x --op all_reduce --to 1GB"},
       {"simulate x --set", "for example: --set training.micro_batch_size=1"},
-      {"simulate x --gpus a --gpus b", "--gpus is given 2 times"},
+      {"simulate x --gpus a --gpus b", "the command line has --gpus 2 times"},
       {"simulate x --json --program", "cannot be used together"},
       {"sweep x --vary a=1 --json --csv", "cannot be used together"},
       {"simulate x --sequence-length 8k", "write --sequence-length 8192"},
@@ -488,7 +488,7 @@ TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--headroom '100 GiB'", "a device's memory of 1 GiB: '100 GiB'"},
       {"--deadline 200d", "--deadline needs the number of training tokens"},
-      {"--tokens 15X", "this is not a number of tokens: '15X'"},
+      {"--tokens 15X", "--tokens needs a number of tokens: '15X'"},
       {"--price free", "the price must be a number above 0: 'free'"},
       {"--tokens 1B --availability 110%", "the availability must be above 0 and at most 1: '110%'"},
       {"--framework ddp,ddp", "--framework has this framework twice: 'ddp'"},

@@ -319,7 +319,7 @@ class Builder {
       for (const Framework known : plan::kFrameworks) names.push_back(plan::Name(known));
       faults_.push_back(Refusal("planner.vary", fmt::format("--vary {}", kFramework),
                                 fmt::format("this framework does not exist: {}", Quoted(value)),
-                                fmt::format("there are: {}", fmt::join(names, ", "))));
+                                fmt::format("choose from {}", fmt::join(names, ", "))));
     }
     return frameworks;
   }

@@ -172,7 +172,7 @@ TEST_F(ResultStoreTest, PathsThatCannotBeWrittenAreRefused) {
 
 TEST_F(ResultStoreTest, TwoAtATimeAreRefused) {
   const auto store = Opened();
-  EXPECT_THAT(Refusal(path_, kFacts), HasSubstr("is in use by another process"));
+  EXPECT_THAT(Refusal(path_, kFacts), HasSubstr("another process uses the store"));
   store->Put("a", "1");
   ASSERT_TRUE(store->Finish().has_value());
 }

@@ -195,11 +195,10 @@ PageSection FrontSection(const PlanReport& report, const PlanNames& name) {
                   "does not fit (including memory that must stay free), or too slow",
                   "memory needed", capacity);
   PageSection section{.heading = "Step time against memory"};
-  section.paragraphs = {
-      searched ? "Each point is a plan that was simulated. No plan beats a plan on the front in "
-                 "step time, memory and GPUs together."
-               : "Each point is a plan that was simulated. The search did not look for the front, "
-                 "so other plans may lie on it."};
+  section.paragraphs = {searched ? "Each point is a simulated plan. No plan is better than a plan "
+                                   "on the front in step time, memory and GPUs together."
+                                 : "Each point is a simulated plan. The search did not compute the "
+                                   "front, so it may contain other plans."};
   section.chart = std::move(figure.chart);
   if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
   section.tables.push_back({.caption = "The front", .table = std::move(figure.front)});

@@ -115,8 +115,8 @@ TEST(SimulateReportTest, WhatFitsOnlyWithoutTheCacheSaysSo) {
   EXPECT_EQ(MemorySentence(forecast.memory), "fits: 61 GiB of 80 GiB are left");
   forecast.memory.allocator_flushes = 2;
   EXPECT_EQ(MemorySentence(forecast.memory),
-            "may not fit: 61 GiB of 80 GiB are left after the allocator has returned cached "
-            "memory to the device; it fits with a probability of 100 %");
+            "may not fit: 61 GiB of 80 GiB are left after the allocator has returned cached memory "
+            "to the device; the probability that it fits is 100 %");
   forecast.memory.allocator_flushes = 0;
   forecast.memory.error = GiB(2);
   forecast.memory.fit_probability = 0.75;

@@ -415,8 +415,8 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
   }
   if (joined > Time()) {
     note = fmt::format(
-        "The step has {} operations. Neighboring operations are drawn as one if they take at most "
-        "{} together; a trace (--trace) shows every operation.",
+        "The step has {} operations. The chart draws neighboring operations as one bar if they "
+        "take at most {} together. A trace (--trace) shows every operation.",
         Grouped(static_cast<std::int64_t>(before)), FormatTime(joined));
   }
   Chart chart;

@@ -210,13 +210,13 @@ PageSection TimelineSection(const forecast::Run& forecast, const validate::Execu
                     fmt::format("Timelines of one step, forecast above measured on rank {}",
                                 execution.critical_rank));
   PageSection section{.heading = "Timelines of one step"};
-  section.paragraphs = {fmt::format(
-      "Upper chart: the forecast step. Lower chart: the measured step with the median time, on "
-      "rank {}, which finished last of {} ranks. Both begin at zero.",
-      execution.critical_rank, execution.ranks.size())};
+  section.paragraphs = {
+      fmt::format("Upper chart: the forecast step. Lower chart: the measured step with the median "
+                  "time, on rank {}, which finished last of {} ranks. Both charts begin at zero.",
+                  execution.critical_rank, execution.ranks.size())};
   Draw(figure, section);
   section.tables.push_back(
-      {.caption = "How busy each stream is", .table = std::move(figure.lanes)});
+      {.caption = "Utilization of each stream", .table = std::move(figure.lanes)});
   section.tables.push_back(
       {.caption = "The longest operations", .table = std::move(figure.longest), .folded = true});
   return section;

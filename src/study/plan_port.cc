@@ -115,7 +115,7 @@ class Porter {
           Override("cluster.nodes", fmt::format("{}", question_.nodes.value_or(as_many))));
     } else if (question_.nodes) {
       return tl::unexpected(Diagnostics{WrongOption(
-          "--nodes", fmt::format("{}", *question_.nodes),
+          "--to-nodes", fmt::format("{}", *question_.nodes),
           "--to-nodes cannot be used with a flat topology, which has a fixed number of devices",
           "omit --to-nodes")});
     } else if (Has("cluster.nodes")) {

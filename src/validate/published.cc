@@ -611,7 +611,7 @@ Result<PublishedAccuracy> PublishedCases(const std::string& source) {
         Diagnostics{{"command.no-source",
                      {"--source " + source, 0, 0},
                      fmt::format("no published steps have this name: {}", Quoted(source)),
-                     fmt::format("there are: {}", fmt::join(names, ", "))}});
+                     fmt::format("choose from {}", fmt::join(names, ", "))}});
   }
   return accuracy;
 }

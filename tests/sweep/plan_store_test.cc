@@ -179,7 +179,7 @@ TEST_F(PlanStoreTest, TheSecondOfTwoProcessesIsRefused) {
   if (WIFEXITED(status)) GTEST_SKIP() << "the first was done before the second began";
   EXPECT_EQ(second.status, 1);
   EXPECT_EQ(second.output, "");
-  EXPECT_THAT(second.messages, HasSubstr("is in use by another process"));
+  EXPECT_THAT(second.messages, HasSubstr("another process uses the store"));
   EXPECT_EQ(Shell(Stored("")).output, Undisturbed());
 }
 
