@@ -85,7 +85,7 @@ TEST_F(CalibrateCommandTest, WrongOptionsComeOutTogether) {
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.output, "");
   for (const char* text :
-       {"unknown backend: 'gpu'", "unknown part: 'gem'", "there are: launch, memory",
+       {"unknown backend: 'gpu'", "unknown part: 'gem'", "choose from launch, memory",
         "unknown data type: 'int8'", "unknown collective: 'reduce'", "--from: error", "--timeout",
         "--time: error[command.bad-quantity]: must be between 10 s and 24 h: '5s'"}) {
     EXPECT_THAT(result.messages, HasSubstr(text));

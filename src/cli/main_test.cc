@@ -347,7 +347,7 @@ TEST_F(MainTest, ATraceIsWholeOrNotThere) {
   const ShellResult nowhere = Run(simulate + Path("no/trace.json"));
   EXPECT_EQ(nowhere.status, 2);
   EXPECT_EQ(nowhere.output, "");
-  EXPECT_THAT(nowhere.messages, HasSubstr("the folder to write into does not exist"));
+  EXPECT_THAT(nowhere.messages, HasSubstr("the folder of the output does not exist"));
 
   const ShellResult full = Run(simulate + "/dev/full");
   EXPECT_EQ(full.status, 1);
@@ -641,7 +641,7 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "nothing varies"},
       {"--vary training.precision", "--vary needs a key and its values"},
-      {"--vary training.precision=", "there are no values"},
+      {"--vary training.precision=", "--vary has no values"},
       {"--vary training.precison=bf16,fp16", "did you mean 'precision'?"},
       {"--vary training.precison=bf16,fp16", "--vary training.precison=bf16: error["},
       {"--vary nonsense.key=1,2", "nonsense"},

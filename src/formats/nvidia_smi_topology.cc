@@ -442,10 +442,10 @@ class Reader {
     }
     if (most == 0) return;
     if (model.nvlinks == 0) {
-      Report(
-          "topology.bad-matrix", At(heading_.front()),
-          fmt::format("the matrix has NVLinks, but this GPU type has none: {}", Quoted(model.name)),
-          "write another GPU type with --gpu");
+      Report("topology.bad-matrix", At(heading_.front()),
+             fmt::format("the matrix has NVLinks, but GPUs of this type have no NVLinks: {}",
+                         Quoted(model.name)),
+             "write another GPU type with --gpu");
       return;
     }
     if (most <= model.nvlinks) {

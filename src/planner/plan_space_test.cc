@@ -351,7 +351,7 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
   options_.vary = {{"data_parallel.framework", {"ddp", "zdp"}}};
   EXPECT_EQ(Space().error()[0].message, "this framework does not exist: 'zdp'");
   EXPECT_EQ(Space().error()[0].hint,
-            "there are: reference, ddp, fsdp1, fsdp2, deepspeed, megatron, nanotron");
+            "choose from reference, ddp, fsdp1, fsdp2, deepspeed, megatron, nanotron");
 
   options_.vary = {{"data_parallel.zero_stage", {"0", "3"}}};
   space = Space();

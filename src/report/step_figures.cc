@@ -355,14 +355,13 @@ std::string Throughput(const forecast::Forecast& forecast) {
         Decimal(gap->factor, 2));
   }
   if (const auto& learned = forecast.learned) {
-    out += learned->known < kLeastKnown
-               ? std::string("learned    nothing: the calibration profile has no similar run\n")
-               : fmt::format(
-                     "learned    {} of the simulated {}, from similar runs ({} % of the settings "
-                     "known)\n",
-                     Decimal(learned->factor, 3),
-                     FormatTime(forecast.step_time - forecast.time.learned),
-                     Decimal(100 * learned->known, 0));
+    out +=
+        learned->known < kLeastKnown
+            ? std::string("learned    nothing: the calibration profile has no similar run\n")
+            : fmt::format("learned    {} of the simulated {}, from similar runs ({} % certain)\n",
+                          Decimal(learned->factor, 3),
+                          FormatTime(forecast.step_time - forecast.time.learned),
+                          Decimal(100 * learned->known, 0));
   }
   return out + UtilizationLines(forecast);
 }

@@ -169,9 +169,10 @@ TEST_F(SweepStoreTest, AnInterruptSaysWhatIsKept) {
   EXPECT_EQ(WEXITSTATUS(status), 130);
   EXPECT_EQ(Read("out"), "");
   EXPECT_THAT(Read("err"), HasSubstr("stepcast: interrupted\nstepcast: "));
-  EXPECT_THAT(Read("err"), HasSubstr(fmt::format(" of {} combinations are saved in '{}'; the same "
-                                                 "command continues from them",
-                                                 rows_.count, store_)));
+  EXPECT_THAT(Read("err"),
+              HasSubstr(fmt::format(" of {} combinations are saved in '{}'; run the same command "
+                                    "again to continue",
+                                    rows_.count, store_)));
   ExpectTheRest("--csv", undisturbed);
 }
 
@@ -244,7 +245,7 @@ TEST_F(SweepStoreTest, ADamagedStoreIsToBeRemovedAndNothingElse) {
   EXPECT_EQ(damaged.output, "");
   EXPECT_THAT(damaged.messages, HasSubstr("error[store.damaged]: this store is damaged"));
   EXPECT_THAT(damaged.messages, HasSubstr("emove the store to start again"));
-  EXPECT_THAT(damaged.messages, testing::Not(HasSubstr("continues from them")));
+  EXPECT_THAT(damaged.messages, testing::Not(HasSubstr("again to continue")));
 }
 
 TEST_F(SweepStoreTest, RanksPrintWhatOneProcessPrints) {
