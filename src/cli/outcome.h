@@ -66,8 +66,8 @@ class KeptNote {
   KeptNote& operator=(const KeptNote&) = delete;
 };
 
-// Prints a line on stderr, such as "120 of 400 combinations are saved in 'F'; the same command
-// continues from them". Prints nothing if no KeptNote exists. Safe in a signal handler.
+// Prints a line on stderr, such as "120 of 400 combinations are saved in 'F'; run the same
+// command again to continue". Prints nothing if no KeptNote exists. Safe in a signal handler.
 void SayWhatIsKept();
 
 // Returns a line "WHAT: TEXT" for each text.

@@ -70,7 +70,7 @@ class KeptResults {
 
   planner::ResultStore* store() const { return store_.get(); }  // null if no store was requested
 
-  // The line "120 of 400 combinations are saved in 'F'; the same command continues from them";
+  // The line "120 of 400 combinations are saved in 'F'; run the same command again to continue";
   // nothing without a store, or if it is damaged.
   std::string HowToGoOn() const {
     if (!store_ || store_->damaged()) return "";

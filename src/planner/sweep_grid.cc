@@ -347,7 +347,7 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
     }
     if (value == kAll) {
       return Fault(text,
-                   fmt::format("'all' stands for every value of '{}', so it cannot be combined "
+                   fmt::format("'all' selects every value of '{}', so it cannot be combined "
                                "with other values: {}",
                                key, Quoted(list)),
                    "remove the other values; if 'all' is a value of the key, write it in quotes");

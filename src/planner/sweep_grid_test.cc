@@ -65,7 +65,7 @@ TEST(SweepAxisTest, MistakesAreNamed) {
       {"a=1,2, 1", "'a' has the same value twice: '1'"},
       {"a=1..4 x2,4", "'a' has the same value twice: '4'"},
       {"a=all,1",
-       "'all' stands for every value of 'a', so it cannot be combined with other values: 'all,1'"},
+       "'all' selects every value of 'a', so it cannot be combined with other values: 'all,1'"},
       {"a=1,4..2 +1", "the range is empty, because the start is larger than the end: '4..2 +1'"},
   };
   for (const auto& [text, message] : cases) {
