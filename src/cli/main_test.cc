@@ -639,7 +639,7 @@ TEST_F(MainTest, SweepRowsEqualSimulate) {
 
 TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "nothing varies"},
+      {"", "there is no --vary"},
       {"--vary training.precision", "--vary needs a key and its values"},
       {"--vary training.precision=", "--vary has no values"},
       {"--vary training.precison=bf16,fp16", "did you mean 'precision'?"},

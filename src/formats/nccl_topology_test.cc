@@ -249,7 +249,7 @@ TEST(NcclTopology, ASpeedThatIsNotToldCanBeGiven) {
 TEST(NcclTopology, ATopologyInTwoPartsIsNamed) {
   const auto topology = Parse(System(Cpu(0, Gpu(0, "") + Nic(0)) + Gpu(1, "")));
   EXPECT_EQ(CodeOf(topology), "topology.impossible");
-  EXPECT_NE(topology.error().front().message.find("in several parts"), std::string::npos);
+  EXPECT_NE(topology.error().front().message.find("not all connected"), std::string::npos);
 }
 
 // The second GPU reaches the first over NVLink, but no link leads to a NIC.

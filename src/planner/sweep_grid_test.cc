@@ -90,7 +90,7 @@ TEST(SweepGridTest, TheFirstKeyVariesSlowest) {
 }
 
 TEST(SweepGridTest, MistakesAreNamed) {
-  EXPECT_THAT(SweepGrid::Of({}).error()[0].message, HasSubstr("nothing varies"));
+  EXPECT_THAT(SweepGrid::Of({}).error()[0].message, HasSubstr("there is no --vary"));
   EXPECT_THAT(SweepGrid::Of({{"a", {"1"}}, {"b", {"1"}}, {"a", {"2"}}}).error()[0].message,
               HasSubstr("two --vary options have the same key: 'a'"));
 }
