@@ -136,8 +136,10 @@ Time HostTime(const program::Program& program, const StepCounts& counts, const c
 }
 
 std::string Sentence(const UnknownHost& unknown) {
-  return fmt::format("the host costs of {} are unknown. With the host costs of {}, a step takes {}",
-                     unknown.framework, unknown.like, FormatTime(unknown.step_time));
+  return fmt::format(
+      "the host's time to launch the work of {} was not measured. With the host times of {}, a "
+      "step takes {}",
+      unknown.framework, unknown.like, FormatTime(unknown.step_time));
 }
 
 void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Program& program,
@@ -219,13 +221,13 @@ std::optional<KnownGap> GapOf(const scenario::Scenario& scenario, const Forecast
   const bool exchanged =
       traits.megatron_layers && IsMixture(scenario) && plan.parallelism.expert > 1;
   if (exchanged && plan.mixture.dispatcher == model::Dispatcher::kAllToAll && waits) {
-    return KnownGap{.kind = "experts with all-to-alls whose host cannot keep up with the device",
+    return KnownGap{.kind = "experts with all-to-alls, if the host cannot keep up with the device",
                     .factor = kSlowHost};
   }
   // A faster GPU leaves the host less time for each layer.
   if (exchanged && IsMixtureOnBlackwell(scenario) &&
       plan.mixture.dispatcher != model::Dispatcher::kHybridEp) {
-    return KnownGap{.kind = "experts on Blackwell whose host may not keep up with the device",
+    return KnownGap{.kind = "experts on Blackwell, if the host cannot keep up with the device",
                     .factor = kSlowHost};
   }
   const bool recurrent = delta || HasMixer(scenario, model::Mixer::kStateSpace);

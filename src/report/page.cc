@@ -342,8 +342,8 @@ std::string PageHtml(const Page& page) {
   for (const PageText& text : page.appendices) out += FoldedText(text);
   if (!page.appendices.empty()) out += "</section>\n";
   out +=
-      "</main>\n<footer>\n<p>Written by stepcast. This page needs no other file and no "
-      "network.</p>\n";
+      "</main>\n<footer>\n<p>Written by stepcast. This page works without other files and without "
+      "a network.</p>\n";
   if (HasCharts(page)) {
     out += fmt::format(
         "<noscript><p class=\"noscript\">The charts need JavaScript; the tables have the same "

@@ -382,7 +382,7 @@ std::vector<PageFigure> Answers(const SweepGrid& grid, const std::vector<SweepRo
                                 std::optional<std::int64_t> best) {
   std::vector<PageFigure> answers{{.label = "Combinations",
                                    .value = Grouped(grid.rows()),
-                                   .more = fmt::format("{} fit, {} do not fit, {} cannot exist",
+                                   .more = fmt::format("{} fit, {} do not fit, {} are illegal",
                                                        Grouped(Count(rows, RowStatus::kOk)),
                                                        Grouped(Count(rows, RowStatus::kDoesNotFit)),
                                                        Grouped(Count(rows, RowStatus::kIllegal)))}};
@@ -413,8 +413,8 @@ PageSection ParetoSection(const SweepCharts& charts, bool unequal_tokens) {
   PageSection section{.heading = unequal_tokens ? "Time per token against memory"
                                                 : "Step time against memory"};
   section.paragraphs = {
-      "Each point is a combination. For combinations on the line, no other one is both faster and "
-      "smaller."};
+      "Each point is a combination. No combination is both faster and smaller than a combination "
+      "on the line."};
   section.chart = std::move(pareto.chart);
   if (!pareto.note.empty()) section.notes.push_back(std::move(pareto.note));
   section.tables.push_back(
@@ -459,8 +459,8 @@ PageSection TableSection(const SweepGrid& grid, const std::vector<SweepRow>& row
   PageSection section{.heading = "All combinations"};
   if (rows.size() > kMostTableRows) {
     section.heading = "The fastest combinations";
-    section.paragraphs = {
-        fmt::format("{} of {}; --csv prints all.", Grouped(kMostTableRows), Grouped(grid.rows()))};
+    section.paragraphs = {fmt::format("The table shows {} of {}; --csv prints all combinations.",
+                                      Grouped(kMostTableRows), Grouped(grid.rows()))};
   }
   section.tables.push_back(
       {.caption = "Combinations", .table = RowTable(grid, rows, target), .sortable = true});

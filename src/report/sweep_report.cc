@@ -75,7 +75,7 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   if (unequal) {
     out += Named("least time per token", TimeForAToken(row(*best)), grid, *best, row(*best));
     out +=
-        "(the combinations have different numbers of tokens per step, so they train differently)\n";
+        "(the combinations have different numbers of tokens per step, so the training differs)\n";
   } else {
     out += Named("shortest step", FormatTime(row(*best).step_time), grid, *best, row(*best));
   }
@@ -334,8 +334,8 @@ std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                                     [](const SweepRow& row) { return !row.added.empty(); });
   if (partly > 0) {
     out += fmt::format(
-        "{} {} only a part of the topology's GPUs and {} the others idle: {} {}=plan. "
-        "tokens/s/GPU counts only used GPUs.\n",
+        "{} {} only a part of the topology's GPUs and {} the others idle: {} {}=plan. tokens/s/GPU "
+        "includes only used GPUs.\n",
         Grouped(partly), partly == 1 ? "combination uses" : "combinations use",
         partly == 1 ? "leaves" : "leave", partly == 1 ? "it has" : "they have", kDevices);
   }

@@ -64,7 +64,7 @@ Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache) 
         Diagnostics{{"file.not-a-file",
                      {path, 0, 0},
                      "this is a directory, not a file",
-                     fmt::format("name the scenario in this folder: {}", *std::move(within))}});
+                     fmt::format("write the path of the scenario in this folder: {}", *std::move(within))}});
   }
   const auto document = cache.contents().documents.Get(*found, [&]() -> Result<Document> {
     Document read;
