@@ -61,7 +61,8 @@ TEST(WarnOfOptimizerStates, SaysWhereMasterWeightsWouldNotFit) {
 TEST(WarnOfOptimizerStates, SaysWhereLessWouldFit) {
   const auto textbook = WarningsOf({"data_parallel.framework=reference"}, GiB(30), GiB(90));
   ASSERT_EQ(textbook.size(), 1U);
-  EXPECT_NE(textbook[0].find("optimizer states would need 10 GiB, and the plan would fit"), std::string::npos)
+  EXPECT_NE(textbook[0].find("optimizer states would need 10 GiB, and the plan would fit"),
+            std::string::npos)
       << textbook[0];
   const std::vector<std::string> megatron = {"data_parallel.framework=megatron",
                                              "data_parallel.zero_stage=1"};

@@ -321,9 +321,10 @@ Architecture ReadFeedForward(const Node& node, Architecture a, const Parts& befo
         experts->experts.exist()) {
       TakeBoth(*dense, *experts, a);
     } else if (names) {
-      reader.Report("of", "model.impossible",
-                    "'of' must list a dense feed-forward layer and a layer of experts that are defined above",
-                    "write 'of: [DENSE, EXPERTS]'");
+      reader.Report(
+          "of", "model.impossible",
+          "'of' must list a dense feed-forward layer and a layer of experts that are defined above",
+          "write 'of: [DENSE, EXPERTS]'");
     }
   }
   reader.Finish();
@@ -474,7 +475,8 @@ std::vector<int> ReadPattern(MappingReader& reader, const Letters& letters) {
   if (!parser.mistake.empty()) {
     reader.Report("pattern", "model.impossible",
                   fmt::format("'pattern' is invalid: {}", parser.mistake),
-                  "write the letter of each layer's block, from the first layer to the last, for example 'DDDF'; '(DDDF)*10' repeats the letters");
+                  "write the letter of each layer's block, from the first layer to the last, for "
+                  "example 'DDDF'; '(DDDF)*10' repeats the letters");
   }
   return pattern;
 }

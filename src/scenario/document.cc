@@ -142,8 +142,10 @@ std::optional<Node> ParseDocument(std::string_view text, const std::string& file
   std::optional<YamlTree> tree = ParseYaml(text, file, diagnostics);
   if (!tree.has_value()) return std::nullopt;
   if ((*tree)->kind == NodeKind::kNull) {
-    diagnostics.push_back(
-        {"file.empty", {file, 1, 1}, "the file is empty", "write the keys that docs/formats.md describes"});
+    diagnostics.push_back({"file.empty",
+                           {file, 1, 1},
+                           "the file is empty",
+                           "write the keys that docs/formats.md describes"});
     return std::nullopt;
   }
   return Node(*std::move(tree), "");
@@ -185,7 +187,8 @@ std::string IntegerHint(const Node& node, IntegerRange range) {
   }
   if (node.kind() == NodeKind::kScalar && IsRange(node.scalar())) {
     return fmt::format(
-        "to try a range of values, use stepcast sweep or stepcast plan with --vary '{}=1..8 x2'", node.path());
+        "to try a range of values, use stepcast sweep or stepcast plan with --vary '{}=1..8 x2'",
+        node.path());
   }
   if (range.example > 0) {
     return fmt::format("write for example {}", Example(node, fmt::format("{}", range.example)));
@@ -334,7 +337,8 @@ std::optional<Version> ReadVersion(const Node& node, std::string_view example,
     const std::string_view release = minor.substr(0, minor.find_first_not_of("0123456789"));
     const bool longer = IsPlainDecimal(major) && IsPlainDecimal(release);
     Append(node, "input.not-a-version",
-           fmt::format("{} must be a version of the form MAJOR.MINOR: {}", Named(node), node.Described()),
+           fmt::format("{} must be a version of the form MAJOR.MINOR: {}", Named(node),
+                       node.Described()),
            longer ? fmt::format("write {}", Example(node, fmt::format("\"{}.{}\"", major, release)))
                   : fmt::format("write for example {}", Example(node, quoted)),
            diagnostics);

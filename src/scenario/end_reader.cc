@@ -127,7 +127,8 @@ void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a)
   Architecture kind = a.kinds[static_cast<std::size_t>(letter->second)];
   if (kind.cross.exists() || !kind.attends_both_ways) {
     fields->Report("block", "model.impossible",
-                   "a block of an encoder must have attention without a causal mask, and cannot have cross-attention",
+                   "a block of an encoder must have attention without a causal mask, and cannot "
+                   "have cross-attention",
                    "write 'causal: false' in its mixer, and remove cross-attention");
   }
   kind.own_length = a.encoder.tokens;
@@ -183,20 +184,23 @@ void ReadTowers(MappingReader& reader, Architecture& a) {
     if (tower.joined_norms > tower.mergers || tower.patches % tower.merged != 0) {
       fields.Report(
           "merge", "model.impossible",
-          fmt::format("patches ({}) is not divisible by merge.tokens ({}), or joined_norms ({}) is larger than merge.count ({})",
+          fmt::format("patches ({}) is not divisible by merge.tokens ({}), or joined_norms ({}) is "
+                      "larger than merge.count ({})",
                       tower.patches, tower.merged, tower.joined_norms, tower.mergers),
           "set patches to a multiple of merge.tokens, and joined_norms to at most merge.count");
     }
     if (tower.full_layers > tower.layers || (tower.full_layers > 0 && tower.window == 0)) {
-      fields.Report("full_layers", "model.impossible",
-                    fmt::format("full_layers is {} and layers is {}, but window is {} patches",
-                                tower.full_layers, tower.layers, tower.window),
-                    "set window to a number of patches, and full_layers to at most the number of layers");
+      fields.Report(
+          "full_layers", "model.impossible",
+          fmt::format("full_layers is {} and layers is {}, but window is {} patches",
+                      tower.full_layers, tower.layers, tower.window),
+          "set window to a number of patches, and full_layers to at most the number of layers");
     }
     if (tower.layers > 0) a.towers.push_back(tower);
   }
   if (a.towers.size() > 1) {
-    reader.Report("towers", "model.impossible", "'towers' has several towers, but stepcast supports only one",
+    reader.Report("towers", "model.impossible",
+                  "'towers' has several towers, but stepcast supports only one",
                   "keep only one tower in 'towers'");
   }
 }

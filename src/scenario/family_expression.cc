@@ -175,7 +175,8 @@ class Parser {
       if (sign != "*" && b.number == 0) Fail(fmt::format("'{}' by 0", sign));
       if (sign == "*") {
         std::int64_t product = 0;
-        if (__builtin_mul_overflow(a.integer, b.integer, &product)) Fail("the result of a multiplication is too large");
+        if (__builtin_mul_overflow(a.integer, b.integer, &product))
+          Fail("the result of a multiplication is too large");
         a = Arithmetic(a, b, product, a.number * b.number);
       } else if (sign == "/") {
         a = With(FamilyValue::Of(a.number / b.number), a, b);

@@ -182,19 +182,22 @@ tl::expected<NodesOfGpus, NoPlace> PlaceJob(std::int64_t devices, const NodesOfG
   }
   const std::int64_t nodes = FewestNodes(devices, topology.gpus);
   if (!Equal(devices, topology.gpus)) {
-    return tl::unexpected(NoPlace{"scenario.unequal-nodes",
-                                  fmt::format("a job must use the same number of GPUs on each node, but this is impossible with {} GPUs on {} nodes of {} GPUs",
-                                              devices, nodes, topology.gpus),
-                                  fmt::format("set cluster.devices to {}", Nearest(devices, topology, tensor))});
+    return tl::unexpected(
+        NoPlace{"scenario.unequal-nodes",
+                fmt::format("a job must use the same number of GPUs on each node, but this is "
+                            "impossible with {} GPUs on {} nodes of {} GPUs",
+                            devices, nodes, topology.gpus),
+                fmt::format("set cluster.devices to {}", Nearest(devices, topology, tensor))});
   }
   const std::int64_t each = devices / nodes;
   if (!GroupsInNodes(devices, topology.gpus, tensor)) {
-    return tl::unexpected(NoPlace{
-        "scenario.split-tensor-group",
-        fmt::format("with {} GPUs, the job uses {} GPUs on each of {} nodes, so groups of {} tensor-parallel ranks would span nodes",
-                    devices, each, nodes, tensor),
-        fmt::format("use {} GPUs, or a tensor degree that divides {}",
-                    Nearest(devices, topology, tensor), each)});
+    return tl::unexpected(
+        NoPlace{"scenario.split-tensor-group",
+                fmt::format("with {} GPUs, the job uses {} GPUs on each of {} nodes, so groups of "
+                            "{} tensor-parallel ranks would span nodes",
+                            devices, each, nodes, tensor),
+                fmt::format("use {} GPUs, or a tensor degree that divides {}",
+                            Nearest(devices, topology, tensor), each)});
   }
   return NodesOfGpus{nodes, each};
 }

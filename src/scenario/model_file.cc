@@ -56,11 +56,10 @@ std::shared_ptr<const model::Family> ReadDescribedFamily(MappingReader& reader) 
   if (!name) return nullptr;
   auto family = FamilyOfBlocks(*name, reader.diagnostics());
   if (family == nullptr && !reader.failed()) {
-    reader.Report(
-        "family", "input.unknown-word", fmt::format("the family {} does not exist", Quoted(*name)),
-        fmt::format(
-            "write one of {}, or remove 'family' to use general names of modules",
-            fmt::join(FamiliesOfBlocks(), ", ")));
+    reader.Report("family", "input.unknown-word",
+                  fmt::format("the family {} does not exist", Quoted(*name)),
+                  fmt::format("write one of {}, or remove 'family' to use general names of modules",
+                              fmt::join(FamiliesOfBlocks(), ", ")));
   }
   return family;
 }
@@ -85,10 +84,11 @@ std::optional<model::Model> ReadTransformer(MappingReader& reader, std::string n
   if (reader.failed()) return std::nullopt;
   model::Model model = Build(std::move(name), architecture);
   if (stated.has_value() && *stated != model.all_parameter_count()) {
-    reader.Report("parameters", "model.parameter-count",
-                  fmt::format("a model with these dimensions has {} parameters, but 'parameters' is {}",
-                              model.all_parameter_count(), *stated),
-                  "correct the dimensions, or remove 'parameters'");
+    reader.Report(
+        "parameters", "model.parameter-count",
+        fmt::format("a model with these dimensions has {} parameters, but 'parameters' is {}",
+                    model.all_parameter_count(), *stated),
+        "correct the dimensions, or remove 'parameters'");
     return std::nullopt;
   }
   return model;
@@ -148,9 +148,11 @@ ListedLayer ReadListedLayer(const Node& node, Diagnostics& diagnostics) {
   if (layer.backward_weight && *layer.backward_weight > layer.backward && !reader.failed()) {
     reader.Report(
         "backward_weight", "model.backward-weight",
-        fmt::format("the time of weight gradients, {}, is longer than the time of the backward pass, {}",
-                    FormatTime(*layer.backward_weight), FormatTime(layer.backward)),
-        "set 'backward' to the time of the complete backward pass: the gradients of inputs and of weights");
+        fmt::format(
+            "the time of weight gradients, {}, is longer than the time of the backward pass, {}",
+            FormatTime(*layer.backward_weight), FormatTime(layer.backward)),
+        "set 'backward' to the time of the complete backward pass: the gradients of inputs and of "
+        "weights");
   }
   layer.activation =
       reader.ReadBytes("activation", Need::kOptional, Zero::kAllowed).value_or(Bytes());
@@ -350,10 +352,10 @@ std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view
     if (!read) return std::nullopt;
     family = *std::move(read);
   } else if (family = FamilyOf(*config); !family) {
-    reader.Report("config", "model.unknown-type",
-                  "no shipped family file supports models of this model_type: " +
-                      Quoted(*config_path),
-                  "add the path of a family file: family: PATH");
+    reader.Report(
+        "config", "model.unknown-type",
+        "no shipped family file supports models of this model_type: " + Quoted(*config_path),
+        "add the path of a family file: family: PATH");
     return std::nullopt;
   }
   Result<LoadedModel> loaded = LoadDescribed(*config, *family, *config_path, parts);

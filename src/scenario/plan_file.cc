@@ -27,7 +27,8 @@ struct KindOfFile {
 constexpr std::string_view kAsModel = "write the path of this file in a scenario: 'model: PATH'";
 constexpr std::string_view kAsTopology =
     "write the path of this file in a scenario: 'cluster: {topology: PATH}'";
-constexpr std::string_view kAsProfile = "write the path of this file in a scenario: 'calibration: PATH'";
+constexpr std::string_view kAsProfile =
+    "write the path of this file in a scenario: 'calibration: PATH'";
 constexpr std::string_view kInit = "";  // what reads it is `stepcast init`
 
 // Configurations of programs that can be imported: keys that no scenario has.
@@ -88,8 +89,10 @@ std::optional<Diagnostic> OtherFile(const Node& document) {
            : fmt::format(
                  "this is not a scenario: the first key is {}, and no key is one of a scenario",
                  Quoted(document.tree()->entries.front().key)),
-      fmt::format("write a scenario with 'stepcast: 1', model, cluster, training and data_parallel; if the file configures another program, make a scenario from it: stepcast init {}",
-                  document.file())};
+      fmt::format(
+          "write a scenario with 'stepcast: 1', model, cluster, training and data_parallel; if the "
+          "file configures another program, make a scenario from it: stepcast init {}",
+          document.file())};
 }
 
 namespace {
@@ -118,10 +121,11 @@ std::optional<Node> ScenarioOfPlan(const Node& document, Diagnostics& diagnostic
   if (version.has_value()) {
     const auto number = ReadInteger(*version, {0, 1'000'000}, diagnostics);
     if (number.has_value() && *number != kPlanVersion) {
-      reader.Report(kVersionKey, "plan.version",
-                    fmt::format("this program reads version {} of the plan format, not {}",
-                                kPlanVersion, *number),
-                    "write the plan again from its scenario: stepcast simulate SCENARIO --emit FOLDER");
+      reader.Report(
+          kVersionKey, "plan.version",
+          fmt::format("this program reads version {} of the plan format, not {}", kPlanVersion,
+                      *number),
+          "write the plan again from its scenario: stepcast simulate SCENARIO --emit FOLDER");
       return std::nullopt;  // its keys may mean something else
     }
   }

@@ -89,9 +89,11 @@ class Reader {
       Add("runs.unknown-column", heading.location,
           fmt::format("this column is not a measurement and not a setting: {}",
                       Quoted(heading.text)),
-          near.empty() ? fmt::format("use the columns {}, and keys of a scenario such as training.sequence_length",
-                                     fmt::join(known, ", "))
-                       : fmt::format("did you mean '{}'?", near));
+          near.empty()
+              ? fmt::format(
+                    "use the columns {}, and keys of a scenario such as training.sequence_length",
+                    fmt::join(known, ", "))
+              : fmt::format("did you mean '{}'?", near));
     }
   }
 

@@ -293,7 +293,8 @@ bool IsDescribedOnce(const MappingReader& reader, const ScenarioFile& file,
     if (!reader.Has(key) || (of_plan && std::string_view(key) == "devices")) continue;
     diagnostics.push_back(
         {"scenario.two-clusters", reader.LocationOf(own),
-         fmt::format("the scenario describes the cluster twice, with {} and with {}", Quoted(own), Quoted(key)),
+         fmt::format("the scenario describes the cluster twice, with {} and with {}", Quoted(own),
+                     Quoted(key)),
          "keep only gpu and gpus, or only topology, nodes and devices"});
     return false;
   }

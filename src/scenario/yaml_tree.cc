@@ -138,9 +138,10 @@ class TreeBuilder final : public YAML::EventHandler {
     const std::string shown = Quoted(text, "", std::string::npos);
     if (shown == text) return;
     Fail(mark, "file.not-text",
-         fmt::format("the text contains an invisible character that changes how other characters are displayed: {}",
+         fmt::format("the text contains an invisible character that changes how other characters "
+                     "are displayed: {}",
                      Quoted(value)),
-         "remove the control character");
+         "remove the character");
   }
 
   void Open(NodeKind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -192,11 +193,12 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     const auto [first, inserted] = level.seen.emplace(key.scalar, location.line);
     if (!inserted) {
-      Report({"input.duplicate-key", location, fmt::format("duplicate key: {}", Quoted(key.scalar)),
-              first->second > 0
-                  ? fmt::format("remove one of the two lines: the first one with this key is line {}",
-                                first->second)
-                  : "keep only one of the two lines"});
+      Report(
+          {"input.duplicate-key", location, fmt::format("duplicate key: {}", Quoted(key.scalar)),
+           first->second > 0
+               ? fmt::format("remove one of the two lines: the first one with this key is line {}",
+                             first->second)
+               : "keep only one of the two lines"});
       return;
     }
     level.skip_value = false;
