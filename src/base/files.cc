@@ -22,7 +22,7 @@ constexpr int kMoment = 2000;  // ms, after which a message says what is waited 
 
 void SayWaiting(const char* whom, const std::string& path) {
   const std::string sentence =
-      fmt::format("stepcast: waits for {} the pipe {}\n", whom, Printable(path));
+      fmt::format("stepcast: waiting for {} the pipe {}\n", whom, Printable(path));
   std::fputs(sentence.c_str(), stderr);
   std::fflush(stderr);
 }
@@ -48,7 +48,7 @@ int OpenPipeToRead(const std::string& path) {
   if (descriptor < 0) return -1;
   struct pollfd end = {descriptor, POLLIN, 0};
   int ready = ::poll(&end, 1, kMoment);
-  if (ready == 0) SayWaiting("what writes into", path);
+  if (ready == 0) SayWaiting("a writer of", path);
   while (ready == 0 || (ready < 0 && errno == EINTR)) ready = ::poll(&end, 1, -1);
   if (ready < 0 || !SetBlocking(descriptor)) return Closed(descriptor);
   return descriptor;
@@ -61,7 +61,7 @@ int OpenPipeToWrite(const std::string& path) {
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (descriptor >= 0) return SetBlocking(descriptor) ? descriptor : Closed(descriptor);
     if (errno != ENXIO && errno != EINTR) return -1;
-    if (waited == kMoment) SayWaiting("what reads from", path);
+    if (waited == kMoment) SayWaiting("a reader of", path);
     ::poll(nullptr, 0, kPause);
   }
 }
@@ -76,11 +76,12 @@ std::optional<std::string> ReadAnyFile(const std::string& path, Diagnostics& dia
     if (!count) return std::nullopt;
     text.append(block.data(), *count);
     if (text.size() > kLargestInputFile) {
-      diagnostics.push_back({"file.too-large",
-                             {path, 0, 0},
-                             fmt::format("larger than {} MiB, the most an input file may have",
-                                         kLargestInputFile >> 20),
-                             "check that this is the right file"});
+      diagnostics.push_back(
+          {"file.too-large",
+           {path, 0, 0},
+           fmt::format("the file is larger than {} MiB, the maximum for an input file",
+                       kLargestInputFile >> 20),
+           "check that this is the right file"});
       return std::nullopt;
     }
     if (*count < block.size()) break;
@@ -115,7 +116,7 @@ bool CheckText(std::string_view text, const std::string& file, Diagnostics& diag
                                    shown)
            : control ? fmt::format("a control character: byte 0x{:02x}", byte)
                      : fmt::format("not UTF-8 text: byte 0x{:02x}", byte),
-           "input files are text in UTF-8"});
+           "convert the file to UTF-8 text"});
       return false;
     }
     i += length;
@@ -134,11 +135,15 @@ namespace {
 std::optional<Diagnostic> Refusal(const std::string& path, const struct stat& status) {
   if (S_ISREG(status.st_mode) || S_ISFIFO(status.st_mode)) return std::nullopt;
   if (S_ISDIR(status.st_mode)) {
-    return Diagnostic{
-        "file.not-a-file", {path, 0, 0}, "this is a directory, not a file", "name a file in it"};
+    return Diagnostic{"file.not-a-file",
+                      {path, 0, 0},
+                      "this is a directory, not a file",
+                      "write the path of a file in the directory"};
   }
-  return Diagnostic{
-      "file.not-a-file", {path, 0, 0}, "this is a device, not a file", "name a text file"};
+  return Diagnostic{"file.not-a-file",
+                    {path, 0, 0},
+                    "this is a device, not a file",
+                    "write the path of a text file"};
 }
 
 Diagnostic Unreadable(const std::string& path, const char* hint) {
@@ -167,10 +172,8 @@ std::optional<InputFile> InputFile::Open(const std::string& path, Diagnostics& d
   };
   // The operating system would take the text before a zero byte as the path.
   if (path.empty() || path.find('\0') != std::string::npos) {
-    return fail({"file.not-found",
-                 {path, 0, 0},
-                 "there is no such file",
-                 "a path has one character or more"});
+    return fail(
+        {"file.not-found", {path, 0, 0}, "there is no such file", "write the path of a file"});
   }
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0) {

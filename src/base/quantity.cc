@@ -99,7 +99,7 @@ tl::unexpected<QuantityError> WrongUnit(const Dimension& dimension, std::string_
   for (const Unit& known : dimension.units) names.push_back(known.name);
   const std::string_view nearest = NearestWord(unit, names);
   return Error(
-      fmt::format("{} is not a unit of {}: {}", Quoted(unit), dimension.noun, Quoted(text)),
+      fmt::format("{} is not a unit for {}: {}", Quoted(unit), dimension.noun, Quoted(text)),
       nearest.empty() ? fmt::format("units are {}", fmt::join(names, ", "))
                       : fmt::format("did you mean '{}'?", nearest));
 }
@@ -131,7 +131,7 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
   if (whole.empty()) return not_a_number();
   if (whole.size() > 1 && whole[0] == '0') {
     return Error(fmt::format("a number cannot have a leading zero: {}", Quoted(text)),
-                 "write plain decimal numbers, '10 MiB' or '0.5 ms'");
+                 "write the number in plain decimal digits, such as '10 MiB' or '0.5 ms'");
   }
   std::string_view fraction;
   if (!rest.empty() && rest[0] == '.') {
@@ -141,7 +141,7 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
   }
   if (whole.size() > kMostDigits || fraction.size() > kMostDigits) {
     return Error(fmt::format("a number can have at most {} digits before the decimal point, and "
-                             "as many after it: {}",
+                             "the same number after the point: {}",
                              kMostDigits, Quoted(text)),
                  "use a larger unit");
   }

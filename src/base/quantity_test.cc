@@ -64,20 +64,20 @@ TEST(ParseBytes, SaysWhatIsWrong) {
       {"+1 MiB", "bytes need a number and a unit: '+1 MiB'", "write for example '25 MiB'"},
       {"-5 MiB", "bytes cannot be negative: '-5 MiB'", "write for example '25 MiB'"},
       {"010 MiB", "a number cannot have a leading zero: '010 MiB'",
-       "write plain decimal numbers, '10 MiB' or '0.5 ms'"},
-      {"25 mib", "'mib' is not a unit of bytes: '25 mib'", "did you mean 'MiB'?"},
+       "write the number in plain decimal digits, such as '10 MiB' or '0.5 ms'"},
+      {"25 mib", "'mib' is not a unit for bytes: '25 mib'", "did you mean 'MiB'?"},
       {"25 MiB/s", "a number of bytes is needed here, not a bandwidth: '25 MiB/s'",
        "write for example '25 MiB'"},
       {"25 ms", "a number of bytes is needed here, not a time: '25 ms'",
        "write for example '25 MiB'"},
-      {"1e3 B", "'e3 B' is not a unit of bytes: '1e3 B'",
+      {"1e3 B", "'e3 B' is not a unit for bytes: '1e3 B'",
        "units are B, KB, MB, GB, TB, KiB, MiB, GiB, TiB"},
       {"9000000000 TiB",
        "bytes need a smaller number; this one is too large to represent: '9000000000 TiB'",
        "write for example '25 MiB'"},
       {"12345678901234567890 B",
-       "a number can have at most 19 digits before the decimal point, and as many after it: "
-       "'12345678901234567890 B'",
+       "a number can have at most 19 digits before the decimal point, and the same number after "
+       "the point: '12345678901234567890 B'",
        "use a larger unit"},
   };
   for (const BadQuantity& bad : cases) {

@@ -101,12 +101,12 @@ Attempt<void> MeasureTable(Campaign& campaign, CollectiveKind kind, const GroupS
   const std::int64_t largest = results->back().first;
   if (largest < plan.sizes.back()) {
     campaign.outcome.warnings.push_back(
-        fmt::format("{} was measured only up to {}; allow more time for larger sizes (--time, "
-                    "--groups, --collectives)",
+        fmt::format("{} was measured only up to {}; to measure larger sizes, increase --time, or "
+                    "reduce --groups and --collectives",
                     what, FormatBytes(Bytes(largest))));
   } else if (results->size() < plan.sizes.size()) {
     campaign.outcome.warnings.push_back(
-        fmt::format("{} was measured at {} of {} sizes; allow more time for all sizes (--time)",
+        fmt::format("{} was measured at {} of {} sizes; to measure all sizes, increase --time",
                     what, results->size(), plan.sizes.size()));
   }
   return {};
@@ -126,7 +126,7 @@ Attempt<double> CollectiveBudget(Campaign& campaign) {
   constexpr double kLeast = 0.25;
   // Reserved for collectives concurrent with kernels, which come later.
   const double reserved = campaign.Wants(Part::kInterference) ? 0.1 * whole : 0;
-  return campaign.session.Settle(fmt::format("time for collectives, of {} s", whole), [&] {
+  return campaign.session.Settle(fmt::format("time for collectives: {} s", whole), [&] {
     return std::max(whole - campaign.options.elapsed() - reserved, kLeast * whole);
   });
 }

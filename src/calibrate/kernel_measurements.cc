@@ -185,12 +185,13 @@ Attempt<void> MeasureSustainedClock(Campaign& campaign) {
     const std::optional<runtime::DeviceHealth> health = campaign.options.health();
     return health ? std::max(1.0, static_cast<double>((*health).*figure)) : 1.0;
   };
-  const auto limit = campaign.session.Settle(
-      "watts that the board may draw", [&] { return told(&runtime::DeviceHealth::limit_watts); });
-  if (!limit) return tl::unexpected(limit.error());
-  const auto idle = campaign.session.Settle("watts that the board draws between measurements", [&] {
-    return std::min(told(&runtime::DeviceHealth::watts), 0.5 * *limit);
+  const auto limit = campaign.session.Settle("power limit of the board, in watts", [&] {
+    return told(&runtime::DeviceHealth::limit_watts);
   });
+  if (!limit) return tl::unexpected(limit.error());
+  const auto idle = campaign.session.Settle(
+      "power of the board between measurements, in watts",
+      [&] { return std::min(told(&runtime::DeviceHealth::watts), 0.5 * *limit); });
   if (!idle) return tl::unexpected(idle.error());
   constexpr double kNotTold = 1;
   if (*limit <= kNotTold) return {};
@@ -204,11 +205,11 @@ Attempt<void> MeasureSustainedClock(Campaign& campaign) {
       return KernelBenchmark({Product(type, kSize, kSize, kSize)}, repetitions);
     });
   };
-  const auto burst = measure("a few large products", kChain);
+  const auto burst = measure("a few large matrix multiplications", kChain);
   if (!burst) return tl::unexpected(burst.error());
   const double each = burst->front().median;
   const auto sustained =
-      measure("large products for several seconds",
+      measure("large matrix multiplications for several seconds",
               static_cast<int>(std::clamp(kSeconds / each, double{kChain}, 50'000.0)));
   if (!sustained) return tl::unexpected(sustained.error());
   const double clock = std::min(1.0, each / sustained->front().median);
@@ -216,8 +217,9 @@ Attempt<void> MeasureSustainedClock(Campaign& campaign) {
                               .products = std::round((*limit - *idle) / std::pow(clock, 3))};
   campaign.outcome.profile.provenance.emplace_back(
       "sustained_clock",
-      fmt::format("{:.3f} of the clock of a few products, after {:.0f} s at up to {} W", clock,
-                  kSeconds, *limit));
+      fmt::format(
+          "{:.3f} times the clock of a few matrix multiplications, after {:.0f} s at up to {} W",
+          clock, kSeconds, *limit));
   return {};
 }
 

@@ -40,7 +40,7 @@ class Checker {
   void Efficiency(std::string field, double value) {
     if (value > 0 && value <= 1) return;  // also rejects NaN
     Add(std::move(field), fmt::format("an efficiency must be above 0 and at most 1: {}", value),
-        "write the achieved fraction of the peak: 0.75 for 75 %");
+        "write the reached fraction of the peak: 0.75 for 75 %");
   }
 
   void Jitter(std::string field, double value) {
@@ -85,26 +85,27 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
     if (!(tiling.fill >= 0 && tiling.fill <= kLargestFill)) {
       checker.Add(field + ".fill",
                   fmt::format("must be between 0 and {}: {}", kLargestFill, tiling.fill),
-                  "write the k of a matrix product whose duration equals the time to fill the "
-                  "pipeline");
+                  "write the size k of a matrix multiplication that takes as long as filling the "
+                  "kernel's pipeline");
     }
     if (!(tiling.last_wave >= 0 && tiling.last_wave <= 1)) {
       checker.Add(
           field + ".last_wave", fmt::format("must be between 0 and 1: {}", tiling.last_wave),
-          "write the cost of multiprocessors without a tile as a fraction of the last wave's time");
+          "write the fraction of the last wave's time that multiprocessors without a tile cost");
     }
     checker.Efficiency(field + ".grouped", tiling.grouped);
     if (!(tiling.overlap == 0 || (tiling.overlap >= 1 && tiling.overlap <= kLargestOverlap))) {
       checker.Add(
           field + ".overlap",
           fmt::format("must be between 1 and {}, or be 0: {}", kLargestOverlap, tiling.overlap),
-          "write 1 if traffic adds to the time of products, 0 if tiles hide it");
+          "write 1 if memory traffic adds to the time of matrix multiplications, or 0 if it "
+          "overlaps them");
     }
     if (!(tiling.split >= 0 && tiling.split <= kLargestSplit)) {
       checker.Add(field + ".split",
                   fmt::format("must be between 0 and {}: {}", kLargestSplit, tiling.split),
-                  "write the memory traffic that sums the parts of k, as a fraction of the "
-                  "traffic with FP32 parts in memory");
+                  "write the memory traffic of split-k sums, divided by the traffic of FP32 parts "
+                  "in memory");
     }
     checker.Duration(field + ".start", tiling.start, kLongestStart);
   }
@@ -124,34 +125,34 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
       if (half >= 0 && half <= kLongestHalfLength) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must be between 0 and {}: {}", kLongestHalfLength, half),
-                  "write the sequence length, in tokens, at which attention reaches half of its "
-                  "best speed");
+                  "write the sequence length, in tokens, at which attention reaches half of the "
+                  "highest speed");
     }
     for (const auto& [key, rows] : {std::pair("forward_rows", attention.forward_rows),
                                     {"backward_rows", attention.backward_rows}}) {
       if (rows >= 1 && rows <= kMostRows) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must be between 1 and {}: {}", kMostRows, rows),
-                  "write how many queries (or keys) of a head one thread block computes, usually "
-                  "64 to 256");
+                  "write the number of queries (or keys) of a head that one thread block computes, "
+                  "usually 64 to 256");
     }
     for (const auto& [key, tail] : {std::pair("forward_tail", attention.forward_tail),
                                     {"backward_tail", attention.backward_tail}}) {
       if (tail >= 0 && tail <= kLongestTail) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must be between 0 and {}: {}", kLongestTail, tail),
-                  "write how long the device is not fully occupied, as a multiple of the longest "
-                  "thread block's duration");
+                  "write the time without full occupancy, divided by the duration of the longest "
+                  "thread block");
     }
     for (const auto& [key, part] :
          {std::pair("head_64", attention.head_64), {"head_256", attention.head_256}}) {
       if (part > 0 && part * std::max(attention.forward, attention.backward) <= 1) continue;
-      checker.Add(
-          fmt::format("{}.{}", field, key),
-          fmt::format("with this value, attention with heads of this size would be faster than "
-                      "the peak, or its speed would be zero: {}",
-                      part),
-          "write the rate of attention with these heads, divided by its rate with heads of 128");
+      checker.Add(fmt::format("{}.{}", field, key),
+                  fmt::format("with this value, attention with this head size would be faster than "
+                              "the peak, or would have speed zero: {}",
+                              part),
+                  "write the rate of attention with this head size, divided by the rate with head "
+                  "size 128");
     }
   }
 }
@@ -163,7 +164,8 @@ void CheckParts(const KernelCosts& kernels, Checker& checker) {
                                   {"gemm_unaligned_result", kernels.gemm_unaligned_result}}) {
     if (part >= 0 && part <= 1) continue;
     checker.Add(fmt::format("kernels.{}", key), fmt::format("must be between 0 and 1: {}", part),
-                "write the rate of unaligned products as a fraction of the rate of aligned ones");
+                "write the rate of unaligned matrix multiplications, divided by the rate of "
+                "aligned matrix multiplications");
   }
   for (std::size_t i = 0; i < kernels.batched_unaligned.size(); ++i) {
     for (DataType type : kDataTypes) {
@@ -171,16 +173,15 @@ void CheckParts(const KernelCosts& kernels, Checker& checker) {
       if (part >= 0 && part <= 1) continue;
       checker.Add(fmt::format("kernels.batched_unaligned[{}].{}", i, Name(type)),
                   fmt::format("must be between 0 and 1: {}", part),
-                  "write the rate of batches of unaligned products as a fraction of the rate of "
-                  "aligned ones");
+                  "write the rate of batched unaligned matrix multiplications, divided by the rate "
+                  "of aligned batches");
     }
   }
   for (std::size_t i = 0; i < kAccessCount; ++i) {
     if (kernels.traffic[i] >= 0 && kernels.traffic[i] <= 1) continue;
     checker.Add(fmt::format("kernels.traffic.{}", kAccessNames[i]),
                 fmt::format("must be between 0 and 1: {}", kernels.traffic[i]),
-                "write the bandwidth that these kernels reach, as a fraction of the achieved "
-                "memory bandwidth");
+                "write the bandwidth of these kernels, divided by the reached memory bandwidth");
   }
 }
 
@@ -197,8 +198,8 @@ void CheckDevices(const KernelCosts& kernels, Checker& checker) {
         power.products <= kMostWatts && power.memory <= kMostWatts &&
         *std::max_element(power.of_type.begin(), power.of_type.end()) <= kMostWatts)) {
     checker.Add("kernels.power",
-                fmt::format("each power must be between 0 and {} W: {} W at rest, {} W more "
-                            "during products, {} W during memory traffic",
+                fmt::format("each power must be between 0 and {} W: {} W at rest, {} W more during "
+                            "matrix multiplications, {} W during memory traffic",
                             kMostWatts, power.idle, power.products, power.memory),
                 "check the unit");
   }
@@ -206,7 +207,7 @@ void CheckDevices(const KernelCosts& kernels, Checker& checker) {
     checker.Add("kernels.power.memory_watts",
                 fmt::format("{} W during memory traffic is less than {} W at rest", power.memory,
                             power.idle),
-                "write the total power of the device, not the power above rest");
+                "write the total power of the device, including the power at rest");
   }
 }
 
@@ -220,8 +221,8 @@ void CheckKernels(const KernelCosts& kernels, Checker& checker) {
       checker.Add(
           field + ".half_flops",
           fmt::format("must be between 0 and {:.0e} flops: {}", kLargestHalfFlops, gemm.half_flops),
-          "write the size of a product, in FLOPs, at which products reach half of their "
-          "best speed");
+          "write the size of a matrix multiplication, in FLOPs, that reaches half of the highest "
+          "speed");
     }
   }
   CheckTilings(kernels, checker);
@@ -292,7 +293,7 @@ void CheckCurve(const Curve& points, const std::string& field, Checker& checker)
       checker.Add(point,
                   fmt::format("a larger size takes much less time than a smaller one: {} after {}",
                               FormatTime(time), FormatTime(longest)),
-                  "check the units; measure again if they are right");
+                  "check the units; if the units are right, repeat the measurement");
     }
     largest = std::max(largest, size);
     longest = std::max(longest, time);
@@ -317,7 +318,7 @@ void CheckCores(const AttentionSurface& surface, const std::string& field, Check
                                 "after {} ({} heads of {}, sequence {})",
                                 FormatTime(time), FormatTime(longest), curve.heads, curve.head_size,
                                 sequence),
-                    "check the units; measure again if they are right");
+                    "check the units; if the units are right, repeat the measurement");
         return;
       }
       longest = std::max(longest, time);
@@ -329,13 +330,13 @@ void CheckSurface(const GemmSurface& surface, const std::string& field, Checker&
   for (const auto* axis : {&surface.m, &surface.n, &surface.k}) {
     if (axis->empty() || axis->front() < 1 ||
         std::adjacent_find(axis->begin(), axis->end(), std::greater_equal<>()) != axis->end()) {
-      checker.Add(field, "the sizes of matrix products must be positive", "");
+      checker.Add(field, "the sizes of matrix multiplications must be positive", "");
       return;
     }
   }
   if (std::any_of(surface.times.begin(), surface.times.end(),
                   [](Time time) { return time <= Time(); })) {
-    checker.Add(field, "the time of a matrix product must be positive", "");
+    checker.Add(field, "the time of a matrix multiplication must be positive", "");
   }
 }
 
@@ -386,17 +387,18 @@ void CheckQuantiles(const CollectiveTable& table, const std::string& field, Chec
   if (table.quantiles.empty()) return;
   if (table.quantiles.size() != table.points.size()) {
     checker.Add(field + ".quantiles",
-                fmt::format("needs one pair for each of the {} points, but has {}",
+                fmt::format("must have one pair for each of the {} points, but has {}",
                             table.points.size(), table.quantiles.size()),
                 "");
   }
   for (std::size_t i = 0; i < table.quantiles.size(); ++i) {
     const auto& [low, high] = table.quantiles[i];
     if (low > Time() && low <= high) continue;
-    checker.Add(fmt::format("{}.quantiles[{}]", field, i),
-                fmt::format("needs a positive time and a second time that is not shorter: {}, {}",
-                            FormatTime(low), FormatTime(high)),
-                "write the 10th and the 90th percentile");
+    checker.Add(
+        fmt::format("{}.quantiles[{}]", field, i),
+        fmt::format("must have a positive time and a second time that is at least as long: {}, {}",
+                    FormatTime(low), FormatTime(high)),
+        "write the 10th and the 90th percentile of the times");
   }
 }
 
@@ -406,7 +408,7 @@ void CheckTables(const std::vector<CollectiveTable>& tables, Checker& checker) {
     const std::string field = fmt::format("collectives[{}]", i);
     if (table.ranks < 2) {
       checker.Add(field + ".ranks",
-                  fmt::format("a collective needs 2 ranks or more: {}", table.ranks), "");
+                  fmt::format("a collective must have at least 2 ranks: {}", table.ranks), "");
     }
     if (table.nodes < 1 || table.nodes > std::max(table.ranks, 1)) {
       checker.Add(field + ".nodes",
@@ -423,7 +425,7 @@ void CheckTables(const std::vector<CollectiveTable>& tables, Checker& checker) {
         checker.Add(field,
                     fmt::format("there is already a table for {} over {} ranks on {} nodes",
                                 Name(table.collective), table.ranks, table.nodes),
-                    "join the points of both tables");
+                    "move the points of both tables into one table");
         break;
       }
     }

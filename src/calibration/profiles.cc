@@ -170,8 +170,9 @@ std::vector<Fault> CheckOnDevice(const KernelCosts& kernels, const DeviceSheet& 
        {std::pair("start_latency", kernels.start_latency), {"launch", kernels.launch}}) {
     if (time > Time()) continue;
     faults.push_back({fmt::format("kernels.{}", key),
-                      fmt::format("a GPU's kernels take time to start: {}", FormatTime(time)),
-                      "use a few microseconds, or measure it with stepcast calibrate"});
+                      fmt::format("the start time of a kernel on a GPU must be above zero: {}",
+                                  FormatTime(time)),
+                      "write a few microseconds, or measure the time with stepcast calibrate"});
   }
   return faults;
 }

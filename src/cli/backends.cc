@@ -38,7 +38,7 @@ MadeBackend MakeBackend(const std::string& name) {
   }
   return tl::unexpected(Wrong("command.unknown-backend",
                               fmt::format("unknown backend: {}", Quoted(name)),
-                              "there are: host, cuda"));
+                              "write --backend host or cuda"));
 }
 
 std::string BackendNames() {

@@ -115,7 +115,7 @@ void ReadWords(const char* option, const char* what, const std::vector<std::stri
     faults.push_back({"command.unknown-word",
                       {option, 0, 0},
                       fmt::format("unknown {}: {}", what, Quoted(word)),
-                      fmt::format("there are: {}", known)});
+                      fmt::format("choose from {}", known)});
   }
 }
 
@@ -166,7 +166,7 @@ Result<Setting> Prepare(const CalibrateOptions& options, MadeBackend backend) {
   if (measured.from > Bytes() && measured.to > Bytes() && measured.from > measured.to) {
     faults.push_back({"command.bad-quantity",
                       {"--to", 0, 0},
-                      fmt::format("must not be below --from: {}", Quoted(options.to)),
+                      fmt::format("--to must be at least --from: {}", Quoted(options.to)),
                       ""});
   }
   const auto timeout = ReadTimeout(options.timeout);
@@ -264,16 +264,17 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
   if (!measured.refused.empty()) {
     return WrongInput("calibrate.other-state", options.resume,
                       fmt::format("this state cannot be resumed: {}", measured.refused),
-                      "name another file, or remove this one to begin anew");
+                      "write --resume with another file, or remove this file to start again");
   }
   if (measured.no_group_of > 0) {
-    return WrongInput(
-        "command.bad-group", "--groups",
-        fmt::format("these ranks cannot be divided into similar groups of {0} ranks: {0}",
-                    measured.no_group_of),
-        measured.groups_of.empty()
-            ? "a group of one rank does not communicate"
-            : fmt::format("there are groups of {}", fmt::join(measured.groups_of, ", ")));
+    return WrongInput("command.bad-group", "--groups",
+                      fmt::format("these ranks cannot form groups of {0} ranks that use the same "
+                                  "number of GPUs on each node: {0}",
+                                  measured.no_group_of),
+                      measured.groups_of.empty()
+                          ? "a group of one rank does not communicate"
+                          : fmt::format("write --groups with sizes from {}",
+                                        fmt::join(measured.groups_of, ", ")));
   }
   const std::string path = OutputPath(options, host);
   if (auto written = WriteFile(path, report::CalibrationYaml(measured.profile)); !written) {
@@ -285,8 +286,8 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
   outcome.messages = Lines("warning", measured.warnings);
   if (measured.profile.gpus.empty()) {
     outcome.messages +=
-        "warning: the device's name matches no known GPU type; name the type with --gpu, or add "
-        "the key 'gpu' to the profile\n";
+        "warning: the device is not a known GPU type; add --gpu with the type, or add the key "
+        "'gpu' to the profile\n";
   }
   return outcome;
 }
@@ -301,7 +302,7 @@ Outcome RunThreads(const CalibrateOptions& options, MadeBackend backend) {
   if (ranks > most) {
     return WrongInput("launch.wrong-number", "--ranks",
                       fmt::format("this process can run {} ranks, not {}", most, ranks),
-                      "launch one process per rank with mpirun or srun");
+                      "start one process for each rank with mpirun or srun");
   }
   auto jobs = runtime::MakeThreadJobs(ranks);
   const std::string host = jobs.front()->place().host;
@@ -345,7 +346,7 @@ Outcome Calibrate(const CalibrateOptions& options) {
     return WrongInput(
         "launch.wrong-number", "--ranks",
         fmt::format("a launcher started {} ranks, not {}", launch->ranks, options.ranks),
-        "omit --ranks: all launched ranks take part");
+        "omit --ranks to use all started ranks");
   }
   const Stopwatch stopwatch;
   auto setting = Prepare(options, std::move(backend));

@@ -85,7 +85,7 @@ TEST_F(CalibrateCommandTest, WrongOptionsComeOutTogether) {
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.output, "");
   for (const char* text :
-       {"unknown backend: 'gpu'", "unknown part: 'gem'", "there are: launch, memory",
+       {"unknown backend: 'gpu'", "unknown part: 'gem'", "choose from launch, memory",
         "unknown data type: 'int8'", "unknown collective: 'reduce'", "--from: error", "--timeout",
         "--time: error[command.bad-quantity]: must be between 10 s and 24 h: '5s'"}) {
     EXPECT_THAT(result.messages, HasSubstr(text));
@@ -99,9 +99,10 @@ TEST_F(CalibrateCommandTest, NamesTheGroupsThatThereAre) {
                       Path("profile.yaml")));
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.output, "");
-  EXPECT_THAT(result.messages, HasSubstr("--groups: error[command.bad-group]: these ranks cannot "
-                                         "be divided into similar groups of 3 ranks: 3\n"
-                                         "  hint: there are groups of 2, 4\n"));
+  EXPECT_THAT(result.messages,
+              HasSubstr("--groups: error[command.bad-group]: these ranks cannot form groups of 3 "
+                        "ranks that use the same number of GPUs on each node: 33\n"
+                        "  hint: write --groups with sizes from 2, 4\n"));
   EXPECT_TRUE(Files().empty());
 }
 

@@ -302,7 +302,7 @@ std::string Complaint(const QuestionSetting& setting, std::string& value, std::s
   double number = 0;
   const bool is_number = ReadNumber(value, number) && number >= 0;
   if (setting.not_negative && !is_number) {
-    return fmt::format("needs a number that is not negative: {}", Quoted(value));
+    return fmt::format("needs a number of at least 0: {}", Quoted(value));
   }
   if (setting.probability && !(is_number && number <= 1)) {
     return fmt::format("needs a number from 0 to 1: {}", Quoted(value));
@@ -319,7 +319,7 @@ std::string Complaint(const QuestionSetting& setting, std::string& value, std::s
   int whole = 0;
   if (setting.range && !(ReadNumber(value, whole) && whole >= setting.range->first &&
                          whole <= setting.range->second)) {
-    return fmt::format("needs a whole number from {} to {}: {}", setting.range->first,
+    return fmt::format("needs an integer from {} to {}: {}", setting.range->first,
                        setting.range->second, Quoted(value));
   }
   return "";
@@ -363,8 +363,9 @@ std::optional<Diagnostic> SetVariables(TypedLine& line, const CommandPage& page)
       return fmt::format("for example: {}", OptionExample(name, page, otherwise));
     };
     if (IsFlag(setting) && !given.values.empty()) {
-      return WrongUse(fmt::format("{} takes no value: {}", name, Quoted(given.values.back())),
-                      fmt::format("write {}", name));
+      return WrongUse(
+          fmt::format("{} must not have a value: {}", name, Quoted(given.values.back())),
+          fmt::format("write {}", name));
     }
     if (setting.commas) {
       std::vector<std::string> parts;
@@ -384,12 +385,12 @@ std::optional<Diagnostic> SetVariables(TypedLine& line, const CommandPage& page)
       return WrongUse(fmt::format("{} {}", name, complaint), std::move(hint));
     }
     if (given.times > 1 && !IsFlag(setting) && !TakesSeveral(setting)) {
-      return WrongUse(fmt::format("{} is given {} times", name, given.times),
-                      fmt::format("give {} once", name));
+      return WrongUse(fmt::format("the command line has {} {} times", name, given.times),
+                      fmt::format("write {} only once", name));
     }
     if (const auto wrong = Set(given)) {
       const auto meant = WholeNumberMeant(*wrong);
-      return WrongUse(fmt::format("{} takes a number, not {}", name, Quoted(*wrong)),
+      return WrongUse(fmt::format("{} needs a number, not {}", name, Quoted(*wrong)),
                       meant ? fmt::format("write {} {}", name, *meant) : example("2"));
     }
   }
@@ -451,7 +452,7 @@ Diagnostics WrongValues(const TypedLine& line) {
     for (const std::string& value : given.values) {
       if (value.empty()) {
         faults.push_back(WrongUse(fmt::format("the value of {} is empty", name),
-                                  "omit the option, or give it a value"));
+                                  "omit the option, or write a value"));
       } else if (setting.argument() || name == "--kineto") {
         inputs.push_back({name, value});
       } else if (setting.type == kFile || setting.type == kFolder) {

@@ -47,7 +47,7 @@ namespace {
 
 std::string Verdict(const std::vector<program::Violation>& violations) {
   if (violations.empty()) {
-    return "valid: conflicting uses are ordered, buffers are allocated and released in pairs\n";
+    return "valid: conflicting uses are ordered, and every allocated buffer is released\n";
   }
   std::string text = fmt::format("not valid, {} violations:\n", violations.size());
   for (const program::Violation& violation : violations) {
@@ -74,7 +74,7 @@ Outcome ShowProgram(const scenario::Scenario& scenario) {
   outcome.status = valid ? kDone : kFailed;
   outcome.messages = Warnings(scenario);
   if (!valid) {
-    outcome.messages += "stepcast: the step program is not valid: a bug of stepcast\n";
+    outcome.messages += "stepcast: the step program is invalid, which is a bug of stepcast\n";
   }
   return outcome;
 }
@@ -326,8 +326,8 @@ std::optional<Time> ReadMeasured(const std::string& text, Diagnostics& faults) {
       {"command.wrong-use",
        {"--measured " + text, 0, 0},
        time ? "the measured time must be above zero: " + Quoted(text) : time.error().message,
-       "write the measured time of a step, for example --measured '5.2 s', or name a trace of it, "
-       "or a folder with the traces of several ranks"});
+       "write the measured time of a step, for example --measured '5.2 s', or the path of a trace "
+       "or of a folder with traces of several ranks"});
   return std::nullopt;
 }
 
@@ -543,7 +543,7 @@ Command CompareCommand() {
 
 Command ExplainCommand() {
   return MakeCommand<ExplainOptions>("explain", DescribeExplain, [](ExplainOptions& options) {
-    const WorkNotice notice("simulating a step, then with each resource made faster, of " +
+    const WorkNotice notice("simulating a step, also with each resource made faster, of " +
                             Named(options.files));
     return RunOn(options.files, options.scenario, options.set, [&] { return Explain(options); });
   });

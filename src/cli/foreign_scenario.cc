@@ -62,7 +62,7 @@ std::string TitleOf(const std::string& scenario) {
 std::string ImportMessages(const foreign::Imported& imported) {
   std::string text = Lines("note", imported.notes);
   if (!imported.assumed.empty()) {
-    text += fmt::format("assumed: {}; --save FILE writes them down\n",
+    text += fmt::format("assumed: {}; --save FILE writes a scenario with these settings\n",
                         fmt::join(imported.assumed, ", "));
   }
   return text + imported.omissions;
@@ -102,8 +102,8 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     count("training.global_batch_size", files.global_batch);
     if (!files.save.empty()) {
       return WrongInput("command.wrong-use", "--save " + files.save,
-                        "--save writes a scenario made from a model's name or from other "
-                        "programs' files, but this file already is a scenario: " +
+                        "--save converts a model's name or other programs' files to a scenario, "
+                        "but this file already is a scenario: " +
                             Quoted(files.files.front()),
                         fmt::format("to save it with other settings, run stepcast init {} --set "
                                     "KEY=VALUE -o my.yaml",
@@ -117,9 +117,10 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
   if (!files.save.empty()) {
     std::error_code error;
     if (std::filesystem::exists(files.save, error)) {
-      return WrongInput("file.exists", files.save,
-                        "the file exists and may contain your changes: " + Quoted(files.save),
-                        "name another file");
+      return WrongInput(
+          "file.exists", files.save,
+          "the file already exists and may contain your changes: " + Quoted(files.save),
+          "write --save with another file");
     }
     if (auto saved = PutText(files.save, imported->scenario.text); saved.status != kDone) {
       return saved;

@@ -42,9 +42,8 @@ Outcome Missing(const fs::path& folder, const std::string& need) {
   return WrongInput("command.no-hardware", "command line",
                     fmt::format("{} needs {}, but {} does not contain it", need, kProgram,
                                 Quoted(folder.string(), "'", PATH_MAX)),
-                    fmt::format("copy {} of the same release into this folder (the package {} "
-                                "contains it); in a checkout, run 'bazel build "
-                                "//src/cli:stepcast'",
+                    fmt::format("copy {} of the same release into this folder (from the package "
+                                "{}); in a checkout, run 'bazel build //src/cli:stepcast'",
                                 kProgram, kProgram));
 }
 
@@ -84,12 +83,14 @@ std::string OutputOf(const std::string& program, std::vector<std::string> argume
 std::string Backends() {
   const fs::path folder = OwnFolder();
   const std::string program = (folder / kProgram).string();
-  if (!Runs(program)) return fmt::format("none: {} is not in {}", kProgram, folder.string());
+  if (!Runs(program))
+    return fmt::format("none, because {} is not in {}", kProgram, folder.string());
   const std::string version = OutputOf(program, {"--version"});
   constexpr std::string_view kLine = "\nbackends ";
   const std::size_t line = version.find(kLine);
   if (line == std::string::npos) {
-    return fmt::format("none: {} cannot start; run it to see the reason", program);
+    return fmt::format("none, because {} cannot start; run this program to see the reason",
+                       program);
   }
   const std::size_t begin = line + kLine.size();
   return version.substr(begin, version.find('\n', begin) - begin);

@@ -62,7 +62,7 @@ Outcome RunOnRank(const WorkCommand& command, DistributedSession& session) {
                      fmt::format("the input files, options or stepcast build of {} differ from "
                                  "those of rank 0",
                                  other),
-                     "give all ranks the same program, the same options and the same files");
+                     "use the same program, options and files on all ranks");
   }
   if (end = session.Agree(end); end) return std::move(*end);
   return TakePart(command, session);
@@ -115,13 +115,12 @@ Result<double> Share(std::string_view text) {
   if (error == std::errc() && unit == "%" && per_cent >= 0 && std::isfinite(per_cent)) {
     return per_cent / 100;
   }
-  return tl::unexpected(Diagnostics{
-      {.code = "command.bad-quantity",
-       .location = {"--within", 0, 0},
-       .message = fmt::format("write the largest error as a percentage of the measured step time: "
-                              "{}",
-                              Quoted(text)),
-       .hint = "write for example '10%'"}});
+  return tl::unexpected(
+      Diagnostics{{.code = "command.bad-quantity",
+                   .location = {"--within", 0, 0},
+                   .message = fmt::format(
+                       "--within needs a percentage of the measured step time: {}", Quoted(text)),
+                   .hint = "write for example '10%'"}});
 }
 
 // A sentence if the forecast and the measurement are for different kinds of devices; nothing if
@@ -133,8 +132,8 @@ std::optional<std::string> OtherDevice(const scenario::Scenario& scenario,
     return std::nullopt;
   }
   return fmt::format(
-      "the forecast is for {}, but the host backend measured the CPUs of this machine, so the "
-      "times cannot be compared",
+      "the forecast is for {}, but the host backend measured the CPUs of this machine. The times "
+      "cannot be compared",
       scenario.gpu->name);
 }
 

@@ -110,9 +110,9 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
         std::any_of(list->layers.begin(), list->layers.end(),
                     [](const model::ListedLayer& layer) { return layer.output < Bytes(4); })) {
       refuse(kNotExecutable, *scenario,
-             "--check compares the values that layers send to the next stage, but the output of a "
+             "--check compares the values that stages send to each other, but the output of a "
              "layer is smaller than 4 B",
-             "give all layers 'output: 4 B' or more, or omit --check");
+             "set 'output' of all layers to at least 4 B, or omit --check");
     }
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
@@ -124,14 +124,14 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   const int most = setting.backend->MaxLocalRanks();
   if (launched && launch.ranks != devices) {
     refuse("launch.wrong-number", setting.scenario,
-           fmt::format("the plan needs {} devices, but {} {} launched", devices, launch.ranks,
+           fmt::format("the plan needs {} devices, but {} {} started", devices, launch.ranks,
                        launch.ranks == 1 ? "rank was" : "ranks were"),
-           fmt::format("launch {} ranks, or change the cluster with --set", devices));
+           fmt::format("start {} ranks, or change the cluster with --set", devices));
   } else if (!launched && devices > most) {
-    refuse("launch.wrong-number", setting.scenario,
-           fmt::format("the plan needs {} devices, but this process has {}", devices, most),
-           "launch one process for each device with mpirun or srun, or change the cluster with "
-           "--set");
+    refuse(
+        "launch.wrong-number", setting.scenario,
+        fmt::format("the plan needs {} devices, but this process has {}", devices, most),
+        "start one process for each device with mpirun or srun, or change the cluster with --set");
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   return setting;
@@ -272,10 +272,9 @@ tl::expected<std::string, std::string> Check(const HardwareOptions& options, con
   const std::string how =
       check->bound == 0 ? "bit by bit" : fmt::format("to within {:.2g}", check->bound);
   if (!check->right()) {
-    return tl::unexpected(
-        fmt::format("{} of {} values differ from the values of plain data parallelism, compared "
-                    "{}: {}",
-                    check->wrong, check->compared, how, check->example));
+    return tl::unexpected(fmt::format(
+        "{} of {} values differ from those of plain data parallelism (comparison {}): {}",
+        check->wrong, check->compared, how, check->example));
   }
   return fmt::format(
       "{} values on {} ranks after {} steps equal the values of plain data parallelism ({})",
@@ -347,8 +346,7 @@ Outcome RunProcesses(const HardwareOptions& options, const HardwareReport& repor
     end =
         WrongInput("launch.different-plans", options.scenario,
                    fmt::format("the plan or the options of {} differ from those of rank 0", other),
-                   "give all ranks the same scenario, copies of the same files, and the same "
-                   "options");
+                   "use the same scenario, the same files and the same options on all ranks");
   }
   if (end = session.Agree(end); end) return std::move(*end);
   auto yields = RunRankOrFail(options, *setting, program, named, session.job(), session.watch());

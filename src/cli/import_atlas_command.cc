@@ -153,7 +153,7 @@ class Import {
         "Made by 'stepcast calibrate import atlas'. Mean error (and bias) of forecasts in "
         "percent,");
     rates.comments.emplace_back(
-        "for all rows, and for the half of the shapes that was not fitted:");
+        "for all rows, and for the half of the shapes that is not in the fit:");
     for (const Line& line : lines_) {
       rates.comments.push_back(fmt::format("  {}: {} ({:+.1f}) for {} rows; half: {}", line.what,
                                            report::PerCent(line.fitted.mean),
@@ -304,7 +304,7 @@ Outcome ImportAtlas(const ImportAtlasOptions& options) {
   if (gpus.empty()) {
     return WrongInput("file.not-found", options.folder,
                       "the folder contains no products/GPU.csv for a known GPU type",
-                      "name the folder that contains products");
+                      "write the path of the folder that contains the folder products");
   }
   report::Table table({{"GPU", report::Align::kLeft},
                        {"kernels", report::Align::kLeft},
@@ -321,7 +321,7 @@ Outcome ImportAtlas(const ImportAtlasOptions& options) {
           "file.not-found", fmt::format("--gpu {}", name),
           fmt::format("GPU type {} needs topologies/gpus/{}.yaml and calibration/{}.yaml",
                       Quoted(name), name, name),
-          "stepcast list gpus names the types that are known");
+          "add the two files; stepcast list gpus lists the known GPU types");
     }
     const auto gpu = scenario::LoadGpu(*gpu_path);
     if (!gpu) return WrongInput(gpu.error());

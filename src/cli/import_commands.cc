@@ -80,7 +80,7 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
           {"command.bad-quantity", location, speed.error().message, speed.error().hint});
     } else if (*speed == Bandwidth()) {
       faults.push_back({"command.bad-quantity", location,
-                        "a NIC needs a bandwidth above zero: " + Quoted(options.nic_speed),
+                        "the bandwidth of a NIC must be above zero: " + Quoted(options.nic_speed),
                         "write for example '400 Gbps'"});
     } else {
       import.nic_speed = *speed;
@@ -106,8 +106,7 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
   return PutText(
       options.output,
       report::TopologyYaml(
-          "Written by 'stepcast topology import'. Bandwidths are those of one "
-          "direction, raw.",
+          "Written by 'stepcast topology import'. Bandwidths are raw bandwidths of one direction.",
           options.name.empty() ? std::filesystem::path(options.file).stem().string() : options.name,
           sources, imported->node_type, imported->fabric),
       imported->notes);
@@ -158,12 +157,12 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
     if (!diagnostics.empty()) return WrongInput(diagnostics);
     const auto loads = topology::RingLoads(*cluster, *kind, *size);
     if (!loads) {
-      return WrongInput("command.bad-group", "--op " + options.op,
-                        fmt::format("this collective does not run as rings over {} ranks of this "
-                                    "topology: {}",
-                                    cluster->devices(), Quoted(options.op)),
-                        "use several linked ranks, and a collective that runs as a ring: "
-                        "all_reduce, reduce_scatter, all_gather or broadcast");
+      return WrongInput(
+          "command.bad-group", "--op " + options.op,
+          fmt::format("this collective does not use rings over {} ranks of this topology: {}",
+                      cluster->devices(), Quoted(options.op)),
+          "use several linked ranks, and a collective with a ring algorithm: all_reduce, "
+          "reduce_scatter, all_gather or broadcast");
     }
     outcome.output =
         options.json
@@ -290,16 +289,18 @@ Diagnostics Obstacles(const foreign::Imported& imported) {
 Outcome Init(const InitOptions& options) {
   std::error_code error;
   if (!options.force && std::filesystem::is_regular_file(options.output, error)) {
-    return WrongInput("file.exists", options.output,
-                      "the file exists and may contain your changes: " + Quoted(options.output),
-                      "name another file, or replace this one with --force");
+    return WrongInput(
+        "file.exists", options.output,
+        "the file already exists and may contain your changes: " + Quoted(options.output),
+        "write --output with another file, or replace this file with --force");
   }
   foreign::ImportRequest request = ImportRequestOf(options.files, options.set);
   request.absolute_paths = !std::filesystem::path(options.output).parent_path().empty();
   request.states_software = true;
   request.takes_scenario = true;
-  const auto imported = foreign::Import(request);
+  auto imported = foreign::Import(request);
   if (!imported) return WrongInput(imported.error());
+  imported->assumed.clear();  // the scenario itself marks assumed values
   const Diagnostics obstacles = Obstacles(*imported);
   Outcome outcome = PutText(options.output, imported->scenario.text);
   if (outcome.status != kDone) return outcome;
@@ -307,7 +308,9 @@ Outcome Init(const InitOptions& options) {
   if (!options.output.empty()) outcome.messages += "stepcast: wrote " + options.output + "\n";
   if (!obstacles.empty()) {
     outcome.status = kAnswerIsNo;
-    outcome.messages += "The scenario cannot be forecast without changes:\n" + Format(obstacles);
+    outcome.messages +=
+        "Before stepcast can forecast this scenario, correct the following mistakes:\n" +
+        Format(obstacles);
   }
   return outcome;
 }

@@ -61,9 +61,9 @@ tl::expected<std::string, Outcome> ProfileToWrite(const CalibrateRunsOptions& op
   }
   return tl::make_unexpected(WrongInput(
       "runs.profiles", options.runs,
-      fmt::format("runs have different profiles, but only one profile is written: {}", names),
-      "name the profile with --profile; it learns from all runs, and most from runs on its own "
-      "GPU"));
+      fmt::format("the runs use several profiles, but the command writes only one: {}", names),
+      "add --profile with the profile to start from; runs on the GPU of this profile have the "
+      "largest weight"));
 }
 
 RunsReport Learn(const std::string& path, std::vector<validate::SimulatedRun> runs) {
@@ -99,26 +99,25 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
   RunsReport report = Learn(options.runs, *std::move(runs));
   if (report.learned.empty()) {
     return WrongInput("runs.none", options.runs,
-                      "there is no run to learn from: every run is held back or could not be "
-                      "simulated",
-                      "mark runs with 'split: fit', or omit the column");
+                      "no run can be used: every run is marked check or could not be simulated",
+                      "mark runs with 'split: fit', or remove the column 'split'");
   }
   if (report.fit.configurations.size() > LearnedRuns::kMostRuns) {
     return WrongInput("runs.too-many", options.runs,
-                      fmt::format("at most {} configurations are learned from: {}",
+                      fmt::format("the table can have at most {} configurations: {}",
                                   LearnedRuns::kMostRuns, report.fit.configurations.size()),
-                      "remove the runs that are least like those to forecast");
+                      "remove the runs that differ most from the runs that you want to forecast");
   }
   Outcome outcome;
   if (!report.fit.useful) {
     outcome.status = kAnswerIsNo;
-    report.unwritten =
-        report.fit.learned
-            ? "no profile is written: corrections from the other runs reduce the error of a run "
-              "by less than one standard error"
-            : "no profile is written: no two configurations are similar enough to learn from";
+    report.unwritten = report.fit.learned
+                           ? "no profile is written, because corrections from the other runs "
+                             "reduce the error of a run by less than one standard error"
+                           : "no profile is written, because no two configurations are similar "
+                             "enough to learn corrections";
   } else if (options.output.empty()) {
-    report.unwritten = "no profile is written: name a file with --output";
+    report.unwritten = "no profile is written; to write one, add --output FILE";
   } else {
     const auto profile = ProfileToWrite(options, report);
     if (!profile) return profile.error();
@@ -130,9 +129,9 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
       return *std::move(failed);
     }
     const std::size_t learned = report.fit.learned->runs().size();
-    report.written = fmt::format("{}: {} with {} configuration{}; --set calibration={} uses it",
-                                 options.output, profile->substr(profile->rfind('/') + 1), learned,
-                                 learned == 1 ? "" : "s", options.output);
+    report.written = fmt::format(
+        "{}: {} with {} configuration{}; to use the profile: --set calibration={}", options.output,
+        profile->substr(profile->rfind('/') + 1), learned, learned == 1 ? "" : "s", options.output);
   }
   outcome.output =
       options.json ? report::RunsJson(report) : report::Wrapped(report::RunsText(report));
@@ -170,11 +169,11 @@ tl::expected<std::string, Outcome> ProfileText(const CalibrateTraceOptions& opti
                                                const scenario::Scenario& scenario) {
   const std::string& file = scenario.calibration->location.file;
   if (file == options.scenario) {
-    return tl::make_unexpected(
-        WrongInput({{"calibrate.inline-profile", scenario.calibration->location,
-                     "the profile is part of the scenario, but a profile file is needed",
-                     "move the profile into a file, and name the file in the scenario: "
-                     "calibration: my-profile.yaml"}}));
+    return tl::make_unexpected(WrongInput(
+        {{"calibrate.inline-profile", scenario.calibration->location,
+          "the profile is part of the scenario, but the command needs a profile in a file",
+          "move the profile to a file, and write the file's path in the scenario: calibration: "
+          "my-profile.yaml"}}));
   }
   Diagnostics faults;
   auto text = ReadTextFile(file, faults);
@@ -191,8 +190,8 @@ Outcome CalibrateTrace(const CalibrateTraceOptions& options) {
   if (!scenario) return WrongInput(scenario.error());
   if (scenario->calibration == nullptr) {
     return WrongInput("calibrate.no-profile", options.scenario,
-                      "the scenario has no calibration profile whose rates could be learned",
-                      "name the GPU in its topology, for example gpu: h100-sxm");
+                      "the scenario has no calibration profile to start from",
+                      "add the GPU type to the topology, for example gpu: h100-sxm");
   }
   const auto run = forecast::Simulate(*scenario);
   if (!run) return WrongInput(run.error());

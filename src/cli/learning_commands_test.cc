@@ -208,7 +208,8 @@ TEST_F(CalibrateTraceTest, WrongInputIsNamed) {
   const std::string s = Path("s.yaml");
   EXPECT_THAT(code(fmt::format("explain {} --measured {}", s, s)), HasSubstr("file.not-json"));
   EXPECT_THAT(code(fmt::format("explain {} --measured none.json", s)), HasSubstr("file.not-found"));
-  EXPECT_THAT(code(fmt::format("explain {} --measured 5.2", s)), HasSubstr("or name a trace"));
+  EXPECT_THAT(code(fmt::format("explain {} --measured 5.2", s)),
+              HasSubstr("or the path of a trace"));
   std::filesystem::create_directories(Path("empty"));
   EXPECT_THAT(code(fmt::format("calibrate trace {} --scenario {}", Path("empty"), s)),
               HasSubstr("traced.no-traces"));

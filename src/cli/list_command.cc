@@ -39,10 +39,11 @@ std::string PathOf(std::string_view folder, const std::string& name) {
 }
 
 Result<Listing> Models() {
-  Listing listing{.name = "models",
-                  .columns = {{"model", "name", kLeft}, {"parameters", "parameters"}},
-                  .rows = {},
-                  .footer = "Others by their config.json: model: PATH, or --model PATH."};
+  Listing listing{
+      .name = "models",
+      .columns = {{"model", "name", kLeft}, {"parameters", "parameters"}},
+      .rows = {},
+      .footer = "For other models, use their config.json: model: PATH, or --model PATH."};
   for (const std::string& name : scenario::ShippedNames(SourceKind::kModel)) {
     const auto loaded = scenario::LoadModel(PathOf("models", name));
     if (!loaded) return tl::make_unexpected(loaded.error());
@@ -59,7 +60,7 @@ Result<Listing> Topologies() {
                               {"nodes", "nodes", kLeft},
                               {"title", "title", kLeft}},
                   .rows = {},
-                  .footer = "More with stepcast topology show NAME."};
+                  .footer = "Details: stepcast topology show NAME."};
   for (const std::string& name : scenario::ShippedNames(SourceKind::kTopology)) {
     const auto topology = scenario::LoadTopology(PathOf("topologies", name));
     if (!topology) return tl::make_unexpected(topology.error());
@@ -78,7 +79,7 @@ Result<std::string> ProfileOf(const topology::Gpu& gpu) {
   const auto path = scenario::FindInput(fmt::format("calibration/{}.yaml", gpu.name), "");
   if (!path) {
     const auto stand_in = calibration::StandInOf(gpu.name, gpu.compute_capability);
-    return stand_in ? fmt::format("none: {} stands in", stand_in->profile) : std::string("none");
+    return stand_in ? fmt::format("none: {} is used", stand_in->profile) : std::string("none");
   }
   const auto profile = scenario::LoadCalibration(*path);
   if (!profile) return tl::make_unexpected(profile.error());
@@ -194,14 +195,15 @@ Listing Settings() {
 }
 
 Listing Recipes() {
-  Listing listing{.name = "recipes",
-                  .columns = {{"recipe", "name", kLeft},
-                              {"model", "model", kLeft},
-                              {"settings", "settings", kLeft}},
-                  .rows = {},
-                  .footer = fmt::format("Recipes of {}. To use one: stepcast init NAME --cluster "
-                                        "TOPOLOGY --nodes N.",
-                                        foreign::kRecipeRelease)};
+  Listing listing{
+      .name = "recipes",
+      .columns = {{"recipe", "name", kLeft},
+                  {"model", "model", kLeft},
+                  {"settings", "settings", kLeft}},
+      .rows = {},
+      .footer = fmt::format(
+          "Recipes of {}. To use a recipe: stepcast init NAME --cluster TOPOLOGY --nodes N.",
+          foreign::kRecipeRelease)};
   for (const foreign::Recipe& recipe : foreign::Recipes()) {
     listing.rows.push_back(
         {std::string(recipe.name), std::string(recipe.model), std::string(recipe.settings)});

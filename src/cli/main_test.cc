@@ -150,7 +150,7 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"topology show a b", "write stepcast topology show FILE [OPTIONS]"},
       {"collective x all_reduce 1GB", "write stepcast collective x --op all_reduce --to 1GB"},
       {"simulate x --set", "for example: --set training.micro_batch_size=1"},
-      {"simulate x --gpus a --gpus b", "--gpus is given 2 times"},
+      {"simulate x --gpus a --gpus b", "the command line has --gpus 2 times"},
       {"simulate x --json --program", "cannot be used together"},
       {"sweep x --vary a=1 --json --csv", "cannot be used together"},
       {"simulate x --sequence-length 8k", "write --sequence-length 8192"},
@@ -380,7 +380,7 @@ TEST_F(MainTest, ATraceIsWholeOrNotThere) {
   const ShellResult nowhere = Run(simulate + Path("no/trace.json"));
   EXPECT_EQ(nowhere.status, 2);
   EXPECT_EQ(nowhere.output, "");
-  EXPECT_THAT(nowhere.messages, HasSubstr("the folder to write into does not exist"));
+  EXPECT_THAT(nowhere.messages, HasSubstr("the folder of the output does not exist"));
 
   const ShellResult full = Run(simulate + "/dev/full");
   EXPECT_EQ(full.status, 1);
@@ -521,10 +521,10 @@ TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--headroom '100 GiB'", "a device's memory of 1 GiB: '100 GiB'"},
       {"--deadline 200d", "--deadline needs the number of training tokens"},
-      {"--tokens 15X", "this is not a number of tokens: '15X'"},
-      {"--price free", "this is not a price above 0: 'free'"},
-      {"--tokens 1B --availability 110%", "this is not a fraction above 0 and at most 1: '110%'"},
-      {"--framework ddp,ddp", "a framework is named twice: 'ddp'"},
+      {"--tokens 15X", "--tokens needs a number of tokens: '15X'"},
+      {"--price free", "the price must be a number above 0: 'free'"},
+      {"--tokens 1B --availability 110%", "the availability must be above 0 and at most 1: '110%'"},
+      {"--framework ddp,ddp", "--framework has this framework twice: 'ddp'"},
       {"--framework ddp --vary data_parallel.prefetch=1",
        "no framework in the search supports this setting: 'data_parallel.prefetch'"},
       {"--framework ddp --vary data_parallel.zero_stage=3",
@@ -672,17 +672,16 @@ TEST_F(MainTest, SweepRowsEqualSimulate) {
 
 TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "nothing varies"},
+      {"", "there is no --vary"},
       {"--vary training.precision", "--vary needs a key and its values"},
-      {"--vary training.precision=", "there are no values"},
+      {"--vary training.precision=", "--vary has no values"},
       {"--vary training.precison=bf16,fp16", "did you mean 'precision'?"},
       {"--vary training.precison=bf16,fp16", "--vary training.precison=bf16: error["},
       {"--vary nonsense.key=1,2", "nonsense"},
       {"--vary training.precision=bf16 --set training.surprise=1", "surprise"},
       {"--vary 'training.micro_batch_size=64..1 x2'", "the range is empty"},
       {"--vary 'training.micro_batch_size=1..64'", "the range has no step"},
-      {"--vary training.micro_batch_size=all",
-       "or a few numbers, not for 'training.micro_batch_size'"},
+      {"--vary training.micro_batch_size=all", "cannot be used for 'training.micro_batch_size'"},
       {"--vary training.precison=all", "--vary training.precison=all: error[input.unknown-key]"},
       {"--vary 'training.micro_batch_size=1..10000 +1' "
        "--vary 'training.sequence_length=1..10000 +1' "

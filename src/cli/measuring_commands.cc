@@ -82,8 +82,8 @@ class DocumentSection {
       return WrongInput(
           file ? "command.no-section" : "file.not-found", path,
           file ? fmt::format("the document has no section for {}", name) : "there is no such file",
-          fmt::format("add the lines '<!-- {0}: begin -->' and '<!-- {0}: end -->' at the place "
-                      "of the section",
+          fmt::format("add the lines '<!-- {0}: begin -->' and '<!-- {0}: end -->' where the "
+                      "section belongs",
                       name));
     }
     before_ = text.substr(0, begin + begin_line.size());
@@ -141,7 +141,8 @@ Outcome ValidatePublished(const ValidatePublishedOptions& options) {
                                  : report::Wrapped(report::PublishedAccuracyText(*accuracy));
   if (!run) {
     outcome.messages +=
-        "stepcast: showing the results stored with this release; --run simulates the steps again\n";
+        "stepcast: these are the results stored with this release; --run simulates the steps "
+        "again\n";
   }
   return outcome;
 }
@@ -267,7 +268,7 @@ Command ValidateCollectivesCommand() {
   return MakeCommand<ValidateCollectivesOptions>(
       "validate collectives", DescribeValidateCollectives,
       [](const ValidateCollectivesOptions& options) {
-        const WorkNotice notice("forecasting the collectives that were published");
+        const WorkNotice notice("forecasting the published collectives");
         return ValidateCollectives(options);
       });
 }
@@ -287,7 +288,7 @@ Command CalibrateCommand(const HardwareAccess& hardware,
   const auto run = [calibrate = hardware.calibrate, arguments](CalibrateOptions& options) {
     if (options.backend.empty()) {
       return WrongInput("command.wrong-use", "command line", "--backend is missing",
-                        "write stepcast calibrate --backend cuda, or --backend host for CPUs");
+                        "add --backend cuda, or --backend host for CPUs");
     }
     options.version = fmt::format("stepcast {}", kVersion);
     options.command = "stepcast";

@@ -98,7 +98,7 @@ std::optional<CollectiveKind> ReadCollective(const std::string& option, const st
   diagnostics.push_back({"command.unknown-collective",
                          {option + " " + word, 0, 0},
                          fmt::format("unknown collective: {}", Quoted(word)),
-                         near.empty() ? fmt::format("there are: {}", fmt::join(known, ", "))
+                         near.empty() ? fmt::format("choose from {}", fmt::join(known, ", "))
                                       : fmt::format("did you mean '{}'?", near)});
   return std::nullopt;
 }

@@ -29,10 +29,9 @@ void Say(std::string_view text) {
 
 KeptNote::KeptNote(const std::atomic<std::int64_t>& kept, const std::string& what,
                    const std::string& store) {
-  const std::string text = fmt::format(
-      " {} are saved in {}; the same command continues from "
-      "them\n",
-      what, Quoted(store, "'", PATH_MAX));
+  const std::string text =
+      fmt::format(" {} are saved in {}; run the same command again to continue\n", what,
+                  Quoted(store, "'", PATH_MAX));
   rest_size = std::min(text.size(), rest.size());
   std::memcpy(rest.data(), text.data(), rest_size);
   results = &kept;

@@ -51,7 +51,7 @@ Outcome CannotCreate(const std::string& path, const std::string& failure) {
     return WrongInput("file.not-a-file", path,
                       fmt::format("this is a folder, but the output must be a file: {}",
                                   Quoted(path, "'", PATH_MAX)),
-                      "add the name of the file");
+                      "add the name of a file to the path");
   }
   if (auto missing = NoFolderFor(path)) return *std::move(missing);
   return Failed(failure);
@@ -66,9 +66,9 @@ std::optional<Outcome> NoFolderFor(const std::string& path) {
   const fs::path folder = whole.parent_path();
   if (fs::is_directory(folder, error)) return std::nullopt;
   return WrongInput("file.not-found", path,
-                    fmt::format("the folder to write into does not exist: {}",
+                    fmt::format("the folder of the output does not exist: {}",
                                 Quoted(folder.string(), "'", PATH_MAX)),
-                    "create the folder first, or name another one");
+                    "create the folder, or write another path");
 }
 
 Outcome PutText(const std::string& file, std::string text, const std::vector<std::string>& notes) {
@@ -115,9 +115,9 @@ std::optional<Outcome> OutputFolder::Create(const std::string& path) {
     return WrongInput(
         "file.exists", path,
         fmt::format("the folder cannot be created, because a file has this name: {}", Quoted(path)),
-        "name another folder");
+        "write the path of another folder");
   }
-  if (error) return Failed(fmt::format("cannot make the folder {}: {}", path, error.message()));
+  if (error) return Failed(fmt::format("cannot create the folder {}: {}", path, error.message()));
   return std::nullopt;
 }
 
@@ -142,14 +142,14 @@ void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optiona
   } else if (least && probability < *least) {
     outcome.status = kMayNotFit;
     outcome.messages += fmt::format(
-        "stepcast: the plan fits with a probability of {}, which is less than --fit-probability "
+        "stepcast: the probability that the plan fits is {}, which is less than --fit-probability "
         "{}\n",
         probability, *least);
   } else if (!least && verdict == forecast::MemoryVerdict::kMayNotFit) {
     outcome.messages += fmt::format(
-        "warning: the plan may not fit. Given the error of memory forecasts, it fits with a "
-        "probability of {}. With --fit-probability P, the exit status is 4 if the probability is "
-        "below P\n",
+        "warning: the plan may not fit. Given the error of memory forecasts, the probability that "
+        "it fits is {}. With --fit-probability P, the exit status is 4 if the probability is below "
+        "P\n",
         probability);
   }
 }

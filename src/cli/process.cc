@@ -150,7 +150,8 @@ bool TakeInterrupt(int signal) {
   if (flag == nullptr) return false;
   flag->Request();
   constexpr std::string_view kLine =
-      "\nstepcast: ending with the best plan so far; Ctrl-C again ends without an answer\n";
+      "\nstepcast: stopping; the best plan so far follows. Press Ctrl-C again to exit without an "
+      "answer\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
   return true;
 }

@@ -144,11 +144,10 @@ void SearchProgressLine::Show(const SearchProgress& progress) {
   constexpr double kMinute = 60;
   if (!within_ && !said_how_to_end_ && so_far.count() > kMinute) {
     said_how_to_end_ = true;
-    fmt::print(
-        stderr,
-        "{}stepcast: Ctrl-C ends the search with the best plan so far; --within 2min limits its "
-        "time\n",
-        terminal_ ? "\r\033[K" : "");
+    fmt::print(stderr,
+               "{}stepcast: Ctrl-C stops the search and prints the best plan so far; --within 2min "
+               "limits the time\n",
+               terminal_ ? "\r\033[K" : "");
   }
   const auto most = within_ ? std::optional(*within_ - so_far.count()) : std::nullopt;
   const std::string text =

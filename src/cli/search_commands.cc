@@ -70,11 +70,11 @@ class KeptResults {
 
   planner::ResultStore* store() const { return store_.get(); }  // null if no store was requested
 
-  // The line "120 of 400 combinations are saved in 'F'; the same command continues from them";
+  // The line "120 of 400 combinations are saved in 'F'; run the same command again to continue";
   // nothing without a store, or if it is damaged.
   std::string HowToGoOn() const {
     if (!store_ || store_->damaged()) return "";
-    return fmt::format("stepcast: {} {} are saved in {}; the same command continues from them\n",
+    return fmt::format("stepcast: {} {} are saved in {}; run the same command again to continue\n",
                        store_->kept().load(), what_, Quoted(path_, "'", PATH_MAX));
   }
 
@@ -125,7 +125,7 @@ std::optional<Outcome> EmitBest(const PlanOptions& options, study::PlanSearch& s
                                 const report::PlanReport& report, std::string& messages) {
   if (options.folder.empty()) return std::nullopt;
   if (report.best.empty()) {
-    messages += "stepcast: no plan fits, so none is written\n";
+    messages += "stepcast: no plan is written, because no plan fits\n";
     return std::nullopt;
   }
   const auto best = search.ScenarioOf(report.best.front().plan);
@@ -326,7 +326,7 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
     const planner::SweepRow& row = result->rows[static_cast<std::size_t>(*best)];
     if (const auto unknown = run.UnknownHostOf(planner::SettingsOf(grid, *best, row))) {
       outcome.messages +=
-          fmt::format("host of the shortest step: {}\n", forecast::Sentence(*unknown));
+          fmt::format("host, for the shortest step: {}\n", forecast::Sentence(*unknown));
     }
   }
   outcome.messages += kept.WhatWasKnown(result->known);

@@ -108,7 +108,7 @@ std::optional<Diagnostics> TooManyCombinations(const std::vector<std::string>& v
     return Diagnostics{{"question.too-large",
                         {"question", 0, 0},
                         fmt::format("'vary' has more than {} combinations", kMost),
-                        "split the request, or run stepcast sweep"}};
+                        "split the question, or run stepcast sweep"}};
   }
   return std::nullopt;
 }
@@ -166,8 +166,9 @@ Outcome Serve() {
     if (others == kMostOthers) {
       return WrongInput(
           "question.too-many-others", "stdin",
-          fmt::format("{} consecutive lines were not valid questions: stepcast stops reading",
-                      kMostOthers),
+          fmt::format(
+              "stepcast stops reading, because {} consecutive lines were not valid questions",
+              kMostOthers),
           "send one JSON object per line, as docs/library.md describes");
     }
   }

@@ -10,7 +10,7 @@ std::string VersionText(const std::string& backends) {
   // Only releases state their commit; otherwise each commit would relink everything.
   constexpr std::string_view kCommit = STEPCAST_COMMIT;
   return fmt::format("stepcast {}\ncommit   {}\nbackends {}\n", kVersion,
-                     kCommit.empty() ? "not stated: built from a checkout" : kCommit, backends);
+                     kCommit.empty() ? "unknown: built from a checkout" : kCommit, backends);
 }
 
 }  // namespace stepcast::cli

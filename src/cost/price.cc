@@ -215,8 +215,8 @@ class KernelPricer {
           if (time >= bound) continue;
           pricing_.Report(
               "cost.faster-than-device", pricing_.profile,
-              fmt::format("a matrix product of {} x {} x {} in {} needs {} on {}, but the profile "
-                          "contains only {}",
+              fmt::format("a matrix multiplication of {} x {} x {} in {} needs at least {} on {}, "
+                          "but the profile states {}",
                           surface.m[m], surface.n[n], surface.k[k], Name(type), FormatTime(bound),
                           pricing_.scenario.gpu->name, FormatTime(time)),
               "check that the profile is for this device");
@@ -256,7 +256,7 @@ class KernelPricer {
     } else {
       const std::string what =
           kernel.kind == KernelKind::kGemm
-              ? fmt::format("matrix products in {}", Name(kernel.data_type))
+              ? fmt::format("matrix multiplications in {}", Name(kernel.data_type))
           : kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer
               ? std::string("memory-bound kernels")
               : fmt::format("attention in {} by {}", Name(kernel.data_type), GenerationOf(kernel));
@@ -273,7 +273,7 @@ class KernelPricer {
                     "or add kernels.attention.{} or curves of attention",
                     calibration::kFusedNames[static_cast<std::size_t>(kernel.flash - 1)]);
       pricing_.Report("cost.no-efficiency", pricing_.profile,
-                      fmt::format("profile '{}' has no figures for {}",
+                      fmt::format("profile '{}' has no rates for {}",
                                   pricing_.scenario.calibration->name, what),
                       remedy);
     }
@@ -285,16 +285,17 @@ class KernelPricer {
                       fmt::format("without a GPU, only layer lists can be simulated; the time of "
                                   "this kernel is unknown: {}",
                                   kernel.name),
-                      "name a GPU type in the cluster ('gpu: h100-sxm'), or describe the model as "
-                      "a list of layers with times");
+                      "add a GPU type to the cluster ('gpu: h100-sxm'), or describe the model as a "
+                      "list of layers with times");
     } else {
       pricing_.Report(
           "cost.no-kernel-costs", pricing_.profile,
           fmt::format(
               "the calibration has no 'kernels' section, so the time of this kernel is unknown: {}",
               kernel.name),
-          fmt::format("add the section, or remove 'calibration' to use the default profile of {}",
-                      pricing_.scenario.gpu->name));
+          fmt::format(
+              "add the section 'kernels', or remove 'calibration' to use the default profile of {}",
+              pricing_.scenario.gpu->name));
     }
   }
 

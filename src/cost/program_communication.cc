@@ -378,9 +378,9 @@ class CommunicationPricer {
     if (price) return *price;
     pricing_.Report(
         "cost.no-algorithm", pricing_.scenario.communication_location,
-        fmt::format("the settings leave NCCL no algorithm for {} over {} ranks on {} nodes",
+        fmt::format("with these settings, NCCL has no algorithm for {} over {} ranks on {} nodes",
                     Name(collective.kind), path.ranks, path.nodes),
-        "name a collective in the list ('allreduce:tree'), or allow ring");
+        "write the collective in nccl_algo ('allreduce:tree'), or add ring");
     return {};
   }
 
@@ -404,9 +404,9 @@ class CommunicationPricer {
                       Name(table.collective), path.ranks, path.nodes, FormatTime(bound),
                       FormatBytes(size), FormatTime(time)),
           pricing_.scenario.cluster->flat()
-              ? "count sizes as nccl-tests does. If the profile was measured on this cluster, "
+              ? "define sizes as nccl-tests does. If the profile was measured on this cluster, "
                 "remove the flat cluster's link: --set cluster.topology.link=null"
-              : "count sizes as nccl-tests does, and check that the profile was measured on this "
+              : "define sizes as nccl-tests does, and check that the profile was measured on this "
                 "cluster");
       return false;
     }

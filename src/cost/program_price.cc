@@ -35,14 +35,14 @@ void Pricing::Report(std::string code, Location location, std::string message, s
 void Pricing::ReportEndless(const std::string& what) {
   Report("cost.too-long", scenario.cluster_location,
          fmt::format("a single operation takes a day or more: {}", what),
-         "check the units of the bandwidths and latencies that it uses");
+         "check the units of the bandwidths and latencies that the operation uses");
 }
 
 void Pricing::ReportNoLinkCosts(const std::string& what) {
   Report("cost.no-link-costs", profile,
          fmt::format("the calibration has no 'links' section and no table for: {}", what),
-         "add the section, or add a table for this collective with these numbers of ranks and "
-         "nodes");
+         "add the section 'links', or add a table for this collective with these numbers of ranks "
+         "and nodes");
 }
 
 bool Endless(const Demand& demand) { return demand.uncontended() >= kLongestTime; }
@@ -115,7 +115,7 @@ Demand CopyPricer::PriceOneCopy(const program::Copy& copy) {
   if (copy.direction == program::CopyDirection::kDeviceToDevice) {
     if (pricing_.kernels->memory_efficiency == 0) {
       pricing_.Report("cost.no-efficiency", pricing_.profile,
-                      fmt::format("profile '{}' has no figures for copies on the device",
+                      fmt::format("profile '{}' has no rate for copies on the device",
                                   pricing_.scenario.calibration->name),
                       "add kernels.memory_efficiency or copies.device_to_device");
       return {};
@@ -126,7 +126,7 @@ Demand CopyPricer::PriceOneCopy(const program::Copy& copy) {
     if (!host_link_) {
       pricing_.Report("cost.no-host-link", pricing_.scenario.cluster_location,
                       "the plan copies between device and host, but no link connects them",
-                      "use a topology with PCIe, or keep all data on the device");
+                      "use a topology with PCIe links, or a plan without offloading");
       return {};
     }
     if (pricing_.links == nullptr) {

@@ -83,7 +83,7 @@ class Router {
          .message = fmt::format("the collectives of the simulated steps send {:.1f} billion "
                                 "messages; the maximum is {} billion",
                                 messages / 1e9, kMostMessages / 1'000'000'000),
-         .hint = "use --network flow, which simulates shared links but not single messages"}});
+         .hint = "use --network flow, which simulates shared links but not individual messages"}});
   }
 
   // The number of messages that collectives send, before any is routed. The collectives of a

@@ -52,8 +52,8 @@ Resolved Zero(const plan::DataParallel& data_parallel) {
 Resolved OfThePlan(const scenario::Scenario& scenario) {
   constexpr std::string_view kSections[] = {"software", "training", "parallelism", "experts"};
   constexpr std::string_view kSaid[] = {
-      "micro_batch_size",   "gradient_accumulation", "precision", "gradient_dtype", "reduce_dtype",
-      "activation_offload", "gradient_clipping",     "data"};
+      "micro_batch_size", "gradient_accumulation", "precision",         "gradient_dtype",
+      "reduce_dtype",     "activation_offload",    "gradient_clipping", "data"};
   Mapping sections;
   for (const auto& [section, keys] : std::get<Mapping>(scenario.resolved.value)) {
     if (std::find(std::begin(kSections), std::end(kSections), section) == std::end(kSections)) {
@@ -78,7 +78,7 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
   }
   if (IsQuantized(training.precision)) {
     return CannotRun(
-        "DeepSpeed's configuration cannot express matrix products in 8 or 4 bits: "
+        "DeepSpeed's configuration cannot express matrix multiplications in 8 or 4 bits: "
         "training.precision");
   }
   if (training.activation_offload &&

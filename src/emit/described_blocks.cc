@@ -15,9 +15,7 @@ using model::Architecture;
 std::string OutsideOf(const Architecture& a) {
   if (a.streams > 0) return "stepcast does not write Megatron-LM's hyper-connections: streams";
   if (a.residual_bank > 0) return "Megatron-LM has no attention residuals: residual_bank";
-  if (a.layer_input > 0)
-    return "Megatron-LM does not give single layers their own inputs: "
-           "layer_input";
+  if (a.layer_input > 0) return "Megatron-LM has no separate inputs for single layers: layer_input";
   if (!a.towers.empty()) return "Megatron-LM's pretrain_gpt.py has no towers: towers";
   if (a.encoder.exists()) return "Megatron-LM's pretrain_gpt.py trains decoders only: encoder";
   if (a.input.values > 0) return "Megatron-LM's pretrain_gpt.py reads words only: input";

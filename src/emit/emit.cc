@@ -72,7 +72,7 @@ tl::expected<std::vector<File>, FolderFailure> Inputs(const scenario::Scenario& 
           {{"file.outside",
             {found, 0, 0},
             fmt::format("the scenario names a file outside its folder: {}", Quoted(path)),
-            "give an absolute path with --set, or move the file next to the scenario"}},
+            "write an absolute path with --set, or move the file next to the scenario"}},
           ""});
     }
     const bool known = std::any_of(files.begin(), files.end(),
@@ -202,10 +202,10 @@ std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own
   const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
   if (!own_blocks && architecture != nullptr && !architecture->kinds.empty()) {
     note(
-        "the model's file does not state the base and the part of rotary positions (--rotary-base, "
-        "--rotary-percent), the epsilon of norms (--norm-epsilon), or the factor of the experts' "
-        "weights (--moe-router-topk-scaling-factor): add them to megatron.args from its "
-        "config.json");
+        "the model's file does not state the base and the fraction of rotary positions "
+        "(--rotary-base, --rotary-percent), the epsilon of norms (--norm-epsilon), or the scaling "
+        "factor of experts' weights (--moe-router-topk-scaling-factor). Copy these values from the "
+        "model's config.json into megatron.args");
   }
   if (own_blocks && architecture != nullptr) {
     note(
@@ -226,7 +226,7 @@ std::vector<std::string> DeepSpeedNotes(const scenario::Scenario& scenario) {
     note(
         fmt::format("deepspeed.json cannot express {}. The training script creates these groups "
                     "and passes them to deepspeed.initialize (mpu, or a PipelineModule with its "
-                    "topology). The batch sizes in deepspeed.json count data-parallel ranks only",
+                    "topology). The batch sizes in deepspeed.json include only data-parallel ranks",
                     divided));
   }
   if (const plan::Mixture& mixture = scenario.plan.mixture;
@@ -299,10 +299,9 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
 std::string Readme(const scenario::Scenario& scenario, const std::vector<File>& files,
                    const Emission& emission) {
   std::string text = fmt::format(
-      "# {}\n\nA training plan, written by `stepcast`.\n\n"
-      "`plan.json` is the whole plan. `stepcast simulate`, `execute` and `validate` accept it "
-      "instead of a\n"
-      "scenario. It was made for torch {}.{} and NCCL {}.{}.\n\n",
+      "# {}\n\nA training plan, written by `stepcast`.\n\n`plan.json` is the complete plan. "
+      "`stepcast simulate`, `execute` and `validate` accept it instead of a\nscenario. It was made "
+      "for torch {}.{} and NCCL {}.{}.\n\n",
       scenario.name, scenario.plan.software.torch.major, scenario.plan.software.torch.minor,
       scenario.plan.software.nccl.major, scenario.plan.software.nccl.minor);
   const plan::Training& training = scenario.plan.training;
@@ -373,7 +372,7 @@ tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
       return tl::unexpected(FolderFailure{
           {{"file.exists",
             {source, 0, 0},
-            fmt::format("a file of the scenario has the same name as a file that is written: {}",
+            fmt::format("a file of the scenario has the same name as an emitted file: {}",
                         Quoted(input.name)),
             "rename that file"}},
           ""});

@@ -127,7 +127,7 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
                            {path, 0, 0},
                            fmt::format("the folder to write into does not exist: {}",
                                        Quoted(parent.string(), "'", PATH_MAX)),
-                           "create the folder first, or name another one"}},
+                           "create the folder first, or name another folder"}},
                          ""};
   }
   if (status.type() != fs::file_type::directory) {
@@ -146,7 +146,7 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
   if (!force) {
     return Exists(path,
                   fmt::format("the folder already contains files: {}", Quoted(path, "'", PATH_MAX)),
-                  "name another folder, or replace the plan in this one with --force");
+                  "name another folder, or replace the plan in this folder with --force");
   }
   const std::vector<std::string> others = NotListed(path, Listed(path), error);
   if (error) return Failure("read the folder", path, error.value());

@@ -104,7 +104,7 @@ std::string LayerObstacle(const plan::Plan& plan) {
   if (training.compile)
     return "Megatron-LM does not compile blocks with torch.compile: training.compile";
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
-    return "Megatron-LM recomputes whole blocks or modules, not single operators: "
+    return "Megatron-LM recomputes complete blocks or modules, not single operators: "
            "training.activation_checkpointing";
   }
   return "";
@@ -147,7 +147,7 @@ std::string MainGradientObstacle(const plan::Plan& plan) {
 
 std::string MessageObstacle(const plan::DataParallel& data_parallel) {
   if (data_parallel.scatter_gather_tensors_in_pipeline) {
-    return "since 2023, Megatron-LM's pipeline stages have sent whole tensors: "
+    return "since 2023, Megatron-LM's pipeline stages have sent complete tensors: "
            "data_parallel.scatter_gather_tensors_in_pipeline";
   }
   if (!data_parallel.batch_p2p_sync) {
@@ -161,7 +161,7 @@ std::string CheckpointedBlocksObstacle(const plan::Training& training) {
   const model::Share& blocks = training.checkpointed_blocks;
   if (training.activation_checkpointing != model::Checkpointing::kNone && !blocks.all() &&
       (blocks.first == 0 || training.activation_checkpointing != model::Checkpointing::kFull)) {
-    return "Megatron-LM can select only the first blocks, and recomputes them as a whole: "
+    return "Megatron-LM can select only the first blocks, and recomputes these blocks completely: "
            "training.checkpointed_blocks";
   }
   return "";

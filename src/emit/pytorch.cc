@@ -515,7 +515,7 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
                                                                          : "None";
   if (data_parallel.unit_blocks > 1) {
     return CannotRun(
-        "FSDP wraps modules, and only the model's code says which module has several blocks: "
+        "FSDP wraps modules, and only the model's code determines which module has several blocks: "
         "data_parallel.unit_blocks");
   }
   std::string text = Head("FullyShardedDataParallel as planned.");
@@ -606,7 +606,7 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
     return CannotRun("the module shards only over data-parallel ranks: parallelism.tensor");
   }
   if (scenario.plan.parallelism.context > 1) {
-    return CannotRun("the module does not divide sequences: parallelism.context");
+    return CannotRun("the module does not split sequences: parallelism.context");
   }
   if (const auto module = TrainerOf(scenario.plan).module) return module(scenario);
   return CannotRun("the plan's framework is not ddp, fsdp1 or fsdp2");

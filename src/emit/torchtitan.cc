@@ -124,7 +124,7 @@ std::string PipelineObstacle(plan::Framework framework, const plan::Parallelism&
       axes.virtual_stages == DefaultChunks(axes) || (blocks + 2 + most - 1) / most == chunks;
   if (!makes_chunks ||
       axes.stage_layers != plan::StageLayersOf(request, {.count = blocks}, chunks)) {
-    return "torchtitan divides layers among stages by another rule: parallelism.stage_layers";
+    return "torchtitan assigns other layers to the stages: parallelism.stage_layers";
   }
   return "";
 }
@@ -160,7 +160,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
       !training.checkpointed_blocks.all()) {
-    return "if torchtitan recomputes only some blocks, it selects other ones: "
+    return "torchtitan selects other blocks if it recomputes only some of the blocks: "
            "training.checkpointed_blocks";
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
@@ -171,7 +171,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
     return "torchtitan's FSDP units are the blocks and no other layers: data_parallel.units";
   }
   if (data_parallel.unit_blocks != 1)
-    return "torchtitan makes each block a unit: data_parallel.unit_blocks";
+    return "torchtitan makes each block a separate FSDP unit: data_parallel.unit_blocks";
   if (training.attention != model::Attention::kFlash &&
       training.attention != model::Attention::kCudnn) {
     return "torchtitan runs PyTorch's attention, flash or cudnn: training.attention";
@@ -197,7 +197,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
     return "torchtitan runs DDP if data_parallel.shard_group_size is 1, because nothing is sharded";
   }
   if (data_parallel.prefetch != 1)
-    return "torchtitan gathers one unit ahead: data_parallel.prefetch";
+    return "torchtitan prefetches exactly one unit: data_parallel.prefetch";
   if (plan.parallelism.tensor > 1 && !plan.parallelism.sequence_parallel) {
     return "torchtitan's tensor parallelism includes sequence parallelism: "
            "parallelism.sequence_parallel is false";

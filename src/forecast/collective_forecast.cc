@@ -61,13 +61,12 @@ Result<program::ProcessGroup> GroupByName(const Scenario& scenario, const std::s
   const std::string option = "--group " + name;
   if (layout == nullptr) {
     return BadGroup(option, fmt::format("this group of ranks does not exist: {}", Quoted(name)),
-                    "choose data, shard or replica; or give --ranks and --nodes");
+                    "write --group data, shard or replica, or use --ranks and --nodes instead");
   }
   if (layout->size() < 2) {
     return BadGroup(
-        option,
-        fmt::format("the plan's group has only one rank, which has no peer: {}", Quoted(name)),
-        "name a group of several ranks, or give --ranks and --nodes");
+        option, fmt::format("this group of the plan has only one rank: {}", Quoted(name)),
+        "write --group with a group of several ranks, or use --ranks and --nodes instead");
   }
   return program::ProcessGroup{.name = name, .ranks = layout->Ranks(0), .layout = *layout};
 }
@@ -83,32 +82,34 @@ Result<program::ProcessGroup> GroupByNumber(const Scenario& scenario,
   if (nodes < 1 || nodes > cluster.nodes()) {
     return BadGroup(
         group.nodes ? of_nodes : fmt::format("--ranks {}", *group.ranks),
-        fmt::format("the cluster has {} of {} GPUs, but {} are requested",
+        fmt::format("the cluster has {} of {} GPUs, but the group needs {} nodes",
                     cluster.nodes() == 1 ? "1 node" : fmt::format("{} nodes", cluster.nodes()),
                     per_node, nodes),
-        "request fewer GPUs, or set a larger cluster: --set cluster.nodes=N");
+        "reduce --ranks or --nodes, or set a larger cluster: --set cluster.nodes=N");
   }
   const int ranks = group.ranks ? *group.ranks : nodes * per_node;
   const std::string of_ranks = fmt::format("--ranks {}", ranks);
   if (ranks < 2) {
     return BadGroup(group.ranks || !group.nodes ? of_ranks : of_nodes,
-                    fmt::format("a collective needs at least two ranks: {}", ranks),
-                    "request more ranks, or set a larger cluster: --set cluster.nodes=N");
+                    fmt::format("a collective must have at least two ranks: {}", ranks),
+                    "increase --ranks, or set a larger cluster: --set cluster.nodes=N");
   }
   if (ranks % nodes != 0 || ranks / nodes > per_node) {
-    return BadGroup(of_ranks,
-                    fmt::format("{} ranks cannot be divided evenly among {} nodes of {} GPUs: {}",
-                                ranks, nodes, per_node, ranks),
-                    "set --ranks to a multiple of --nodes, at most the number of their GPUs");
+    return BadGroup(
+        of_ranks,
+        fmt::format(
+            "{} ranks cannot use the same number of GPUs on each of {} nodes of {} GPUs: {}", ranks,
+            nodes, per_node, ranks),
+        "set --ranks to a multiple of --nodes, and to at most the number of GPUs of these nodes");
   }
   const int local = ranks / nodes;
   if (group.siblings && (per_node % local != 0 || cluster.nodes() % nodes != 0)) {
     return BadGroup("--siblings",
-                    fmt::format("the cluster's {} nodes of {} GPUs do not divide evenly into "
-                                "groups of {} ranks on {}: {}",
+                    fmt::format("groups of the same size cannot use all GPUs of the cluster, {} "
+                                "nodes of {} GPUs, with {} ranks on {}: {}",
                                 cluster.nodes(), per_node, ranks,
                                 nodes == 1 ? "1 node" : fmt::format("{} nodes", nodes), ranks),
-                    "choose --ranks and --nodes so that the groups contain all GPUs");
+                    "set --ranks and --nodes so that each GPU is in one group, or omit --siblings");
   }
   program::ProcessGroup own{.name = ranks == cluster.devices() ? "all" : "part"};
   for (int node = 0; node < nodes; ++node) {

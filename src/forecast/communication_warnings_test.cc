@@ -33,8 +33,9 @@ std::vector<std::string> WarningsOf(const char* framework, int stage, const std:
 }
 
 std::vector<std::string> NoEffect(const char* said) {
-  return {fmt::format("{} has no effect here: the step's collectives run the same way by default",
-                      said)};
+  return {fmt::format(
+      "{} has no effect here: the collectives of the step take the same time without this setting",
+      said)};
 }
 
 // NCCL has trees only for all-reduces; the other collectives use rings.
@@ -52,8 +53,8 @@ TEST(WarnOfCommunicationSettings, NamesWhatLeavesCollectivesAsTheyAre) {
 // One ring over all GPUs never uses a link twice.
 TEST(WarnOfCommunicationSettings, NamesANetworkThatHindersNothing) {
   EXPECT_EQ(WarningsOf("fsdp2", 3, "cluster.network=flow"),
-            std::vector<std::string>{"cluster.network flow has no effect here: no link is ever "
-                                     "saturated, so analytic gives the same result"});
+            std::vector<std::string>{"cluster.network flow has no effect here, because no link is "
+                                     "ever saturated; analytic has the same result"});
 }
 
 TEST(WarnOfCommunicationSettings, IsSilentOfDefaults) {

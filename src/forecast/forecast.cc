@@ -45,10 +45,9 @@ Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string messa
   return {{.code = "forecast.several-lengths",
            .location = {"training.lengths", 0, 0},
            .message = std::move(message),
-           .hint = fmt::format("to forecast steps of one length, write --set "
-                               "training.lengths=null; sequence_length then remains {}, the "
-                               "longest length",
-                               scenario.plan.training.sequence_length)}};
+           .hint = fmt::format(
+               "write --set training.lengths=null; all sequences then have the longest length, {}",
+               scenario.plan.training.sequence_length)}};
 }
 
 namespace {

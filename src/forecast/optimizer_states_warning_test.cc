@@ -43,13 +43,14 @@ std::vector<std::string> WarningsOf(const std::vector<std::string>& set, Bytes s
 
 // 4 bytes per parameter become 12: 10 GiB become 30. 65 + 20 exceeds 80; 55 + 20 does not.
 TEST(WarnOfOptimizerStates, SaysWhereMasterWeightsWouldNotFit) {
-  EXPECT_EQ(WarningsOf({}, GiB(10), GiB(65)),
-            (std::vector<std::string>{
-                "training.master_weights is not set. With master_weights: none and "
-                "optimizer_state_dtype: bf16, fsdp2's default, optimizer states take 10 GiB per "
-                "rank, and the plan fits. With master_weights: fp32 and optimizer_state_dtype: "
-                "fp32, as with Apex's FusedAdam and amp O2, they would take 30 GiB, and the plan "
-                "would not. Set the value that your job uses"}));
+  EXPECT_EQ(
+      WarningsOf({}, GiB(10), GiB(65)),
+      (std::vector<std::string>{
+          "training.master_weights is not set. With master_weights: none and "
+          "optimizer_state_dtype: bf16, fsdp2's default, optimizer states need 10 GiB per rank, "
+          "and the plan fits. With master_weights: fp32 and optimizer_state_dtype: fp32, as with "
+          "Apex's FusedAdam and amp O2, optimizer states would need 30 GiB, and the plan would "
+          "not. Set training.master_weights to the value that your job uses"}));
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(55)).empty());
   // Neither choice fits.
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(85)).empty());
@@ -60,13 +61,14 @@ TEST(WarnOfOptimizerStates, SaysWhereMasterWeightsWouldNotFit) {
 TEST(WarnOfOptimizerStates, SaysWhereLessWouldFit) {
   const auto textbook = WarningsOf({"data_parallel.framework=reference"}, GiB(30), GiB(90));
   ASSERT_EQ(textbook.size(), 1U);
-  EXPECT_NE(textbook[0].find("they would take 10 GiB, and the plan would fit"), std::string::npos)
+  EXPECT_NE(textbook[0].find("optimizer states would need 10 GiB, and the plan would fit"),
+            std::string::npos)
       << textbook[0];
   const std::vector<std::string> megatron = {"data_parallel.framework=megatron",
                                              "data_parallel.zero_stage=1"};
   const auto precision_aware = WarningsOf(megatron, GiB(30), GiB(90));
   ASSERT_EQ(precision_aware.size(), 1U);
-  EXPECT_NE(precision_aware[0].find("they would take 15 GiB, and the plan would fit"),
+  EXPECT_NE(precision_aware[0].find("optimizer states would need 15 GiB, and the plan would fit"),
             std::string::npos)
       << precision_aware[0];
   EXPECT_TRUE(WarningsOf(megatron, GiB(30), GiB(100)).empty());

@@ -184,7 +184,7 @@ tl::expected<void, Diagnostics> CheckClock(const scenario::Scenario& scenario,
   return tl::unexpected(
       Diagnostics{{.code = "cost.step-too-long",
                    .location = scenario.cluster_location,
-                   .message = "the operations of one step take more than a day in total",
+                   .message = "the total time of the operations of one step is more than a day",
                    .hint = "check the units of bandwidths, latencies and layer times, or use fewer "
                            "micro-batches"}});
 }

@@ -118,12 +118,11 @@ bool LinksAreShared(const Scenario& step) {
 
 void WarnOfNetwork(const Scenario& step, Scenario& scenario) {
   if (scenario.network == scenario::Fidelity::kAnalytic || LinksAreShared(step)) return;
-  scenario.warnings.push_back(
-      scenario.network == scenario::Fidelity::kFlow
-          ? "cluster.network flow has no effect here: no link is ever saturated, so analytic "
-            "gives the same result"
-          : "cluster.network message has little or no effect here, because no link is ever "
-            "saturated; analytic runs faster");
+  scenario.warnings.push_back(scenario.network == scenario::Fidelity::kFlow
+                                  ? "cluster.network flow has no effect here, because no link is "
+                                    "ever saturated; analytic has the same result"
+                                  : "cluster.network message has little or no effect here, because "
+                                    "no link is ever saturated; analytic is faster");
 }
 
 }  // namespace
@@ -159,8 +158,10 @@ void WarnOfCommunicationSettings(Scenario& scenario) {
                      return Same(a.collectives, b.collectives) && Same(a.exchanges, b.exchanges);
                    });
     if (!same) continue;
-    scenario.warnings.push_back(fmt::format(
-        "{} has no effect here: the step's collectives run the same way by default", choice.said));
+    scenario.warnings.push_back(
+        fmt::format("{} has no effect here: the collectives of the step take the same time without "
+                    "this setting",
+                    choice.said));
   }
 }
 
@@ -220,13 +221,13 @@ void WarnOfOptimizerStates(const MemoryForecast& memory, scenario::Scenario& sce
   const bool would_fit = memory.reserved + memory.outside + (others - own) <= memory.capacity &&
                          (!memory.offloads() || memory.fits_host());
   if (own == Bytes() || would_fit == memory.fits) return;
-  scenario.warnings.push_back(fmt::format(
-      "training.master_weights is not set. With {}, {}'s default, optimizer states take {} per "
-      "rank, and the plan {}. With {}, {}, they would take {}, and the plan {}. Set the value "
-      "that your job uses",
-      Text(training), plan::Name(scenario.plan.data_parallel.framework), FormatBytes(own),
-      memory.fits ? "fits" : "does not fit", Text(other->training), other->whose,
-      FormatBytes(others), would_fit ? "would fit" : "would not"));
+  scenario.warnings.push_back(
+      fmt::format("training.master_weights is not set. With {}, {}'s default, optimizer states "
+                  "need {} per rank, and the plan {}. With {}, {}, optimizer states would need {}, "
+                  "and the plan {}. Set training.master_weights to the value that your job uses",
+                  Text(training), plan::Name(scenario.plan.data_parallel.framework),
+                  FormatBytes(own), memory.fits ? "fits" : "does not fit", Text(other->training),
+                  other->whose, FormatBytes(others), would_fit ? "would fit" : "would not fit"));
 }
 
 }  // namespace stepcast::forecast

@@ -91,12 +91,13 @@ void ReadTypes(Reading& reading) {
 void ReadSharding(Reading& reading) {
   if (const Setting* named = reading.Stated("deepspeed")) {
     if (!named->value.text.empty() && !reading.has_file_of("DeepSpeed")) {
-      reading.Wrong("deepspeed",
-                    fmt::format("this option names a DeepSpeed configuration that was not given: "
-                                "{}",
-                                Quoted(named->value.Shown())),
-                    fmt::format("give both files: stepcast init {} {}", reading.document().file,
-                                named->value.text));
+      reading.Wrong(
+          "deepspeed",
+          fmt::format(
+              "this option refers to a DeepSpeed configuration that is not on the command line: {}",
+              Quoted(named->value.Shown())),
+          fmt::format("name both files: stepcast init {} {}", reading.document().file,
+                      named->value.text));
       return;
     }
   }

@@ -74,7 +74,7 @@ void Draft::AskForVariable(const std::string& name, const std::string& subject,
   if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) return;
   asked_.push_back(name);
   const bool argument = name.find_first_not_of("0123456789") == std::string::npos;
-  std::string hint = fmt::format("give the value: --variable {}={}", name,
+  std::string hint = fmt::format("set the variable: --variable {}={}", name,
                                  words.empty() ? "VALUE" : words.front());
   const auto set_by = set_by_.find(name);
   const bool by_loop = set_by != set_by_.end() && set_by->second == "a loop";
@@ -85,8 +85,9 @@ void Draft::AskForVariable(const std::string& name, const std::string& subject,
   const std::string what =
       argument ? fmt::format("argument {} of the script", name)
       : set_by != set_by_.end()
-          ? fmt::format("a variable that {} of the script sets, which stepcast does not follow: {}",
-                        set_by->second, Quoted(name))
+          ? fmt::format(
+                "a variable that stepcast cannot evaluate, because {} of the script sets it: {}",
+                set_by->second, Quoted(name))
           : fmt::format("a variable that the file does not set: {}", Quoted(name));
   Report({"foreign.missing", location, fmt::format("{} depends on {}", subject, what),
           std::move(hint)});

@@ -50,11 +50,13 @@ constexpr Option kOptions[] = {
 void ReadDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed_config.deepspeed_config_file");
   if (file != nullptr && !reading.has_file_of("DeepSpeed")) {
-    reading.Wrong(file->name,
-                  fmt::format("this option names a DeepSpeed configuration that was not given: {}",
-                              Quoted(file->value.Shown())),
-                  fmt::format("give both files: stepcast init {} {}", reading.document().file,
-                              file->value.text));
+    reading.Wrong(
+        file->name,
+        fmt::format(
+            "this option refers to a DeepSpeed configuration that is not on the command line: {}",
+            Quoted(file->value.Shown())),
+        fmt::format("name both files: stepcast init {} {}", reading.document().file,
+                    file->value.text));
     return;
   }
   reading.Set("data_parallel.framework", "deepspeed", "distributed_type");

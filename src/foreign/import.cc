@@ -194,13 +194,13 @@ tl::expected<NamedGpus, Diagnostic> ParseNamedGpus(const std::string& text) {
   const auto wrong = [&text] {
     const bool number = !text.empty() && text.size() <= 4 && text.front() != '0' &&
                         text.find_first_not_of("0123456789") == std::string::npos;
-    return tl::make_unexpected(
-        Diagnostic{"command.wrong-use",
-                   {"--gpus", 0, 0},
-                   "--gpus needs a number and a type of GPU: " + Quoted(text),
-                   fmt::format("write --gpus '{} x h100-sxm', with the quotes; stepcast list gpus "
-                               "shows the types",
-                               number ? text : "8")});
+    return tl::make_unexpected(Diagnostic{
+        "command.wrong-use",
+        {"--gpus", 0, 0},
+        "--gpus needs a number and a type of GPU: " + Quoted(text),
+        fmt::format(
+            "write --gpus '{} x h100-sxm', with the quotes; stepcast list gpus prints the types",
+            number ? text : "8")});
   };
   std::size_t end = 0;
   while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
@@ -528,13 +528,12 @@ class Importer {
     }
     const std::string_view what = OtherProgramOf(document);
     if (IsTopology(document)) {
-      draft_.Report(
-          {"foreign.unknown-file",
-           {document.file, 0, 0},
-           "this is a stepcast topology: it describes a cluster but no training",
-           fmt::format("name a model or a scenario, and give the topology with --cluster: "
-                       "llama3.1-8b --cluster {} --nodes 1",
-                       document.file)});
+      draft_.Report({"foreign.unknown-file",
+                     {document.file, 0, 0},
+                     "this is a stepcast topology: it describes a cluster but no training",
+                     fmt::format("name a model or a scenario, and add the topology with --cluster: "
+                                 "llama3.1-8b --cluster {} --nodes 1",
+                                 document.file)});
       return;
     }
     draft_.Report({"foreign.unknown-file",
@@ -670,23 +669,22 @@ class Importer {
     };
     constexpr Need kNeeds[] = {
         {"model", "which model is trained",
-         "give its config.json, or a name from stepcast list models: --model config.json"},
-        {"cluster.topology", "the cluster that it runs on",
+         "name the model's config.json, or a model from stepcast list models: --model config.json"},
+        {"cluster.topology", "the cluster on which the model is trained",
          "add --gpus '8 x h100-sxm', or --cluster dgx-h100 --nodes 2; stepcast list topologies "
-         "shows "
-         "the names"},
-        {"training.sequence_length", "how long sequences are",
-         "set it: --set training.sequence_length=4096"},
-        {"training.micro_batch_size", "how many sequences a GPU computes at once",
-         "set it: --set training.micro_batch_size=1"},
+         "prints the names"},
+        {"training.sequence_length", "the length of a sequence",
+         "add --set training.sequence_length=4096"},
+        {"training.micro_batch_size", "the number of sequences that a GPU computes at once",
+         "add --set training.micro_batch_size=1"},
         {"training.precision", "the precision in which the model computes",
-         "set it: --set training.precision=bf16"},
+         "add --set training.precision=bf16"},
         {"training.optimizer", "which optimizer trains the model",
-         "set it: --set training.optimizer=adamw"},
-        {"data_parallel.framework", "which framework trains",
-         "set it: --set data_parallel.framework=fsdp2 --set data_parallel.zero_stage=3"},
-        {"data_parallel.zero_stage", "the tensors that are sharded over data-parallel ranks",
-         "set it: --set data_parallel.zero_stage=1"},
+         "add --set training.optimizer=adamw"},
+        {"data_parallel.framework", "which framework trains the model",
+         "add --set data_parallel.framework=fsdp2 --set data_parallel.zero_stage=3"},
+        {"data_parallel.zero_stage", "which tensors are sharded over data-parallel ranks",
+         "add --set data_parallel.zero_stage=1"},
     };
     const std::string file = request_.files.empty() ? "command line" : request_.files.front();
     for (const Need& need : kNeeds) {
@@ -708,18 +706,18 @@ class Importer {
       }
       draft_.Report({"foreign.missing",
                      {file, 0, 0},
-                     fmt::format("nothing says {}: {}", need.what, Quoted(need.key)),
+                     fmt::format("the input does not state {}: {}", need.what, Quoted(need.key)),
                      need.hint});
     }
     if (request_.for_search && sources_.empty()) return;
     if (!draft_.asked_for_variables() && !Given("training.gradient_accumulation") &&
         !Given("training.global_batch_size")) {
-      draft_.Report({"foreign.missing",
-                     {file, 0, 0},
-                     "the files do not state the number of micro-batches in a step: "
-                     "'training.gradient_accumulation'",
-                     "set it: --set training.gradient_accumulation=1, or --set "
-                     "training.global_batch_size=256"});
+      draft_.Report(
+          {"foreign.missing",
+           {file, 0, 0},
+           "the files do not state the number of micro-batches in a step: "
+           "'training.gradient_accumulation'",
+           "add --set training.gradient_accumulation=1, or --set training.global_batch_size=256"});
     }
   }
 

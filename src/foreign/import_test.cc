@@ -254,8 +254,9 @@ TEST(Import, DeepSpeedsSwitchNamesNoFile) {
                        "512 --per_device_train_batch_size 4 --deepspeed --output_dir out\n")},
        .cluster = "dgx-a100"});
   ASSERT_FALSE(imported.has_value());
-  EXPECT_EQ(imported.error().front().message,
-            "the option turns DeepSpeed on, but its configuration was not given");
+  EXPECT_EQ(
+      imported.error().front().message,
+      "the option turns DeepSpeed on, but DeepSpeed's configuration is not on the command line");
 }
 
 TEST(Import, AxolotlStatesItsDegrees) {

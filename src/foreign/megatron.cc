@@ -128,12 +128,13 @@ constexpr Option kOptions[] = {
                 "the host does not wait after each kernel; to change this, set "
                 "training.host_waits: launch"),
     // Options of Primus.
-    NotModelled("use-turbo-attention", "false", "attention runs the kernels of training.attention"),
+    NotModelled("use-turbo-attention", "false",
+                "training.attention selects the kernels of attention"),
     NotModelled("use-turbo-grouped-mlp", "false",
                 "experts.products selects the kernels of the experts"),
     NotModelled("use-turbo-parallel-linear", "false",
                 "linear layers are Transformer Engine's layers"),
-    NotModelled("use-turbo-rms-norm", "false", "norms run the kernels of training.norm"),
+    NotModelled("use-turbo-rms-norm", "false", "training.norm selects the kernels of norms"),
     Rule("use-turbo-deepep"),
     NotModelled("turbo-sync-free-moe-stage", "0",
                 "the host waits for the row counts before rows are packed"),
@@ -225,7 +226,7 @@ void ReadVocabulary(Reading& reading) {
   reading.Wrong("tokenizer-type",
                 "the file does not contain the vocabulary's size, 'model.vocab_size', because the "
                 "tokenizer sets the size",
-                "set it: --set model.vocab_size=128256, or --model config.json");
+                "add --set model.vocab_size=128256, or --model config.json");
 }
 
 void ReadFamily(Reading& reading) {
@@ -628,11 +629,13 @@ void ReadByDeepSpeed(Reading& reading) {
   if (reading.has_file_of("DeepSpeed")) return;
   const Setting* file = reading.Stated("deepspeed-config");
   if (file != nullptr) {
-    reading.Wrong("deepspeed-config",
-                  fmt::format("this option names a DeepSpeed configuration that was not given: {}",
-                              Quoted(file->value.Shown())),
-                  fmt::format("give both files: stepcast init {} {}", reading.document().file,
-                              file->value.Shown()));
+    reading.Wrong(
+        "deepspeed-config",
+        fmt::format(
+            "this option refers to a DeepSpeed configuration that is not on the command line: {}",
+            Quoted(file->value.Shown())),
+        fmt::format("name both files: stepcast init {} {}", reading.document().file,
+                    file->value.Shown()));
     return;
   }
   reading.Set("data_parallel.framework", "deepspeed", "deepspeed");
@@ -677,9 +680,10 @@ void ReadSharding(Reading& reading) {
     others *= reading.draft().Degree(axis);
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
-    reading.Wrong(instances,
-                  "the number of ranks that share one copy depends on the number of GPUs",
-                  "give the cluster: --cluster NAME --nodes N");
+    reading.Wrong(
+        instances,
+        "the number of ranks that share one copy of the states depends on the number of GPUs",
+        "add the cluster: --cluster NAME --nodes N");
     return;
   }
   reading.Set("data_parallel.shard_group_size", *reading.devices() / others, instances);
@@ -705,7 +709,7 @@ void ReadRecipe(Reading& reading) {
   // A file gives the model's dimensions.
   for (const char* option : {"num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads",
                              "num-query-groups", "kv-channels", "vocab-size", "num-experts"}) {
-    reading.Omit(option, "the model of the recipe is used; choose another one with --model");
+    reading.Omit(option, "the model of the recipe is used; to use another model, add --model");
   }
 }
 

@@ -111,8 +111,7 @@ void ReadLayersOfExperts(Reading& reading) {
   if (const auto every = reading.Integer(option); every && stated->value.Integer()) {
     if (*every > 1) {
       reading.Set("model.decoder_sparse_step", *every, option,
-                  "the blocks are counted from the "
-                  "first one");
+                  "the blocks are counted from the first block");
     }
     return;
   }

@@ -127,11 +127,11 @@ void ReadBatching(Reading& reading, std::string_view batching, std::string_view 
   if (draft.Covers("training.lengths")) return;
   reading.Omit(
       because_of,
-      fmt::format("{}, so the forecast step is too long. Give the lengths of your samples as "
-                  "[tokens, samples] pairs: --set 'training.lengths.histogram=[[512, 70], [2048, "
-                  "30]]'{}",
-                  packed ? "attention sees whole sequences" : "every sequence has the full length",
-                  packed ? ", or --set training.document_length=512" : ""));
+      fmt::format(
+          "{}, so the forecast step is too long. Set the lengths of your samples as [tokens, "
+          "samples] pairs: --set 'training.lengths.histogram=[[512, 70], [2048, 30]]'{}",
+          packed ? "attention covers full sequences" : "every sequence has the full length",
+          packed ? ", or --set training.document_length=512" : ""));
 }
 
 namespace {

@@ -49,7 +49,7 @@ constexpr Option kOptions[] = {
         "parallelism.pipeline_parallel_split_points parallelism.module_fqns_per_model_part", "",
         "stages have equal numbers of blocks; to change this, set parallelism.stage_layers"),
     NotModelled("parallelism.pipeline_parallel_schedule_csv", "",
-                "the file is not read; set parallelism.schedule to its path"),
+                "stepcast does not read this file; set parallelism.schedule to the file's path"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
          "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
     Sets("parallelism.pipeline_parallel_last_stage_less_layers",
@@ -63,7 +63,7 @@ constexpr Option kOptions[] = {
     NotModelled("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "",
                 "the output of every second matrix multiplication is kept, for all shapes"),
     NotModelled("activation_checkpoint.memory_budget", "0.5",
-                "the compiler's choice of tensors to keep is not modelled"),
+                "the forecast does not model which tensors the compiler keeps"),
     NotModelled(
         "float8.enable_fsdp_float8_all_gather quantize.linear.float8.enable_fsdp_float8_all_gather "
         "quantize.dense.float8.enable_fsdp_float8_all_gather",
@@ -105,7 +105,7 @@ constexpr Option kPythonOptions[] = {
          "activation_checkpoint=None activation_checkpoint.mode=selective "
          "activation_checkpoint.selective_ac_option=op activation_checkpoint.early_stop=false"),
     NotModelled("model_spec.attn_backend", "sdpa",
-                "attention runs the kernels of training.attention"),
+                "training.attention selects the kernels of attention"),
     NotModelled("model_spec.moe_comm_backend", "standard",
                 "tokens reach experts through NCCL's all-to-all"),
     NotModelled("model_converters.converters.0.enable_fsdp_float8_all_gather", "false",
@@ -142,7 +142,7 @@ constexpr Option kPythonOptions[] = {
                 "rank i has the i-th chunk from the start of a sequence and the i-th chunk from "
                 "its end"),
     NotModelled("activation_checkpoint.memory_budget", "",
-                "the compiler's choice of tensors to keep is not modelled"),
+                "the forecast does not model which tensors the compiler keeps"),
     NoEffect("model_converters model_converters.converters.0.* hf_assets_path dump_folder "
              "metrics.* profiler.* profiling.* tokenizer.* dataloader.* lr_scheduler.* "
              "checkpoint.* validator.* comm.* loss.* optimizer.* training training.steps "
@@ -207,8 +207,10 @@ void ReadDataParallel(Reading& reading) {
     others *= reading.draft().Degree(axis);
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
-    reading.Wrong(kShard, "the number of ranks that share one copy depends on the number of GPUs",
-                  "give the cluster: --cluster NAME --nodes N");
+    reading.Wrong(
+        kShard,
+        "the number of ranks that share one copy of the states depends on the number of GPUs",
+        "add the cluster: --cluster NAME --nodes N");
     return;
   }
   reading.Set("data_parallel.shard_group_size", *reading.devices() / others, kShard,
@@ -330,7 +332,7 @@ void ReadPrecision(Reading& reading, bool float8, std::string_view because_of) {
     reading.Set("training.fp8_scaling", name == "tensorwise" ? "torchao" : "torchao_rowwise",
                 recipe);
     if (name != "tensorwise" && name != "rowwise") {
-      reading.Omit(recipe, "matrix products for weight gradients also run in 8 bits");
+      reading.Omit(recipe, "matrix multiplications for weight gradients also run in 8 bits");
     }
   }
 }
@@ -351,8 +353,8 @@ void ReadCheckpointing(Reading& reading) {
   }
   if (mode != "selective") {
     reading.Omit(option,
-                 "the forecast keeps all activations, so forecast memory is too high and "
-                 "the forecast step too short");
+                 "the forecast keeps all activations, so the memory forecast is too high and the "
+                 "forecast step is too short");
     reading.Set(key, "none", option);
     return;
   }
@@ -448,11 +450,12 @@ void ReadTokens(Reading& reading) {
   const std::int64_t in_micro_batch = reading.Integer(tokens).value_or(16384);
   const std::int64_t length = reading.Integer("training.max_context_length").value_or(2048);
   if (length < 1 || in_micro_batch % length != 0) {
-    reading.Wrong(tokens,
-                  fmt::format("a micro-batch of {} tokens does not divide into sequences of {}",
-                              in_micro_batch, length),
-                  "set the sequences of a micro-batch: --set training.micro_batch_size=1 --set "
-                  "training.sequence_length=TOKENS");
+    reading.Wrong(
+        tokens,
+        fmt::format("a micro-batch of {} tokens is not a multiple of the sequence length {}",
+                    in_micro_batch, length),
+        "set the number and the length of sequences: --set training.micro_batch_size=1 --set "
+        "training.sequence_length=TOKENS");
     return;
   }
   const std::int64_t sequences = in_micro_batch / length;
@@ -502,9 +505,9 @@ void ReadConverters(Reading& reading) {
       const bool own = converter.starts_with("Float8Linear");
       float8 = float8 || own;
       if (!own)
-        reading.Omit(option,
-                     "matrix products run in 16 bits; to change this, set "
-                     "training.precision");
+        reading.Omit(
+            option,
+            "matrix multiplications run in 16 bits; to change this, set training.precision");
     }
   }
   ReadPrecision(reading, float8, option);

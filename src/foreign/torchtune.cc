@@ -39,7 +39,7 @@ constexpr Option kOptions[] = {
          "context_parallel_dim"),
     // Kernels.
     Rule("compile compile.model loss._component_"),
-    NotModelled("compile.loss", "", "the loss runs the kernels of training.loss"),
+    NotModelled("compile.loss", "", "training.loss selects the kernels of the loss"),
     NotModelled("compile.optimizer_step", "false",
                 "the update runs the optimizer's default "
                 "kernels"),

@@ -165,26 +165,31 @@ void AskForFiles(Reading& reading) {
     const std::string file = reading.Text(launcher);
     reading.Wrong(
         launcher,
-        fmt::format("this option names an accelerate configuration that was not given: {}",
-                    Quoted(file)),
-        fmt::format("give both files: stepcast init {} {}", reading.document().file, file));
+        fmt::format(
+            "this option refers to an accelerate configuration that is not on the command line: {}",
+            Quoted(file)),
+        fmt::format("name both files: stepcast init {} {}", reading.document().file, file));
   }
 
   const Setting* named = reading.Stated("deepspeed");
   if (named == nullptr || named->value.text.empty() || reading.has_file_of("DeepSpeed")) return;
   if (const auto on = named->value.Boolean()) {
     if (!*on) return;
-    reading.Wrong("deepspeed", "the option turns DeepSpeed on, but its configuration was not given",
-                  fmt::format("write the program's configuration of DeepSpeed as JSON, and give "
-                              "both files: stepcast init {} ds.json",
-                              reading.document().file));
+    reading.Wrong(
+        "deepspeed",
+        "the option turns DeepSpeed on, but DeepSpeed's configuration is not on the command line",
+        fmt::format("write DeepSpeed's configuration as JSON, and name both files: stepcast init "
+                    "{} ds.json",
+                    reading.document().file));
     return;
   }
-  reading.Wrong("deepspeed",
-                fmt::format("this option names a DeepSpeed configuration that was not given: {}",
-                            Quoted(named->value.Shown())),
-                fmt::format("give both files: stepcast init {} {}", reading.document().file,
-                            named->value.text));
+  reading.Wrong(
+      "deepspeed",
+      fmt::format(
+          "this option refers to a DeepSpeed configuration that is not on the command line: {}",
+          Quoted(named->value.Shown())),
+      fmt::format("name both files: stepcast init {} {}", reading.document().file,
+                  named->value.text));
 }
 
 // Whether the file belongs to LLaMA-Factory, which adds keys to the Trainer's, and other

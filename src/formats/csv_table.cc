@@ -43,7 +43,7 @@ class Parser {
       } else {
         faults_.push_back({"csv.fields",
                            {file_, line, 1},
-                           fmt::format("the headings have {} fields, this line has {}",
+                           fmt::format("the heading line has {} fields, but this line has {}",
                                        table.headings.size(), cells.size()),
                            "put values that contain commas in double quotes"});
       }
@@ -52,7 +52,8 @@ class Parser {
       faults_.push_back({"csv.heading",
                          {file_, 0, 0},
                          "the first line of the table has no headings",
-                         "write for example 'scenario,training.micro_batch_size,step_time'"});
+                         "write the headings in the first line, for example "
+                         "'scenario,training.micro_batch_size,step_time'"});
     }
     if (!faults_.empty()) return tl::make_unexpected(std::move(faults_));
     return table;
@@ -166,7 +167,7 @@ class Parser {
       const CsvCell& heading = headings[i];
       if (heading.text.empty()) {
         faults_.push_back({"csv.heading", heading.location, "a heading is empty",
-                           "name the column, or remove it"});
+                           "write a heading for the column, or remove the column"});
       }
       const bool twice = std::any_of(headings.begin(), headings.begin() + static_cast<int>(i),
                                      [&](const CsvCell& one) { return one.text == heading.text; });

@@ -42,22 +42,22 @@ std::optional<LayerTypes> ReadLayerTypes(HuggingFaceReader& reader, std::int64_t
   for (const std::string& word : *words) {
     full.push_back(word == "full_attention");
     if (full.back() || word == "sliding_attention") continue;
-    reader.Refuse("layer_types", fmt::format("layers of type {} are not modelled", Quoted(word)),
+    reader.Refuse("layer_types", fmt::format("layers of type {} are not supported", Quoted(word)),
                   kTakeTheKeyOut);
     return std::nullopt;
   }
   if (std::ssize(full) != layers && !reader.failed()) {
     reader.Refuse(
         "layer_types",
-        fmt::format("the model has {} layers, but the list has {} types", layers, full.size()),
-        "list one type for each layer, or remove layer_types");
+        fmt::format("the model has {} layers, but layer_types has {} entries", layers, full.size()),
+        "write one entry of layer_types for each layer, or remove layer_types");
     return std::nullopt;
   }
   return TypesOf(full);
 }
 
 constexpr std::string_view kMixedWindows =
-    "layers without an attention window must occur at regular intervals";
+    "layers without an attention window must be at regular intervals in layer_types";
 
 // The object with the rotary parameters: `rope_scaling` or, since transformers 5,
 // `rope_parameters`. The latter includes the base and, if layers differ, has an object for each of
@@ -82,11 +82,12 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
       // only one.
       reader.Accept(other);
     } else if (reader.Find(other) != nullptr) {
-      reader.Warn(other,
-                  "this model has no layer of that type, so these rotary positions are ignored");
+      reader.Warn(
+          other,
+          "this model has no layer of that type, so the forecast ignores these rotary positions");
     }
     if (section == "rope_parameters" && reader.Find("rope_scaling") != nullptr) {
-      reader.Warn("rope_scaling", "rope_parameters is used instead");
+      reader.Warn("rope_scaling", "the forecast uses rope_parameters instead");
     }
     return reader.Find(own) != nullptr ? own : section;
   }
@@ -112,7 +113,8 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader, const std:
     return scaling;
   }
   if (type != "default") {
-    reader.Warn(key, "this rule is unknown, so the forecast does not scale rotary positions");
+    reader.Warn(key,
+                "this type of scaling is unknown, so the forecast does not scale rotary positions");
   }
   return std::nullopt;
 }
@@ -133,8 +135,7 @@ void RefuseWindow(Reader& reader, std::int64_t layers) {
   if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {
     reader.Refuse(types ? "layer_types" : "use_sliding_window",
                   "models of this model_type have no attention window",
-                  "write model_type: mistral, whose layers are the same but have an attention "
-                  "window");
+                  "write model_type: mistral, which has the same layers and an attention window");
   }
 }
 

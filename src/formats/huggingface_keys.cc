@@ -74,24 +74,26 @@ struct Effect {
 constexpr std::string_view kExperts = "models of this model_type have no experts of this kind";
 constexpr std::string_view kLatent = "models of this model_type have no latent attention";
 constexpr std::string_view kFurtherTokens =
-    "multi-token prediction is not modelled for this model_type";
+    "multi-token prediction is not supported for this model_type";
 constexpr std::string_view kHeadNorms =
-    "for this model_type, norms of queries and keys are not modelled";
+    "norms of queries and keys are not supported for this model_type";
 constexpr std::string_view kChunks = "models of this model_type have no chunked attention";
 constexpr std::string_view kCaps = "models of this model_type do not cap scores and logits";
 constexpr std::string_view kWindow = "models of this model_type have no attention window";
 constexpr std::string_view kKindsOfAttention =
-    "models that mix several types of attention are not modelled";
+    "models with several types of attention are not supported";
 constexpr std::string_view kOtherMixers =
-    "layers that mix tokens by a mechanism other than attention are not modelled";
-constexpr std::string_view kEncoder = "decoders with cross attention are not modelled";
-constexpr std::string_view kSideBySide = "attention and feed-forward in parallel are not modelled";
-constexpr std::string_view kNorms = "norms after attention and feed-forward are not modelled";
-constexpr std::string_view kQuantised = "quantized weights are not modelled";
+    "layers without attention are not supported for this model_type";
+constexpr std::string_view kEncoder = "decoders with cross-attention are not supported";
+constexpr std::string_view kSideBySide =
+    "attention and feed-forward layers in parallel are not supported";
+constexpr std::string_view kNorms =
+    "norms after attention and feed-forward layers are not supported";
+constexpr std::string_view kQuantised = "quantized weights are not supported";
 constexpr std::string_view kBiases = "models of this model_type have no biases of this kind";
 constexpr std::string_view kDropout = "models of this model_type have no dropout of this kind";
-constexpr std::string_view kUnequal = "layers of different shapes are not modelled";
-constexpr std::string_view kShared = "layers that share keys and values are not modelled";
+constexpr std::string_view kUnequal = "layers with different shapes are not supported";
+constexpr std::string_view kShared = "layers that share keys and values are not supported";
 
 constexpr Effect kNotModelled[] = {
     {"num_nextn_predict_layers", kFurtherTokens},
@@ -104,7 +106,7 @@ constexpr Effect kNotModelled[] = {
     {"use_qk_layernorm", kHeadNorms},
     {"qk_ln", kHeadNorms},
     {"qk_gn", kHeadNorms},
-    {"prefix_lm", "only causal attention is modelled in decoders"},
+    {"prefix_lm", "decoders must have causal attention"},
     {"layer_types", kKindsOfAttention},
     {"sliding_window_pattern", kKindsOfAttention, 1},
     {"global_attn_every_n_layers", kKindsOfAttention, 1},
@@ -132,10 +134,11 @@ constexpr Effect kNotModelled[] = {
     {"block_configs", kUnequal},
     {"block_overrides", kUnequal},
     {"hidden_size_per_layer_input", kUnequal},
-    {"ffn_hidden_size", "this model_type has another key for the width of feed-forward layers"},
+    {"ffn_hidden_size",
+     "models of this model_type use another key for the width of feed-forward layers"},
     {"num_kv_shared_layers", kShared},
     {"cla_share_factor", kShared, 1},
-    {"chunk_size_feed_forward", "chunked feed-forward layers are not modelled"}};
+    {"chunk_size_feed_forward", "chunked feed-forward layers are not supported"}};
 // Keys of variants that model files support, but this class in transformers does not.
 constexpr Effect kNotOfThisType[] = {{"sliding_window", kWindow},
                                      {"attn_logit_softcapping", kCaps},
@@ -185,8 +188,7 @@ constexpr std::string_view kWholeHeads = "the forecast rotates all dimensions of
 constexpr std::string_view kEveryLayer = "the forecast rotates queries and keys in every layer";
 constexpr std::string_view kNoProducts = "the forecast omits the multiplications by this value";
 constexpr std::string_view kTextAlone =
-    "this part is ignored; the forecast covers only the text "
-    "model";
+    "the forecast ignores this part, because it covers only the text model";
 
 constexpr Effect kWarnedOf[] = {
     {"partial_rotary_factor", kWholeHeads, 1},
@@ -205,11 +207,12 @@ constexpr Effect kWarnedOf[] = {
     {"scale_depth", kNoProducts},
     {"scale_attn_by_inverse_layer_idx", "the forecast omits the division by the layer number"},
     {"reorder_and_upcast_attn",
-     "in the forecast, training.attention sets the precision of the scores"},
+     "the forecast ignores this key: training.attention sets the precision of the attention "
+     "scores"},
     {"attn_uses_sequence_id",
-     "in the forecast, tokens attend to other documents unless training.document_length sets the "
-     "length of documents"},
-    {"pretraining_tp", "the forecast computes each matrix product in one piece", 1},
+     "the forecast ignores this key: tokens attend to other documents, unless "
+     "training.document_length is set"},
+    {"pretraining_tp", "the forecast does not split matrix multiplications", 1},
     {"vision_config", kTextAlone},
     {"audio_config", kTextAlone},
     {"speech_config", kTextAlone},
@@ -248,9 +251,9 @@ bool IsSwitchedOff(const JsonValue& value) {
 }
 
 void WarnOfUnknown(HuggingFaceReader& reader, const std::string& path) {
-  std::string said = "unknown key; the forecast ignores it";
+  std::string said = "the forecast ignores this key, because it is unknown";
   const std::string_view nearest = NearestWord(path, reader.KeysAskedFor());
-  if (!nearest.empty()) said += fmt::format("; was {} meant?", Quoted(nearest));
+  if (!nearest.empty()) said += fmt::format("; did you mean {}?", Quoted(nearest));
   reader.Warn(path, said);
 }
 

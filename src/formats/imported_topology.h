@@ -48,11 +48,11 @@ inline constexpr Time kPcieLatency = Nanoseconds(150);
 inline constexpr Time kCpuLatency = Nanoseconds(200);
 inline constexpr Time kPortLatency = Nanoseconds(600);
 inline constexpr const char* kLatencyNote =
-    "the input has no latencies; typical values are assumed: NVLink 250 ns, PCIe 150 ns, between "
-    "CPUs 200 ns, a NIC's port 600 ns";
+    "the input has no latencies. Assumed: NVLink 250 ns, PCIe 150 ns, links between CPUs 200 ns, "
+    "ports of NICs 600 ns";
 inline constexpr const char* kFabricNote =
-    "the input does not describe the network between nodes: one non-blocking switch at the speed "
-    "of the NICs' ports is assumed";
+    "the input does not describe the network between nodes. Assumed: one non-blocking switch with "
+    "the speed of the NICs' ports";
 
 // Returns the bandwidth, in one direction, between two CPUs of a host: links x transfer rate x bits
 // per transfer, with the number of links of two-socket GPU servers. (NCCL uses the constants in
@@ -84,8 +84,8 @@ inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   return {};
 }
 inline const char* BetweenUnknownCpusNote() {
-  return "the input does not state the type of the CPUs: two UPI links of 10.4 GT/s between the "
-         "CPUs are assumed, 41.6 GB/s";
+  return "the input does not state the type of the CPUs. Assumed: two UPI links of 10.4 GT/s "
+         "between the CPUs, 41.6 GB/s";
 }
 
 // Returns the default network if the input describes no network.

@@ -158,7 +158,7 @@ class Collector {
     }
     if (!frame.keys.insert(frame.key).second) {
       mistakes.push_back({"input.duplicate-key", lines_.At(frame.key_at),
-                          fmt::format("the key is given twice: {}", Quoted(frame.key)),
+                          fmt::format("the object has this key twice: {}", Quoted(frame.key)),
                           "remove one of the two columns"});
     }
     return Goes();
@@ -263,13 +263,11 @@ class Collector {
     if (frame.kept && (frame.object || single)) {
       value.location = lines_.At(frame.key_at);
       if (Quoted(value.text, "", std::string::npos) != value.text) {
-        mistakes.push_back(
-            {"file.not-text", value.location,
-             fmt::format(
-                 "the text contains a control character that changes how other characters are "
-                 "displayed: {}",
-                 Quoted(value.text)),
-             "remove the control character"});
+        mistakes.push_back({"file.not-text", value.location,
+                            fmt::format("the text contains an invisible character that changes how "
+                                        "other characters are displayed: {}",
+                                        Quoted(value.text)),
+                            "remove the character"});
       }
       kept = &values.emplace(PathOfNext(), std::move(value)).first->second;
       if (values.size() > kMostValues) FailTooLarge(kept->location, kMostValues, "values");

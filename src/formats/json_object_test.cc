@@ -166,7 +166,7 @@ std::string FaultOf(const std::string& text) {
 
 TEST(ParseJsonTree, ReadsAndSaysWhereItIsNone) {
   EXPECT_EQ(ParseJsonTree("{\"a\": [1, 2]}")->at("a").at(1), 2);
-  EXPECT_EQ(FaultOf("{\"a\": [1, 2"), "it is cut off");
+  EXPECT_EQ(FaultOf("{\"a\": [1, 2"), "the text is incomplete");
   EXPECT_EQ(FaultOf("{\"a\": 1, b}"), "unexpected text");
   EXPECT_EQ(ParseJsonTree("{\"a\": 1, b}").error().offset, 9u);
   EXPECT_EQ(FaultOf("[1e999]"), "a number is too large");

@@ -70,9 +70,9 @@ tl::expected<Json, JsonFault> ParseJsonTree(std::string_view text, std::size_t m
   try {
     return Json::parse(text);
   } catch (const typename Json::parse_error& error) {
-    return tl::unexpected(JsonFault{error.byte == 0 ? 0 : error.byte - 1, error.byte >= text.size()
-                                                                              ? "it is cut off"
-                                                                              : "unexpected text"});
+    return tl::unexpected(
+        JsonFault{error.byte == 0 ? 0 : error.byte - 1,
+                  error.byte >= text.size() ? "the text is incomplete" : "unexpected text"});
   } catch (const typename Json::out_of_range&) {
     return tl::unexpected(JsonFault{0, "a number is too large"});
   }

@@ -87,7 +87,7 @@ class StepReader {
     }
     if (nodes_.empty()) {
       return Fail("kineto.no-backward", fmt::format("step {} has no autograd nodes", number),
-                  "trace forward and backward with torch.profiler.ProfilerActivity.CPU");
+                  "trace forward and backward, with torch.profiler.ProfilerActivity.CPU");
     }
     KeepLastMicroBatch();
     backward_begin_ = nodes_.front().event->start;
@@ -101,16 +101,17 @@ class StepReader {
                     fmt::format("the traced step has gradients of {} parameters, but the model "
                                 "has {} parameters",
                                 gradients, sizes_.size()),
-                    "name the traced model with --model");
+                    "add the option --model with the traced model");
       }
       groups = GroupsOfModel();
     }
     if (groups.empty()) groups = GroupsOfBuckets();
     if (groups.empty()) {
-      return Fail("kineto.no-sizes",
-                  "the trace contains neither the sizes of parameters nor the sizes of NCCL's "
-                  "collectives",
-                  "name the traced model with --model NAME, or trace with record_shapes=True");
+      return Fail(
+          "kineto.no-sizes",
+          "the trace contains neither the sizes of parameters nor the sizes of NCCL's "
+          "collectives",
+          "add the option --model with the traced model NAME, or trace with record_shapes=True");
     }
     if (groups.size() > kMostKinetoLayers) return TooManyKinetoEvents(file_);
     Fill(groups);
@@ -152,7 +153,8 @@ class StepReader {
     nodes_.erase(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(first));
     if (step_.micro_batches > 1) {
       step_.notes.push_back(
-          fmt::format("the step has {} micro-batches; the layer times come from the last one",
+          fmt::format("the step has {} micro-batches; the model file has the layer times of the "
+                      "last micro-batch",
                       step_.micro_batches));
     }
   }
@@ -181,12 +183,11 @@ class StepReader {
     }
     if (bucket_launches_.empty()) {
       step_.notes.emplace_back(
-          "no all-reduce was launched during backward: either the trace is not of DDP on several "
-          "GPUs, or it has no CUDA activities");
+          "the backward pass launched no all-reduce. The trace is not from DDP on several GPUs, or "
+          "it has no CUDA activities");
     } else if (unsized) {
       step_.notes.emplace_back(
-          "the trace has no sizes of NCCL's collectives (torch 2.1 and later "
-          "record them)");
+          "the trace has no sizes of NCCL's collectives, which torch 2.1 and later record");
     }
   }
 
@@ -217,8 +218,8 @@ class StepReader {
     std::size_t left = sizes_.size();
     std::vector<Group> groups = GroupedBy([&](const Operator&) { return sizes_[--left]; });
     step_.notes.emplace_back(
-        "the trace has no shapes of parameters (record_shapes=True): sizes are taken from the "
-        "model, and gradients from the reverse order of its parameters");
+        "the trace has no shapes of parameters (record_shapes=True). Assumed: the sizes of the "
+        "model's parameters, and gradients in the reverse order of the parameters");
     return groups;
   }
 
@@ -265,8 +266,8 @@ class StepReader {
     }
     if (!groups.empty()) {
       step_.notes.emplace_back(
-          "the trace has no shapes of parameters (record_shapes=True): each bucket becomes one "
-          "tensor, so other bucket sizes cannot be forecast");
+          "the trace has no shapes of parameters (record_shapes=True). Each bucket becomes one "
+          "tensor, so forecasts with other bucket sizes are wrong");
     }
     return groups;
   }
@@ -328,7 +329,8 @@ class StepReader {
     step_.layers.layers.assign(std::make_move_iterator(ready.rbegin()),
                                std::make_move_iterator(ready.rend()));
     step_.notes.emplace_back(
-        "the trace does not show which activations are kept for backward: 'activation' is 0 B");
+        "the trace does not show which activations are stored for backward, so 'activation' is 0 "
+        "B");
   }
 
   // Divides the forward pass at the operators that made the layers' nodes. Time before the first
@@ -345,8 +347,8 @@ class StepReader {
     if (starts.empty()) {
       // In proportion to the backward times.
       step_.notes.emplace_back(
-          "no sequence numbers connect forward and backward: forward time is divided among layers "
-          "in the same proportions as backward time");
+          "the trace has no sequence numbers that connect forward and backward. Assumed: the "
+          "forward time of each layer is proportional to its backward time");
       const std::int64_t total = std::accumulate(
           ready.begin(), ready.end(), std::int64_t{0},
           [](std::int64_t sum, const auto& layer) { return sum + layer.backward.picoseconds(); });
@@ -415,11 +417,11 @@ Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file
     auto traced =
         StepReader(trace, file, candidate.begin, candidate.end, sizes).Read(candidate.number);
     if (traced && trace.steps.empty()) {
-      traced->notes.emplace_back(
-          trace.updates.empty()
-              ? "the trace has no annotation ProfilerStep#N: the whole trace counts as one step"
-              : "the trace has no annotation ProfilerStep#N: each step ends with the optimizer's "
-                "step");
+      traced->notes.emplace_back(trace.updates.empty()
+                                     ? "the trace has no annotation ProfilerStep#N, so the "
+                                       "complete trace is used as one step"
+                                     : "the trace has no annotation ProfilerStep#N. Assumed: each "
+                                       "step ends with the optimizer's step");
     }
     return traced;
   };
@@ -428,7 +430,7 @@ Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file
       if (candidate.number == *step) return read(candidate);
     }
     return fail("kineto.no-such-step", fmt::format("the trace has no ProfilerStep#{}", *step),
-                fmt::format("the trace has steps {} to {}", candidates.front().number,
+                fmt::format("choose a step from {} to {}", candidates.front().number,
                             candidates.back().number));
   }
   std::vector<Candidate> trained;

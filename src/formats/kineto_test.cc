@@ -235,7 +235,7 @@ TEST(Kineto, ATraceWithoutStepsIsOne) {
   const auto step = ParseKineto(builder.Text(), "trace.json", std::nullopt);
   ASSERT_TRUE(step.has_value()) << Format(step.error());
   EXPECT_EQ(step->duration, Microseconds(160));
-  EXPECT_NE(step->notes.back().find("the whole trace"), std::string::npos);
+  EXPECT_NE(step->notes.back().find("the complete trace"), std::string::npos);
 }
 
 // A step that had only begun when tracing ended is not used.

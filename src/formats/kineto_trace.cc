@@ -445,10 +445,10 @@ Result<KinetoTrace> ReadKinetoTrace(const TextBlocks& blocks, const std::string&
       break;
     case Collector::End::kNotJson:
       return fail("file.not-json", "the file is not a trace in JSON, or it is incomplete",
-                  "name a file that export_chrome_trace of torch.profiler wrote");
+                  "use a file that export_chrome_trace of torch.profiler wrote");
     case Collector::End::kTooDeep:
-      return fail("json.too-deep", "brackets are nested deeper than in any trace",
-                  "name a file that export_chrome_trace of torch.profiler wrote");
+      return fail("json.too-deep", "brackets are nested too deeply for a trace",
+                  "use a file that export_chrome_trace of torch.profiler wrote");
     case Collector::End::kTooMany:
       return TooManyKinetoEvents(file);
   }

@@ -106,7 +106,7 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
   const PickleValue* const segments = root.Find("segments");
   if (segments == nullptr) {
     return Fail(file, "snapshot.no-peak", "the pickle has no 'segments'",
-                "name what torch.cuda.memory._dump_snapshot() wrote");
+                "use a file that torch.cuda.memory._dump_snapshot() wrote");
   }
   const PickleValue* const traces = root.Find("device_traces");
   constexpr std::size_t kMostRecords = 5'000'000;
@@ -142,13 +142,12 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
                           .notes = {}};
   if (memory.events == 0) {
     measured.notes.emplace_back(
-        "the snapshot has no events, so its figures are from the time of the dump, not from the "
-        "peak; to record events, call torch.cuda.memory._record_memory_history() before the step");
+        "the snapshot has no events, so its values are from the time of the dump, not from the "
+        "peak. To record events, call torch.cuda.memory._record_memory_history() before the step");
   } else {
-    measured.notes.push_back(
-        fmt::format("this is the peak of the last {} events of device {}; the snapshot has no "
-                    "older events",
-                    memory.events, fullest->first));
+    measured.notes.push_back(fmt::format(
+        "the peak is that of the last {} events of device {}; the snapshot has no older events",
+        memory.events, fullest->first));
   }
   return measured;
 }
@@ -188,7 +187,7 @@ Result<MeasuredMemory> FromSummary(std::string_view text, const std::string& fil
   const std::optional<Bytes> allocated = PeakOf(text, "| Allocated memory");
   if (!allocated || *allocated == Bytes()) {
     return Fail(file, "snapshot.no-peak", "the summary has no peak of allocated memory",
-                "name a file with the text of torch.cuda.memory_summary()");
+                "use a file with the text of torch.cuda.memory_summary()");
   }
   MeasuredMemory measured{.form = "summary",
                           .allocated = *allocated,
@@ -230,7 +229,7 @@ Result<MeasuredMemory> FromTimeline(std::string_view text, const std::string& fi
   const auto read = ParseJsonTree(text, kMostValues);
   if (!read) {
     return Fail(file, "file.not-json", "this JSON cannot be read: " + read.error().what,
-                "name a .json file that export_memory_timeline of torch.profiler wrote");
+                "use a .json file that export_memory_timeline of torch.profiler wrote");
   }
   const Json& document = *read;
   const bool known = document.is_array() && document.size() == 2 && document[0].is_array() &&
@@ -253,11 +252,10 @@ Result<MeasuredMemory> FromTimeline(std::string_view text, const std::string& fi
     measured.at_peak = bytes;
   }
   if (measured.allocated == Bytes()) {
-    return Fail(
-        file, "snapshot.no-peak",
-        "this JSON is not a memory timeline of torch.profiler, which has two lists: times, and "
-        "sizes by category",
-        "name what export_memory_timeline(\"timeline.json\") wrote");
+    return Fail(file, "snapshot.no-peak",
+                "this JSON is not a memory timeline of torch.profiler: a timeline has a list of "
+                "times and a list of sizes by category",
+                "use the file that export_memory_timeline(\"timeline.json\") wrote");
   }
   return measured;
 }
@@ -276,7 +274,7 @@ Result<MeasuredMemory> ParseMeasuredMemory(std::string_view text, const std::str
   return Fail(file, "snapshot.unknown-form",
               "the file is not a record of PyTorch's memory that "
               "stepcast can read",
-              "name a snapshot (torch.cuda.memory._dump_snapshot), the text of "
+              "use a snapshot (torch.cuda.memory._dump_snapshot), the text of "
               "torch.cuda.memory_summary(), or a timeline (export_memory_timeline)");
 }
 

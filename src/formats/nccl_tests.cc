@@ -89,17 +89,18 @@ class Checker {
         static_cast<double>(size.count()) / static_cast<double>(time->picoseconds()) * kGigabytes;
     if (std::abs(expected - *algbw) <= kRounding + kTolerance * std::max(expected, *algbw)) return;
     Report("nccl-tests.bad-row", location,
-           fmt::format("size divided by time is {:.4g} GB/s, but algbw in this row is {:.4g}",
-                       expected, *algbw),
-           "check the row: it was changed, or its columns do not match the heading");
+           fmt::format(
+               "the size divided by the time is {:.4g} GB/s, but algbw in this row is {:.4g} GB/s",
+               expected, *algbw),
+           "check that the row is unchanged and that its columns match the heading");
   }
 
   void CheckWrong(double wrong, Bytes size, const Location& location) {
     if (!(wrong > 0)) return;
     Report("nccl-tests.wrong-results", location,
            fmt::format("nccl-tests reported wrong results at size {}: {}", size.count(), wrong),
-           "find the cause first: times of a machine that computes wrong results cannot be used "
-           "for a calibration");
+           "find the cause of the wrong results and repeat the measurement: such times cannot be "
+           "used for a calibration");
   }
 
   void Failed(const Location& location, std::string_view line) {
@@ -123,12 +124,11 @@ class TextReader {
     Close();
     if (!check_.mistakes.empty()) return tl::unexpected(std::move(check_.mistakes));
     if (runs_.empty()) {
-      return tl::unexpected(
-          Diagnostics{{"nccl-tests.no-table",
-                       {file_, 0, 0},
-                       "the file has no table of nccl-tests",
-                       "name a file with the output of all_reduce_perf or another test of "
-                       "nccl-tests, printed or written with -J"}});
+      return tl::unexpected(Diagnostics{{"nccl-tests.no-table",
+                                         {file_, 0, 0},
+                                         "the file has no table of nccl-tests",
+                                         "use a file with the output of all_reduce_perf or another "
+                                         "test of nccl-tests, printed or written with -J"}});
     }
     return std::move(runs_);
   }
@@ -248,11 +248,10 @@ class TextReader {
       run_.concluded = true;
       if (std::any_of(words.begin(), words.end(),
                       [](const Word& word) { return word.text == "FAILED"; })) {
-        check_.Report(
-            "nccl-tests.wrong-results", At(words[0]),
-            "nccl-tests found wrong values: " + Quoted(line.substr(line.find("Out")), ""),
-            "find the cause first: times of a machine that computes wrong results cannot be used "
-            "for a calibration");
+        check_.Report("nccl-tests.wrong-results", At(words[0]),
+                      "nccl-tests found wrong values: " + Quoted(line.substr(line.find("Out")), ""),
+                      "find the cause of the wrong results and repeat the measurement: such times "
+                      "cannot be used for a calibration");
       }
     } else if (is(0, "error:")) {
       check_.Failed(At(words[0]), line.substr(line.find("error:")));
@@ -316,7 +315,7 @@ class TextReader {
   // Reports the last mistake, after which nothing is read.
   bool TooLarge(const Word& word, std::string what) {
     check_.Report("nccl-tests.too-large", At(word), std::move(what),
-                  "name a file with the output of one measurement");
+                  "use a file with the output of one measurement");
     done_ = true;
     return false;
   }
@@ -329,7 +328,7 @@ class TextReader {
       return;
     }
     if (words.size() > kMostColumns) {
-      TooLarge(words[0], fmt::format("a table of more than {} columns", kMostColumns));
+      TooLarge(words[0], fmt::format("the table has more than {} columns", kMostColumns));
       return;
     }
     if (!open_ || !columns_.empty()) {
@@ -371,12 +370,11 @@ class TextReader {
     ReportCutRow();
     if (measures < 3 || count < measures + 3) {
       dropped_ = dropped_ || !run_.rows.empty();
-      cut_row_ =
-          Diagnostic{"nccl-tests.cut-off", At(words[0]),
-                     fmt::format("the row has {} columns, but the heading has {}: size {}",
-                                 words.size(), columns_.size(), Quoted(words[0].text)),
-                     "the log is incomplete, or the run ended early: repeat the run, or remove "
-                     "the row"};
+      cut_row_ = Diagnostic{
+          "nccl-tests.cut-off", At(words[0]),
+          fmt::format("the row has {} columns, but the heading has {}: size {}", words.size(),
+                      columns_.size(), Quoted(words[0].text)),
+          "repeat the run, or remove the row: the log is incomplete, or the run ended early"};
       return;
     }
     const auto size = Integer(words[0].text);
@@ -471,7 +469,7 @@ class JsonReader {
     if (!parsed) {
       check_.Report("file.not-json", At(parsed.error().offset),
                     "this is not JSON: " + parsed.error().what,
-                    "repeat the run; it may have ended early");
+                    "repeat the run: it may have ended early");
       return tl::unexpected(std::move(check_.mistakes));
     }
     const Json& document = *parsed;
@@ -479,7 +477,7 @@ class JsonReader {
         !document.at("results").is_array()) {
       check_.Report("nccl-tests.no-table", {file_, 1, 1},
                     "this JSON has no 'results' in the format of nccl-tests",
-                    "name the file that nccl-tests wrote with -J");
+                    "use the file that nccl-tests wrote with -J");
       return tl::unexpected(std::move(check_.mistakes));
     }
     NcclTestsRun run;
@@ -490,7 +488,7 @@ class JsonReader {
     if (document.at("results").size() > kMostRows) {
       check_.Report("nccl-tests.too-large", run.location,
                     fmt::format("more than {} rows", kMostRows),
-                    "name a file with the results of one measurement");
+                    "use a file with the results of one measurement");
       return tl::unexpected(std::move(check_.mistakes));
     }
     for (const Json& row : document.at("results")) {
@@ -563,7 +561,7 @@ class JsonReader {
     const auto found = row.find(key);
     if (found == row.end() || found->is_null()) return std::nullopt;
     if (!found->is_object()) {
-      check_.Report("nccl-tests.bad-row", location, fmt::format("'{}' is no object", key), "");
+      check_.Report("nccl-tests.bad-row", location, fmt::format("'{}' is not an object", key), "");
       return std::nullopt;
     }
     if (found->contains("cpu_time")) {
@@ -605,11 +603,10 @@ class JsonReader {
   void ReadVerdict(const Json& document) {
     if (const auto bounds = document.find("out_of_bounds");
         bounds != document.end() && bounds->is_object() && NumberOf(*bounds, "count", 0) > 0) {
-      check_.Report(
-          "nccl-tests.wrong-results", At(text_.find("\"out_of_bounds\"")),
-          fmt::format("nccl-tests found wrong values: {}", NumberOf(*bounds, "count", 0)),
-          "find the cause first: times of a machine that computes wrong results cannot be used "
-          "for a calibration");
+      check_.Report("nccl-tests.wrong-results", At(text_.find("\"out_of_bounds\"")),
+                    fmt::format("nccl-tests found wrong values: {}", NumberOf(*bounds, "count", 0)),
+                    "find the cause of the wrong results and repeat the measurement: such times "
+                    "cannot be used for a calibration");
     }
     if (const auto errors = document.find("errors");
         errors != document.end() && errors->is_array()) {

@@ -152,22 +152,23 @@ class Merger {
     if (!run.program.empty()) {
       Report("nccl-tests.no-collective", run.location,
              fmt::format("a profile has no tables for this collective: {}", Quoted(run.program)),
-             fmt::format("name the collective with --op: {}", NamesOf(kCollectiveKinds)));
+             fmt::format("add --op with the collective: {}", NamesOf(kCollectiveKinds)));
       return std::nullopt;
     }
     if (deduced.kinds.size() == 1) {
       Note(
-          fmt::format("{}: the log does not name the program of the table in line {}; from the "
-                      "columns redop and root and from busbw/algbw, {} is assumed",
+          fmt::format("{}: the log does not state the collective of the table in line {}. The "
+                      "columns redop and root and the ratio busbw/algbw match {}, which is assumed",
                       run.location.file, run.location.line, Name(deduced.kinds.front())));
       return deduced.kinds.front();
     }
     const bool some = !deduced.kinds.empty();
     Report("nccl-tests.no-collective", run.location,
-           some ? fmt::format("the log does not name the measured collective; it may be {}",
-                              NamesOf(deduced.kinds))
-                : "the log does not name the measured collective",
-           fmt::format("name the collective with --op: {}",
+           some ? fmt::format(
+                      "the log does not state the measured collective; possible collectives: {}",
+                      NamesOf(deduced.kinds))
+                : "the log does not state the measured collective",
+           fmt::format("add --op with the collective: {}",
                        some ? NamesOf(deduced.kinds) : NamesOf(kCollectiveKinds)));
     return std::nullopt;
   }
@@ -180,10 +181,10 @@ class Merger {
     const bool by_rows = told == 0 && deduced.ranks > 0 && *collective == deduced.kinds.front();
     const int ranks = by_rows ? deduced.ranks : told;
     if (by_rows) {
-      Note(fmt::format(
-          "{}: the log does not state the number of ranks of the table in line {}; from "
-          "busbw/algbw, {} ranks are assumed",
-          run.location.file, run.location.line, ranks));
+      Note(
+          fmt::format("{}: the log does not state the number of ranks of the table in line {}. The "
+                      "ratio busbw/algbw matches {} ranks, which are assumed",
+                      run.location.file, run.location.line, ranks));
     }
     if (ranks < 2) {
       Report("nccl-tests.no-ranks", run.location,
@@ -197,25 +198,26 @@ class Merger {
       const int per_node = *options_.ranks_per_node;
       if (per_node < 1 || ranks % per_node != 0) {
         Report("nccl-tests.bad-group", run.location,
-               fmt::format("{} ranks cannot form nodes of {} ranks each", ranks, per_node),
-               "give another --ranks-per-node");
+               fmt::format("the number of ranks, {}, is not divisible by --ranks-per-node {}",
+                           ranks, per_node),
+               "set --ranks-per-node to a divisor of the number of ranks");
         return std::nullopt;
       }
       if (!run.hosts.empty() && nodes != ranks / per_node) {
         Note(
-            fmt::format("{}: the log names {} hosts, but {} ranks with {} on each node need {} "
-                        "nodes",
+            fmt::format("{}: the log has {} hosts, but {} ranks with {} on each node need {} nodes",
                         run.location.file, run.hosts.size(), ranks, per_node, ranks / per_node));
       }
       nodes = ranks / per_node;
     } else if (run.hosts.empty()) {
       Report("nccl-tests.no-ranks", run.location, "the log does not state the number of nodes",
-             "give --ranks-per-node");
+             "add --ranks-per-node N");
       return std::nullopt;
     } else if (ranks % nodes != 0) {
       Report("nccl-tests.bad-group", run.location,
-             fmt::format("{} ranks do not divide evenly among {} hosts", ranks, nodes),
-             "give --ranks-per-node");
+             fmt::format("the number of ranks, {}, is not divisible by the number of hosts, {}",
+                         ranks, nodes),
+             "add --ranks-per-node N");
       return std::nullopt;
     }
     return Shape{*collective, ranks, nodes};
@@ -241,8 +243,9 @@ class Merger {
       ++added;
     }
     if (run.cut) {
-      Note(fmt::format("{}: the last row of the table at line {} is incomplete and was ignored",
-                       run.location.file, run.location.line));
+      Note(fmt::format(
+          "{}: the last row of the table at line {} was ignored, because it is incomplete",
+          run.location.file, run.location.line));
     }
     if (!run.concluded) {
       Note(
@@ -252,15 +255,15 @@ class Merger {
     }
     if (empty > 0) {
       Note(
-          fmt::format("{}: {} rows of size 0 were ignored: they are too small to divide among "
-                      "the ranks",
+          fmt::format("{}: {} rows of size 0 were ignored, because they have less than one element "
+                      "for each rank",
                       run.location.file, empty));
     }
     if (added > 0) return;
     Report("nccl-tests.no-times", run.location,
            fmt::format("no row has a size above zero and {} times",
                        options_.in_place ? "in-place" : "out-of-place"),
-           options_.in_place ? "leave --in-place out" : "give --in-place");
+           options_.in_place ? "omit --in-place" : "give --in-place");
   }
 
   void MakeTables() {
@@ -278,10 +281,9 @@ class Merger {
       if (options_.keep_noise) {
         const std::size_t moved = Pool(table.points);
         if (moved > 0) {
-          Note(
-              fmt::format("{} over {} ranks: {} of {} times were averaged with the times of "
-                          "larger sizes, which were shorter",
-                          Name(table.collective), table.ranks, moved, table.points.size()));
+          Note(fmt::format(
+              "{} over {} ranks: {} of {} times were averaged with shorter times of larger sizes",
+              Name(table.collective), table.ranks, moved, table.points.size()));
         }
       }
       result_.profile.collectives.push_back(std::move(table));
@@ -392,7 +394,7 @@ class Merger {
         }
       }
       Report("calibration.implausible", location, fault.message,
-             noise_alone ? fault.hint + "; to average such times, add --keep-noise" : fault.hint);
+             noise_alone ? fault.hint + "; or average the two times: --keep-noise" : fault.hint);
     }
   }
 

@@ -286,7 +286,7 @@ TEST(NcclTests, LeavesOutALastRowThatWasCut) {
   const auto profile = ProfileOf(*runs, {});
   ASSERT_TRUE(profile.has_value()) << Format(profile.error());
   EXPECT_EQ(profile->notes.front(),
-            "run.log: the last row of the table at line 12 is incomplete and was ignored");
+            "run.log: the last row of the table at line 12 was ignored, because it is incomplete");
   EXPECT_EQ(CodeOf(Changed(kRecent, "21.00    0.05    0.07       0", "")), "nccl-tests.cut-off");
   EXPECT_EQ(CodeOf(kRecent.substr(0, kRecent.find("20.00"))), "nccl-tests.cut-off");
 }
@@ -306,20 +306,20 @@ TEST(NcclTestsProfile, DeducesTheCollectiveFromItsRows) {
   EXPECT_EQ(table.collective, CollectiveKind::kAllReduce);
   EXPECT_EQ(table.ranks, 16);
   EXPECT_EQ(table.nodes, 2);
-  EXPECT_EQ(
-      profile->notes[0],
-      "bare.log: the log does not name the program of the table in line 1; from the columns redop "
-      "and root and from busbw/algbw, all_reduce is assumed");
+  EXPECT_EQ(profile->notes[0],
+            "bare.log: the log does not state the collective of the table in line 1. The columns "
+            "redop and root and the ratio busbw/algbw match all_reduce, which is assumed");
   EXPECT_EQ(profile->notes[1],
-            "bare.log: the log does not state the number of ranks of the table in line 1; from "
-            "busbw/algbw, 16 ranks are assumed");
+            "bare.log: the log does not state the number of ranks of the table in line 1. The "
+            "ratio busbw/algbw matches 16 ranks, which are assumed");
   // All-gather and all-to-all print the same figures.
   const auto gathers =
       ParseNcclTests(Changed(Changed(kBare, "sum ", "none"), "222.88", "111.44"), "bare.log");
   const auto unclear = ProfileOf(*gathers, {.ranks_per_node = 8, .name = "mine"});
   ASSERT_FALSE(unclear.has_value());
   EXPECT_EQ(unclear.error().front().message,
-            "the log does not name the measured collective; it may be all_gather, all_to_all");
+            "the log does not state the measured collective; possible collectives: all_gather, "
+            "all_to_all");
 }
 
 // 24 us after 40: both get their mean, 32.
@@ -335,9 +335,9 @@ TEST(NcclTestsProfile, KeepsNoiseIfAskedTo) {
   for (const auto& [size, time] : kept->profile.collectives.front().points) {
     EXPECT_EQ(time, Microseconds(32));
   }
-  EXPECT_EQ(kept->notes.back(),
-            "all_reduce over 4 ranks: 2 of 2 times were averaged with the times of larger sizes, "
-            "which were shorter");
+  EXPECT_EQ(
+      kept->notes.back(),
+      "all_reduce over 4 ranks: 2 of 2 times were averaged with shorter times of larger sizes");
 }
 
 using Kinds = std::vector<CollectiveKind>;

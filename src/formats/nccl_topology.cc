@@ -102,8 +102,9 @@ class Reader {
     ReadSystem();
     if (Of(DeviceKind::kGpu).empty()) {
       if (!mistakes_.empty()) return Mistakes();
-      Report("topology.impossible", LocationOf(root_), "the file has no GPU",
-             "write the topology from a job that uses all GPUs of a node");
+      Report(
+          "topology.impossible", LocationOf(root_), "the file has no GPU",
+          "write the file again with NCCL_TOPO_DUMP_FILE, in a job that uses all GPUs of a node");
       return Mistakes();
     }
     RemoveWires();
@@ -187,7 +188,7 @@ class Reader {
       if (at.type() == pugi::node_element && ++elements > kMostElements) {
         Report("topology.impossible", LocationOf(at),
                fmt::format("the file has more than {} elements", kMostElements),
-               "name the file from NCCL_TOPO_DUMP_FILE");
+               "use the file that NCCL_TOPO_DUMP_FILE wrote");
         return false;
       }
       if (Xml below = at.first_child()) {
@@ -211,7 +212,7 @@ class Reader {
         if (next.type() != pugi::node_element) continue;
         Report("xml.syntax", LocationOf(next),
                fmt::format("the file has a second root element: <{}>", Quoted(next.name(), "")),
-               "a file must describe only one machine");
+               "keep only one root element: a file describes one machine");
         return false;
       }
       return true;
@@ -221,17 +222,17 @@ class Reader {
     const Location location = lines_.At(std::min(offset, text_.size()));
     if (result.status == pugi::status_no_document_element) {
       Report("xml.syntax", location, "there is no XML element in the file",
-             "name the file from NCCL_TOPO_DUMP_FILE");
+             "use the file that NCCL_TOPO_DUMP_FILE wrote");
     } else if (const auto open = LastOpen(); open && (offset + 1 >= end || EndsInsideATag())) {
       Report("xml.syntax", location,
              fmt::format("the XML is incomplete: <{}> of line {} has no end tag",
                          Quoted(open->name, ""), open->line),
-             "copy the file again; NCCL writes complete files, so the file was truncated later");
+             "copy the complete file again");
     } else {
       std::string what = result.description();
       if (!what.empty()) what[0] = Lower(what.substr(0, 1))[0];
       Report("xml.syntax", location, fmt::format("not well-formed XML: {}", Quoted(what, "")),
-             "the mistake is at this position or before it");
+             "correct the XML at this position or before it");
     }
     return false;
   }
@@ -271,10 +272,10 @@ class Reader {
     const std::string_view name = root_.name();
     if (name != "system") {
       Report("topology.not-nccl", LocationOf(root_),
-             fmt::format("the root element of a topology is <system>: <{}>", Quoted(name, "")),
-             name == "graphs"
-                 ? "this file is from NCCL_GRAPH_DUMP_FILE; name the file from NCCL_TOPO_DUMP_FILE"
-                 : "name the file from NCCL_TOPO_DUMP_FILE");
+             fmt::format("the root element of a topology must be <system>: <{}>", Quoted(name, "")),
+             name == "graphs" ? "this file is from NCCL_GRAPH_DUMP_FILE; use the file that "
+                                "NCCL_TOPO_DUMP_FILE wrote"
+                              : "use the file that NCCL_TOPO_DUMP_FILE wrote");
       return;
     }
     CheckNames(root_);
@@ -318,7 +319,7 @@ class Reader {
     const auto numa = Integer(element, "numaid");
     if (!element.attribute("numaid")) {
       Report("topology.bad-attribute", LocationOf(element), "<cpu> has no 'numaid'",
-             "add it: NCCL numbers CPUs by this attribute");
+             "add the attribute 'numaid' with the number of the CPU");
     }
     cpu.numa = static_cast<int>(numa.value_or(0));
     cpu.processor = ProcessorOf(element);
@@ -378,7 +379,7 @@ class Reader {
     place.element = element;
     if (place.bus.empty()) {
       Report("topology.bad-attribute", place.location, "<pci> has no 'busid'",
-             "add it: NCCL identifies devices by this attribute");
+             "add the attribute 'busid' with the address of the device");
       return;
     }
     place.up = Connection(element);
@@ -472,8 +473,7 @@ class Reader {
                        "'speed' of <net> {} in Mbit/s: {}",
                        *speed <= 0 ? "must be above zero" : "is higher than the speed of any link",
                        *speed),
-                   "the driver did not report the speed: write the port's speed (400000 for 400 "
-                   "Gbps), or give --nic-speed");
+                   "write the port's speed (400000 for 400 Gbps), or add --nic-speed 400Gbps");
           }
         } else {
           place.speed = Bandwidth::BytesPerSecond(*speed * kBytesPerMegabit);
@@ -485,7 +485,7 @@ class Reader {
                                            (up ? static_cast<std::int64_t>(ports.size()) : 1));
       if (!up && place.up == Bandwidth()) place.up = PcieBandwidth(8, 16);
       if (up && ports.size() > 1) {
-        Note(fmt::format("the {} ports of the card at {} share one PCIe connection in equal parts",
+        Note(fmt::format("the {} ports of the card at {} share one PCIe connection equally",
                          ports.size(), bus));
       }
       places_.push_back(std::move(place));
@@ -543,7 +543,7 @@ class Reader {
       if (place.speed == Bandwidth() && !place.element.attribute("speed")) {
         Report("topology.no-speed", place.location,
                fmt::format("the file does not state the speed of a NIC: {}", Quoted(place.name)),
-               "give --nic-speed 400Gbps, or write the topology from a job on several nodes");
+               "add --nic-speed 400Gbps, or write the topology in a job on several nodes");
       }
       fastest = std::max(fastest, place.speed);
     }
@@ -551,7 +551,7 @@ class Reader {
       Place& place = At(nic);
       if (place.speed == fastest || options_.AllNics()) continue;
       place.gone = true;
-      Note(fmt::format("NIC {} of {} is ignored: nodes communicate over the NICs of {}",
+      Note(fmt::format("NIC {} with {} is ignored: nodes communicate over the NICs with {}",
                        Quoted(place.name), FormatBandwidth(place.speed), FormatBandwidth(fastest)));
     }
     if (fastest > Bandwidth()) {
@@ -579,7 +579,7 @@ class Reader {
     for (const std::string& name : unknown) {
       Report("topology.unknown-nic", {"--nics " + name, 0, 0},
              fmt::format("the file has no NIC of this name: {}", Quoted(name)),
-             "use the names of the <net> elements, or write --nics all");
+             "write --nics with names of <net> elements, or --nics all");
     }
     if (!left_out.empty()) {
       Note(fmt::format("NICs that --nics does not name are ignored: {}", left_out));
@@ -651,8 +651,8 @@ class Reader {
                 ? fmt::format("the type of this GPU is unknown: vendor {}, device {}",
                               Quoted(pci.attribute("vendor").value()),
                               Quoted(pci.attribute("device").value()))
-                : fmt::format("GPUs of two types in one node: {} and {}", model->name, here->name),
-            "name the GPU type with --gpu (topologies/gpus/NAME.yaml)");
+                : fmt::format("the node has GPUs of two types: {} and {}", model->name, here->name),
+            "add --gpu with the GPU type (topologies/gpus/NAME.yaml)");
         return nullptr;
       }
       model = here;
@@ -684,8 +684,8 @@ class Reader {
     }
     if (unknown_pcie_) {
       Note(
-          "the input does not give the speed or width of some PCIe connections: 8 GT/s and 16 "
-          "lanes are assumed, as in NCCL");
+          "the input does not state the speed or width of some PCIe connections. Assumed, as in "
+          "NCCL: 8 GT/s and 16 lanes");
     }
   }
 
@@ -751,7 +751,7 @@ class Reader {
         Report("topology.unknown-gpu", LocationOf(link),
                fmt::format("the speed of this GPU's links is unknown: sm {}",
                            Quoted(gpu.element.child("gpu").attribute("sm").value())),
-               "name the GPU type with --gpu (topologies/gpus/NAME.yaml)");
+               "add --gpu with the GPU type (topologies/gpus/NAME.yaml)");
         return false;
       }
       ReadNvLink(gpu, link, {gpu.index, target, *count, *rate}, listed);
@@ -783,8 +783,9 @@ class Reader {
     if (other != by_bus_.end() && places_[other->second].kind == DeviceKind::kGpu) {
       ReadDirectNvLink(places_[other->second].index, link, links, listed);
     } else if (kind.starts_with("0x03")) {
-      Note(fmt::format("line {}: the links to {} are ignored: the input does not list that GPU",
-                       LocationOf(link).line, links.target));
+      Note(fmt::format(
+          "line {}: the links to {} are ignored, because the input has no GPU with this address",
+          LocationOf(link).line, links.target));
     } else if (kind == "0x068001") {  // an IBM bridge: the CPU
       if (gpu.cpu < 0) return;
       Add(LinkKind::kNvLink, DeviceKind::kGpu, gpu.index, DeviceKind::kCpu,
@@ -807,9 +808,10 @@ class Reader {
     direct.rate = links.rate;
     if (is_new || direct.count == links.count) return;
     Report("topology.impossible", LocationOf(link),
-           fmt::format("{} links lead to this GPU, but {} lead back (line {})", links.count,
-                       direct.count, direct.location.line),
-           "write the same count at both ends of a link");
+           fmt::format("this element has {} links to the other GPU, but the other GPU has {} links "
+                       "back (line {})",
+                       links.count, direct.count, direct.location.line),
+           "write the same 'count' at both ends of the link");
   }
 
   void AddNvLinks(const ListedNvLinks& listed) {
@@ -840,17 +842,17 @@ class Reader {
   void AssumeNvLinks(const GpuModel* model, int gpus) {
     if (model == nullptr || model->nvlinks == 0) return;
     if (options_.missing_nvlinks == MissingNvLinks::kRefuse) {
-      Report(
-          "topology.no-nvlinks", LocationOf(root_),
-          fmt::format("the input lists no NVLinks, but a {} has {}; NCCL detects them at run time",
-                      model->name, model->nvlinks),
-          "write the file with NCCL_TOPO_DUMP_FILE. Or write --nvlink assume if the machine has "
-          "the links of a usual server, or --nvlink none");
+      Report("topology.no-nvlinks", LocationOf(root_),
+             fmt::format("the input has no NVLinks, but a {} has {} links", model->name,
+                         model->nvlinks),
+             "write the file with NCCL_TOPO_DUMP_FILE. Or add --nvlink assume if the machine has "
+             "the links of a usual server, or --nvlink none");
       return;
     }
     if (options_.missing_nvlinks == MissingNvLinks::kNone) {
-      Note(fmt::format("the input lists no NVLinks, so the topology has none; a {} has {}",
-                       model->name, model->nvlinks));
+      Note(fmt::format(
+          "the topology has no NVLinks, because the input has none, but a {} has {} links",
+          model->name, model->nvlinks));
       return;
     }
     constexpr int kMostDirect = 4;
@@ -866,8 +868,8 @@ class Reader {
       }
     }
     node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = direct ? 0 : 1;
-    Note(fmt::format("the input lists no NVLinks; assumed: the {} links of a {}, {}",
-                     model->nvlinks, model->name,
+    Note(fmt::format("the input has no NVLinks. Assumed: the {} links of a {}, {}", model->nvlinks,
+                     model->name,
                      direct ? "the same number to every other GPU" : "all to one switch"));
   }
 
@@ -949,12 +951,12 @@ class Reader {
         if (all.Find({kind, At(i).index}) == home) continue;
         const bool is_gpu = kind == DeviceKind::kGpu;
         Report("topology.impossible", At(i).location,
-               fmt::format("the topology is in several parts: no links lead from the GPU at {} "
+               fmt::format("the devices are not all connected: no links lead from the GPU at {} "
                            "(line {}) to this {}: {}",
                            At(gpus[0]).bus, At(gpus[0]).location.line, is_gpu ? "GPU" : "NIC",
                            Quoted(is_gpu ? At(i).bus : At(i).name)),
-               "put its <pci> inside the <cpu> that it is attached to; NVSwitches connect hosts "
-               "of one NVLink domain");
+               "move the device's <pci> into the <cpu> that the device is attached to; NVSwitches "
+               "connect hosts of one NVLink domain");
         return;
       }
     }
@@ -982,7 +984,7 @@ class Reader {
       Report("topology.impossible", At(gpu).location,
              fmt::format("all routes from this GPU to a NIC pass through another GPU: {}",
                          Quoted(At(gpu).bus)),
-             "put its <pci> inside the <cpu> that it is attached to");
+             "move the GPU's <pci> into the <cpu> that the GPU is attached to");
     }
   }
 
@@ -1000,7 +1002,7 @@ class Reader {
              fmt::format("a topology file can have at most {} entries of links, but this machine "
                          "needs {}",
                          kMostRules, node_type_.links.size()),
-             "describe it by hand");
+             "write the topology file by hand (docs/formats/topology.md)");
     }
     if (!mistakes_.empty()) return Mistakes();
     Note(kLatencyNote);

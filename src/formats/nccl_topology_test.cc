@@ -198,7 +198,7 @@ TEST(NcclTopology, NvLinksThatAreNotListedAreAskedFor) {
   EXPECT_EQ(CodeOf(read(1, MissingNvLinks::kRefuse)), "none");
   const auto none = read(2, MissingNvLinks::kNone);
   ASSERT_TRUE(none.has_value()) << Format(none.error());
-  EXPECT_TRUE(Noted(*none, "so the topology has none; a h100-sxm has 18"));
+  EXPECT_TRUE(Noted(*none, "because the input has none, but a h100-sxm has 18 links"));
   // 18 links per GPU: 6 to each of three others; with seven others, all lead to switches.
   const auto four = read(4, MissingNvLinks::kAssume);
   ASSERT_TRUE(four.has_value()) << Format(four.error());
@@ -249,7 +249,7 @@ TEST(NcclTopology, ASpeedThatIsNotToldCanBeGiven) {
 TEST(NcclTopology, ATopologyInTwoPartsIsNamed) {
   const auto topology = Parse(System(Cpu(0, Gpu(0, "") + Nic(0)) + Gpu(1, "")));
   EXPECT_EQ(CodeOf(topology), "topology.impossible");
-  EXPECT_NE(topology.error().front().message.find("in several parts"), std::string::npos);
+  EXPECT_NE(topology.error().front().message.find("not all connected"), std::string::npos);
 }
 
 // The second GPU reaches the first over NVLink, but no link leads to a NIC.

@@ -133,16 +133,16 @@ class Reader {
     if (options_.gpu.empty()) {
       Report("topology.unknown-gpu", {file_, 0, 0},
              "the output of nvidia-smi topo -m does not include the GPU type",
-             "name the GPU type with --gpu (topologies/gpus/NAME.yaml)");
+             "add --gpu with the GPU type (topologies/gpus/NAME.yaml)");
     } else if (model == nullptr) {
       Report("topology.unknown-gpu", {"--gpu " + options_.gpu, 0, 0},
              fmt::format("the links of this GPU type are unknown: {}", Quoted(options_.gpu)),
-             "import the XML of NCCL_TOPO_DUMP_FILE instead; it has more information");
+             "import the XML that NCCL_TOPO_DUMP_FILE writes, which contains the links");
     }
     if (nics_ > 0 && !options_.nic_speed) {
       Report("topology.no-speed", {file_, 0, 0},
              "the output of nvidia-smi topo -m does not include the speed of the NICs",
-             "give the speed: --nic-speed 400Gbps");
+             "add the speed: --nic-speed 400Gbps");
     }
     if (!mistakes_.empty()) return Mistakes();
     Build(*model);
@@ -176,7 +176,7 @@ class Reader {
     }
     if (heading_.empty()) {
       Report("topology.not-smi", {file_, 1, 1}, "the file has no matrix that begins with GPU0",
-             "name a file with the output of 'nvidia-smi topo -m'");
+             "use a file with the output of 'nvidia-smi topo -m'");
       return false;
     }
     for (const Word& word : heading_) {
@@ -221,7 +221,7 @@ class Reader {
       if (seen[at]) {
         Report("topology.bad-matrix", At(row[0]),
                fmt::format("the matrix has two rows for {}", Quoted(row[0].text)),
-               "keep one of them");
+               "keep only one of the two rows");
         return false;
       }
       seen[at] = true;
@@ -229,7 +229,7 @@ class Reader {
         Report("topology.bad-matrix", At(row[0]),
                fmt::format("the row has only {} of {} columns: {}", row.size() - 1, devices(),
                            Quoted(row[0].text)),
-               "copy the complete output; lines may be incomplete");
+               "copy the complete output again: the row is incomplete");
         continue;
       }
       for (std::size_t j = 0; j < devices(); ++j) {
@@ -238,7 +238,8 @@ class Reader {
           Report("topology.bad-matrix", At(word),
                  fmt::format("unknown connection type from {} to {}: {}", row[0].text,
                              heading_[j].text, Quoted(word.text)),
-                 "the connection types are X (itself), NV#, PIX, PXB, PHB, NODE and SYS");
+                 "copy the output again: the connection types are X (the device itself), NV#, PIX, "
+                 "PXB, PHB, NODE and SYS");
         }
         matrix_[at].push_back(word);
       }
@@ -263,7 +264,7 @@ class Reader {
             fmt::format("the connection from {} to {} is {}, but in the other direction it is "
                         "{}",
                         heading_[i].text, heading_[j].text, matrix_[i][j].text, matrix_[j][i].text),
-            "copy the output again: connections have one type in both directions");
+            "copy the output again: a connection has the same type in both directions");
       }
     }
     return mistakes_.empty();
@@ -306,17 +307,17 @@ class Reader {
       for (const std::string& name : unknown) {
         Report("topology.unknown-nic", {"--nics " + name, 0, 0},
                fmt::format("the matrix has no NIC of this name: {}", Quoted(name)),
-               "use the names in the matrix or its legend, or write --nics all");
+               "write --nics with names of the matrix or its legend, or --nics all");
       }
     }
     if (!mistakes_.empty()) return false;
     if (left_out.empty()) return true;
     notes_.push_back(
         options_.nics.empty()
-            ? fmt::format("NICs that share no PCIe switch with a GPU are ignored, because such "
-                          "NICs usually serve storage and management: {} (--nics all includes "
-                          "them)",
-                          left_out)
+            ? fmt::format(
+                  "NICs without a PCIe switch in common with a GPU are ignored, because they "
+                  "usually serve storage and management: {} (--nics all includes these NICs)",
+                  left_out)
             : fmt::format("NICs that --nics does not name are ignored: {}", left_out));
     for (std::size_t i = devices(); i-- > gpus;) {
       if (kept[i]) continue;
@@ -411,13 +412,13 @@ class Reader {
     set(DeviceKind::kPcieSwitch, switch_numbers.size());
     set(DeviceKind::kCpu, cpu_numbers.size());
     node_type_.links = RulesOf(links_);
-    notes_.push_back(fmt::format(
-        "the input does not state the speed of PCIe: 16 lanes of generation {} are assumed, as in "
-        "a {}",
-        model.pcie_generation, model.name));
+    notes_.push_back(
+        fmt::format("the input does not state the speed of PCIe. Assumed: 16 lanes of generation "
+                    "{}, as for a {}",
+                    model.pcie_generation, model.name));
     notes_.emplace_back(
-        "the input states groups of devices but not the switches between them: one PCIe switch is "
-        "assumed for each group");
+        "the input does not state the PCIe switches. Assumed: one PCIe switch for each group of "
+        "close devices");
     if (cpu_numbers.size() > 1) {
       notes_.push_back(BetweenUnknownCpusNote());
     }
@@ -441,10 +442,10 @@ class Reader {
     }
     if (most == 0) return;
     if (model.nvlinks == 0) {
-      Report(
-          "topology.bad-matrix", At(heading_.front()),
-          fmt::format("the matrix has NVLinks, but this GPU type does not: {}", Quoted(model.name)),
-          "name another type with --gpu");
+      Report("topology.bad-matrix", At(heading_.front()),
+             fmt::format("the matrix has NVLinks, but GPUs of this type have no NVLinks: {}",
+                         Quoted(model.name)),
+             "write another GPU type with --gpu");
       return;
     }
     if (most <= model.nvlinks) {
@@ -466,7 +467,7 @@ class Reader {
           model.nvlink);
     }
     notes_.emplace_back(
-        "the input does not state the number of NVSwitches: one switch with all links is assumed");
+        "the input does not state the number of NVSwitches. Assumed: one switch with all links");
   }
 
   std::string text_;

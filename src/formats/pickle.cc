@@ -339,14 +339,15 @@ Result<Pickle> ParsePickle(std::string_view bytes, const std::string& file) {
   const std::size_t at = reader.opcode_at();
   switch (*fault) {
     case Fault::kCutOff:
-      return fail("pickle.cut-off", fmt::format("the pickle ends at byte {}", bytes.size()),
+      return fail("pickle.cut-off",
+                  fmt::format("the pickle is incomplete: it ends at byte {}", bytes.size()),
                   "copy the file again, or repeat the dump");
     case Fault::kNotData:
       return fail("pickle.not-data",
-                  fmt::format("the pickle names a class or a function at byte {}: stepcast reads "
-                              "only plain data and executes no code of a pickle",
+                  fmt::format("the pickle refers to a class or a function at byte {}, but stepcast "
+                              "reads only plain data and executes no code of a pickle",
                               at),
-                  "name what torch.cuda.memory._dump_snapshot() wrote");
+                  "use a file that torch.cuda.memory._dump_snapshot() wrote");
     case Fault::kTooLarge:
       return fail("pickle.too-large",
                   fmt::format("the pickle has more than {} values", kMostValues),
@@ -355,8 +356,8 @@ Result<Pickle> ParsePickle(std::string_view bytes, const std::string& file) {
     case Fault::kMalformed:
       break;
   }
-  return fail("pickle.malformed", fmt::format("this is not a pickle: reading stops at byte {}", at),
-              "name what torch.cuda.memory._dump_snapshot() wrote");
+  return fail("pickle.malformed", fmt::format("this is not a pickle: byte {} is not valid", at),
+              "use a file that torch.cuda.memory._dump_snapshot() wrote");
 }
 
 }  // namespace stepcast::formats

@@ -33,10 +33,10 @@ const char* Set(bool& flag, const QuestionSetting&, const Json& value) {
 }
 
 const char* Set(int& count, const QuestionSetting&, const Json& value) {
-  if (!value.is_number_integer()) return "a whole number";
+  if (!value.is_number_integer()) return "an integer";
   const auto number = value.get<std::int64_t>();
   if (number < 0 || number > std::numeric_limits<int>::max()) {
-    return "a whole number of zero or more";
+    return "an integer of at least 0";
   }
   count = static_cast<int>(number);
   return nullptr;
@@ -121,7 +121,7 @@ class Reader {
       std::vector<std::string> names;
       for (const auto& [name, question] : questions) names.push_back(name);
       Fault("question.wrong-type", fmt::format("unknown question: {}", Quoted(ask_)),
-            fmt::format("there are: {}", fmt::join(names, ", ")));
+            fmt::format("choose from {}", fmt::join(names, ", ")));
     }
     if (!faults_.empty()) return tl::unexpected(std::move(faults_));
     const std::vector<QuestionSetting>& settings = asked->second.settings();
@@ -141,11 +141,11 @@ class Reader {
   }
   void Wrong(const std::string& key, const char* due) {
     Fault("question.wrong-type", fmt::format("{} is required for {}", due, Quoted(key)),
-          fmt::format("write \"{}\": followed by {}", key, due));
+          fmt::format("set \"{}\" to {}", key, due));
   }
   void Missing(const std::string& key) {
-    Fault("question.missing-key", fmt::format("the question lacks {}", Quoted(key)),
-          fmt::format("add \"{}\" to it", key));
+    Fault("question.missing-key", fmt::format("the question has no key {}", Quoted(key)),
+          fmt::format("add the key \"{}\"", key));
   }
 
   void CheckKeys(const std::vector<QuestionSetting>& settings) {
@@ -157,7 +157,7 @@ class Reader {
     for (const auto& [key, value] : document_.items()) {
       if (std::find(names.begin(), names.end(), key) != names.end()) continue;
       Fault("question.unknown-key", fmt::format("{} has no key {}", Quoted(ask_), Quoted(key)),
-            fmt::format("there are: {}", fmt::join(names, ", ")));
+            fmt::format("choose from {}", fmt::join(names, ", ")));
     }
   }
 
@@ -178,7 +178,7 @@ ReadQuestion ParseQuestion(std::string_view line,
             .ask = tl::unexpected(Diagnostics{
                 {"question.not-json",
                  {"question", 0, 0},
-                 fmt::format("a question is a JSON object on one line: {}", Quoted(line)),
+                 fmt::format("a question must be a JSON object on one line: {}", Quoted(line)),
                  R"(write for example {"ask": "simulate", "scenario": "my/scenario.yaml"})"}})};
   }
   // The parser has refused invalid UTF-8.

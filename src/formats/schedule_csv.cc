@@ -86,10 +86,10 @@ Diagnostic WrongCell(const CsvCell& cell) {
   const bool communication =
       cell.text.find("SEND_") != std::string::npos || cell.text.find("RECV_") != std::string::npos;
   return {"schedule.action", cell.location,
-          fmt::format("this is not an action of a schedule: {}", Quoted(cell.text)),
+          fmt::format("this cell is not an action of a schedule: {}", Quoted(cell.text)),
           communication
-              ? "remove sends and receives, because stepcast derives them from the schedule "
-                "(PyTorch's format compute_only)"
+              ? "remove sends and receives (PyTorch's format compute_only): stepcast derives them "
+                "from the schedule"
               : "write chunk, action and micro-batch: 0F3, 0B3, 0I3, 0W3, (0F4;7B0)OVERLAP_F_B, "
                 "0UNSHARD, 0RESHARD or 0REDUCE_GRAD"};
 }
@@ -158,8 +158,8 @@ Result<PipelineSchedule> ParseScheduleCsv(std::string_view text, const std::stri
          mistake.entry < 0 ? Location{file, row.line, 1}
                            : locations[stage][static_cast<std::size_t>(mistake.entry)],
          "the schedule cannot run: " + mistake.sentence,
-         mistakes.empty() ? "stepcast schedule --stages 2 --micro-batches 4 --print csv prints a "
-                            "valid example"
+         mistakes.empty() ? "correct the order of the actions; for a valid example, run stepcast "
+                            "schedule --stages 2 --micro-batches 4 --print csv"
                           : ""});
   }
   if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));

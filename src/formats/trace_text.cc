@@ -42,13 +42,12 @@ class TraceText::Source {
     const bool bomb = packed_ && given_ > kFreelyUnpacked && given_ / kMostUnpacking > read_;
     if (too_large) {
       Fail("file.too-large",
-           fmt::format("larger than {} MiB when unpacked, which is the maximum for a trace",
-                       largest_ >> 20),
+           fmt::format("the unpacked trace is larger than {} MiB, the maximum", largest_ >> 20),
            "trace fewer steps");
     } else if (bomb) {
       Fail("file.too-large",
-           fmt::format("the file unpacks to more than {} times its size, which is more than any "
-                       "trace",
+           fmt::format("the unpacked file is more than {} times as large as the compressed file, "
+                       "which is impossible for a trace",
                        kMostUnpacking),
            "if the file is a trace, unpack it first: gunzip FILE");
     }
@@ -94,8 +93,7 @@ class TraceText::Source {
         ended_ = false;
       }
       if (here_.empty()) {
-        Fail("file.bad-compression", "the compressed file is damaged or cut off: it ends too early",
-             "copy it again");
+        Fail("file.bad-compression", "the compressed file is incomplete", "copy the file again");
         return {};
       }
       stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(here_.data()));
@@ -105,9 +103,9 @@ class TraceText::Source {
       ended_ = result == Z_STREAM_END;
       if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
         Fail("file.bad-compression",
-             fmt::format("the compressed file is damaged or cut off: {}",
+             fmt::format("the compressed file is damaged or incomplete: {}",
                          stream_.msg == nullptr ? "it is not gzip" : stream_.msg),
-             "copy it again");
+             "copy the file again");
         return {};
       }
     }

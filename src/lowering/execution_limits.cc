@@ -11,7 +11,7 @@ constexpr ExecutionLimit kLimits[] = {
               plan.training.optimizer == plan::Optimizer::kMuon;
      }},
     {"training.optimizer_state_dtype, training.master_weights",
-     "data types that differ from the type of the updated values, and fp16_remainder",
+     "data types other than the type of the updated values, and fp16_remainder",
      "the type of optimizer states differs from the type of the values that they update",
      "remove optimizer_state_dtype and master_weights: fp16_remainder",
      [](const plan::Plan& plan) {

@@ -595,6 +595,32 @@ TEST(Reference, GathersShardsInTheComputeType) {
   }
 }
 
+// Each of the two chunks of a stage has two blocks of 4103 parameters: 16,412 B in BF16. Each of
+// the four micro-batches reduces both chunks, and the updated parameters of both are gathered.
+// Gradients that add up whole are reduced once: all four blocks, 32,824 B.
+TEST(Reference, ReducesChunksInEachMicroBatch) {
+  constexpr const char* kPipeline = R"(
+stepcast: 1
+model:
+  kind: layers
+  layers:
+    - {name: block, repeat: 8, parameters: [4096, 7], forward: 2 ms, backward: 4 ms,
+       activation: 1 MiB, output: 1 KiB}
+  optimizer_step: 1 ms
+cluster:
+  topology: {kind: flat, devices: 4, memory: 80 GiB, link: {latency: 5 us, bandwidth: 25 GB/s}}
+training: {sequence_length: 128, micro_batch_size: 2, gradient_accumulation: 4, precision: bf16,
+           optimizer: adamw}
+parallelism: {pipeline: 2, virtual_stages: 2}
+data_parallel: {zero_stage: 2, framework: reference}
+)";
+  std::vector<std::string> expected(8, "reduce_scatter 16412");
+  expected.insert(expected.end(), 2, "all_gather 16412");
+  EXPECT_EQ(Collectives(Lowered(kPipeline, {})), expected);
+  EXPECT_EQ(Collectives(Lowered(kPipeline, {"data_parallel.accumulate_unsharded=true"})),
+            (std::vector<std::string>{"reduce_scatter 32824", "all_gather 32824"}));
+}
+
 TEST(Fsdp2, IssuesGathersAndReductionsInTheFrameworksOrder) {
   EXPECT_EQ(
       Collectives(

@@ -250,14 +250,39 @@ class Reference final : public FrameworkStrategy {
     const model::Model& model = step_.model();
     order_ = GradientReadyOrder(model, step_.works(), step_.work_of_layers());
     if (const std::optional<Bytes>& limit = data_parallel_.bucket_size) {
-      return AssignBuckets(model, order_, SizeOf(plan_.training.reduce_dtype),
-                           data_parallel_.first_bucket_size.value_or(*limit), *limit);
+      return BucketsOfChunks(SizeOf(plan_.training.reduce_dtype),
+                             data_parallel_.first_bucket_size.value_or(*limit), *limit);
     }
     if (!sharded_parameters_) {
       const Bytes unlimited(std::numeric_limits<std::int64_t>::max());
-      return AssignBuckets(model, order_, 1, unlimited, unlimited);
+      return BucketsOfChunks(1, unlimited, unlimited);
     }
     return BucketPerUnit(UnitPerLayer(model), order_);
+  }
+
+  // If each micro-batch is reduced, a bucket has only tensors of one chunk: a pass computes the
+  // gradients of one chunk, and the next pass may belong to another micro-batch.
+  std::vector<Bucket> BucketsOfChunks(std::int64_t bytes, Bytes first_limit, Bytes limit) const {
+    if (keeps_full_gradients_) {
+      return AssignBuckets(step_.model(), order_, bytes, first_limit, limit);
+    }
+    // A tensor's gradient is complete after the first of its layers.
+    std::vector<int> first_layers(step_.model().tensors.size(), 0);
+    for (auto layer = static_cast<int>(step_.model().layers.size()); layer-- > 0;) {
+      for (const int tensor : step_.model().layers[layer].tensors) first_layers[tensor] = layer;
+    }
+    std::vector<Bucket> buckets;
+    auto first = order_.begin();
+    for (std::size_t chunk = step_.stage().chunks().size(); chunk-- > 0;) {
+      const int begin = step_.stage().chunks()[chunk].first_layer;
+      const auto last = std::find_if(first, order_.end(),
+                                     [&](int tensor) { return first_layers[tensor] < begin; });
+      const auto of_chunk = AssignBuckets(step_.model(), {first, last}, bytes,
+                                          buckets.empty() ? first_limit : limit, limit);
+      buckets.insert(buckets.end(), of_chunk.begin(), of_chunk.end());
+      first = last;
+    }
+    return buckets;
   }
 
   void AddBuckets() {

@@ -53,13 +53,12 @@ Result<Launch> FindLaunch(const Environment& environment) {
            fmt::format("torchrun started this rank (RANK and WORLD_SIZE are set), but ranks in "
                        "separate processes communicate with MPI: WORLD_SIZE is {}",
                        Quoted(ranks)),
-       .hint =
-           one_node
-               ? "start the command without torchrun: on one node, ranks are threads of one process"
-               : fmt::format(
-                     "start it with 'mpirun -n {0} stepcast ...' or 'srun -n {0} stepcast ...'; on "
-                     "one node, start it without a launcher, or after 'unset RANK WORLD_SIZE'",
-                     Printable(ranks))}});
+       .hint = one_node ? "start the command without torchrun: on one node, the ranks are threads "
+                          "of one process"
+                        : fmt::format("start stepcast with 'mpirun -n {0} stepcast ...' or 'srun "
+                                      "-n {0} stepcast ...'; on one node, start stepcast without a "
+                                      "launcher, or after 'unset RANK WORLD_SIZE'",
+                                      Printable(ranks))}});
 }
 
 }  // namespace stepcast::messaging

@@ -67,13 +67,13 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
                fmt::format("with latent attention, num_attention_heads and num_key_value_heads "
                            "must be equal: {} and {}",
                            a.kv_heads, a.heads),
-               "leave num_key_value_heads out");
+               "omit num_key_value_heads");
   }
   if (a.head_size != latent.plain_head + latent.rotary_head) {
     faults.Add("head_dim",
                fmt::format("head_dim must be qk_nope_head_dim + qk_rope_head_dim: {} + {} and {}",
                            latent.plain_head, latent.rotary_head, a.head_size),
-               "leave head_dim out");
+               "omit head_dim");
   }
   if (a.qk_norm || a.attention_bias || a.projection_bias) {
     const char* const field = a.qk_norm          ? "use_qk_norm"
@@ -95,10 +95,11 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
 
 void CheckAttention(const Architecture& a, Faults& faults) {
   if (a.heads % a.kv_heads != 0) {
-    faults.Add("num_key_value_heads",
-               fmt::format("num_key_value_heads must divide num_attention_heads: {} and {}",
-                           a.kv_heads, a.heads),
-               "each key-value head must serve the same number of query heads");
+    faults.Add(
+        "num_key_value_heads",
+        fmt::format("num_key_value_heads must be a divisor of num_attention_heads: {} and {}",
+                    a.kv_heads, a.heads),
+        "set num_key_value_heads to a divisor of num_attention_heads");
   }
   if (a.head_size > kMostWidth / a.heads) {
     faults.Add("head_dim", fmt::format("num_attention_heads x head_dim must be at most {}: {} x {}",
@@ -109,7 +110,7 @@ void CheckAttention(const Architecture& a, Faults& faults) {
   if (a.qk_norm && NamesOf(a).query_norm.empty()) {
     faults.Add("use_qk_norm",
                fmt::format("the family {} has no norms of queries and keys", FamilyName(a)),
-               "remove use_qk_norm, or choose a family that has these norms");
+               "omit use_qk_norm, or write a family with these norms");
   }
   // Rotary positions turn a part of a latent head.
   if (a.position == Position::kRotary && a.head_size % 2 != 0 && !a.latent.exists()) {
@@ -128,20 +129,20 @@ void CheckEncoder(const Architecture& a, Faults& faults) {
             "in the family {}, num_attention_heads x head_dim must equal hidden_size: {} x {} and "
             "{}",
             FamilyName(a), a.heads, a.head_size, a.hidden),
-        "leave head_dim out");
+        "omit head_dim");
   }
   if (a.kv_heads != a.heads) {
     faults.Add("num_key_value_heads",
                fmt::format("in the family {}, num_key_value_heads must equal num_attention_heads: "
                            "{} and {}",
                            FamilyName(a), a.kv_heads, a.heads),
-               "leave num_key_value_heads out");
+               "omit num_key_value_heads");
   }
   if (a.attention_window > 0) {
     faults.Add("sliding_window",
                fmt::format("the family {} has no attention window, but sliding_window is {}",
                            FamilyName(a), a.attention_window),
-               "leave sliding_window out");
+               "omit sliding_window");
   }
 }
 
@@ -149,7 +150,7 @@ void CheckEncoder(const Architecture& a, Faults& faults) {
 void CheckFamily(const Architecture& a, Faults& faults) {
   const auto refuse = [&](const char* field, const char* value) {
     faults.Add(field, fmt::format("the family {} has no {} '{}'", FamilyName(a), field, value),
-               "choose a family that has such layers");
+               "write a family with these layers");
   };
   const Family& family = FamilyOf(a);
   if (family.traits.encoder) CheckEncoder(a, faults);
@@ -170,7 +171,7 @@ void CheckFamily(const Architecture& a, Faults& faults) {
             "in the family {}, num_attention_heads x head_dim must equal hidden_size: {} x {} and "
             "{}",
             FamilyName(a), a.heads, a.head_size, a.hidden),
-        "leave head_dim out");
+        "omit head_dim");
   }
   const bool no_gate = NamesOf(a).shared_expert_gate.empty();
   if (a.experts.shared_gate && (no_gate || a.experts.shared_feed_forward == 0)) {
@@ -196,21 +197,22 @@ void CheckFamily(const Architecture& a, Faults& faults) {
 void CheckExpertGroups(const Experts& experts, Faults& faults) {
   if (experts.groups == 0 && experts.groups_per_token == 0) return;
   if (experts.groups < 1 || experts.count % experts.groups != 0) {
-    faults.Add(
-        "n_group",
-        fmt::format("n_group must divide num_experts: {} and {}", experts.groups, experts.count),
-        "all groups must have the same number of experts; omit n_group and topk_group if a token "
-        "can use any experts");
+    faults.Add("n_group",
+               fmt::format("n_group must be a divisor of num_experts: {} and {}", experts.groups,
+                           experts.count),
+               "set n_group to a divisor of num_experts, or omit n_group and topk_group if a token "
+               "can use any expert");
     return;
   }
   if (!faults.Within("topk_group", experts.groups_per_token, experts.groups)) return;
   const std::int64_t reachable = experts.count / experts.groups * experts.groups_per_token;
   if (experts.per_token > reachable) {
-    faults.Add("topk_group",
-               fmt::format("a token can use {} of {} groups, which hold {} experts, but it needs "
-                           "{}",
-                           experts.groups_per_token, experts.groups, reachable, experts.per_token),
-               "raise topk_group, or lower num_experts_per_tok");
+    faults.Add(
+        "topk_group",
+        fmt::format(
+            "a token can use {} of {} groups, which have {} experts, but num_experts_per_tok is {}",
+            experts.groups_per_token, experts.groups, reachable, experts.per_token),
+        "write a larger topk_group, or a smaller num_experts_per_tok");
   }
 }
 
@@ -236,7 +238,7 @@ void CheckExperts(const Architecture& a, Faults& faults) {
             "experts are modelled only in decoders and only with gated activations: the family is "
             "{}, and the activation is {}",
             FamilyName(a), Name(a.activator)),
-        "leave num_experts out");
+        "omit num_experts");
     return;
   }
   bool counts = faults.Within("num_experts", experts.count, kMostExperts);
@@ -267,10 +269,10 @@ void CheckExperts(const Architecture& a, Faults& faults) {
     if (HasExperts(a, block)) return;
   }
   faults.Add("num_experts",
-             fmt::format("no block has experts: the first {} of {} blocks are dense, and after "
-                         "that only every {}th block has experts",
+             fmt::format("no block has experts: first_k_dense_replace is {} of {} blocks, and "
+                         "decoder_sparse_step is {}",
                          experts.leading_dense, a.layers, experts.every),
-             "lower first_k_dense_replace or decoder_sparse_step, or omit num_experts");
+             "write a smaller first_k_dense_replace or decoder_sparse_step, or omit num_experts");
 }
 
 void CheckFurtherTokens(const Architecture& a, Faults& faults) {
@@ -283,7 +285,7 @@ void CheckFurtherTokens(const Architecture& a, Faults& faults) {
     faults.Add(kField,
                "multi-token prediction is modelled only in decoders with rotary positions and "
                "without tied word embeddings",
-               "leave num_nextn_predict_layers out");
+               "omit num_nextn_predict_layers");
   }
 }
 
@@ -294,8 +296,8 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
   if (norms < 0 || norms > 2 || (norms > 0 && !side_by_side)) {
     faults.Add("parallel_residual_norms",
                side_by_side
-                   ? fmt::format("parallel attention and feed-forward must share one norm or have "
-                                 "two: {}",
+                   ? fmt::format("a block with parallel attention and feed-forward has 1 or 2 "
+                                 "norms: parallel_residual_norms is {}",
                                  norms)
                    : fmt::format("in the family {}, feed-forward runs after attention, but "
                                  "parallel_residual_norms is {}",
@@ -322,8 +324,9 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
 // Checks attention of a described block by its dimensions.
 void CheckDescribedAttention(const Architecture& a, Faults& faults) {
   if (a.heads % a.kv_heads != 0) {
-    faults.Add("mixers", fmt::format("kv_heads must divide heads: {} and {}", a.kv_heads, a.heads),
-               "each key-value head must serve the same number of query heads");
+    faults.Add("mixers",
+               fmt::format("kv_heads must be a divisor of heads: {} and {}", a.kv_heads, a.heads),
+               "set kv_heads to a divisor of heads");
   }
   if (a.head_size > kMostWidth / a.heads || ValueSize(a) > kMostWidth / a.heads) {
     faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
@@ -336,11 +339,12 @@ void CheckDescribedAttention(const Architecture& a, Faults& faults) {
                   a.latent.kv_rank);
   }
   if (a.attention_window > 0 && a.attention_chunk > 0) {
-    faults.Add("mixers",
-               fmt::format("attention can use chunks or a window, but not both: chunk is {}, "
-                           "window {}",
-                           a.attention_chunk, a.attention_window),
-               "remove one of the two columns");
+    faults.Add(
+        "mixers",
+        fmt::format(
+            "attention can use chunks or a window, but not both: chunk is {} and window is {}",
+            a.attention_chunk, a.attention_window),
+        "omit chunk or window");
   }
   if (a.indexer.exists() && a.indexer.from_query_rank && a.latent.query_rank == 0) {
     faults.Add("mixers", "an indexer needs the compressed query vector: q_rank is 0",
@@ -352,9 +356,10 @@ void CheckCross(const Architecture& a, Faults& faults) {
   const CrossAttention& cross = a.cross;
   if (!cross.exists()) return;
   if (cross.heads % cross.kv_heads != 0) {
-    faults.Add("mixers",
-               fmt::format("kv_heads must divide heads: {} and {}", cross.kv_heads, cross.heads),
-               "each key-value head must serve the same number of query heads");
+    faults.Add(
+        "mixers",
+        fmt::format("kv_heads must be a divisor of heads: {} and {}", cross.kv_heads, cross.heads),
+        "set kv_heads to a divisor of heads");
   }
   if (cross.head > kMostWidth / cross.heads) {
     faults.Add("mixers", fmt::format("heads x head must be at most {}: {} x {}", kMostWidth,
@@ -398,7 +403,7 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
                 kind.output_gate != OutputGate::kNone || kind.parallel_residual_norms > 0);
       })) {
     faults.Add("blocks",
-               "two streams need joined text, and blocks of plain attention followed by a "
+               "two_streams needs joined text, and blocks of plain attention followed by a "
                "feed-forward layer without a gate",
                "write 'text: {values: 4096, tokens: 512, joined: true}'");
   }
@@ -426,9 +431,8 @@ void CheckEnds(const Architecture& a, Faults& faults) {
   }
   if (a.encoder.exists() && a.input.exists()) {
     faults.Add("encoder",
-               "a decoder with an encoder must read words, but the decoder has an "
-               "input of its own",
-               "write the input under 'encoder'");
+               "a decoder with an encoder must read words, but the decoder has its own 'input'",
+               "move 'input' into 'encoder'");
   }
   CheckDiffusion(a, faults);
   const bool words = !a.input.exists() && a.prediction.target == Target::kWords;
@@ -441,13 +445,13 @@ void CheckEnds(const Architecture& a, Faults& faults) {
   }
   if (a.further_tokens > 0 && (!words || a.encoder.exists())) {
     faults.Add("mtp", "multi-token prediction is modelled only in decoders that predict words",
-               "leave mtp out");
+               "omit mtp");
   }
   if (!a.towers.empty() && (!words || a.encoder.exists())) {
     faults.Add("towers",
                "a tower is modelled only before a decoder that predicts words and has "
                "no encoder",
-               "leave towers out");
+               "omit towers");
   }
   if (words) return;
   if (a.tie_embeddings || a.head_bias || a.logit_cap > 0) {
@@ -464,16 +468,16 @@ void CheckRecurrent(const Architecture& a, Faults& faults) {
     const DeltaRule& delta = a.delta;
     if (delta.value_heads % delta.key_heads != 0) {
       faults.Add("mixers",
-                 fmt::format("key_heads must divide value_heads: {} and {}", delta.key_heads,
-                             delta.value_heads),
-                 "each key head must serve the same number of value heads");
+                 fmt::format("key_heads must be a divisor of value_heads: {} and {}",
+                             delta.key_heads, delta.value_heads),
+                 "set key_heads to a divisor of value_heads");
     }
     if (delta.by_channel && delta.key_heads != delta.value_heads) {
       faults.Add(
           "mixers",
-          fmt::format("with a decay per channel, each value head needs its own key head: {} and {}",
+          fmt::format("with a decay per channel, key_heads must equal value_heads: {} and {}",
                       delta.key_heads, delta.value_heads),
-          "leave key_heads out");
+          "omit key_heads");
     }
     const std::int64_t widest = std::max(delta.key, delta.value);
     if (widest > kMostWidth / delta.value_heads) {
@@ -486,9 +490,10 @@ void CheckRecurrent(const Architecture& a, Faults& faults) {
   if (a.mixer != Mixer::kStateSpace) return;
   const StateSpace& state = a.state_space;
   if (state.heads % state.groups != 0) {
-    faults.Add("mixers",
-               fmt::format("groups must divide heads: {} and {}", state.groups, state.heads),
-               "groups must divide heads, because the heads of a group share the matrices B and C");
+    faults.Add(
+        "mixers",
+        fmt::format("groups must be a divisor of heads: {} and {}", state.groups, state.heads),
+        "set groups to a divisor of heads");
   }
   if (state.head > kMostWidth / state.heads || state.state > kMostWidth / state.groups) {
     faults.Add("mixers",
@@ -506,9 +511,9 @@ void CheckDescribedFeedForward(const Architecture& a, Faults& faults) {
   if (!experts.exist()) return;
   if (experts.per_token > experts.count) {
     faults.Add("feed_forwards",
-               fmt::format("the router sends a token to {} of {} experts", experts.per_token,
+               fmt::format("the router cannot send a token to {} of {} experts", experts.per_token,
                            experts.count),
-               "lower top");
+               "write a smaller 'top'");
   }
   const bool divides = experts.groups == 0 || experts.count % experts.groups == 0;
   if (!divides || experts.groups_per_token > experts.groups ||
@@ -516,7 +521,7 @@ void CheckDescribedFeedForward(const Architecture& a, Faults& faults) {
     faults.Add("feed_forwards",
                fmt::format("a token cannot use {} of {} equal groups of {} experts",
                            experts.groups_per_token, experts.groups, experts.count),
-               "omit groups and groups_per_token if a token can use any experts");
+               "omit groups and groups_per_token if every expert can be used");
   }
   if (experts.shared_feed_forward > 0) {
     faults.Matrix("feed_forwards", a.hidden, experts.shared_feed_forward);
@@ -545,12 +550,12 @@ std::vector<ArchitectureFault> CheckDescribed(const Architecture& a) {
   }
   if (a.further_tokens > 0 && (a.residual_bank > 0 || a.layer_input > 0)) {
     faults.Add("mtp", "multi-token prediction is not modelled with residual_bank and layer_input",
-               "leave mtp out");
+               "omit mtp");
   }
   if (a.further_tokens > 0 && a.tie_embeddings) {
     faults.Add("mtp",
                "multi-token prediction is modelled only in decoders without tied word embeddings",
-               "leave mtp out");
+               "omit mtp");
   }
   if (a.head_bias && a.tie_embeddings) {
     faults.Add("lm_head_bias", "a head with tied word embeddings has no bias",
@@ -583,11 +588,12 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   CheckFurtherTokens(a, faults);
   if (a.full_attention_every != 0) {
     if (a.attention_window == 0 && a.attention_chunk == 0) {
-      faults.Add("sliding_window_pattern",
-                 fmt::format("sliding_window_pattern is given without sliding_window, so no block "
-                             "has a window: {}",
-                             a.full_attention_every),
-                 "write sliding_window, or omit sliding_window_pattern");
+      faults.Add(
+          "sliding_window_pattern",
+          fmt::format(
+              "sliding_window_pattern needs sliding_window, but sliding_window is not set: {}",
+              a.full_attention_every),
+          "write sliding_window, or omit sliding_window_pattern");
     } else if (a.full_attention_every < 2) {
       faults.Add(
           "sliding_window_pattern",
@@ -598,9 +604,9 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   if (a.attention_chunk < 0 || (a.attention_chunk > 0 && a.attention_window > 0)) {
     faults.Add("attention_chunk_size",
                fmt::format("attention can use chunks or a window, but not both: "
-                           "attention_chunk_size is {}, sliding_window {}",
+                           "attention_chunk_size is {} and sliding_window is {}",
                            a.attention_chunk, a.attention_window),
-               "remove one of the two columns");
+               "omit attention_chunk_size or sliding_window");
   }
   if ((a.attention_chunk > 0 || a.score_cap > 0 || a.logit_cap > 0) && TraitsOf(a).encoder) {
     const char* const field = a.attention_chunk > 0 ? "attention_chunk_size"
@@ -615,12 +621,12 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   if (!TraitsOf(a).encoder && a.token_types != 0) {
     faults.Add("type_vocab_size",
                fmt::format("the family {} has no token types: {}", FamilyName(a), a.token_types),
-               "leave type_vocab_size out");
+               "omit type_vocab_size");
   }
   if (!TraitsOf(a).encoder && a.next_sentence) {
     faults.Add("next_sentence",
-               fmt::format("the family {} has no head for the next sentence", FamilyName(a)),
-               "leave next_sentence out");
+               fmt::format("the family {} has no head for next-sentence prediction", FamilyName(a)),
+               "omit next_sentence");
   }
   if (!counts) return faults.Take();
 
@@ -643,14 +649,14 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
     faults.Add("targets",
                "adapters are modelled only in decoders that predict words and have no "
                "encoder",
-               "train all parameters");
+               "omit lora to train all parameters");
     return faults.Take();
   }
   if (TraitsOf(a).encoder) {
     faults.Add(
         "targets",
         fmt::format("adapters of encoders are not modelled: the family is {}", FamilyName(a)),
-        "train all parameters, or use a decoder");
+        "omit lora to train all parameters, or use a decoder model");
     return faults.Take();
   }
   const AdaptedLayers& targets = a.lora.targets;
@@ -659,7 +665,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
   };
   if (targets == AdaptedLayers()) {
     refuse("no linear layer has an adapter, so there is nothing to train",
-           "name linear layers, for example linear_qkv linear_proj, or q_proj v_proj");
+           "list linear layers in targets, for example linear_qkv linear_proj, or q_proj v_proj");
   }
   const bool parts = targets.query || targets.key || targets.value;
   if (a.latent.exists() && (parts || targets.linear_qkv)) {
@@ -672,7 +678,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
            "write linear_qkv");
   } else if (parts && targets.linear_qkv) {
     refuse("linear_qkv already contains the adapter of queries, keys and values",
-           "write linear_qkv, or q_proj, k_proj and v_proj");
+           "write either linear_qkv, or q_proj, k_proj and v_proj");
   }
   if (targets.gate && !IsGated(a.activator)) {
     refuse(
@@ -683,11 +689,12 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
            "write linear_fc1");
   } else if ((targets.gate || targets.up) && targets.linear_fc1) {
     refuse("linear_fc1 already contains the adapter of gate and up",
-           "write linear_fc1, or gate_proj and up_proj");
+           "write either linear_fc1, or gate_proj and up_proj");
   }
   if (a.experts.exist() && (targets.gate || targets.up || targets.linear_fc1 || targets.down)) {
     refuse(fmt::format("adapters of experts are not modelled: the model has {}", a.experts.count),
-           "name linear layers of attention: linear_qkv linear_proj, or q_proj v_proj");
+           "list only linear layers of attention in targets: linear_qkv linear_proj, or q_proj "
+           "v_proj");
   }
   std::int64_t narrowest = a.hidden;
   for (const std::int64_t width :

@@ -42,7 +42,7 @@ std::string HintFor(std::span<const Enumerator> values) {
   std::string names;
   for (Enumerator value : values)
     names += fmt::format("{}{}", names.empty() ? "" : ", ", Name(value));
-  return "known are " + names;
+  return "write one of " + names;
 }
 
 template <typename Enumerator, std::size_t n>
@@ -82,9 +82,8 @@ class Parser {
       list.remove_prefix(colon + 1);
     } else if (!first) {
       Report("nccl.list-without-function", list,
-             "every list after the first must name a "
-             "function: ",
-             "write it as allreduce:" + std::string(list));
+             "every list after the first must begin with a function, such as allreduce: ",
+             "write allreduce:" + std::string(list));
     }
     const bool all_but = list.starts_with('^');
     if (all_but) list.remove_prefix(1);

@@ -59,14 +59,16 @@ TEST(OverridesTest, AllMistakesAreReportedWhereTheyStand) {
       ParseAlgorithms("pat,rings;allreduces:nvls;tree", kLocation);
   ASSERT_FALSE(allowed);
   ASSERT_EQ(allowed.error().size(), 3u);
-  EXPECT_EQ(Format(allowed.error()),
-            "job.yaml:7:16: error[nccl.unknown-algorithm]: no such algorithm: 'rings'\n"
-            "  hint: known are Tree, Ring, CollNetDirect, CollNetChain, NVLS, NVLSTree, PAT\n"
-            "job.yaml:7:22: error[nccl.unknown-function]: no such function: 'allreduces'\n"
-            "  hint: known are Broadcast, Reduce, AllGather, ReduceScatter, AllReduce\n"
-            "job.yaml:7:38: error[nccl.list-without-function]: every list after the first must "
-            "name a function: 'tree'\n"
-            "  hint: write it as allreduce:tree\n");
+  EXPECT_EQ(
+      Format(allowed.error()),
+      "job.yaml:7:16: error[nccl.unknown-algorithm]: no such algorithm: 'rings'\n  hint: write one "
+      "of "
+      "Tree, Ring, CollNetDirect, CollNetChain, NVLS, NVLSTree, PAT\njob.yaml:7:22: "
+      "error[nccl.unknown-function]: no such function: 'allreduces'\n  hint: write one of "
+      "Broadcast, "
+      "Reduce, AllGather, ReduceScatter, AllReduce\njob.yaml:7:38: "
+      "error[nccl.list-without-function]: every list after the first must begin with a function, "
+      "such as allreduce: 'tree'\n  hint: write allreduce:tree\n");
 }
 
 TEST(OverridesTest, AProtocolIsNoAlgorithm) {
@@ -74,7 +76,7 @@ TEST(OverridesTest, AProtocolIsNoAlgorithm) {
   ASSERT_FALSE(allowed);
   EXPECT_EQ(Format(allowed.error()),
             "job.yaml:7:13: error[nccl.unknown-protocol]: no such protocol: 'ring'\n"
-            "  hint: known are LL, LL128, Simple\n");
+            "  hint: write one of LL, LL128, Simple\n");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ std::vector<Fault> Apply(std::span<const LinkChange> changes, Network::Descripti
     if (description.Change(change.from, change.to, change.bandwidth)) continue;
     faults.push_back(
         {fmt::format("there is no link between '{}' and '{}'", change.from, change.to),
-         "name the devices at both ends of one link, for example 'node0/nic0' and 'leaf0'",
+         "write the devices at both ends of a link, for example 'node0/nic0' and 'leaf0'",
          static_cast<int>(i)});
   }
   return faults;

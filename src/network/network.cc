@@ -92,12 +92,12 @@ tl::expected<Network, std::vector<Fault>> Network::Make(Description description)
     if (link.bandwidth <= Bandwidth()) {
       faults.push_back({fmt::format("a link has no bandwidth: {}: {} B/s", network.LinkName(id),
                                     link.bandwidth.bytes_per_second()),
-                        "give the link a bandwidth, or remove it if it has failed"});
+                        "add a bandwidth to the link, or remove the link if it has failed"});
     }
     if (link.latency < Time()) {
       faults.push_back({fmt::format("a link has a negative latency: {}: {} ps",
                                     network.LinkName(id), link.latency.picoseconds()),
-                        "give a latency of zero or more"});
+                        "write a latency of zero or more"});
     }
   }
   if (faults.empty()) faults = network.FaultsOfParts();
@@ -168,7 +168,7 @@ std::vector<Fault> Network::FaultsOfParts() const {
     if (place == 0 || Forwards(place)) joined = true;
     if (!linked) {
       faults.push_back({fmt::format("no link connects a participant: {}", PlaceName(place)),
-                        "connect it to a switch or to the other participants"});
+                        "connect the participant to a switch or to the other participants"});
     } else if (!joined) {
       cut_off.push_back(place);
     }
@@ -320,9 +320,10 @@ tl::expected<Network::Router::Known, Fault> Network::Router::Look(int from, int 
   }
   if (!routes) routes = Search(from, to, /*nvlink_only=*/false);
   if (routes) return *std::move(routes);
-  return tl::unexpected(Fault{fmt::format("there is no route from {} to {}",
-                                          network_.PlaceName(from), network_.PlaceName(to)),
-                              "connect them with a link or a switch, or use another algorithm"});
+  return tl::unexpected(
+      Fault{fmt::format("there is no route from {} to {}", network_.PlaceName(from),
+                        network_.PlaceName(to)),
+            "connect the devices with a link or a switch, or use another algorithm"});
 }
 
 std::optional<Network::Router::Known> Network::Router::Relay(int from, int to) const {

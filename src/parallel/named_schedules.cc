@@ -239,10 +239,11 @@ std::optional<ShapeMistake> Groups(const ScheduleShape& shape) {
   const int rest = shape.micro_batches % group;
   if (rest == 0 || rest >= shape.stages) return std::nullopt;
   if (group == shape.stages) {
-    return ShapeMistake{Number::kMicroBatches,
-                        fmt::format("needs a multiple of {} micro-batches, but there are {}", group,
-                                    shape.micro_batches),
-                        "choose a multiple of the number of pipeline stages"};
+    return ShapeMistake{
+        Number::kMicroBatches,
+        fmt::format("needs a multiple of {} micro-batches, but there are {}", group,
+                    shape.micro_batches),
+        "use a number of micro-batches that is a multiple of the number of pipeline stages"};
   }
   return ShapeMistake{
       Number::kMicroBatches,
@@ -250,8 +251,9 @@ std::optional<ShapeMistake> Groups(const ScheduleShape& shape) {
           "runs micro-batches in groups of {}, but with {} micro-batches, the last group has only "
           "{}",
           group, shape.micro_batches, rest),
-      fmt::format("choose a multiple of {}, or a number that leaves {} or more", group,
-                  shape.stages)};
+      fmt::format(
+          "use a multiple of {} micro-batches, or at least {} micro-batches in the last group",
+          group, shape.stages)};
 }
 
 std::optional<ShapeMistake> FillsThePipeline(const ScheduleShape& shape) {
@@ -260,7 +262,7 @@ std::optional<ShapeMistake> FillsThePipeline(const ScheduleShape& shape) {
                       fmt::format("needs at least {} micro-batches with {} stages, but there are "
                                   "{}",
                                   2 * shape.stages, shape.stages, shape.micro_batches),
-                      "choose more micro-batches, or zb_v"};
+                      "use more micro-batches, or the schedule zb_v"};
 }
 
 std::optional<ShapeMistake> TwoDirections(const ScheduleShape& shape) {
@@ -268,7 +270,7 @@ std::optional<ShapeMistake> TwoDirections(const ScheduleShape& shape) {
     return ShapeMistake{
         Number::kStages,
         fmt::format("needs an even number of stages, but there are {}", shape.stages),
-        "choose an even number, or dualpipe_v"};
+        "use an even number of stages, or the schedule dualpipe_v"};
   }
   if (shape.micro_batches % 2 != 0) {
     return ShapeMistake{
@@ -277,7 +279,7 @@ std::optional<ShapeMistake> TwoDirections(const ScheduleShape& shape) {
             "needs an even number of micro-batches, because half of them run in each direction, "
             "but there are {}",
             shape.micro_batches),
-        "choose an even number"};
+        "use an even number of micro-batches"};
   }
   return FillsThePipeline(shape);
 }

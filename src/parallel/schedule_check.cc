@@ -142,26 +142,25 @@ class Checker {
     for (int stage = 0; stage < stages(); ++stage) {
       const std::vector<int>& chunks = schedule_.stages[AsIndex(stage)].chunks;
       held.insert(chunks.begin(), chunks.end());
-      if (chunks.empty())
-        Add(stage, -1, fmt::format("stage {} holds no chunk of the model", stage));
+      if (chunks.empty()) Add(stage, -1, fmt::format("stage {} has no chunk of the model", stage));
     }
     for (int chunk = 0; chunk < chunks_ && !Enough(); ++chunk) {
       if (held.contains(chunk)) continue;
-      Add(0, -1, fmt::format("no stage holds chunk {} of {}", chunk, chunks_));
+      Add(0, -1, fmt::format("no stage has chunk {} of {}", chunk, chunks_));
     }
   }
 
   bool Exists(int micro_batch, const EntryAt& at) {
     if (micro_batch >= 0 && micro_batch < schedule_.micro_batches) return true;
     Add(at.stage, at.entry,
-        fmt::format("there is no micro-batch {}; there are {}, counted from 0", micro_batch,
-                    schedule_.micro_batches));
+        fmt::format("micro-batch {} does not exist; numbers start at 0 and must be below {}",
+                    micro_batch, schedule_.micro_batches));
     return false;
   }
 
   bool Holds(int chunk, const EntryAt& at) {
     if (held_[AsIndex(at.stage)].contains(chunk)) return true;
-    Add(at.stage, at.entry, fmt::format("stage {} does not hold chunk {}", at.stage, chunk));
+    Add(at.stage, at.entry, fmt::format("stage {} does not have chunk {}", at.stage, chunk));
     return false;
   }
 
@@ -196,14 +195,13 @@ class Checker {
     const bool whole = action.task == Task::kBackward;
     const bool part = action.task == Task::kBackwardInput || action.task == Task::kBackwardWeight;
     if (count(action.task) > 0) {
-      Add(at.stage, at.entry, fmt::format("{} comes twice", Name(action, at.stage)));
+      Add(at.stage, at.entry, fmt::format("{} occurs twice", Name(action, at.stage)));
     } else if ((whole && count(Task::kBackwardInput) + count(Task::kBackwardWeight) > 0) ||
                (part && count(Task::kBackward) > 0)) {
       Add(at.stage, at.entry,
-          fmt::format(
-              "micro-batch {} has both a whole backward pass (B) of chunk {} and a split one (I, "
-              "W)",
-              action.micro_batch, action.chunk));
+          fmt::format("micro-batch {} has both a full backward pass (B) of chunk {} and a split "
+                      "backward pass (I, W)",
+                      action.micro_batch, action.chunk));
     } else if (passes.stage >= 0 && passes.stage != at.stage) {
       Add(at.stage, at.entry,
           fmt::format("{} is on stage {}, but other passes of its micro-batch through this chunk "

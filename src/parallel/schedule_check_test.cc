@@ -31,14 +31,15 @@ std::vector<std::string> Mistakes(const std::string& text) {
 TEST(ScheduleCheckTest, EveryMistakeIsASentence) {
   const Case cases[] = {
       {"stage 0: F0 B0\nstage 1: F0 B0\n", {}},
-      {"stage 0: F0 F0 B0\n", {"0/1: F0 comes twice"}},
+      {"stage 0: F0 F0 B0\n", {"0/1: F0 occurs twice"}},
       {"stage 0: F0 F1 B1 W0\n", {"0/-1: stage 0 has no I0"}},
       {"stage 0: F0 I0 W0 B0\n",
-       {"0/3: micro-batch 0 has both a whole backward pass (B) of chunk 0 and a split one (I, W)"}},
+       {"0/3: micro-batch 0 has both a full backward pass (B) of chunk 0 and a split backward pass "
+        "(I, W)"}},
       {"stage 0: F0 B0\nstage 1: F0\n", {"1/-1: stage 1 has no B0"}},
       {"stage 0: F0 F1 B0\nstage 1: F0 B0 F1 B1\n", {"0/-1: stage 0 has no B1"}},
-      {"stage 0 holds 0 1: F0.0 F0.1 B0.1 B0.0 F0.2\n", {"0/4: stage 0 does not hold chunk 2"}},
-      {"stage 0: F0 B0\nstage 1 holds 2: F0.2 B0.2\n", {"0/-1: no stage holds chunk 1 of 3"}},
+      {"stage 0 holds 0 1: F0.0 F0.1 B0.1 B0.0 F0.2\n", {"0/4: stage 0 does not have chunk 2"}},
+      {"stage 0: F0 B0\nstage 1 holds 2: F0.2 B0.2\n", {"0/-1: no stage has chunk 1 of 3"}},
       {"stage 0: B0 F0\n", {"0/0: stage 0: B0 comes before F0, but depends on it"}},
       {"stage 0: F0 W0 I0\n", {"0/1: stage 0: W0 comes before I0, but depends on it"}},
       {"stage 0: F0+B0\n", {"0/0: stage 0: F0+B0 comes before F0+B0, but depends on it"}},
@@ -51,7 +52,7 @@ TEST(ScheduleCheckTest, EveryMistakeIsASentence) {
       {"stage 0 holds 0 1: F0.0 F0.1 B0.1\nstage 1 holds 0 1: B0.0\n",
        {"1/0: B0 of chunk 0 is on stage 1, but other passes of its micro-batch through this chunk "
         "are on stage 0"}},
-      {"stage 0: unshard F0 B0 reduce reshard.1\n", {"0/4: stage 0 does not hold chunk 1"}},
+      {"stage 0: unshard F0 B0 reduce reshard.1\n", {"0/4: stage 0 does not have chunk 1"}},
   };
   for (const Case& one : cases) EXPECT_EQ(Mistakes(one.schedule), one.mistakes) << one.schedule;
 }
@@ -61,7 +62,8 @@ TEST(ScheduleCheckTest, MicroBatchesOutsideTheStep) {
   schedule.stages[0].entries.push_back(Action{Task::kForward, 1, 0});
   const std::vector<ScheduleMistake> mistakes = CheckSchedule(schedule);
   ASSERT_EQ(mistakes.size(), 1U);
-  EXPECT_EQ(mistakes[0].sentence, "there is no micro-batch 1; there are 1, counted from 0");
+  EXPECT_EQ(mistakes[0].sentence,
+            "micro-batch 1 does not exist; numbers start at 0 and must be below 1");
 }
 
 // Large numbers cost no time.

@@ -57,30 +57,30 @@ class AxisRules : public Rules {
                           : "write tensor_overlap: user_buffers, or framework: fsdp2");
     }
     if (overlap == TensorOverlap::kAsync && !request_.compile.value_or(false)) {
-      refuse("async is a compiler pass, but compile is false",
+      refuse("tensor_overlap: async is a pass of torch.compile, but compile is false",
              "write training.compile: true, or tensor_overlap: none");
     }
     if (overlap == TensorOverlap::kAsync &&
         request_.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
       refuse(
-          "async replaces the matrix products that selective_op counts, so the two cannot be "
-          "combined",
+          "tensor_overlap: async replaces the matrix multiplications that selective_op selects, "
+          "but activation_checkpointing is selective_op",
           "write activation_checkpointing: none or full, or tensor_overlap: none");
     }
     if (facts_.node_devices && *facts_.node_devices % ranks != 0) {
       refuse(
-          fmt::format("{} works only within a node, but {} tensor-parallel ranks do not divide "
+          fmt::format("{} works only within a node, but parallelism.tensor {} is not a divisor of "
                       "the node's {} GPUs",
                       model::Name(overlap), ranks, *facts_.node_devices),
-          "choose a parallelism.tensor that divides the GPUs of a node, or tensor_overlap: none");
+          "set parallelism.tensor to a divisor of a node's GPUs, or write tensor_overlap: none");
     }
     const std::int64_t tokens = request_.micro_batch_size.value_or(0) *
                                 request_.sequence_length.value_or(0) / request_.context.value_or(1);
     if (overlap == TensorOverlap::kUserBuffers &&
         tokens % (ranks * model::kPiecesOfUserBuffers) != 0) {
-      refuse(fmt::format("{} ranks x {} pieces do not divide the {} tokens of a micro-batch", ranks,
-                         model::kPiecesOfUserBuffers, tokens),
-             "choose another micro_batch_size or sequence_length, or tensor_overlap: none");
+      refuse(fmt::format("{} ranks x {} pieces must be a divisor of the {} tokens of a micro-batch",
+                         ranks, model::kPiecesOfUserBuffers, tokens),
+             "write another micro_batch_size or sequence_length, or tensor_overlap: none");
     }
   }
 
@@ -89,7 +89,7 @@ class AxisRules : public Rules {
       Add("parallelism.tensor", "plan.axis-not-of-framework",
           fmt::format("tensor parallelism is not supported with framework {}: {}",
                       plan::Name(*request_.framework), ranks),
-          fmt::format("keep the value 1, or write framework: {}",
+          fmt::format("write tensor: 1, or framework: {}",
                       FrameworksWith(&FrameworkTraits::tensor_parallel)));
     }
     const bool shares_heads =
@@ -98,15 +98,16 @@ class AxisRules : public Rules {
       if (extent % ranks == 0) continue;
       if (shares_heads && ranks % extent == 0 && columns % (ranks / extent) == 0) continue;
       Add("parallelism.tensor", "plan.tensor-division",
-          fmt::format("the model's {} of {} does not divide among {} ranks", name, extent, ranks),
-          columns > 1 ? "choose a divisor; with framework: megatron, a multiple also works"
-                      : "choose a divisor");
+          fmt::format("the model's {} of {} is not divisible by parallelism.tensor {}", name,
+                      extent, ranks),
+          fmt::format("set parallelism.tensor to a divisor of {}{}", extent,
+                      columns > 1 ? "; with framework: megatron, a multiple also works" : ""));
     }
     if (request_.sequence_parallel.value_or(false) && facts_.encoder.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
-          "an encoder's pooler needs the first token, but sequence parallelism gives it to one "
-          "rank only: sequence_parallel is true",
-          "write sequence_parallel: false, or use a decoder");
+          "an encoder's pooler needs the first token of a sequence, but with sequence parallelism "
+          "only one rank has this token: sequence_parallel is true",
+          "write sequence_parallel: false, or use a decoder model");
     }
     if (request_.sequence_parallel.value_or(false) && facts_.norms_behind) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
@@ -117,9 +118,11 @@ class AxisRules : public Rules {
     if (request_.sequence_parallel.value_or(false) && request_.sequence_length &&
         *request_.sequence_length % ranks != 0) {
       Add("training.sequence_length", "plan.tensor-division",
-          fmt::format("{} tokens do not divide among {} ranks with sequence parallelism",
+          fmt::format("sequence_length {} is not divisible by parallelism.tensor {}, as sequence "
+                      "parallelism requires",
                       *request_.sequence_length, ranks),
-          "choose a multiple of parallelism.tensor, or write sequence_parallel: false");
+          "set sequence_length to a multiple of parallelism.tensor, or write sequence_parallel: "
+          "false");
     }
   }
 
@@ -128,7 +131,7 @@ class AxisRules : public Rules {
       Add("parallelism.pipeline", "plan.axis-not-of-framework",
           fmt::format("pipelines are not supported yet with framework {}: {}",
                       plan::Name(*request_.framework), stages),
-          fmt::format("keep the value 1, or write framework: {}",
+          fmt::format("write pipeline: 1, or framework: {}",
                       FrameworksWith(&FrameworkTraits::pipelines)));
     }
     const RequestedSchedule schedule = ScheduleOf(request_);
@@ -162,13 +165,13 @@ class AxisRules : public Rules {
       Add("parallelism.virtual_stages", "plan.schedule",
           fmt::format("{} has {} chunks of layers per stage, but virtual_stages is {}", named.name,
                       named.chunks, virtual_stages),
-          "leave virtual_stages out");
+          "omit virtual_stages");
     }
     if (named.two_copies) {
       Add("parallelism.schedule", "plan.schedule",
           fmt::format("{} trains two copies of the model; it can be drawn but not simulated",
                       named.name),
-          "write schedule: dualpipe_v, the same schedule with one copy");
+          "write schedule: dualpipe_v, the same schedule with one copy of the model");
       return;
     }
     const auto stages = static_cast<int>(*request_.pipeline);
@@ -178,12 +181,13 @@ class AxisRules : public Rules {
     if (given && !interleaved) {
       Add("parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
           fmt::format("{} has no groups of micro-batches: {}", named.name, *given),
-          "omit the key, or write schedule: interleaved_1f1b");
+          "omit microbatch_group_size_per_vp_stage, or write schedule: interleaved_1f1b");
     } else if (given && *given < stages) {
       Add("parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
-          fmt::format("a group needs at least {} micro-batches, one per pipeline stage, but has {}",
+          fmt::format("microbatch_group_size_per_vp_stage must be at least {}, one micro-batch per "
+                      "pipeline stage, but is {}",
                       stages, *given),
-          "write a larger number, or omit the option");
+          "write a larger number, or omit microbatch_group_size_per_vp_stage");
       return;
     }
     const std::int64_t group = interleaved ? MicroBatchGroupOf(request_, *MicroBatches()) : 0;
@@ -194,7 +198,8 @@ class AxisRules : public Rules {
           fmt::format("Interleaved1F1B of torch.distributed.pipelining needs {} equal groups of "
                       "micro-batches with {} stages, but a step has {} micro-batches",
                       *MicroBatches() / stages, stages, *MicroBatches()),
-          "choose a multiple of the number of pipeline stages, or fewer than twice that number");
+          "set gradient_accumulation to a multiple of the number of pipeline stages, or to less "
+          "than twice that number");
       return;
     }
     const auto mistake =
@@ -215,7 +220,7 @@ class AxisRules : public Rules {
     if (stages != *request_.pipeline) {
       refuse(fmt::format("{} has {} rows, but pipeline is {}", *request_.schedule, stages,
                          *request_.pipeline),
-             "write one row for each stage");
+             "write one row for each stage in the schedule's file");
       return;
     }
     if (MicroBatches() && listed.micro_batches != *MicroBatches()) {
@@ -226,11 +231,11 @@ class AxisRules : public Rules {
     for (std::size_t stage = 0; stage < listed.stages.size(); ++stage) {
       const auto chunks = static_cast<std::int64_t>(listed.stages[stage].chunks.size());
       if (chunks != virtual_stages || parallel::Chunks(listed) != stages * virtual_stages) {
-        refuse(fmt::format("stage {} of {} holds {} of {} chunks, but every stage must hold the "
-                           "same number, and each chunk must be on one stage",
+        refuse(fmt::format("stage {} of {} has {} of {} chunks, but all stages must have the same "
+                           "number of chunks, and each chunk must be on one stage",
                            stage, *request_.schedule, chunks, parallel::Chunks(listed)),
-               fmt::format("{} stages with {} chunks each hold {} chunks", stages, virtual_stages,
-                           stages * virtual_stages));
+               fmt::format("list {} stages with {} chunks each, in total {} chunks", stages,
+                           virtual_stages, stages * virtual_stages));
         return;
       }
       for (const parallel::ScheduleEntry& entry : listed.stages[stage].entries) {
@@ -254,8 +259,8 @@ class AxisRules : public Rules {
         request_.activation_checkpointing.value_or(model::Checkpointing::kNone);
     if (schedule.splits_backward && checkpointing != model::Checkpointing::kNone) {
       Add("training.activation_checkpointing", "plan.axis-not-supported-with",
-          fmt::format("{} splits backward into gradients of inputs and of weights, but "
-                      "recomputation runs as a whole: {}",
+          fmt::format("{} splits backward into input and weight gradients, but recomputation "
+                      "cannot be split: activation_checkpointing is {}",
                       schedule.name, model::Name(checkpointing)),
           "write activation_checkpointing: none, or schedule: 1f1b");
     }
@@ -273,8 +278,8 @@ class AxisRules : public Rules {
             fmt::format(
                 "stage_layers has {} entries, but {} are needed (pipeline x virtual_stages)",
                 layers.size(), stages),
-            "give the number of blocks of each stage; with virtual stages, of each chunk in the "
-            "order of the layers");
+            "list the number of blocks of each stage; with virtual stages, list the blocks of each "
+            "chunk in the order of the layers");
         return;
       }
       for (std::size_t chunk = 0; chunk < layers.size(); ++chunk) {
@@ -282,17 +287,17 @@ class AxisRules : public Rules {
         if (layers[chunk] > 0 || (ends && facts_.has_ends)) continue;
         Add("parallelism.stage_layers", "plan.stage-layers",
             fmt::format("stage_layers[{}] is 0, so the stage would have no work", chunk),
-            facts_.has_ends
-                ? "only the first stage (embedding) and the last stage (head) can have no blocks"
-                : "give each stage at least one layer");
+            facts_.has_ends ? "write 1 or more; only the first stage (embedding) and the last "
+                              "stage (head) can have no blocks"
+                            : "write 1 or more for each stage");
       }
       const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
       if (facts_.blocks && sum != *facts_.blocks) {
         Add("parallelism.stage_layers", "plan.stage-layers",
             fmt::format("stage_layers adds up to {}, but the model has {} blocks", sum,
                         *facts_.blocks),
-            "count each block once; do not count the embedding on the first stage and the head on "
-            "the last");
+            "write numbers that add up to the model's blocks; the embedding and the head are not "
+            "blocks");
       }
       return;
     }
@@ -311,21 +316,24 @@ class AxisRules : public Rules {
     }
     if (ByWeights() && model.of_block > 0) {
       Add("parallelism.pipeline", "plan.stage-layers",
-          fmt::format("{} blocks and the head do not fill {} stages by {}'s rule, which gives a "
-                      "stage blocks until the stage has its part of the weights",
+          fmt::format("{} blocks and the head cannot fill {} stages, because {} adds blocks to a "
+                      "stage until the stage has an equal part of the weights",
                       *facts_.blocks, stages, plan::Name(*request_.framework)),
-          "choose fewer stages, or give the number of blocks of each stage: stage_layers: [...]");
+          "write a smaller pipeline, or write the number of blocks of each stage: stage_layers: "
+          "[...]");
       return;
     }
     Add("parallelism.pipeline", "plan.stage-layers",
-        fmt::format("{} blocks{} do not divide into {} equal stages", *facts_.blocks,
+        fmt::format("{} blocks{} cannot be divided into {} equal stages", *facts_.blocks,
                     CountedEnds(request_), stages),
         fmt::format(
-            "choose a divisor, or give the number of blocks of each stage: stage_layers: [...]{}",
+            "set pipeline to a divisor of this number, or write the number of blocks of each "
+            "stage: stage_layers: "
+            "[...]{}",
             *CountedEnds(request_) == '\0'
                 ? ""
-                : "; without account_for_embedding_in_pipeline_split and "
-                  "account_for_loss_in_pipeline_split, only blocks are counted"));
+                : "; if account_for_embedding_in_pipeline_split and "
+                  "account_for_loss_in_pipeline_split are omitted, only the blocks are divided"));
   }
 
   // Returns " and the head", where equal parts count it as a block.
@@ -346,13 +354,13 @@ class AxisRules : public Rules {
       if (!facts_.has_ends) {
         Add(fmt::format("parallelism.{}", key), "plan.stage-layers",
             fmt::format("a layer list has no embedding and no head, but {} is true", key),
-            "omit the key, or write stage_layers: [...]");
+            fmt::format("omit {}, or write stage_layers: [...]", key));
       } else if (request_.stage_layers) {
         Add(fmt::format("parallelism.{}", key), "plan.stage-layers",
             fmt::format(
-                "stage_layers already gives the number of blocks of each stage, but {} is true",
+                "stage_layers already sets the number of blocks of each stage, but {} is true",
                 key),
-            "write only one of the two");
+            fmt::format("omit {} or stage_layers", key));
       }
     }
   }

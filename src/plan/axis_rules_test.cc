@@ -29,7 +29,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor_overlap = model::TensorOverlap::kAsync;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "async is a compiler pass, but compile is false"},
+       "tensor_overlap: async is a pass of torch.compile, but compile is false"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.zero_stage = 1;
@@ -50,7 +50,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor_overlap = model::TensorOverlap::kUserBuffers;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "2 ranks x 4 pieces do not divide the 1020 tokens of a micro-batch"},
+       "2 ranks x 4 pieces must be a divisor of the 1020 tokens of a micro-batch"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "gpipe";
@@ -78,7 +78,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.microbatch_group_size_per_vp_stage = 2;
        },
        "parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
-       "a group needs at least 4 micro-batches, one per pipeline stage, but has 2"},
+       "microbatch_group_size_per_vp_stage must be at least 4, one micro-batch per pipeline stage, "
+       "but is 2"},
       {[](Request& r) {
          r.pipeline = 2;
          r.microbatch_group_size_per_vp_stage = 4;
@@ -131,6 +132,13 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
        "accumulate_unsharded is false"},
       {[](Request& r) {
          r.pipeline = 2;
+         r.virtual_stages = 2;
+         r.zero_stage = 3;
+       },
+       "parallelism.virtual_stages", "plan.axis-not-supported-with",
+       "virtual stages are supported only at zero_stage 0 to 2, but zero_stage is 3"},
+      {[](Request& r) {
+         r.pipeline = 2;
          r.schedule = "zb_h1";
          r.zero_stage = 2;
        },
@@ -143,8 +151,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.activation_checkpointing = model::Checkpointing::kFull;
        },
        "training.activation_checkpointing", "plan.axis-not-supported-with",
-       "zb_h1 splits backward into gradients of inputs and of weights, but recomputation runs as a "
-       "whole: full"},
+       "zb_h1 splits backward into input and weight gradients, but recomputation cannot be split: "
+       "activation_checkpointing is full"},
       {[](Request& r) {
          r.pipeline = 2;
          r.framework = Framework::kFsdp2;
@@ -166,7 +174,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.account_for_loss_in_pipeline_split = true;
        },
        "parallelism.account_for_loss_in_pipeline_split", "plan.stage-layers",
-       "stage_layers already gives the number of blocks of each stage, but "
+       "stage_layers already sets the number of blocks of each stage, but "
        "account_for_loss_in_pipeline_split is true"},
       {[](Request& r) {
          r.pipeline = 2;
@@ -201,7 +209,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.scatter_gather_tensors_in_pipeline = true;
        },
        "data_parallel.scatter_gather_tensors_in_pipeline", "plan.overlap",
-       "versions of megatron that overlap messages send whole tensors, but "
+       "versions of megatron that overlap messages send complete tensors, but "
        "scatter_gather_tensors_in_pipeline is true"},
       {[](Request& r) {
          r.framework = Framework::kDeepSpeed;

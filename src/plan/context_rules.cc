@@ -26,7 +26,7 @@ class ContextRules : public Rules {
       Add("parallelism.context", "plan.axis-not-of-framework",
           fmt::format("context parallelism is not supported with framework {}: {}",
                       plan::Name(*request_.framework), ranks_),
-          fmt::format("keep the value 1, or write framework: {}",
+          fmt::format("write context: 1, or framework: {}",
                       FrameworksWith(&FrameworkTraits::context_parallel)));
     }
     CheckModel();
@@ -44,19 +44,18 @@ class ContextRules : public Rules {
   void CheckModel() {
     if (!facts_.has_ends) {
       RefuseAxis("a layer list does not describe attention",
-                 "keep the value 1, or describe the model by its architecture");
+                 "write context: 1, or describe the model by its dimensions");
     }
     if (facts_.encoder.value_or(false)) {
-      RefuseAxis("an encoder's head needs tokens from the whole sequence",
-                 "keep the value 1, or use a decoder");
+      RefuseAxis("an encoder's head needs tokens of the full sequence",
+                 "write context: 1, or use a decoder model");
     }
     CheckRecurrent();
     if (facts_.attention_window > 0 && method_ != ContextMethod::kAllToAll) {
-      Refuse(
-          fmt::format("with an attention window of {} tokens, the ranks' parts of a sequence have "
-                      "unequal work",
-                      facts_.attention_window),
-          torch_ ? "write context: 1" : "write context_method: all_to_all");
+      Refuse(fmt::format("with an attention window of {} tokens, context-parallel ranks have "
+                         "unequal amounts of work",
+                         facts_.attention_window),
+             torch_ ? "write context: 1" : "write context_method: all_to_all");
     }
   }
 
@@ -65,22 +64,22 @@ class ContextRules : public Rules {
     if (facts_.recurrent.empty()) return;
     if (facts_.recurrent_by_channel) {
       RefuseAxis(fmt::format("no framework supports context parallelism for {}", facts_.recurrent),
-                 "leave it at 1");
+                 "write context: 1");
       return;
     }
     if (torch_) {
-      RefuseAxis(fmt::format("PyTorch's context parallelism divides attention only, but the model "
+      RefuseAxis(fmt::format("PyTorch's context parallelism supports only attention, but the model "
                              "has layers of {}",
                              facts_.recurrent),
-                 "keep the value 1, or write framework: megatron");
+                 "write context: 1, or framework: megatron");
       return;
     }
     const std::int64_t ranks = ranks_ * request_.tensor.value_or(1);
     for (const std::int64_t heads : facts_.recurrent_heads) {
       if (heads % ranks == 0) continue;
-      RefuseAxis(fmt::format("{} heads of {} do not divide among {} ranks (tensor x context)",
+      RefuseAxis(fmt::format("{} heads of {} are not divisible by {} ranks (tensor x context)",
                              heads, facts_.recurrent, ranks),
-                 "choose divisors");
+                 "write a tensor and a context whose product is a divisor of the number of heads");
     }
   }
 
@@ -96,18 +95,19 @@ class ContextRules : public Rules {
              "write context_method: all_gather or ring, or framework: megatron");
     }
     if (inner != request_.context_inner.has_value()) {
-      Refuse(inner ? "context_inner is missing, the number of neighboring ranks that exchange heads"
-                   : fmt::format("context_inner {} applies only to context_method: hierarchical",
-                                 *request_.context_inner),
+      Refuse(inner
+                 ? "context_inner, the number of neighboring ranks that exchange heads, is missing"
+                 : fmt::format("context_inner {} applies only to context_method: hierarchical",
+                               *request_.context_inner),
              inner ? "write context_inner: 2, or another divisor of context"
                    : "omit context_inner, or write context_method: hierarchical");
       return;
     }
     if (inner && (*request_.context_inner >= ranks_ || ranks_ % *request_.context_inner != 0)) {
       Add("parallelism.context_inner", "plan.context",
-          fmt::format("context_inner {} is not a divisor of context {}, or is not smaller",
+          fmt::format("context_inner {} must be a divisor of context {}, and smaller than context",
                       *request_.context_inner, ranks_),
-          "write a divisor of parallelism.context that is smaller than it");
+          "set context_inner to a smaller divisor of parallelism.context");
       return;
     }
     if (method_ != ContextMethod::kAllToAll && !inner) return;
@@ -116,9 +116,10 @@ class ContextRules : public Rules {
     const std::int64_t tensor = request_.tensor.value_or(1);
     for (const auto& [name, extent, columns] : facts_.divided) {
       if (name == "intermediate_size" || extent % (tensor * sharing) == 0) continue;
-      Refuse(fmt::format("the model's {} of {} does not divide among tensor {} x {} ranks", name,
+      Refuse(fmt::format("the model's {} of {} is not divisible by tensor {} x {} ranks", name,
                          extent, tensor, sharing),
-             "choose divisors, or write context_method: ring");
+             fmt::format("write degrees whose product is a divisor of {}, or context_method: ring",
+                         extent));
     }
   }
 
@@ -129,12 +130,9 @@ class ContextRules : public Rules {
                            std::int64_t parts) {
       if (!length || *length % parts == 0) return;
       Add(fmt::format("training.{}", key), "plan.context",
-          fmt::format("{} tokens do not divide among {} ranks with two chunks each{}", *length,
-                      ranks_,
-                      parts > 2 * ranks_
-                          ? fmt::format(", each divided among {} tensor-parallel ranks", tensor)
-                          : ""),
-          fmt::format("choose a multiple of {}", parts));
+          fmt::format("{} tokens are not divisible by {} ranks x 2 chunks{}", *length, ranks_,
+                      parts > 2 * ranks_ ? fmt::format(" x {} tensor-parallel ranks", tensor) : ""),
+          fmt::format("write a length that is a multiple of {}", parts));
     };
     check("sequence_length", request_.sequence_length, 2 * ranks_ * tensor);
     check("document_length", request_.document_length, 2 * ranks_);

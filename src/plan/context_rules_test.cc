@@ -27,7 +27,7 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.context_method = ContextMethod::kHierarchical;
        },
        "parallelism.context_method", "plan.context",
-       "context_inner is missing, the number of neighboring ranks that exchange heads: "
+       "context_inner, the number of neighboring ranks that exchange heads, is missing: "
        "context_method is hierarchical"},
       {[](Request& r) {
          r.context = 4;
@@ -41,13 +41,13 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.context_inner = 4;
        },
        "parallelism.context_inner", "plan.context",
-       "context_inner 4 is not a divisor of context 4, or is not smaller"},
+       "context_inner 4 must be a divisor of context 4, and smaller than context"},
       {[](Request& r) {
          r.context = 4;
          r.sequence_length = 1020;
        },
        "training.sequence_length", "plan.context",
-       "1020 tokens do not divide among 4 ranks with two chunks each"},
+       "1020 tokens are not divisible by 4 ranks x 2 chunks"},
       {[](Request& r) {
          r.context = 2;
          r.tensor = 2;
@@ -55,8 +55,7 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.sequence_length = 1020;
        },
        "training.sequence_length", "plan.context",
-       "1020 tokens do not divide among 2 ranks with two chunks each, each divided among 2 "
-       "tensor-parallel ranks"},
+       "1020 tokens are not divisible by 2 ranks x 2 chunks x 2 tensor-parallel ranks"},
       {[](Request& r) {
          r.context = 2;
          r.attention = model::Attention::kMath;
@@ -79,7 +78,7 @@ TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   std::vector<Violation> violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "the model's num_key_value_heads of 4 does not divide among tensor 2 x 4 ranks: "
+            "the model's num_key_value_heads of 4 is not divisible by tensor 2 x 4 ranks: "
             "context_method is all_to_all");
 
   request = Legal();
@@ -89,15 +88,15 @@ TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "with an attention window of 128 tokens, the ranks' parts of a sequence have unequal "
-            "work: context_method is ring");
+            "with an attention window of 128 tokens, context-parallel ranks have unequal amounts "
+            "of work: context_method is ring");
 
   facts = EightDevices();
   facts.encoder = true;
   violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "an encoder's head needs tokens from the whole sequence: context is 2");
+            "an encoder's head needs tokens of the full sequence: context is 2");
 }
 
 }  // namespace

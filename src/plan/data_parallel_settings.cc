@@ -47,10 +47,10 @@ std::vector<DataParallelSetting> Rows() {
        .elsewhere = "unit_blocks",
        .values = "the size of a bucket in bytes. `0 B`: one collective per tensor. `unit`: one "
                  "collective per unit (reference, stage 3)",
-       .default_value = "megatron: the gradients of 40 million parameters, or of 1 million "
-                        "parameters per data-parallel rank, whichever is larger. reference at "
-                        "stage 3: `unit`. reference at stages 0 to 2 without overlap: one bucket, "
-                        "unless every micro-batch reduces its gradients. Otherwise: 25 MiB"},
+       .default_value = "megatron: the gradients of max(40 million, 1 million x data-parallel "
+                        "ranks) parameters. reference at stage 3: `unit`. reference at stages 0 "
+                        "to 2 without overlap: one bucket, unless every micro-batch reduces its "
+                        "gradients. Otherwise: 25 MiB"},
       {.key = "first_bucket_size",
        .type = OwnNotation<&Given::first_bucket_size>(),
        .uses = {Of(kReference), Of(kDdp)},
@@ -68,9 +68,9 @@ std::vector<DataParallelSetting> Rows() {
        .values =
            "`true`: parameters are freed after forward and gathered again for backward. `false`: "
            "parameters stay gathered until backward. An integer k: after forward, parameters are "
-           "sharded over groups of k neighboring ranks. An integer requires `tensor: 1`, and must "
-           "divide `shard_group_size` times `context`. `1` has the same effect as `false`, and "
-           "`shard_group_size` times `context` has the same effect as `true`",
+           "sharded over groups of k neighboring ranks. k requires `tensor: 1`, and must divide n "
+           "= `shard_group_size` x `context`. `1` has the same effect as `false`, and n has the "
+           "same effect as `true`",
        .default_value = "`true`; `false` for fsdp2 at stage 2 and in a pipeline"},
       {.key = "accumulate_unsharded",
        .type = Switch{&Given::accumulate_unsharded, &DataParallel::accumulate_unsharded},
@@ -99,7 +99,7 @@ std::vector<DataParallelSetting> Rows() {
                    "optimizer")},
        .values =
            "the number of ranks that share one copy of the model states; a divisor of `data`. A "
-           "value smaller than `data` is hybrid sharding",
+           "value smaller than `data` means hybrid sharding",
        .default_value = "`data`"},
       {.key = "overlap_param_gather",
        .type = Switch{&Given::overlap_param_gather, &DataParallel::overlap_param_gather},
@@ -115,10 +115,10 @@ std::vector<DataParallelSetting> Rows() {
          return plan.data_parallel.overlap ? "" : "without overlap";
        },
        .values =
-           "`true`: all stages reduce the gradients of a virtual stage at the same time, when the "
-           "last pipeline stage has computed its gradients. Without virtual stages, only the "
-           "first stage reduces gradients bucket by bucket. `false`: each stage reduces "
-           "gradients as soon as they are computed",
+           "`true`: when the last pipeline stage has computed the gradients of a virtual stage, "
+           "all pipeline stages reduce the gradients of this virtual stage. Without virtual "
+           "stages, only the first stage reduces gradients bucket by bucket. `false`: each stage "
+           "reduces gradients as soon as they are computed",
        .default_value = "`true`"},
       {.key = "align_param_gather",
        .type = Switch{&Given::align_param_gather, &DataParallel::align_param_gather},
@@ -191,8 +191,8 @@ std::vector<DataParallelSetting> Rows() {
        .type = Switch{&Given::scatter_gather_tensors_in_pipeline,
                       &DataParallel::scatter_gather_tensors_in_pipeline},
        .uses = {Of(kMegatron,
-                   "in a pipeline with tensor and without sequence parallelism, without "
-                   "`overlap_p2p_comm`")},
+                   "in a pipeline with tensor parallelism, but without sequence parallelism and "
+                   "without `overlap_p2p_comm`")},
        .without = "pipeline",
        .shown =
            [](const DataParallel& data_parallel) {
@@ -245,9 +245,9 @@ std::vector<DataParallelSetting> Rows() {
        .type = Words<&Given::backward_prefetch, &DataParallel::backward_prefetch,
                      BackwardPrefetch::kPre, BackwardPrefetch::kPost, BackwardPrefetch::kNone>(),
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "when the next unit of backward is gathered. `pre`: before the gradients of the "
-                 "current unit are computed. `post`: after the gradients of the current unit are "
-                 "computed. `none`: when the next unit is needed",
+       .values = "the time at which backward gathers its next unit. `pre`: before the gradients "
+                 "of the current unit are computed. `post`: after the gradients of the current "
+                 "unit are computed. `none`: when backward needs the next unit",
        .default_value = "`pre`; before torch 2.0 `none`"},
       {.key = "forward_prefetch",
        .type = Switch{&Given::forward_prefetch, &DataParallel::forward_prefetch},
@@ -258,16 +258,17 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "limit_all_gathers",
        .type = Switch{&Given::limit_all_gathers, &DataParallel::limit_all_gathers},
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "`true`: before each gather, the host waits until the device has freed all but "
-                 "about two of the units that were gathered before",
+       .values = "`true`: before each gather, the host waits until at most about two earlier "
+                 "units are still gathered on the device",
        .default_value = "`true`; before torch 2.1 `false`"},
       {.key = "units",
        .type = Words<&Given::units, &DataParallel::units, WrappedUnits::kBlock,
                      WrappedUnits::kLayer, WrappedUnits::kModel>(),
        .uses = {TakenByReference(), Of(kFsdp1), Of(kFsdp2)},
        .values = "the modules that FSDP wraps as units. `block`: each block is a unit, and the "
-                 "rest of the model is the root unit. `layer`: the embedding and the head are also "
-                 "units, unless they share a tensor. `model`: the complete model is one unit",
+                 "rest of the model is the root unit. `layer`: the embedding and the head are "
+                 "also units, unless the head uses the embedding's tensor. `model`: the complete "
+                 "model is one unit",
        .default_value = "`block`"},
       {.key = "unit_blocks",
        .type = Count{&Given::unit_blocks, &DataParallel::unit_blocks, 1, kMostUnits},
@@ -300,9 +301,9 @@ std::vector<DataParallelSetting> Rows() {
        .values = "the mechanism that casts 32-bit parameters. `fsdp`: FSDP's `MixedPrecision`, "
                  "which casts shards before they are gathered (accelerate and Hugging Face's "
                  "Trainer use `MixedPrecision`). `autocast`: `torch.autocast` without "
-                 "`MixedPrecision`. With `autocast`, parameters are gathered, and gradients are "
-                 "reduced, in FP32. Residuals and norms are FP32, and a 16-bit copy of every "
-                 "matrix stays in memory from forward to backward",
+                 "`MixedPrecision`. With `autocast`, parameters are gathered in FP32, and "
+                 "gradients are reduced in FP32. Residuals and norms are FP32, and a 16-bit copy "
+                 "of every matrix stays in memory from forward to backward",
        .default_value = "`fsdp`"},
       {.key = "deepspeed",
        .type = OwnNotation<&Given::deepspeed>(),

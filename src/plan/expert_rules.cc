@@ -47,8 +47,9 @@ class ExpertRules : public Rules {
          {std::pair{"parallelism.expert", request_.expert},
           std::pair{"parallelism.expert_tensor", request_.expert_tensor}}) {
       if (degree.value_or(1) == 1) continue;
-      Add(key, "plan.no-experts", fmt::format("the model has no experts to divide: {}", *degree),
-          "keep the value 1, or train a mixture of experts");
+      Add(key, "plan.no-experts",
+          fmt::format("expert parallelism needs a model with experts: {}", *degree),
+          fmt::format("omit {}, or use a model with experts", key));
     }
     for (const auto& [key, asked] :
          {std::pair{"overlap_communication", request_.overlap_communication},
@@ -56,7 +57,7 @@ class ExpertRules : public Rules {
       if (!asked.value_or(false)) continue;
       Add(fmt::format("experts.{}", key), "plan.no-experts",
           fmt::format("{} applies to exchanges between experts, but the model has no experts", key),
-          "omit the key, or train a mixture of experts");
+          fmt::format("omit {}, or use a model with experts", key));
     }
   }
 
@@ -66,23 +67,23 @@ class ExpertRules : public Rules {
     Add("parallelism.expert", "plan.axis-not-of-framework",
         fmt::format("expert parallelism is not modelled with framework {}: {}",
                     plan::Name(*request_.framework), ranks()),
-        "keep the value 1, so that every rank has all experts, or write framework: megatron, "
-        "fsdp2 or deepspeed");
+        "write expert: 1, so that every rank has all experts, or framework: megatron, fsdp2 or "
+        "deepspeed");
   }
 
   void CheckDegrees() {
     CheckFramework();
     if (facts_.experts % ranks() != 0) {
       Add("parallelism.expert", "plan.expert-division",
-          fmt::format("the model's {} experts do not divide among {} ranks", facts_.experts,
-                      ranks()),
-          "choose a divisor");
+          fmt::format("the model's {} experts are not divisible by parallelism.expert {}",
+                      facts_.experts, ranks()),
+          fmt::format("set parallelism.expert to a divisor of {}", facts_.experts));
     }
     if (facts_.expert_width % parts() != 0) {
       Add("parallelism.expert_tensor", "plan.expert-division",
-          fmt::format("an expert's width of {} does not divide among {} ranks", facts_.expert_width,
-                      parts()),
-          "choose a divisor");
+          fmt::format("an expert's width of {} is not divisible by parallelism.expert_tensor {}",
+                      facts_.expert_width, parts()),
+          fmt::format("set parallelism.expert_tensor to a divisor of {}", facts_.expert_width));
     }
     CheckTensor();
   }
@@ -94,7 +95,7 @@ class ExpertRules : public Rules {
           fmt::format(
               "tensor parallelism of a mixture of experts is not modelled with framework {}",
               plan::Name(*request_.framework)),
-          "keep tensor at 1, or write framework: megatron or fsdp2");
+          "write tensor: 1, or framework: megatron or fsdp2");
       return;
     }
     if (!request_.sequence_parallel.value_or(false)) {
@@ -113,11 +114,12 @@ class ExpertRules : public Rules {
     const std::int64_t folded = ranks() * parts();
     if (of_stage % folded != 0) {
       Add("parallelism.expert", "plan.expert-folding",
-          fmt::format("expert x expert_tensor, {} x {}, must divide tensor x context x data, {} x "
-                      "{} x {}",
+          fmt::format("expert x expert_tensor, {} x {}, must be a divisor of tensor x context x "
+                      "data, {} x {} x {}",
                       ranks(), parts(), request_.tensor.value_or(1), request_.context.value_or(1),
                       *data),
-          parts() > 1 ? "write expert_tensor: 1, or a smaller expert" : "choose a smaller expert");
+          parts() > 1 ? "write expert_tensor: 1, or a smaller parallelism.expert"
+                      : "write a smaller parallelism.expert");
       return;
     }
     const std::int64_t replicas = *data / request_.shard_group_size.value_or(*data);
@@ -125,25 +127,25 @@ class ExpertRules : public Rules {
       Add("data_parallel.shard_group_size", "plan.expert-folding",
           fmt::format("{} ranks with the same experts cannot be divided into {} shard groups",
                       of_stage / folded, replicas),
-          "omit shard_group_size, or choose a smaller expert");
+          "omit shard_group_size, or write a smaller parallelism.expert");
     }
   }
 
   void CheckImbalance() {
     if (request_.pad_to_capacity.value_or(false) && !request_.capacity_factor) {
       Add("experts.pad_to_capacity", "plan.expert-capacity",
-          "padding needs a capacity, but capacity_factor is not given: pad_to_capacity is true",
+          "pad_to_capacity is true, but capacity_factor is not set",
           "write a capacity_factor such as 1.25, or pad_to_capacity: false");
     }
     if (!request_.imbalance) return;
     const auto most = static_cast<double>(ranks());
     if (*request_.imbalance <= most) return;
     Add("experts.imbalance", "plan.expert-imbalance",
-        fmt::format("the rank with the most rows cannot have more than all rows, which are {} "
-                    "times the mean of {} ranks: {}",
+        fmt::format("experts.imbalance is the largest number of rows of a rank divided by the "
+                    "mean, and can be at most {} with {} ranks: {}",
                     ranks(), ranks(), *request_.imbalance),
-        ranks() == 1 ? "omit experts.imbalance: one rank holds all experts"
-                     : "choose a number between 1 and parallelism.expert");
+        ranks() == 1 ? "omit experts.imbalance, because every rank has all experts"
+                     : "write an experts.imbalance between 1 and parallelism.expert");
   }
 
   void CheckWith() {
@@ -160,40 +162,42 @@ class ExpertRules : public Rules {
                            : nullptr;
     if (divided && kept != nullptr) {
       refuse("data_parallel.reshard_after_forward",
-             fmt::format("keeping parts of experts after forward is not supported yet if ranks "
-                         "divide the experts: reshard_after_forward is {}",
+             fmt::format("keeping parts of experts after forward is not supported yet with expert "
+                         "parallelism: reshard_after_forward is {}",
                          *kept),
              "write reshard_after_forward: true or false, or expert: 1");
     }
     if (divided && request_.cpu_offload.value_or(false)) {
       refuse("data_parallel.cpu_offload",
-             "offloading the parameters of divided experts is not supported yet",
+             "offloading the parameters of experts is not supported yet with expert parallelism",
              "write cpu_offload: false, or expert: 1");
     }
     if (divided && request_.precision == DataType::kFp16) {
       refuse("training.precision",
-             "checking divided experts for overflows is not modelled: precision is fp16",
+             "checking the gradients of experts for overflows is not modelled with expert "
+             "parallelism: precision is fp16",
              "write precision: bf16");
     }
     if (facts_.expert_biases && parts() > 1) {
-      refuse(
-          "parallelism.expert_tensor",
-          fmt::format(
-              "biases of experts that expert_tensor divides are not modelled: expert_tensor is {}",
-              parts()),
-          "write expert_tensor: 1");
+      refuse("parallelism.expert_tensor",
+             fmt::format("experts with biases are not modelled with expert_tensor above 1: "
+                         "expert_tensor is {}",
+                         parts()),
+             "write expert_tensor: 1");
     }
     const bool once = request_.dispatcher && model::SendsTokensOnce(*request_.dispatcher);
     if (once && parts() > 1) {
       refuse("parallelism.expert_tensor",
-             fmt::format("{} is not modelled with divided experts: expert_tensor is {}",
-                         model::Name(*request_.dispatcher), parts()),
+             fmt::format(
+                 "dispatcher {} is not modelled with expert_tensor above 1: expert_tensor is {}",
+                 model::Name(*request_.dispatcher), parts()),
              "write expert_tensor: 1, or dispatcher: all_to_all");
     }
     if (divided && request_.optimizer_cpu_offload.value_or(false)) {
-      refuse("data_parallel.optimizer_cpu_offload",
-             "offloading the optimizer states of divided experts is not supported yet",
-             "write optimizer_cpu_offload: false, or expert: 1");
+      refuse(
+          "data_parallel.optimizer_cpu_offload",
+          "offloading the optimizer states of experts is not supported yet with expert parallelism",
+          "write optimizer_cpu_offload: false, or expert: 1");
     }
   }
 
@@ -235,7 +239,7 @@ class ExpertRules : public Rules {
       RefuseOverlap("software.cuda_device_max_connections",
                     "with cuda_device_max_connections 1, exchanges cannot overlap kernels, but "
                     "overlap_communication is true",
-                    "omit cuda_device_max_connections, or write 32");
+                    "omit cuda_device_max_connections, or write cuda_device_max_connections: 32");
     }
   }
 
@@ -263,8 +267,8 @@ class ExpertRules : public Rules {
     }
     if (request_.tensor.value_or(1) > 1) {
       RefuseOverlap("parallelism.tensor",
-                    fmt::format("collectives of tensor-parallel shared experts are not modelled "
-                                "during exchanges of rows: tensor is {}",
+                    fmt::format("overlap_shared_experts is not modelled with tensor-parallel "
+                                "shared experts: tensor is {}",
                                 *request_.tensor),
                     "write tensor: 1, or overlap_shared_experts: false");
     }
@@ -281,7 +285,7 @@ class ExpertRules : public Rules {
       RefuseOverlap("data_parallel.overlap_p2p_comm",
                     "overlap_communication also overlaps the messages between stages, but "
                     "overlap_p2p_comm is false",
-                    "leave overlap_p2p_comm out");
+                    "omit overlap_p2p_comm");
     }
   }
 
@@ -291,15 +295,15 @@ class ExpertRules : public Rules {
     const bool selective = checkpointing == model::Checkpointing::kSelective;
     if (checkpointing == model::Checkpointing::kFull) {
       RefuseOverlap("training.activation_checkpointing",
-                    "overlap_communication cannot interleave blocks that are recomputed as a "
-                    "whole: activation_checkpointing is full",
+                    "overlap_communication cannot interleave blocks that are recomputed "
+                    "completely: activation_checkpointing is full",
                     "write activation_checkpointing: selective, and recompute_modules without moe");
     } else if (selective && request_.recompute_modules &&
                request_.recompute_modules->Has(model::Module::kMixture)) {
-      RefuseOverlap(
-          "training.recompute_modules",
-          "recomputing a mixture would repeat its exchanges, but overlap_communication is true",
-          "remove moe from recompute_modules; moe_act and layernorm may stay");
+      RefuseOverlap("training.recompute_modules",
+                    "recomputing a mixture of experts would repeat its exchanges, but "
+                    "overlap_communication is true",
+                    "remove moe from recompute_modules; moe_act and layernorm are allowed");
     }
   }
 

@@ -61,7 +61,7 @@ TEST(ExpertRules, BiasesOfExpertsAreNotDivided) {
         r.expert_tensor = 2;
       },
       "parallelism.expert_tensor", "plan.experts-not-supported-with",
-      "biases of experts that expert_tensor divides are not modelled: expert_tensor is 2");
+      "experts with biases are not modelled with expert_tensor above 1: expert_tensor is 2");
   Request whole = Megatron();
   whole.expert = 4;
   EXPECT_TRUE(Check(whole, biased).empty());
@@ -72,12 +72,12 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
   nine.devices = 9;
   ExpectFault(
       nine, [](Request& r) { r.expert = 3; }, "parallelism.expert", "plan.expert-division",
-      "the model's 8 experts do not divide among 3 ranks");
+      "the model's 8 experts are not divisible by parallelism.expert 3");
   Facts few = EightExperts();
   few.devices = 4;
   ExpectFault(
       few, [](Request& r) { r.expert = 8; }, "parallelism.expert", "plan.expert-folding",
-      "expert x expert_tensor, 8 x 1, must divide tensor x context x data, 1 x 1 x 4");
+      "expert x expert_tensor, 8 x 1, must be a divisor of tensor x context x data, 1 x 1 x 4");
   ExpectFault(
       EightExperts(),
       [](Request& r) {
@@ -98,13 +98,13 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
         r.imbalance = 3;
       },
       "experts.imbalance", "plan.expert-imbalance",
-      "the rank with the most rows cannot have more than all rows, which are 2 times the mean of "
-      "2 ranks: 3");
+      "experts.imbalance is the largest number of rows of a rank divided by the mean, and can be "
+      "at most 2 with 2 ranks: 3");
   Facts dense = EightExperts();
   dense.experts = 0;
   ExpectFault(
       dense, [](Request& r) { r.expert = 2; }, "parallelism.expert", "plan.no-experts",
-      "the model has no experts to divide: 2");
+      "expert parallelism needs a model with experts: 2");
   ExpectFault(
       dense, [](Request& r) { r.overlap_communication = true; }, "experts.overlap_communication",
       "plan.no-experts",
@@ -148,7 +148,7 @@ TEST(ExpertRules, DeepSpeedsLayersHaveDeepSpeedsConditions) {
        "data_parallel.zero_stage", "AutoEP with ZeRO-3 is not modelled, but zero_stage is 3"},
       {[](Request& r) { r.expert_implementation = ExpertImplementation::kTransformers; },
        "parallelism.expert",
-       "with transformers' layers, every rank holds all experts, but expert is 4"},
+       "with implementation: transformers, every rank has all experts, but expert is 4"},
       {[](Request& r) { r.expert_implementation = ExpertImplementation::kTorchtitan; },
        "experts.implementation",
        "only fsdp2 shards torchtitan's layers, but implementation is torchtitan"},
@@ -157,9 +157,11 @@ TEST(ExpertRules, DeepSpeedsLayersHaveDeepSpeedsConditions) {
          r.min_capacity = 4;
        },
        "experts.implementation",
-       "only DeepSpeed's own layer has an expert capacity, but min_capacity is given for autoep"},
+       "only DeepSpeed's own layer has an expert capacity, but min_capacity is set for "
+       "implementation autoep"},
       {[](Request& r) { r.expert_products = model::ExpertProducts::kGrouped; }, "experts.products",
-       "DeepSpeed's own layer runs one expert after another, but products is grouped"},
+       "DeepSpeed's own layer runs the experts one after another (looped), but products is "
+       "grouped"},
       {[](Request& r) { r.router_dtype = DataType::kBf16; }, "experts.router_dtype",
        "the gate of DeepSpeed's own layer computes in fp32, but router_dtype is bf16"},
       {[](Request& r) {

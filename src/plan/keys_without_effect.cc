@@ -22,7 +22,7 @@ void AppendDeepSpeedKeysWithoutEffect(const Request& request, std::vector<std::s
     for (const auto& setting : settings) {
       if (!((*request.deepspeed).*setting.given) || setting.HasEffect(*request.zero_stage))
         continue;
-      sentences.push_back(fmt::format("data_parallel.deepspeed.{} has no effect at stage {}",
+      sentences.push_back(fmt::format("data_parallel.deepspeed.{} has no effect at zero_stage {}",
                                       setting.key, *request.zero_stage));
     }
   };
@@ -118,7 +118,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
     for (const auto& setting : settings) {
       if (!setting.IsGiven(request)) continue;
       if (!setting.uses.HasEffect(*request.framework, *request.zero_stage)) {
-        sentences.push_back(fmt::format("{}.{} has no effect with framework {} at stage {}",
+        sentences.push_back(fmt::format("{}.{} has no effect with framework {} at zero_stage {}",
                                         section, setting.key, Name(*request.framework),
                                         *request.zero_stage));
       } else if (!setting.without.empty() && DegreeOf(request, setting.without) <= 1) {
@@ -142,7 +142,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
       (StyleOf(*request.framework).connections == 0 || request.tensor.value_or(1) == 1)) {
     sentences.emplace_back(
         "software.cuda_device_max_connections has an effect only with framework megatron and "
-        "parallelism.tensor");
+        "tensor parallelism");
   }
   AppendDeepSpeedKeysWithoutEffect(request, sentences);
   AppendTypesWithoutEffect(request, sentences);
@@ -156,8 +156,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
   }
   if (TraitsOf(*request.framework).textbook && request.dispatch) {
     sentences.emplace_back(
-        "training.dispatch has no effect with framework reference, because it does not model the "
-        "host");
+        "training.dispatch has no effect with framework reference, which does not model the host");
   } else if (request.compile.value_or(false) && request.dispatch) {
     sentences.emplace_back(
         "training.dispatch has no effect with training.compile, because one call launches all "

@@ -43,7 +43,7 @@ class Checker : public Rules {
                     Version newest) {
     if (!version || (*version >= oldest && *version <= newest)) return;
     Add(fmt::format("software.{}", name), "plan.version-not-modelled",
-        fmt::format("stepcast knows the rules of {} for versions {}.{} to {}.{}, but not for {}.{}",
+        fmt::format("stepcast models {} only from version {}.{} to {}.{}, but the version is {}.{}",
                     name, oldest.major, oldest.minor, newest.major, newest.minor, version->major,
                     version->minor),
         "write the nearest version in that range");
@@ -73,13 +73,14 @@ class Checker : public Rules {
       Add("training.sequence_length", "plan.sequence-too-long",
           fmt::format("the model has {} position embeddings, but sequence_length is {}",
                       *facts_.max_positions, sequence),
-          fmt::format("use at most {}", *facts_.max_positions));
+          fmt::format("write a sequence_length of at most {}", *facts_.max_positions));
     }
     if (request_.masked_tokens && *request_.masked_tokens > sequence) {
       Add("training.masked_tokens", "plan.masked-tokens",
           fmt::format("a sequence has {} tokens, but masked_tokens is {}", sequence,
                       *request_.masked_tokens),
-          "write the number of masked tokens in a sequence, usually 15 % of its tokens");
+          "set masked_tokens to the number of masked tokens in a sequence, usually 15 % of the "
+          "tokens");
     }
     if (request_.masked_tokens && facts_.encoder && !*facts_.encoder) {
       Add("training.masked_tokens", "plan.masked-tokens",
@@ -91,15 +92,16 @@ class Checker : public Rules {
       Add("training.document_length", "plan.document-length",
           fmt::format("sequences of {} tokens cannot be filled with documents of {} tokens",
                       sequence, *request_.document_length),
-          "write a divisor of sequence_length that is close to the average document length");
+          "set document_length to a divisor of sequence_length that is close to the average "
+          "document length");
     }
     if (request_.document_length && request_.attention &&
         model::FlashGeneration(*request_.attention) == 0) {
       Add("training.document_length", "plan.document-length",
-          fmt::format("attention: {} computes the scores of whole sequences and masks the scores "
+          fmt::format("attention: {} computes the scores of full sequences and masks the scores "
                       "between documents",
                       model::Name(*request_.attention)),
-          "omit the key, or write attention: flash");
+          "omit document_length, or write attention: flash");
     }
     CheckLengths(request_, facts_, violations_);
     const std::int64_t micro_batch = request_.micro_batch_size.value_or(1);
@@ -128,7 +130,7 @@ class Checker : public Rules {
     }
     Add("training.precision", "plan.precision-not-of-device",
         fmt::format("{} does not compute in {}", facts_.device, Name(*request_.precision)),
-        "choose a precision that has a peak in the GPU's data sheet");
+        "write a precision that has a peak in the GPU's data sheet");
   }
 
   // data x tensor x pipeline x context = devices.
@@ -139,10 +141,11 @@ class Checker : public Rules {
       if (*facts_.devices % replica == 0) return;
       Add("parallelism.pipeline", "plan.device-count",
           fmt::format(
-              "the cluster's {} devices do not divide into tensor {} x pipeline {} x context {}",
+              "the cluster's {} devices are not divisible by tensor {} x pipeline {} x context {}",
               *facts_.devices, request_.tensor.value_or(1), request_.pipeline.value_or(1),
               request_.context.value_or(1)),
-          "choose divisors of the number of devices, or change the cluster" +
+          "write degrees whose product is a divisor of the number of devices, or change the "
+          "cluster" +
               (replica < *facts_.devices ? LeavingSomeIdle() : WithMoreNodes(replica)));
       return;
     }
@@ -154,9 +157,9 @@ class Checker : public Rules {
             *request_.data, request_.tensor.value_or(1), request_.pipeline.value_or(1),
             request_.context.value_or(1), *request_.data * replica, *facts_.devices),
         (*facts_.devices % replica == 0
-             ? fmt::format("write data: {}, or omit the key (--set parallelism.data=null)",
+             ? fmt::format("write data: {}, or omit data (--set parallelism.data=null)",
                            *facts_.devices / replica)
-             : fmt::format("choose degrees whose product divides {}", *facts_.devices)) +
+             : fmt::format("write degrees whose product is a divisor of {}", *facts_.devices)) +
             (*request_.data * replica < *facts_.devices ? LeavingSomeIdle()
                                                         : WithMoreNodes(*request_.data * replica)));
   }
@@ -191,9 +194,10 @@ class Checker : public Rules {
   void CheckBatch() {
     if (request_.gradient_accumulation && request_.global_batch_size) {
       Add("training.global_batch_size", "plan.batch",
-          fmt::format("gradient_accumulation {} and global_batch_size {} are both given",
+          fmt::format("gradient_accumulation {} and global_batch_size {} cannot both be set",
                       *request_.gradient_accumulation, *request_.global_batch_size),
-          "keep one of the two keys; stepcast computes the other from gbs = mbs x grad_acc x dp");
+          "omit one of the two keys: global_batch_size = micro_batch_size x gradient_accumulation "
+          "x data");
       return;
     }
     if (request_.gradient_accumulation) {
@@ -214,8 +218,8 @@ class Checker : public Rules {
     Add("training.global_batch_size", "plan.batch",
         fmt::format("global_batch_size {} is not a multiple of micro_batch_size {} x data {} = {}",
                     global, *request_.micro_batch_size, *data, each),
-        below > 0 ? fmt::format("the nearest possible values are {} and {}", below, below + each)
-                  : fmt::format("the smallest is {}", each));
+        below > 0 ? fmt::format("write global_batch_size: {} or {}", below, below + each)
+                  : fmt::format("write global_batch_size: {0} or a multiple of {0}", each));
   }
 
   void CheckMicroBatches(const char* key, std::int64_t count) {
@@ -223,19 +227,19 @@ class Checker : public Rules {
       Add(key, "plan.too-many-micro-batches",
           fmt::format("a step of {} micro-batches exceeds the maximum of {}", count,
                       kMostMicroBatches),
-          "use a larger micro_batch_size or a smaller batch");
+          "write a larger micro_batch_size or a smaller global_batch_size");
     } else if (facts_.layers && count > kMostLayerPasses / *facts_.layers) {
       Add(key, "plan.too-many-micro-batches",
           fmt::format("a step of {} micro-batches times {} layers exceeds the maximum of {}", count,
                       *facts_.layers, kMostLayerPasses),
-          "use a larger micro_batch_size, a smaller batch or fewer layers");
+          "write a larger micro_batch_size or a smaller global_batch_size, or use fewer layers");
     } else if (facts_.tensors && *facts_.tensors > 0 &&
                count > kMostTensorPasses / *facts_.tensors) {
       Add(key, "plan.too-many-micro-batches",
           fmt::format("a step of {} micro-batches times {} parameter tensors exceeds the maximum "
                       "of {}",
                       count, *facts_.tensors, kMostTensorPasses),
-          "use a larger micro_batch_size, a smaller batch or fewer tensors");
+          "write a larger micro_batch_size or a smaller global_batch_size, or use fewer tensors");
     }
   }
 
@@ -245,7 +249,7 @@ class Checker : public Rules {
       Add("training.optimizer_implementation", "plan.optimizer-not-of-framework",
           fmt::format("{} does not update tensor by tensor, but optimizer_implementation is single",
                       plan::Name(*request_.framework)),
-          "write fused or foreach, or framework: ddp, fsdp1 or fsdp2");
+          "write optimizer_implementation: fused or foreach, or framework: ddp, fsdp1 or fsdp2");
     }
     CheckOptimizer(request_, facts_, violations_);
     CheckOptimizerStates(request_, facts_, violations_);
@@ -280,13 +284,15 @@ class Checker : public Rules {
     if (!blocks.all() && checkpointing == model::Checkpointing::kNone) {
       Add("training.checkpointed_blocks", "plan.no-checkpoints",
           fmt::format("nothing is recomputed, but checkpointed_blocks is {}", model::Text(blocks)),
-          "write activation_checkpointing: full, selective or selective_op, or omit the key");
+          "write activation_checkpointing: full, selective or selective_op, or omit "
+          "checkpointed_blocks");
     }
     if (request_.recompute_modules && checkpointing != model::Checkpointing::kSelective) {
       Add("training.recompute_modules", "plan.no-checkpoints",
-          fmt::format("recompute_modules is '{}', but activation_checkpointing is {}",
-                      model::Text(*request_.recompute_modules), model::Name(checkpointing)),
-          "write activation_checkpointing: selective, or omit the key");
+          fmt::format(
+              "recompute_modules is '{}', but it needs activation_checkpointing: selective, not {}",
+              model::Text(*request_.recompute_modules), model::Name(checkpointing)),
+          "write activation_checkpointing: selective, or omit recompute_modules");
     }
     if (request_.blocks_per_checkpoint.value_or(1) > 1) CheckCheckpoints(checkpointing, blocks);
   }
@@ -301,7 +307,7 @@ class Checker : public Rules {
     if (checkpointing != model::Checkpointing::kFull) {
       refuse("plan.no-checkpoints",
              fmt::format("activation_checkpointing is {}", model::Name(checkpointing)),
-             "omit the key, or write activation_checkpointing: full");
+             "omit blocks_per_checkpoint, or write activation_checkpointing: full");
     }
     if (!blocks.all()) {
       refuse("plan.checkpoints", fmt::format("checkpointed_blocks is {}", model::Text(blocks)),
@@ -363,7 +369,7 @@ class Checker : public Rules {
     if (const auto& loading = request_.data_loading) {
       if (loading->workers == 0 && loading->prefetch != DataLoading().prefetch) {
         Add("training.data_loading.prefetch", "plan.data-loading",
-            fmt::format("without workers, no data is loaded ahead: prefetch is {} and workers is 0",
+            fmt::format("without workers, no data is prefetched: prefetch is {} and workers is 0",
                         loading->prefetch),
             "write workers: 1 or more, or omit prefetch");
       }

@@ -249,9 +249,9 @@ TEST(KeysWithoutEffect, AreNamedOfDeepSpeedToo) {
   request.deepspeed.emplace();
   request.deepspeed->sub_group_size = 1;
   request.deepspeed->reduce_bucket_size = 1;
-  EXPECT_EQ(
-      KeysWithoutEffect(request),
-      std::vector<std::string>{"data_parallel.deepspeed.sub_group_size has no effect at stage 2"});
+  EXPECT_EQ(KeysWithoutEffect(request),
+            std::vector<std::string>{
+                "data_parallel.deepspeed.sub_group_size has no effect at zero_stage 2"});
 }
 
 TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
@@ -260,12 +260,12 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.torch = Version{1, 9};
        },
        "software.torch", "plan.version-not-modelled",
-       "stepcast knows the rules of torch for versions 1.10 to 2.14, but not for 1.9"},
+       "stepcast models torch only from version 1.10 to 2.14, but the version is 1.9"},
       {[](Request& r) {
          r.nccl = Version{3, 0};
        },
        "software.nccl", "plan.version-not-modelled",
-       "stepcast knows the rules of nccl for versions 2.10 to 2.30, but not for 3.0"},
+       "stepcast models nccl only from version 2.10 to 2.30, but the version is 3.0"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;
@@ -321,7 +321,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "checkpoint_early_stop: true is modelled for single blocks only, but blocks_per_checkpoint "
        "is 4"},
       {[](Request& r) { r.global_batch_size = 64; }, "training.global_batch_size", "plan.batch",
-       "gradient_accumulation 4 and global_batch_size 64 are both given"},
+       "gradient_accumulation 4 and global_batch_size 64 cannot both be set"},
       {[](Request& r) {
          r.gradient_accumulation.reset();
          r.global_batch_size = 40;
@@ -444,17 +444,17 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
        "data_parallel.bucket_size", "plan.key-not-of-framework",
        "the framework fsdp2 has no setting bucket_size"},
       {[](Request& r) { r.bucket_size = PerUnit{}; }, "data_parallel.bucket_size", "plan.bucket",
-       "bucket_size: unit needs framework: reference at zero_stage 3, not zero_stage 0 of "
-       "reference"},
+       "bucket_size: unit needs framework: reference with zero_stage: 3, but zero_stage is 0 and "
+       "framework is reference"},
       {[](Request& r) { r.shard_group_size = 3; }, "data_parallel.shard_group_size",
-       "plan.shard-group", "shard_group_size 3 does not divide data 8"},
+       "plan.shard-group", "shard_group_size 3 is not a divisor of data 8"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 2;
          r.reshard_after_forward = ReshardAfterForward(true);
        },
        "data_parallel.reshard_after_forward", "plan.reshard",
-       "stage 2 of fsdp2 keeps whole parameters after forward: zero_stage is 2 and "
+       "stage 2 of fsdp2 keeps complete parameters after forward: zero_stage is 2 and "
        "reshard_after_forward is true"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
@@ -463,7 +463,7 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.reshard_after_forward = ReshardAfterForward(std::int64_t{8});
        },
        "data_parallel.reshard_after_forward", "plan.reshard",
-       "reshard_after_forward 8 does not divide shard_group_size 4"},
+       "reshard_after_forward 8 is not a divisor of shard_group_size 4"},
       // Eight ranks, two of which share out each layer: ranks 0 and 1 have other parts of it.
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
@@ -472,16 +472,16 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.reshard_after_forward = ReshardAfterForward(std::int64_t{2});
        },
        "data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-       "keeping partial parameters after forward is modelled only if neighboring ranks have the "
-       "same layers: tensor is 2 and reshard_after_forward is 2"},
+       "a number for reshard_after_forward is not modelled with tensor parallelism: tensor is 2 "
+       "and reshard_after_forward is 2"},
       {[](Request& r) {
          r.zero_stage = 3;
          r.tensor = 2;
          r.reshard_after_forward = ReshardAfterForward(std::int64_t{2});
        },
        "data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-       "keeping partial parameters after forward is modelled only if neighboring ranks have the "
-       "same layers: tensor is 2 and reshard_after_forward is 2"},
+       "a number for reshard_after_forward is not modelled with tensor parallelism: tensor is 2 "
+       "and reshard_after_forward is 2"},
   };
   ExpectEach(cases);
 }
@@ -502,8 +502,9 @@ TEST(Check, CountsRanksThatHavePartsOfASequenceAmongThoseThatShareStates) {
     return said;
   };
   EXPECT_EQ(messages(4), std::vector<std::string>());
-  EXPECT_EQ(messages(8), std::vector<std::string>{"reshard_after_forward 8 does not divide "
-                                                  "shard_group_size 2 times context 2"});
+  EXPECT_EQ(messages(8),
+            std::vector<std::string>{
+                "reshard_after_forward 8 is not a divisor of shard_group_size 2 times context 2"});
 }
 
 TEST(Check, KeepsCommunicationHooksToDdp) {
@@ -775,9 +776,9 @@ TEST(KeysWithoutEffect, NamesKeyFrameworkAndStage) {
   request.gradient_as_bucket_view = true;
   EXPECT_EQ(KeysWithoutEffect(request),
             (std::vector<std::string>{
-                "data_parallel.prefetch has no effect with framework reference at stage 0",
+                "data_parallel.prefetch has no effect with framework reference at zero_stage 0",
                 "data_parallel.gradient_as_bucket_view has no effect with framework reference at "
-                "stage 0"}));
+                "zero_stage 0"}));
   request.zero_stage = 3;
   request.gradient_as_bucket_view.reset();
   EXPECT_TRUE(KeysWithoutEffect(request).empty());

@@ -22,10 +22,10 @@ class LengthRules : public Rules {
     if (!request_.lengths || !request_.sequence_length) return;
     const Lengths& lengths = *request_.lengths;
     if (request_.document_length) {
-      Refuse(fmt::format("document_length {} and lengths are both given, but document_length is "
-                         "shorthand for lengths with one entry",
+      Refuse(fmt::format("document_length {} and lengths cannot both be set, because "
+                         "document_length is shorthand for lengths with one entry",
                          *request_.document_length),
-             "keep only one of them: --set training.document_length=null");
+             "omit one of the two keys: --set training.document_length=null");
     }
     if (lengths.batching == Batching::kPacked) {
       CheckPacked(lengths.histogram);
@@ -44,12 +44,12 @@ class LengthRules : public Rules {
     if (longest > *request_.sequence_length) {
       Refuse(fmt::format("samples of {} tokens do not fit into sequences of {} tokens", longest,
                          *request_.sequence_length),
-             fmt::format("write sequence_length: {} or more, or the lengths after truncation",
+             fmt::format("write sequence_length: {} or more, or write the lengths after truncation",
                          longest));
     }
     if (request_.attention && model::FlashGeneration(*request_.attention) == 0) {
-      Refuse(fmt::format("attention: {} computes the scores of whole sequences and masks the "
-                         "scores between documents",
+      Refuse(fmt::format("attention: {} computes the scores of full sequences and masks the scores "
+                         "between documents",
                          model::Name(*request_.attention)),
              "omit lengths, or write attention: flash");
     }
@@ -57,10 +57,10 @@ class LengthRules : public Rules {
     if (context <= 1) return;
     Refuse(
         fmt::format(
-            "context parallelism is not modelled for documents of several lengths: context is {}",
+            "context parallelism is not modelled for documents of different lengths: context is {}",
             context),
-        fmt::format("write one length: --set training.lengths=null --set "
-                    "training.document_length={}, close to the mean of {:.0f} over tokens",
+        fmt::format("use one document length: --set training.lengths=null --set "
+                    "training.document_length={} (the token-weighted mean is {:.0f})",
                     DividingLength(model::MeanLengthOfTokens(lengths), 2 * context),
                     model::MeanLengthOfTokens(lengths)));
   }
@@ -81,10 +81,11 @@ class LengthRules : public Rules {
   void CheckPadded(const model::SampleLengths& lengths) {
     const std::int64_t longest = lengths.back().tokens;
     if (longest != *request_.sequence_length) {
-      Refuse(fmt::format("the longest sample has {} tokens, but micro-batches are padded to "
-                         "sequence_length {}",
-                         longest, *request_.sequence_length),
-             fmt::format("write sequence_length: {}, or the lengths after truncation", longest));
+      Refuse(
+          fmt::format("the longest sample has {} tokens, but micro-batches are padded to "
+                      "sequence_length {}",
+                      longest, *request_.sequence_length),
+          fmt::format("write sequence_length: {}, or write the lengths after truncation", longest));
       return;
     }
     if (request_.pipeline.value_or(1) > 1) {

@@ -20,8 +20,8 @@ TEST(LengthRules, NameEveryImpossibleCombinationWithBothValues) {
          r.document_length = 256;
        },
        "training.lengths", "plan.lengths",
-       "document_length 256 and lengths are both given, but document_length is shorthand for "
-       "lengths with one entry"},
+       "document_length 256 and lengths cannot both be set, because document_length is shorthand "
+       "for lengths with one entry"},
       {[](Request& r) {
          r.lengths = Packed({{256, 1}, {2048, 1}});
        },
@@ -32,14 +32,14 @@ TEST(LengthRules, NameEveryImpossibleCombinationWithBothValues) {
          r.attention = model::Attention::kMath;
        },
        "training.lengths", "plan.lengths",
-       "attention: math computes the scores of whole sequences and masks the scores between "
+       "attention: math computes the scores of full sequences and masks the scores between "
        "documents"},
       {[](Request& r) {
          r.lengths = Packed({{256, 1}, {512, 1}});
          r.context = 2;
        },
        "training.lengths", "plan.lengths",
-       "context parallelism is not modelled for documents of several lengths: context is 2"},
+       "context parallelism is not modelled for documents of different lengths: context is 2"},
       {[](Request& r) {
          r.lengths = Padded({{256, 1}, {512, 1}});
        },
@@ -56,7 +56,7 @@ TEST(LengthRules, NameEveryImpossibleCombinationWithBothValues) {
          r.context = 2;
        },
        "training.lengths", "plan.lengths",
-       "for samples of 250 tokens: 250 tokens do not divide among 2 ranks with two chunks each"},
+       "for samples of 250 tokens: 250 tokens are not divisible by 2 ranks x 2 chunks"},
   };
   ExpectEach(cases);
 }

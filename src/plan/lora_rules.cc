@@ -30,19 +30,19 @@ class LoraRules : public Rules {
     };
     if (!request_.lora) {
       refuse("without lora, no parameter is frozen",
-             "omit the key, or write lora: {rank: 16, ...}");
+             "omit frozen_dtype, or write lora: {rank: 16, ...}");
       return;
     }
     if (type != DataType::kFp8) return;
     if (request_.precision && *request_.precision != DataType::kFp8) {
-      refuse(fmt::format("8-bit weights need 8-bit matrix products, but precision is {}",
+      refuse(fmt::format("8-bit weights need 8-bit matrix multiplications, but precision is {}",
                          Name(*request_.precision)),
              "write precision: fp8, or frozen_dtype: bf16");
     }
     if (request_.framework && StyleOf(*request_.framework).shards_frozen) {
       refuse(fmt::format("{} gathers frozen parameters in the computation's data type",
                          plan::Name(*request_.framework)),
-             "write frozen_dtype: bf16, or omit the key");
+             "write frozen_dtype: bf16, or omit frozen_dtype");
     }
   }
 
@@ -51,8 +51,8 @@ class LoraRules : public Rules {
     if (tensor == 1) return;
     if (!StyleOf(*request_.framework).divides_adapters) {
       Add("parallelism.tensor", "plan.lora",
-          fmt::format("adapters on tensor-parallel ranks are modelled only as Megatron-LM divides "
-                      "them: framework is {} and tensor is {}",
+          fmt::format("with tensor parallelism, adapters are modelled only as in Megatron-LM: "
+                      "framework is {} and tensor is {}",
                       plan::Name(*request_.framework), tensor),
           "write framework: megatron or reference, or tensor: 1");
     }
@@ -61,17 +61,17 @@ class LoraRules : public Rules {
     for (const auto& [name, extent, columns] : facts_.divided) {
       if (!parts || name != "num_key_value_heads" || extent >= tensor) continue;
       Add("training.lora.targets", "plan.lora",
-          fmt::format("ranks that share key-value heads need one adapter for queries, keys and "
-                      "values: num_key_value_heads is {} and tensor is {}",
+          fmt::format("if tensor exceeds num_key_value_heads, queries, keys and values need one "
+                      "common adapter: num_key_value_heads is {} and tensor is {}",
                       extent, tensor),
           "write targets: linear_qkv");
     }
     if (request_.lora->rank % tensor == 0) return;
     Add("training.lora.rank", "plan.lora",
-        fmt::format("the rank of adapters does not divide among tensor-parallel ranks: tensor is "
-                    "{} and rank is {}",
+        fmt::format("the rank of adapters must be a multiple of parallelism.tensor: tensor is {} "
+                    "and rank is {}",
                     tensor, request_.lora->rank),
-        fmt::format("write a rank that is a multiple of {}", tensor));
+        fmt::format("set rank to a multiple of {}", tensor));
   }
 
   void CheckSharded() {
@@ -79,15 +79,15 @@ class LoraRules : public Rules {
         request_.zero_stage.value_or(0) == 3 && !StyleOf(*request_.framework).shards_frozen;
     if (shards) {
       Add("data_parallel.zero_stage", "plan.lora",
-          fmt::format("{} with lora is modelled only if each rank holds all frozen parameters, "
-                      "but zero_stage is 3",
+          fmt::format("{} with lora is modelled only if each rank has all frozen parameters, but "
+                      "zero_stage is 3",
                       plan::Name(*request_.framework)),
           "write zero_stage: 0, 1 or 2, or framework: fsdp1 or fsdp2");
     }
     if (request_.cpu_offload.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.lora",
           "offloading frozen parameters is not modelled: cpu_offload is true",
-          "write cpu_offload: false, or omit the key");
+          "write cpu_offload: false, or omit cpu_offload");
     }
   }
 };

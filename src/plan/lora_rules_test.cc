@@ -13,14 +13,14 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
          r.frozen_dtype = DataType::kFp8;
        },
        "training.frozen_dtype", "plan.frozen-dtype",
-       "8-bit weights need 8-bit matrix products, but precision is bf16: frozen_dtype is fp8"},
+       "8-bit weights need 8-bit matrix multiplications, but precision is bf16: frozen_dtype is "
+       "fp8"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.tensor = 8;
        },
        "training.lora.rank", "plan.lora",
-       "the rank of adapters does not divide among tensor-parallel ranks: tensor is 8 and rank is "
-       "4"},
+       "the rank of adapters must be a multiple of parallelism.tensor: tensor is 8 and rank is 4"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.framework = Framework::kFsdp2;
@@ -28,14 +28,14 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor = 2;
        },
        "parallelism.tensor", "plan.lora",
-       "adapters on tensor-parallel ranks are modelled only as Megatron-LM divides them: framework "
-       "is fsdp2 and tensor is 2"},
+       "with tensor parallelism, adapters are modelled only as in Megatron-LM: framework is fsdp2 "
+       "and tensor is 2"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.zero_stage = 3;
        },
        "data_parallel.zero_stage", "plan.lora",
-       "reference with lora is modelled only if each rank holds all frozen parameters, but "
+       "reference with lora is modelled only if each rank has all frozen parameters, but "
        "zero_stage is 3"},
       {[](Request& r) {
          r.lora = kAdapters;

@@ -17,9 +17,9 @@ class LossRules : public Rules {
     if (!request_.loss || !model::MakesLogits(*request_.loss)) {
       if (!request_.loss_chunk) return;
       Add("training.loss_chunk", "plan.loss",
-          fmt::format("only loss chunked computes the logits in chunks, but loss_chunk is {}",
+          fmt::format("only loss: chunked computes the logits in chunks, but loss_chunk is {}",
                       *request_.loss_chunk),
-          "omit the key, or write loss: chunked");
+          "omit loss_chunk, or write loss: chunked");
       return;
     }
     const auto refuse = [&](const char* key, std::string_view rule, const char* hint) {
@@ -57,9 +57,9 @@ class LossRules : public Rules {
     if (!request_.loss_chunk) return;
     if (*request_.loss != model::Loss::kChunked) {
       Add("training.loss_chunk", "plan.loss",
-          fmt::format("loss cut keeps no logits in memory, but loss_chunk is {}",
+          fmt::format("loss: cut keeps no logits in memory, but loss_chunk is {}",
                       *request_.loss_chunk),
-          "omit the key, or write loss: chunked");
+          "omit loss_chunk, or write loss: chunked");
       return;
     }
     const std::int64_t tokens = request_.micro_batch_size.value_or(1) *
@@ -67,9 +67,9 @@ class LossRules : public Rules {
     const std::int64_t parts = tokens / *request_.loss_chunk;
     if (parts <= kMostParts) return;
     Add("training.loss_chunk", "plan.loss",
-        fmt::format("a micro-batch can have at most {} chunks, but {} tokens in chunks of {} make "
-                    "{}",
-                    kMostParts, tokens, *request_.loss_chunk, parts),
+        fmt::format(
+            "a micro-batch can have at most {} chunks, but {} tokens in chunks of {} are {} chunks",
+            kMostParts, tokens, *request_.loss_chunk, parts),
         fmt::format("write loss_chunk: {} or more", tokens / kMostParts + 1));
   }
 };

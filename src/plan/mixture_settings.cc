@@ -29,11 +29,11 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values = "how tokens are sent to the ranks of their experts. `all_to_all`: each rank sends "
-                 "each row to the rank of its expert, and the host waits for the numbers of rows. "
-                 "`all_gather`: all ranks receive all tokens. `deepep` and `hybridep`: a token is "
-                 "sent once to each node with experts of the token, then once to each rank with "
-                 "experts of the token",
+       .values = "how tokens are sent to the ranks of their experts. `all_to_all`: each rank "
+                 "sends each row to the rank of its expert, and the host waits for the numbers of "
+                 "rows. `all_gather`: all ranks receive all tokens. `deepep` and `hybridep`: a "
+                 "token is sent once to each node that has experts of the token. Within a node, "
+                 "the token is sent once to each rank that has experts of the token",
        .default_value =
            "`all_to_all`, as in NVIDIA's recipes; the default of Megatron-Core is `allgather`"},
       {.key = "implementation",
@@ -115,8 +115,8 @@ std::vector<MixtureSetting> Rows() {
            "with `deepep` and `hybridep`: the maximum number of nodes to which one token is sent "
            "(Megatron-Core's `moe_router_group_topk`, with one group of experts per node)",
        .default_value =
-           "the model's number of groups per token, if the number of nodes that divide the experts "
-           "equals the model's number of groups; otherwise no limit"},
+           "if the number of nodes that divide the experts equals the model's number of groups: "
+           "the model's number of groups per token. Otherwise: no limit"},
       {.key = "fused_router",
        .type = Switch{&Given::fused_router, &Mixture::fused_router},
        .uses = {Of(Framework::kMegatron), TakenByReference()},
@@ -133,7 +133,7 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values = "`true`: three kernels, instead of a sort, compute the map of a permutation "
+       .values = "`true`: three kernels replace the sort that computes the map of a permutation "
                  "(`moe_permute_fusion`)",
        .default_value =
            "true, as NVIDIA's guide recommends; the default of Megatron-Core is false"},
@@ -162,10 +162,11 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .values =
-           "the largest number of rows of a rank divided by the mean number of rows, from 1 to the "
-           "number of ranks that divide the experts. In every layer, the forecast uses the time, "
-           "messages and memory of the rank with the most rows. A layer list has fixed times and "
-           "memory, so the imbalance affects only its all-to-alls along the expert axis",
+           "the number of rows of the rank with the most rows, divided by the mean over all "
+           "ranks. The value is from 1 to the number of ranks that divide the experts. In every "
+           "layer, the forecast uses the time, messages and memory of the rank with the most "
+           "rows. A layer list has fixed times and memory, so the imbalance affects only its "
+           "all-to-alls along the expert axis",
        .default_value =
            "1: all ranks receive the same number of rows, as in runs with forced balance"},
       {.key = "capacity_factor",

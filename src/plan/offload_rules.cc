@@ -21,7 +21,7 @@ class OffloadRules : public Rules {
     if (request_.overlap_cpu_optimizer_d2h_h2d.value_or(false) && !offloads) {
       Add("data_parallel.overlap_cpu_optimizer_d2h_h2d", "plan.cpu-offload",
           "overlap_cpu_optimizer_d2h_h2d is true, but optimizer_cpu_offload is false",
-          "write optimizer_cpu_offload: true, or omit the key");
+          "write optimizer_cpu_offload: true, or omit overlap_cpu_optimizer_d2h_h2d");
     }
   }
 
@@ -40,9 +40,10 @@ class OffloadRules : public Rules {
   void CheckOtherAxes(const char* key) {
     if (request_.ranks_per_replica() == 1) return;
     Add(fmt::format("data_parallel.{}", key), "plan.axis-not-supported-with",
-        fmt::format("{} is supported only with data parallelism, but a replica has {} ranks", key,
-                    request_.ranks_per_replica()),
-        fmt::format("leave the other axes at 1, or write {}: false", key));
+        fmt::format("{} is supported only with pure data parallelism, but tensor x pipeline x "
+                    "context is {}",
+                    key, request_.ranks_per_replica()),
+        fmt::format("write 1 for tensor, pipeline and context, or write {}: false", key));
   }
 
   void CheckCpuOffload() {

@@ -54,7 +54,7 @@ class OptimizerRules : public Rules {
       refuse("training.optimizer_in_backward",
              fmt::format("updates during backward are modelled for fsdp2 only: framework is {}",
                          plan::Name(*request_.framework)),
-             "write framework: fsdp2, which can have one rank, or omit optimizer_in_backward");
+             "write framework: fsdp2, which also runs on one rank, or omit optimizer_in_backward");
     }
     if (request_.precision == DataType::kFp16) {
       refuse("training.precision",
@@ -112,13 +112,13 @@ class OptimizerRules : public Rules {
              "write framework: ddp or reference, or optimizer: adamw");
     } else if (request_.zero_stage.value_or(0) > 0) {
       Refuse(kOptimizer,
-             fmt::format("LAMB needs the norms of whole tensors, but zero_stage is {}",
+             fmt::format("LAMB needs the norms of complete tensors, but zero_stage is {}",
                          *request_.zero_stage),
              "write zero_stage: 0, or optimizer: adamw");
     }
     if (request_.tensor.value_or(1) > 1) {
       Refuse(kOptimizer,
-             fmt::format("LAMB needs the norms of whole tensors, but parallelism.tensor is {}",
+             fmt::format("LAMB needs the norms of complete tensors, but parallelism.tensor is {}",
                          *request_.tensor),
              "write tensor: 1, or optimizer: adamw");
     }
@@ -128,7 +128,7 @@ class OptimizerRules : public Rules {
              fmt::format("LAMB always uses Apex's multi-tensor kernels, but "
                          "optimizer_implementation is {}",
                          plan::Name(*request_.optimizer_implementation)),
-             "omit the key, or write optimizer: adamw");
+             "omit optimizer_implementation, or write optimizer: adamw");
     }
   }
 
@@ -145,7 +145,8 @@ class OptimizerRules : public Rules {
     if (!request_.framework || StyleOf(*request_.framework).lion_and_adafactor) return;
     const bool lion = request_.optimizer == Optimizer::kLion;
     const char* const rule =
-        !lion ? "Adafactor is modelled only for whole or flat parameters, as in transformers"
+        !lion
+            ? "Adafactor is modelled only for unsharded or flattened parameters, as in transformers"
         : StyleOf(*request_.framework).distributed_tensors
             ? "Lion is modelled as in bitsandbytes, whose kernels cannot read DTensors"
             : "Lion is modelled only for PyTorch modules, as in bitsandbytes";
@@ -169,7 +170,7 @@ class OptimizerRules : public Rules {
         "training.optimizer_implementation",
         fmt::format("{} uses its own kernels, one per tensor, but optimizer_implementation is {}",
                     name(), plan::Name(*request_.optimizer_implementation)),
-        "omit the key, or write optimizer: adamw");
+        "omit optimizer_implementation, or write optimizer: adamw");
   }
 
   void CheckHost() {
@@ -196,7 +197,7 @@ class OptimizerRules : public Rules {
       Refuse("training.master_weights",
              fmt::format("{} keeps no master weights, but master_weights is {}", name(),
                          plan::Name(*request_.master_weights)),
-             "write master_weights: none, or omit the key");
+             "write master_weights: none, or omit master_weights");
     }
     const DataType type = OptimizerStatesOf(request_).type;
     Request without = request_;

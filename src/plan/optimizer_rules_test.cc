@@ -71,12 +71,12 @@ TEST(OptimizerRules, NameEveryImpossibleCombinationWithBothValues) {
   request.zero_stage = 1;
   ExpectFault(request, EightDevices(), "data_parallel.zero_stage", kCode,
               "Megatron-LM's muon does not support the distributed optimizer (dist_muon, which "
-              "distributes whole matrices, is not modelled): zero_stage is 1");
+              "distributes complete matrices, is not modelled): zero_stage is 1");
   Facts facts = EightDevices();
   facts.matrix_rows = {4096, 100};
-  ExpectFault(
-      With(Optimizer::kMuon, Framework::kFsdp2), facts, "training.optimizer", kCode,
-      "Dion's Muon exchanges equal parts of each matrix, but 100 rows do not divide among 8 ranks");
+  ExpectFault(With(Optimizer::kMuon, Framework::kFsdp2), facts, "training.optimizer", kCode,
+              "Dion's Muon exchanges equal parts of each matrix, but 100 rows are not divisible by "
+              "8 ranks");
 }
 
 TEST(OptimizerRules, UpdatesInBackwardHaveOneGradientAtATime) {

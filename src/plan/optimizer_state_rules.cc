@@ -53,7 +53,7 @@ class OptimizerStateRules : public Rules {
           fmt::format("fp16_remainder extends bf16 parameters to FP32, but the parameters have "
                       "the type {}",
                       Name(parameters_)),
-          Short() ? "write master_weights: fp32" : "leave master_weights out");
+          Short() ? "write master_weights: fp32" : "omit master_weights");
       return false;
     }
     if (parameters_ != DataType::kFp16 || states_.master_weights != MasterWeights::kNone) {
@@ -66,7 +66,7 @@ class OptimizerStateRules : public Rules {
                     request_.master_weights ? "master_weights is" : "PyTorch's optimizers keep"),
         pytorch ? "write parameter_dtype: fp32 (autocast, or FSDP's mixed precision), or "
                   "master_weights: fp32 (possible with Apex's amp O2 and FusedAdam)"
-                : "write master_weights: fp32, or omit the key");
+                : "write master_weights: fp32, or omit master_weights");
     return false;
   }
 
@@ -83,7 +83,7 @@ class OptimizerStateRules : public Rules {
     if (request_.optimizer == Optimizer::kLamb && Short() &&
         states_.master_weights != MasterWeights::kFp32) {
       RefuseMasterWeights("LAMB keeps FP32 copies of 16-bit parameters",
-                          "write master_weights: fp32, or omit the key");
+                          "write master_weights: fp32, or omit master_weights");
       return;
     }
     const char* const hint =
@@ -129,10 +129,10 @@ class OptimizerStateRules : public Rules {
 
   void CheckFp32(std::string_view rule) {
     if (Short() && states_.master_weights != MasterWeights::kFp32) {
-      RefuseMasterWeights(rule, "write master_weights: fp32, or omit the key");
+      RefuseMasterWeights(rule, "write master_weights: fp32, or omit master_weights");
     }
     if (states_.type != DataType::kFp32) {
-      RefuseStateType(rule, "write optimizer_state_dtype: fp32, or omit the key");
+      RefuseStateType(rule, "write optimizer_state_dtype: fp32, or omit optimizer_state_dtype");
     }
   }
 
@@ -149,10 +149,10 @@ class OptimizerStateRules : public Rules {
     if (!remainders && states_.type == DataType::kFp32) return;
     const auto refuse = [&](std::string_view rule) {
       if (request_.master_weights == MasterWeights::kFp16Remainder) {
-        RefuseMasterWeights(rule, "write master_weights: fp32, or omit the key");
+        RefuseMasterWeights(rule, "write master_weights: fp32, or omit master_weights");
       }
       if (states_.type != DataType::kFp32) {
-        RefuseStateType(rule, "write optimizer_state_dtype: fp32, or omit the key");
+        RefuseStateType(rule, "write optimizer_state_dtype: fp32, or omit optimizer_state_dtype");
       }
     };
     if (!Short()) {

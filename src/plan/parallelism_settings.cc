@@ -161,8 +161,9 @@ std::vector<ParallelismSetting> Rows() {
                  "blocks, because they have the embedding and the head",
        .default_value = "equal numbers of blocks. fsdp2: if the number of blocks is not divisible "
                         "by P, the first stages have one more block than the other stages "
-                        "(torchtitan). nanotron: each stage gets blocks until it has 1/P of the "
-                        "weights of all matrix multiplications, including the head's weights"},
+                        "(torchtitan). nanotron: each stage gets blocks until the stage has 1/P "
+                        "of the weights of all matrix multiplications, including the head's "
+                        "weights"},
       {.key = "account_for_embedding_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_embedding_in_pipeline_split>(),
        .uses = {},

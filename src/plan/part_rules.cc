@@ -38,8 +38,8 @@ class PartRules : public Rules {
   void RefuseAxis(const char* axis, std::int64_t ranks, std::string_view part) {
     if (ranks <= 1) return;
     Add(fmt::format("parallelism.{}", axis), "plan.axis-not-supported-with",
-        fmt::format("models with {} are not modelled with several {} ranks: {}", part, axis, ranks),
-        "leave it at 1");
+        fmt::format("models with {} are not modelled with {} parallelism: {}", part, axis, ranks),
+        fmt::format("write {}: 1", axis));
   }
   void RefuseAxis(const char* axis, std::int64_t ranks) {
     RefuseAxis(axis, ranks, facts_.unusual_part);
@@ -73,7 +73,7 @@ class PartRules : public Rules {
   void CheckDocuments() {
     if (!facts_.reads_context) return;
     constexpr std::string_view kRule =
-        "cross-attention from each document to separate rows is not modelled";
+        "cross-attention is not modelled for sequences of several documents";
     if (request_.document_length) {
       Add("training.document_length", "plan.document-length",
           fmt::format("{}: document_length is {}", kRule, *request_.document_length),
@@ -106,7 +106,7 @@ class PartRules : public Rules {
         fmt::format("fused attention kernels cannot add a trained bias to each score, but "
                     "attention is {}",
                     model::Name(attention)),
-        "write attention: math_fp32 or math, or omit the key");
+        "write attention: math_fp32 or math, or omit attention");
   }
 };
 

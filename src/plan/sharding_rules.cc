@@ -21,19 +21,20 @@ class ShardingRules : public Rules {
     if (TraitsOf(*request_.framework).textbook && request_.zero_stage == 3) return;
     if (!Has(*request_.framework, "bucket_size")) return;  // already said
     Add("data_parallel.bucket_size", "plan.bucket",
-        fmt::format("bucket_size: unit needs framework: reference at zero_stage 3, not zero_stage "
-                    "{} of {}",
+        fmt::format("bucket_size: unit needs framework: reference with zero_stage: 3, but "
+                    "zero_stage is {} and framework is {}",
                     *request_.zero_stage, plan::Name(*request_.framework)),
-        "write a size such as 25 MiB");
+        "write a bucket_size such as 25 MiB");
   }
 
   void CheckShards() {
     const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
     if (!request_.shard_group_size || !data || *data % *request_.shard_group_size == 0) return;
     Add("data_parallel.shard_group_size", "plan.shard-group",
-        fmt::format("shard_group_size {} does not divide data {}", *request_.shard_group_size,
+        fmt::format("shard_group_size {} is not a divisor of data {}", *request_.shard_group_size,
                     *data),
-        "use a divisor of the data axis, such as the number of GPUs of a node");
+        "set shard_group_size to a divisor of parallelism.data, such as the number of GPUs of a "
+        "node");
   }
 
   void CheckReshard() {
@@ -48,7 +49,7 @@ class ShardingRules : public Rules {
               ? "true"
               : fmt::format("{}", std::get<std::int64_t>(*request_.reshard_after_forward));
       Add("data_parallel.reshard_after_forward", "plan.reshard",
-          fmt::format("stage 2 of {} keeps whole parameters after forward: zero_stage is 2 and "
+          fmt::format("stage 2 of {} keeps complete parameters after forward: zero_stage is 2 and "
                       "reshard_after_forward is {}",
                       plan::Name(*request_.framework), value),
           "write zero_stage: 3, or reshard_after_forward: false");
@@ -65,17 +66,18 @@ class ShardingRules : public Rules {
     const std::int64_t context = request_.context.value_or(1);
     if (*shard * context % ranks != 0) {
       Add("data_parallel.reshard_after_forward", "plan.reshard",
-          fmt::format("reshard_after_forward {} does not divide shard_group_size {}{}", ranks,
+          fmt::format("reshard_after_forward {} is not a divisor of shard_group_size {}{}", ranks,
                       *shard, context == 1 ? "" : fmt::format(" times context {}", context)),
-          "use a divisor, such as the number of GPUs of a node, or true or false");
+          "write reshard_after_forward: true or false, or a divisor such as the number of GPUs of "
+          "a node");
       return;
     }
     // The parts belong to neighbouring ranks, which with tensor parallelism have parts of different
     // layers.
     if (request_.tensor.value_or(1) == 1 || ranks == *shard * context) return;
     Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-        fmt::format("keeping partial parameters after forward is modelled only if neighboring "
-                    "ranks have the same layers: tensor is {} and reshard_after_forward is {}",
+        fmt::format("a number for reshard_after_forward is not modelled with tensor parallelism: "
+                    "tensor is {} and reshard_after_forward is {}",
                     *request_.tensor, ranks),
         "write reshard_after_forward: true or false, or parallelism.tensor: 1");
   }

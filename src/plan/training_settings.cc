@@ -146,13 +146,14 @@ std::vector<TrainingSetting> Rows() {
                      DataType::kFp32, DataType::kBf16, DataType::kFp16>(),
        .uses = {},
        .values =
-           "the data type of the optimizer's moments: `fp32`, `bf16`, `fp16`. Types other than the "
-           "default need a fused AdamW. With megatron at stage 1, the fused AdamW is the "
-           "precision-aware optimizer. With ddp, fsdp1 and fsdp2, it is the FusedAdam of Apex or "
-           "Transformer Engine (`optimizer_implementation: fused`). With `adamw_8bit`, the key "
-           "sets the type for tensors that are too small for 8-bit states",
-       .default_value = "`fp32`. Without master weights: `parameter_dtype`, but `fp32` with "
-                        "`lion`, `adafactor` and, except for fsdp2, `adamw_8bit`"},
+           "the data type of the optimizer's moments: `fp32`, `bf16`, `fp16`. Types other than "
+           "the default need a fused AdamW. With megatron at stage 1, the fused AdamW is the "
+           "precision-aware optimizer. With ddp, fsdp1 and fsdp2, the fused AdamW is the "
+           "FusedAdam of Apex or Transformer Engine (`optimizer_implementation: fused`). With "
+           "`adamw_8bit`, the key sets the type for tensors that are too small for 8-bit states",
+       .default_value = "with master weights, or with `lion` or `adafactor`: `fp32`. With "
+                        "`adamw_8bit`: `fp32`, except for fsdp2 without master weights. "
+                        "Otherwise: `parameter_dtype`"},
       {.key = "gradient_dtype",
        .type = Words<&Given::gradient_dtype, &Training::gradient_dtype, DataType::kFp32,
                      DataType::kBf16, DataType::kFp16>(),
@@ -253,8 +254,9 @@ std::vector<TrainingSetting> Rows() {
        .values = "the number of blocks under one checkpoint, from 1. A checkpoint keeps only the "
                  "input of its first block, and backward first runs all blocks of the checkpoint "
                  "again (Megatron-LM's `--recompute-method uniform --recompute-num-layers`, "
-                 "PyTorch's `checkpoint_sequential`). Each pipeline stage begins a new checkpoint. "
-                 "The square root of the number of all blocks needs the least memory",
+                 "PyTorch's `checkpoint_sequential`). Each pipeline stage begins a new "
+                 "checkpoint. A value near the square root of the number of all blocks needs the "
+                 "least memory",
        .default_value = "1"},
       {.key = "attention",
        .type = Words<&Given::attention, &Training::attention, model::Attention::kFlash,
@@ -370,8 +372,7 @@ std::vector<TrainingSetting> Rows() {
                  "lengths, as in NeMo's fine-tuning with packed sequences). Not allowed with "
                  "`attention: math` and `fused_softmax`, because their kernels compute and mask "
                  "all scores. The key is shorthand for packed `lengths` with one length",
-       .default_value = "attention covers the complete sequence, as one document or without a mask "
-                        "for documents"},
+       .default_value = "each sequence is one document, or attention has no mask for documents"},
       {.key = "lengths",
        .type = OwnNotation<&Given::lengths>(),
        .of_task = true,
@@ -454,17 +455,17 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = Adapts,
-       .values = "with `lora`: the data type of frozen parameters: `fp32`, `bf16`, `fp16`, or with "
-                 "`precision: fp8` also `fp8`. With `fp8`, matrices of blocks take one byte per "
-                 "element and need no casts (NeMo's `fp8_params`)",
+       .values = "with `lora`: the data type of frozen parameters. Values: `fp32`, `bf16`, "
+                 "`fp16`, and `fp8` if `precision` is `fp8`. With `fp8`, matrices of blocks take "
+                 "one byte per element and need no casts (NeMo's `fp8_params`)",
        .default_value =
            "the same as `precision`, except `bf16` with `fp8`, and `fp32` with `tf32`"},
       {.key = "activation_offload",
        .type = Switch{&Given::activation_offload, &Training::activation_offload},
        .uses = {},
        .values = "`true`: the activations of a block are copied to host memory while the next "
-                 "block runs, and are copied back during the backward of the next block. The "
-                 "topology must have `node.host`",
+                 "block runs. The activations are copied back during the backward of the next "
+                 "block. The topology must have `node.host`",
        .default_value = "`false`"},
       {.key = "host_waits",
        .type = Words<&Given::host_waits, &Training::host_waits, HostWaits::kNever, HostWaits::kStep,
@@ -473,8 +474,9 @@ std::vector<TrainingSetting> Rows() {
        .of_task = true,
        .uses = {},
        .idle = WhyNoHostWaits,
-       .values = "when the host waits because the training loop reads a value from the device: "
-                 "`never`, `step`, `update`, `micro_batch`, `phase` or `launch`, explained below",
+       .values = "the points at which the host waits, because the training loop reads a value "
+                 "from the device: `never`, `step`, `update`, `micro_batch`, `phase` or `launch`, "
+                 "explained below",
        .default_value = "`never`"},
       {.key = "gradient_clipping",
        .type = OwnNotation<&Given::gradient_clipping>(),

@@ -236,7 +236,7 @@ void Read(ByteReader& reader, Outcome& outcome) {
 
 tl::unexpected<std::string> Unreadable() {
   return tl::unexpected(std::string(
-      "the store is damaged, and a result cannot be read: remove the store to start over"));
+      "the store is damaged: a result cannot be read. Remove the store to start again"));
 }
 
 }  // namespace

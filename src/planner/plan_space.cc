@@ -97,13 +97,13 @@ Result<PlanSpace> PlanSpace::Around(const scenario::Scenario& scenario,
     return refuse(fmt::format("the space has {1:.0f} combinations of layout and training settings, "
                               "but a search can have at most {0}",
                               kMostFamilies, families),
-                  "shrink the space: choose axes with --only data,tensor,pipeline, choose "
-                  "frameworks with --framework, or keep a setting with --fix KEY");
+                  "reduce the space: limit the axes with --only data,tensor,pipeline, the "
+                  "frameworks with --framework, or a setting with --fix KEY");
   }
   if (space.size_ == 0) {
-    return refuse(
-        "the space has no plans",
-        "no framework in the search has this zero_stage: choose another with --framework");
+    return refuse("the space has no plans",
+                  "no framework in the search supports this zero_stage: choose another framework "
+                  "with --framework");
   }
   space.parts_ = std::move(built->parts);
   space.given_ = std::move(built->given);

@@ -201,24 +201,25 @@ class Builder {
       const std::string option = fmt::format("--vary {}", axis.key);
       if (axis.key == kFramework && !options_.frameworks.empty()) {
         faults_.push_back(Refusal("planner.framework", option,
-                                  "frameworks are given by both --framework and --vary",
-                                  "remove one of the two options"));
+                                  "both --framework and --vary set the frameworks",
+                                  "omit one of the two options"));
       }
       if (!seen.insert(axis.key).second) {
         faults_.push_back(
             Refusal("planner.vary", option,
-                    fmt::format("a key is given to --vary twice: {}", Quoted(axis.key)),
-                    "put all values of the key in one --vary"));
+                    fmt::format("two --vary options have the same key: {}", Quoted(axis.key)),
+                    "write all values of the key in one --vary"));
       } else if (Fixed(axis.key)) {
         faults_.push_back(
             Refusal("planner.vary", option,
-                    fmt::format("a key is given to both --vary and --fix: {}", Quoted(axis.key)),
-                    "remove one of the two options"));
+                    fmt::format("--vary and --fix have the same key: {}", Quoted(axis.key)),
+                    "omit one of the two options"));
       } else if (axis.key == kGlobalBatch) {
-        faults_.push_back(Refusal("planner.vary", option,
-                                  "plans with different global batch sizes cannot be compared, "
-                                  "because they train differently: 'training.global_batch_size'",
-                                  "run one search per size: --set training.global_batch_size=..."));
+        faults_.push_back(
+            Refusal("planner.vary", option,
+                    "plans with different global batch sizes cannot be compared, because the "
+                    "training differs: 'training.global_batch_size'",
+                    "run one search for each size: --set training.global_batch_size=N"));
       }
     }
   }
@@ -228,10 +229,10 @@ class Builder {
     std::set<Framework> seen;
     for (const Framework framework : frameworks) {
       if (seen.insert(framework).second) continue;
-      faults_.push_back(
-          Refusal("planner.framework", "--framework",
-                  fmt::format("a framework is named twice: {}", Quoted(plan::Name(framework))),
-                  "name it once"));
+      faults_.push_back(Refusal(
+          "planner.framework", "--framework",
+          fmt::format("--framework has this framework twice: {}", Quoted(plan::Name(framework))),
+          "write each framework only once"));
     }
     for (const SweepAxis& axis : options_.vary) {
       if (axis.key == kFramework || axis.key == kStage) continue;
@@ -318,7 +319,7 @@ class Builder {
       for (const Framework known : plan::kFrameworks) names.push_back(plan::Name(known));
       faults_.push_back(Refusal("planner.vary", fmt::format("--vary {}", kFramework),
                                 fmt::format("this framework does not exist: {}", Quoted(value)),
-                                fmt::format("there are: {}", fmt::join(names, ", "))));
+                                fmt::format("choose from {}", fmt::join(names, ", "))));
     }
     return frameworks;
   }
@@ -720,7 +721,7 @@ class Builder {
 
   void NoteTypes() {
     for (const auto& [type, frameworks] : without_type_) {
-      notes_.push_back(fmt::format("{} cannot use {}, so its plans use the default of {}",
+      notes_.push_back(fmt::format("{} cannot use {}, so these plans use the default of {}",
                                    fmt::join(frameworks, ", "), type,
                                    frameworks.size() == 1 ? "that framework" : "each framework"));
     }
@@ -736,11 +737,11 @@ class Builder {
       if (known_.contains(key)) continue;
       const std::vector<std::string_view> names(known_.begin(), known_.end());
       const std::string_view near = NearestWord(key, names);
-      faults_.push_back(Refusal(
-          "planner.fix", fmt::format("--fix {}", key),
-          fmt::format("--fix names a setting that the search does not vary: {}", Quoted(key)),
-          near.empty() ? fmt::format("the search varies: {}", fmt::join(names, ", "))
-                       : fmt::format("did you mean '{}'?", near)));
+      faults_.push_back(
+          Refusal("planner.fix", fmt::format("--fix {}", key),
+                  fmt::format("--fix has a setting that the search does not vary: {}", Quoted(key)),
+                  near.empty() ? fmt::format("choose from {}", fmt::join(names, ", "))
+                               : fmt::format("did you mean '{}'?", near)));
     }
   }
 

@@ -131,7 +131,7 @@ tl::expected<std::unique_ptr<ResultStore>, StoreFault> ResultStore::Open(
   const auto destination = FollowTrustedLinks(path);
   if (!destination) {
     return tl::unexpected(WrongInput("store.cannot-write", path, destination.error(),
-                                     "name a file that stepcast can create"));
+                                     "write --store with a file that stepcast can create"));
   }
   if (destination->descriptor || (destination->status && !S_ISREG(destination->status->st_mode))) {
     return tl::unexpected(
@@ -139,7 +139,7 @@ tl::expected<std::unique_ptr<ResultStore>, StoreFault> ResultStore::Open(
                    !destination->descriptor && S_ISDIR(destination->status->st_mode)
                        ? "the store cannot be written: this is a directory"
                        : "the store cannot be written: this is not a file",
-                   "name a file that stepcast can create"));
+                   "write --store with a file that stepcast can create"));
   }
   std::unique_ptr<ResultStore> store(new ResultStore(path, destination->path));
   if (std::optional<StoreFault> fault = store->Begin(facts)) return tl::unexpected(*fault);
@@ -191,7 +191,7 @@ std::optional<StoreFault> ResultStore::Recognise() {
   // A process that was killed while creating a store leaves a database without tables.
   if (tables == 0 || Number("PRAGMA application_id") == kApplication) return std::nullopt;
   return WrongInput("store.not-a-store", path_, "this database is not a store of stepcast",
-                    "name another file");
+                    "write --store with another file");
 }
 
 std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts) {
@@ -214,16 +214,15 @@ std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts
     fault = Create(facts);
   } else if (const std::int64_t version = Number("PRAGMA user_version");
              version != kFormatVersion) {
-    fault =
-        WrongInput("store.other-format", path_,
-                   fmt::format("this program reads version {} of the store's format, not {}",
-                               kFormatVersion, version),
-                   "continue with the program that wrote the store, or name another file to start "
-                   "over");
+    fault = WrongInput("store.other-format", path_,
+                       fmt::format("this program reads version {} of the store's format, not {}",
+                                   kFormatVersion, version),
+                       "continue with the version of stepcast that wrote the store, or write "
+                       "--store with another file to start again");
   } else if (SchemaOf(connection_.get()) != OwnSchema()) {
     fault = WrongInput("store.not-a-store", path_,
                        "this store was changed: its tables differ from those that stepcast writes",
-                       "remove the store to start over");
+                       "remove the store to start again");
   } else {
     fault = Check(facts);
   }
@@ -246,8 +245,8 @@ std::optional<StoreFault> ResultStore::CheckResults() {
     if (Text(query.get(), 2) == DigestOf(key, Text(query.get(), 1))) continue;
     return WrongInput(
         "store.damaged", path_,
-        fmt::format("this store is damaged: a stored result does not belong to {}", Quoted(key)),
-        "remove the store to start over");
+        fmt::format("this store is damaged: a stored result is not a result of {}", Quoted(key)),
+        "remove the store to start again");
   }
   if (code != SQLITE_DONE) return Fault(code);
   kept_ = kept;
@@ -287,7 +286,7 @@ std::optional<StoreFault> ResultStore::Check(const std::vector<StoreFact>& facts
     if (then.size() == kMostFacts) {
       return WrongInput("store.not-a-store", path_,
                         "this store was changed: it has more facts than stepcast writes",
-                        "remove the store to start over");
+                        "remove the store to start again");
     }
     then.push_back(
         {Text(query.get(), 0), Text(query.get(), 1), sqlite3_column_int(query.get(), 2) != 0});
@@ -297,7 +296,7 @@ std::optional<StoreFault> ResultStore::Check(const std::vector<StoreFact>& facts
   if (differences.empty()) return std::nullopt;
   return WrongInput("store.other-run", path_,
                     fmt::format("this store was made by another run: {}", differences),
-                    "name another file, or remove this store to start over");
+                    "write --store with another file, or remove this store to start again");
 }
 
 StoreFault ResultStore::Fault(int code) const {
@@ -305,23 +304,23 @@ StoreFault ResultStore::Fault(int code) const {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return {{},
-              fmt::format("the store '{}' is in use by another process: wait until it ends, or "
-                          "name another file",
+              fmt::format("another process uses the store '{}': wait until the process ends, or "
+                          "write --store with another file",
                           path_)};
     case SQLITE_NOTADB:
       return WrongInput("store.not-a-store", path_, "this file is not a store of stepcast",
-                        "name another file");
+                        "write --store with another file");
     case SQLITE_CORRUPT:
     case SQLITE_TOOBIG:
       return WrongInput("store.not-a-store", path_, "this store is damaged",
-                        "remove the store to start over");
+                        "remove the store to start again");
     case SQLITE_CANTOPEN:
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
       return WrongInput("store.cannot-write", path_,
                         fmt::format("the store cannot be written: {}", ReasonNotWritable()),
-                        "name a file in a folder that exists and that you may write to");
+                        "write --store with a file in an existing, writable folder");
     default:
       return {{}, fmt::format("cannot write the store '{}': {}", path_, Reason())};
   }
@@ -399,7 +398,7 @@ void ResultStore::WriteAsTheyCome() {
       const int code = sqlite3_errcode(connection_.get()) & 0xff;
       if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
         MarkDamaged();
-        failure = fmt::format("the store '{}' is damaged: remove it to start over", path_);
+        failure = fmt::format("the store '{}' is damaged: remove the store to start again", path_);
       }
       Execute("ROLLBACK");
     }

@@ -149,7 +149,7 @@ TEST_F(ResultStoreTest, AResultUnderAnotherKeyIsNotBelieved) {
   }
   Sql("UPDATE results SET result = (SELECT result FROM results WHERE key = 'b') WHERE key = 'a'");
   EXPECT_EQ(Refusal(path_, kFacts),
-            "store.damaged: this store is damaged: a stored result does not belong to 'a'");
+            "store.damaged: this store is damaged: a stored result is not a result of 'a'");
 }
 
 TEST_F(ResultStoreTest, OtherFilesAreRefusedAndStayAsTheyAre) {
@@ -172,7 +172,7 @@ TEST_F(ResultStoreTest, PathsThatCannotBeWrittenAreRefused) {
 
 TEST_F(ResultStoreTest, TwoAtATimeAreRefused) {
   const auto store = Opened();
-  EXPECT_THAT(Refusal(path_, kFacts), HasSubstr("is in use by another process"));
+  EXPECT_THAT(Refusal(path_, kFacts), HasSubstr("another process uses the store"));
   store->Put("a", "1");
   ASSERT_TRUE(store->Finish().has_value());
 }

@@ -182,7 +182,7 @@ tl::expected<SweepResult, std::string> Sweep(const SweepGrid& grid, WorkerPool& 
   if (!readable) {
     if (store != nullptr) store->MarkDamaged();
     return tl::unexpected(std::string(
-        "the store is damaged, and a result cannot be read: remove the store to start over"));
+        "the store is damaged: a result cannot be read. Remove the store to start again"));
   }
   return result;
 }

@@ -108,8 +108,9 @@ std::string StepHint(std::string_view first, std::string_view last) {
     if (Align({&a, &b}) && b.count < a.count) std::swap(first, last);
   }
   const bool plain = from && from->kind == Kind::kPlain;
-  return fmt::format("write '{0}..{1} x2' to double from value to value, or '{0}..{1} +{2}' to add",
-                     first, last, plain ? std::string_view("1") : first);
+  return fmt::format(
+      "write '{0}..{1} x2' to double each value, or '{0}..{1} +{2}' to add {2} to each value",
+      first, last, plain ? std::string_view("1") : first);
 }
 
 // An end of a range with this start, for a hint: three doublings on.
@@ -169,7 +170,7 @@ class Range {
       return Bad("the range has no step", StepHint(first_, last_));
     }
     if (operation_ == std::string_view::npos) {
-      return Bad(fmt::format("this is not the end of a range: {}", Quoted(last_)), kForms);
+      return Bad(fmt::format("the end of a range is not a number: {}", Quoted(last_)), kForms);
     }
     return std::nullopt;
   }
@@ -177,11 +178,12 @@ class Range {
   std::optional<RangeFault> ReadAmounts() {
     const auto from = ReadAmount(first_), to = ReadAmount(last_), by = ReadAmount(step_);
     if (!from || !to || !by) {
-      return Bad(fmt::format("this is not a number, or a size, time or bandwidth with its unit: {}",
-                             Quoted(!from ? first_
-                                    : !to ? last_
-                                          : step_)),
-                 kForms);
+      return Bad(
+          fmt::format("a range needs a number, or a size, time or bandwidth with its unit: {}",
+                      Quoted(!from ? first_
+                             : !to ? last_
+                                   : step_)),
+          kForms);
     }
     from_ = *from;
     to_ = *to;
@@ -191,9 +193,10 @@ class Range {
 
   std::optional<RangeFault> CheckKinds() {
     if (from_.kind != to_.kind || (!multiplies_ && from_.kind != by_.kind)) {
-      return Bad(multiplies_ ? "the two ends of a range have different units"
-                             : "the ends and the step of a range have different units",
-                 "give all of them the same kind of unit, or no unit");
+      return Bad(multiplies_ ? "the start and the end of a range have different units"
+                             : "the step of a range and its ends have different units",
+                 "write the start, the end and the step with the same kind of unit, or all without "
+                 "a unit");
     }
     if (multiplies_ && (by_.kind != Kind::kPlain || by_.decimals > 0 || by_.count < 2)) {
       return Bad("the factor of a range must be an integer of at least 2", StepHint(first_, last_));
@@ -207,20 +210,22 @@ class Range {
 
   std::optional<RangeFault> CheckExtent() {
     if (from_.count > to_.count) {
-      return Fault("sweep.empty-range", "the range is empty because it begins above its end",
+      return Fault("sweep.empty-range",
+                   "the range is empty, because the start is larger than the end",
                    fmt::format("write the smaller end first: '{}..{} {}'", last_, first_,
                                rest_.substr(operation_)));
     }
     if (multiplies_ && from_.count == 0) {
-      return Bad("a range that multiplies cannot begin at zero",
-                 fmt::format("begin above zero, and list zero separately: '{},...'", first_));
+      return Bad(
+          "a range that multiplies cannot begin at zero",
+          fmt::format("begin above zero, and write zero as a separate value: '{},...'", first_));
     }
     if (!multiplies_ && (to_.count - from_.count) / by_.count >= SweepGrid::kMostRows) {
       return Fault(
           "sweep.too-many",
           fmt::format("the range has {} values, but a sweep can have at most {} combinations",
                       (to_.count - from_.count) / by_.count + 1, SweepGrid::kMostRows),
-          "use a larger step, or multiply: x2");
+          "use a larger step, or a factor such as x2");
     }
     return std::nullopt;
   }
@@ -323,11 +328,12 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
   }
   const std::string_view list = Trimmed(text.substr(equals + 1));
   if (list.empty()) {
-    return Fault(text, fmt::format("there are no values for '{}'", key), kForm);
+    return Fault(text, fmt::format("--vary has no values for '{}'", key), kForm);
   }
   if (list.starts_with("range(")) {
-    return Fault(text, fmt::format("a range is written with two dots, not as {}", Quoted(list)),
-                 fmt::format("write --vary '{0}=1..8 +1', or --vary {0}=1,2,4", key));
+    return Fault(
+        text, fmt::format("a range must have two dots between start and end, not {}", Quoted(list)),
+        fmt::format("write --vary '{0}=1..8 +1', or --vary {0}=1,2,4", key));
   }
   SweepAxis axis{std::string(key), {}};
   if (list == kAll) {
@@ -340,12 +346,11 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
       return Fault(text, fmt::format("a value of '{}' is empty: {}", key, Quoted(list)), kForm);
     }
     if (value == kAll) {
-      return Fault(
-          text,
-          fmt::format(
-              "'all' means every value of '{}' and cannot be combined with other values: {}", key,
-              Quoted(list)),
-          "remove the other values; if a value is called all, put it in quotes");
+      return Fault(text,
+                   fmt::format("'all' selects every value of '{}', so it cannot be combined "
+                               "with other values: {}",
+                               key, Quoted(list)),
+                   "remove the other values; if 'all' is a value of the key, write it in quotes");
     }
     auto range = ReadRange(value);
     if (!range) {
@@ -361,7 +366,7 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
   std::unordered_set<std::string_view> seen;
   for (const std::string& value : axis.values) {
     if (!seen.insert(value).second) {
-      return Fault(text, fmt::format("'{}' has a value twice: {}", key, Quoted(value)),
+      return Fault(text, fmt::format("'{}' has the same value twice: {}", key, Quoted(value)),
                    "remove one of the two columns");
     }
   }
@@ -375,7 +380,7 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
   if (axes.empty()) {
     return tl::unexpected(Diagnostics{{"sweep.vary",
                                        {"--vary", 0, 0},
-                                       "nothing varies",
+                                       "there is no --vary",
                                        "add at least one --vary KEY=V1,V2,..."}});
   }
   SweepGrid grid;
@@ -383,8 +388,8 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
     const auto same = std::count_if(axes.begin(), axes.end(),
                                     [&](const SweepAxis& other) { return other.key == axis.key; });
     if (same > 1) {
-      return Fault(axis.key, fmt::format("a key is given to --vary twice: '{}'", axis.key),
-                   "put all values of the key in one --vary");
+      return Fault(axis.key, fmt::format("two --vary options have the same key: '{}'", axis.key),
+                   "write all values of the key in one --vary");
     }
     const auto values = static_cast<std::int64_t>(axis.values.size());
     if (values > kMostRows / grid.rows_) {
@@ -399,8 +404,8 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
           "sweep.too-many", axis.key,
           fmt::format("the sweep has {} combinations, but one sweep can have at most {}: {}",
                       Combinations(axes), kMostRows, product),
-          fmt::format("the key '{}' has the most values, {}: give this key fewer values (x2 "
-                      "instead of +1), or vary fewer keys and set the others with --set",
+          fmt::format("reduce the values of '{}', which has the most, {} (x2 instead of +1), or "
+                      "vary fewer keys and set the others with --set",
                       longest.key, longest.values.size()));
     }
     grid.rows_ *= values;

@@ -58,15 +58,15 @@ TEST(SweepAxisTest, MistakesAreNamed) {
       {"", "--vary needs a key and its values: ''"},
       {"training.precision", "--vary needs a key and its values: 'training.precision'"},
       {"=1,2", "--vary needs a key and its values: '=1,2'"},
-      {"training.precision=", "there are no values for 'training.precision'"},
-      {"training.precision=  ", "there are no values for 'training.precision'"},
+      {"training.precision=", "--vary has no values for 'training.precision'"},
+      {"training.precision=  ", "--vary has no values for 'training.precision'"},
       {"a=1,,2", "a value of 'a' is empty: '1,,2'"},
       {"a=1,2,", "a value of 'a' is empty: '1,2,'"},
-      {"a=1,2, 1", "'a' has a value twice: '1'"},
-      {"a=1..4 x2,4", "'a' has a value twice: '4'"},
+      {"a=1,2, 1", "'a' has the same value twice: '1'"},
+      {"a=1..4 x2,4", "'a' has the same value twice: '4'"},
       {"a=all,1",
-       "'all' means every value of 'a' and cannot be combined with other values: 'all,1'"},
-      {"a=1,4..2 +1", "the range is empty because it begins above its end: '4..2 +1'"},
+       "'all' selects every value of 'a', so it cannot be combined with other values: 'all,1'"},
+      {"a=1,4..2 +1", "the range is empty, because the start is larger than the end: '4..2 +1'"},
   };
   for (const auto& [text, message] : cases) {
     const auto axis = ParseSweepAxis(text);
@@ -90,9 +90,9 @@ TEST(SweepGridTest, TheFirstKeyVariesSlowest) {
 }
 
 TEST(SweepGridTest, MistakesAreNamed) {
-  EXPECT_THAT(SweepGrid::Of({}).error()[0].message, HasSubstr("nothing varies"));
+  EXPECT_THAT(SweepGrid::Of({}).error()[0].message, HasSubstr("there is no --vary"));
   EXPECT_THAT(SweepGrid::Of({{"a", {"1"}}, {"b", {"1"}}, {"a", {"2"}}}).error()[0].message,
-              HasSubstr("a key is given to --vary twice: 'a'"));
+              HasSubstr("two --vary options have the same key: 'a'"));
 }
 
 TEST(SweepGridTest, AMillionCombinationsAreTheMost) {
@@ -111,7 +111,7 @@ TEST(SweepGridTest, AMillionCombinationsAreTheMost) {
   EXPECT_EQ(over.error()[0].message,
             "the sweep has 2000000 combinations, but one sweep can have at most 1000000: 1000 x "
             "1000 x 2");
-  EXPECT_THAT(over.error()[0].hint, HasSubstr("'a' has the most values, 1000"));
+  EXPECT_THAT(over.error()[0].hint, HasSubstr("'a', which has the most, 1000"));
   // Twenty thousand-value axes would overflow a product in 64 bits.
   std::vector<SweepAxis> axes;
   for (int i = 0; i < 20; ++i) axes.push_back({"k" + std::to_string(i), thousand});

@@ -64,15 +64,15 @@ TEST(SweepRangeTest, MistakesAreNamed) {
       {"1..8 x2 MiB", "the factor of a range must be an integer of at least 2"},
       {"1..8 +0", "the step of a range must not be zero"},
       {"0..8 x2", "a range that multiplies cannot begin at zero"},
-      {"1..8 MiB x2", "the two ends of a range have different units"},
-      {"1 MiB..8 MiB +2", "the ends and the step of a range have different units"},
-      {"1 MiB..8 us x2", "the two ends of a range have different units"},
+      {"1..8 MiB x2", "the start and the end of a range have different units"},
+      {"1 MiB..8 MiB +2", "the step of a range and its ends have different units"},
+      {"1 MiB..8 us x2", "the start and the end of a range have different units"},
       {"1 XiB..8 XiB +1 XiB", "with its unit: '1 XiB'"},
       {"1..8 +", "the range has no step"},
       {"1..8x", "the range has no step"},
       {"8..1", "the range has no step"},
-      {"1..64 *2", "not the end of a range: '64 *2'"},
-      {"1..64 -2", "not the end of a range: '64 -2'"},
+      {"1..64 *2", "the end of a range is not a number: '64 *2'"},
+      {"1..64 -2", "the end of a range is not a number: '64 -2'"},
       {"01..8 x2", "with its unit: '01'"},
       {"1..1000001 +1", "the range has 1000001 values"},
       {"1..1000000000000 +1", "the range has 1000000000000 values"},
@@ -92,13 +92,15 @@ TEST(SweepRangeTest, MistakesAreNamed) {
 // A hint is itself a valid range.
 TEST(SweepRangeTest, HintsSayWhatToWrite) {
   const auto hint = [](const char* text) { return ReadRange(text)->error().hint; };
-  EXPECT_EQ(hint("1..8"), "write '1..8 x2' to double from value to value, or '1..8 +1' to add");
-  EXPECT_EQ(hint("8..1"), "write '1..8 x2' to double from value to value, or '1..8 +1' to add");
+  EXPECT_EQ(hint("1..8"),
+            "write '1..8 x2' to double each value, or '1..8 +1' to add 1 to each value");
+  EXPECT_EQ(hint("8..1"),
+            "write '1..8 x2' to double each value, or '1..8 +1' to add 1 to each value");
   EXPECT_EQ(hint("1..64 x1"),
-            "write '1..64 x2' to double from value to value, or '1..64 +1' to add");
+            "write '1..64 x2' to double each value, or '1..64 +1' to add 1 to each value");
   EXPECT_EQ(hint("1 MiB..8 MiB"),
-            "write '1 MiB..8 MiB x2' to double from value to value, or '1 MiB..8 MiB +1 MiB' to "
-            "add");
+            "write '1 MiB..8 MiB x2' to double each value, or '1 MiB..8 MiB +1 MiB' to add 1 MiB "
+            "to each value");
   EXPECT_EQ(hint("64..1 x2"), "write the smaller end first: '1..64 x2'");
   EXPECT_EQ(hint("2.."), "write the end and the step, for example '2..16 x2'");
   EXPECT_EQ(hint("..64 x2"), "write the start of the range, for example '1..64 x2'");

@@ -95,7 +95,7 @@ std::string PartOfMemory(const forecast::MemoryForecast& memory) {
 std::string MemorySentence(const forecast::MemoryForecast& memory) {
   if (!memory.fits_host()) {
     return fmt::format(
-        "does not fit: the ranks of a node need {} of host memory and {} on drives, but the node "
+        "does not fit: the ranks of a node need {} of host memory and {} of drives, but the node "
         "has {} and {}",
         FormatBytes(memory.host), FormatBytes(memory.drives), FormatBytes(memory.host_capacity),
         FormatBytes(memory.drives_capacity));
@@ -107,13 +107,13 @@ std::string MemorySentence(const forecast::MemoryForecast& memory) {
                          memory.error > Bytes() ? ", probability " + PartOfMemory(memory) : "");
     case forecast::MemoryVerdict::kMayNotFit:
       return fmt::format(
-          "may not fit: {} of {} are left{}{}; it fits with a probability of {}",
+          "may not fit: {} of {} are left{}{}; the probability that it fits is {}",
           FormatBytes(memory.left()), FormatBytes(memory.capacity),
           memory.allocator_flushes > 0 ? " after the allocator has returned cached memory to the "
                                          "device"
                                        : "",
-          memory.allocator_may_hang ? "; the allocator then waits for the device while stages "
-                                      "wait for each other, so the step may hang"
+          memory.allocator_may_hang ? "; while the allocator waits for the device, stages may wait "
+                                      "for each other, so the step may hang"
                                     : "",
           PartOfMemory(memory));
     case forecast::MemoryVerdict::kDoesNotFit:

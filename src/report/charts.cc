@@ -45,6 +45,11 @@ AxisRange AxisAround(double least, double most) {
   return {std::max(0.0, least - room), most + room};
 }
 
+bool DrawsCapacity(Bytes capacity, Bytes largest) {
+  constexpr std::int64_t kNear = 2;
+  return capacity > Bytes() && capacity.count() <= kNear * largest.count();
+}
+
 double AmountIn(ByteUnit unit, Bytes bytes) {
   return Rounded(static_cast<double>(bytes.count()) / static_cast<double>(unit.bytes));
 }
@@ -203,8 +208,7 @@ Chart ByteBars(const std::string& label, const std::vector<ByteBar>& bars, const
       StackedBars(label, unit.name, std::move(data), parts, static_cast<int>(bars.size()));
   if (capacity <= Bytes()) return chart;
   const std::string text = fmt::format("capacity {}", FormatBytes(capacity));
-  constexpr std::int64_t kNear = 2;
-  if (capacity.count() > kNear * longest.count()) {
+  if (!DrawsCapacity(capacity, longest)) {
     chart.spec["encoding"]["x"]["title"] = fmt::format("{}; {}", unit.name, text);
     return chart;
   }

@@ -28,6 +28,10 @@ struct AxisRange {
 };
 AxisRange AxisAround(double least, double most);
 
+// Returns whether a chart draws the capacity as a line. A capacity of more than twice the largest
+// size in the chart would flatten the rest.
+bool DrawsCapacity(Bytes capacity, Bytes largest);
+
 // Returns a size in a unit, rounded for charts.
 double AmountIn(ByteUnit unit, Bytes bytes);
 

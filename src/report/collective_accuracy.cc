@@ -84,8 +84,8 @@ std::string Choices(const CollectiveAccuracy& accuracy) {
 
 std::string Targets(const CollectiveAccuracy& accuracy) {
   return fmt::format(
-      "Targets for points held back: a median error of at most {:.0f} %, nine of ten errors of at "
-      "most {:.0f} %, and all documented choices. The targets are {}.\n",
+      "Targets for held-back points: a median error of at most {:.0f} %, a 90th percentile of at "
+      "most {:.0f} %, and all documented choices of algorithms. The targets are {}.\n",
       100 * CollectiveAccuracy::kMedianTarget, 100 * CollectiveAccuracy::kP90Target,
       accuracy.MeetsTargets() ? "met" : "not met");
 }

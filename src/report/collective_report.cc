@@ -46,10 +46,9 @@ Table FasterChoices(const CollectiveForecast& forecast) {
 std::string FasterChoicesText(const CollectiveForecast& forecast) {
   const Table table = FasterChoices(forecast);
   if (table.rows().empty()) return "";
-  return "\n"
-         "NCCL chooses an algorithm and a protocol from its own constants. By the cost formula "
-         "without\n"
-         "measured curves, another choice is faster (communication.nccl_algo, nccl_proto):\n" +
+  return "\nNCCL chooses an algorithm and a protocol from its own constants. According to the cost "
+         "formula\nwithout measured curves, another choice is faster (communication.nccl_algo, "
+         "nccl_proto):\n" +
          table.ToString();
 }
 
@@ -200,7 +199,7 @@ std::string ChunkText(const collective::Chunk& chunk, const CollectiveSteps& ste
 Chart MessagesChart(const CollectiveSteps& steps) {
   Chart chart;
   chart.label = fmt::format(
-      "The messages of a {} from rank to rank, step by step; the table below lists them",
+      "The messages of a {} from rank to rank, step by step; the table below lists the messages",
       steps.algorithm);
   chart.tips = {{"end", "Step"},
                 {"sender", "From"},
@@ -272,9 +271,9 @@ Chart MessagesChart(const CollectiveSteps& steps) {
 PageSection StepsSection(const CollectiveSteps& steps) {
   PageSection section{.heading = fmt::format("Messages of the {} algorithm", steps.algorithm)};
   section.paragraphs = {fmt::format(
-      "The chart shows which rank sends which chunk of the data to which rank{}. Each message is "
-      "drawn one step long, whatever its size and link. The forecast uses this algorithm from {} "
-      "on.",
+      "Each line is a message: a rank sends a chunk of the data to another rank{}. All messages "
+      "have the same length in the chart, whatever their sizes and links. The forecast uses this "
+      "algorithm for sizes from {}.",
       steps.channels == 1
           ? ""
           : fmt::format(", in one of {} channels. The other channels send other parts of each "
@@ -324,9 +323,9 @@ std::string CollectivePage(const scenario::Scenario& scenario, const CollectiveF
   if (const Table faster = FasterChoices(forecast); !faster.rows().empty()) {
     page.sections.push_back(
         {.heading = "Faster than NCCL's choice",
-         .paragraphs = {"NCCL chooses from its own constants. By the cost formulas without "
-                        "measured times, another algorithm or protocol is faster "
-                        "(communication.nccl_algo, nccl_proto)."},
+         .paragraphs = {"NCCL chooses an algorithm and a protocol from its own constants. "
+                        "According to the cost formulas without measured times, another choice is "
+                        "faster (communication.nccl_algo, nccl_proto)."},
          .tables = {{.caption = "Sizes with a faster choice", .table = faster}}});
   }
   for (const CollectiveSteps& of_algorithm : steps) {
@@ -335,9 +334,10 @@ std::string CollectivePage(const scenario::Scenario& scenario, const CollectiveF
   if (steps.empty()) {
     page.sections.push_back(
         {.heading = "Messages",
-         .paragraphs = {fmt::format("Messages are drawn for at most {} ranks, but this collective "
-                                    "has {}. --ranks 8 --nodes 1 draws the messages of 8 ranks.",
-                                    forecast::kMostDrawnRanks, Grouped(forecast.ranks))}});
+         .paragraphs = {
+             fmt::format("The page draws messages only for up to {} ranks, but this collective has "
+                         "{}. To draw the messages of 8 ranks, add --ranks 8 --nodes 1.",
+                         forecast::kMostDrawnRanks, Grouped(forecast.ranks))}});
   }
   return PageHtml(page);
 }

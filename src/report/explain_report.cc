@@ -72,7 +72,7 @@ std::string HidingText(const forecast::Explanation& explanation) {
   if (!speed) {
     return fmt::format(
         "faster links cannot reduce exposed communication to {} of the step: the rest is latency, "
-        "or collectives that no computation can hide\n",
+        "or collectives that overlap no computation\n",
         hidden);
   }
   if (*speed <= 1) return "";
@@ -184,7 +184,7 @@ constexpr const char* kNextOfCause[] = {
     "the layers' times in the model file",
     "stepcast collective compared with nccl-tests; NCCL_DEBUG=INFO; links",
     "offloading; pinned memory",
-    "the slow rank: its clock, its node, its share of tokens",
+    "the slow rank: its clock, its node, its number of tokens",
     "parallelism.stage_layers; a slow stage",
     "CPU load and clock; .item(); training.compile; CUDA graphs",
     "training.data_loading: workers, prefetch",
@@ -262,7 +262,7 @@ std::string CausesText(const MeasuredStep& step) {
   }
   if (causes.slowest_rank) {
     out += fmt::format(
-        "rank {} waits least in collectives, so the other ranks wait for this "
+        "rank {} waits less in collectives than all other ranks, so the other ranks wait for this "
         "rank\n",
         *causes.slowest_rank);
   }
@@ -319,9 +319,9 @@ AnswerTable Resources(const MeasuredStep& step) {
 std::string MeasuredStepText(const forecast::Forecast& forecast, const MeasuredStep& step) {
   std::string out = MeasuredLine(forecast, step);
   out += step.causes ? CausesText(step) : "\n";
-  out += step.settings.empty() ? "none of the tried settings explains between a tenth and twice "
-                                 "the difference\n"
-                               : Settings(step).Text();
+  out += step.settings.empty()
+             ? "no tried setting explains between 10 % and 200 % of the difference\n"
+             : Settings(step).Text();
   return step.resources.empty() ? out : out + "\n" + Resources(step).Text();
 }
 
@@ -387,9 +387,9 @@ PageSection GainSection(const forecast::Explanation& explanation) {
     data.Word("part", "shorter step");
     data.Number("value", Rounded(std::max(0.0, kHundred * GainOf(change, explanation))));
   }
-  section.chart =
-      StackedBars("The part of the step that each faster resource saves, as bars", "% of the step",
-                  std::move(data), {{"shorter step", "--c0"}}, static_cast<int>(table.rows.size()));
+  section.chart = StackedBars("The percentage of the step that each faster resource saves, as bars",
+                              "% of the step", std::move(data), {{"shorter step", "--c0"}},
+                              static_cast<int>(table.rows.size()));
   section.tables.push_back({.caption = table.columns.front().heading, .table = table.ToTable()});
   return section;
 }
@@ -434,8 +434,8 @@ std::string ExplainPage(const scenario::Scenario& scenario,
   page.sections.push_back(BreakdownSection(forecast));
   page.sections.push_back(
       {.heading = "Critical path",
-       .paragraphs = {"The step becomes shorter only if an operation on this "
-                      "path does."},
+       .paragraphs =
+           {"The step becomes shorter only if an operation on this path becomes shorter."},
        .tables = {{.caption = "Time on the path by operation", .table = PathTable(explanation)}}});
   PageSection exposed{.heading = "Exposed communication"};
   if (const std::string text = HidingText(explanation); !text.empty()) exposed.notes = {text};

@@ -34,7 +34,7 @@ std::string SettingsOf(const FittingSettings& one) {
 
 std::string NothingFits(const Fitting& fitting) {
   std::string text = fmt::format(
-      "The step does not fit with any setting that saves memory, nor with two or three such "
+      "The step does not fit with any memory-saving setting, or with two or three of these "
       "settings together ({} forecasts{}).\n",
       fitting.forecasts, fitting.stopped ? "; the time limit was reached" : "");
   if (fitting.nearest) {
@@ -42,8 +42,9 @@ std::string NothingFits(const Fitting& fitting) {
     text += nearest.left < Bytes()
                 ? fmt::format("The closest setting, {}, lacks {}.\n", SettingsOf(nearest),
                               FormatBytes(Bytes(-nearest.left.count())))
-                : fmt::format("The closest setting, {}, fits with a probability of {} %.\n",
-                              SettingsOf(nearest), Decimal(kHundred * nearest.fit_probability, 0));
+                : fmt::format(
+                      "With the closest setting, {}, the probability that the step fits is {} %.\n",
+                      SettingsOf(nearest), Decimal(kHundred * nearest.fit_probability, 0));
     text += CommandOrNothing(fitting, nearest);
   }
   return Wrapped(text + "Use more GPUs, or GPUs with more memory.\n");

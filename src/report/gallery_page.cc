@@ -42,8 +42,9 @@ dd{margin:0;font-variant-numeric:tabular-nums}
 )";
 
 constexpr const char* kRule =
-    "Each row is the published step of its model on the most GPUs; of several, the one with the "
-    "most tokens per second. No profile was fitted to these rows.";
+    "For each model, the page shows the published step on the most GPUs. If several steps use this "
+    "number of GPUs, the page shows the step with the most tokens per second. No profile was "
+    "fitted to these steps.";
 
 // A bar whose length is a fraction of `longest`.
 std::string TimeBar(const char* kind, const char* label, Time time, Time longest) {

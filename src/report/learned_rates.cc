@@ -48,8 +48,8 @@ std::string LearnedRatesText(const LearnedRates& learned) {
                      FormatTime(learned.forecast));
   if (learned.learned) out += fmt::format(", with these rates {}", FormatTime(*learned.learned));
   return out + (learned.written.empty()
-                    ? "\nno profile was written: name a file with --output\n"
-                    : fmt::format("\nwritten    {}: --set calibration={} uses it\n",
+                    ? "\nno profile was written; to write one, add --output FILE\n"
+                    : fmt::format("\nwritten    {}; to use the profile: --set calibration={}\n",
                                   learned.written, learned.written));
 }
 

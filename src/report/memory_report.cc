@@ -50,7 +50,7 @@ std::string StageNotes(const StageMemory& stage) {
   if (!stage.simulated.has_value()) return "not simulated: " + stage.reason + "\n";
   std::string out;
   if (stage.simulated->padding > Bytes(0)) {
-    out += fmt::format("{} of the peak is padding that gives shards equal length\n",
+    out += fmt::format("{} of the peak is padding that makes shards equally long\n",
                        FormatBytes(stage.simulated->padding));
   }
   return out + MemorySentence(*stage.simulated) + "\n";
@@ -170,14 +170,9 @@ std::array<Bytes, kMeasuredCategories> AsMeasured(const BytesByCategory& bytes) 
 std::string MemoryText(const scenario::Scenario& scenario, const MemoryReport& report) {
   const model::Model& model = *scenario.model;
   std::string out = fmt::format(
-      "{}\n"
-      "\n"
-      "model      {}, {}\n"
-      "framework  {}, {} data-parallel ranks\n"
-      "capacity   {}\n"
-      "\n"
-      "The formula counts the model's states and activations, but not the framework's buffers.\n"
-      "The simulated categories show the memory in use at the simulated peak.\n",
+      "{}\n\nmodel      {}, {}\nframework  {}, {} data-parallel ranks\ncapacity   {}\n\nThe "
+      "formula includes the model's states and activations, but not the framework's buffers.\nThe "
+      "simulated categories show the memory in use at the simulated peak.\n",
       scenario.name, model.name, ParametersText(model),
       plan::Name(scenario.plan.data_parallel.framework), Grouped(scenario.plan.parallelism.data),
       Capacity(scenario));
@@ -193,7 +188,7 @@ std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& r
   std::vector<MemoryBar> bars;
   PageSection section{.heading = "Memory by category"};
   section.paragraphs = {
-      "The formula counts the model's states and activations, but not the framework's buffers. "
+      "The formula includes the model's states and activations, but not the framework's buffers. "
       "The simulated categories show the memory in use at the simulated peak."};
   for (const StageMemory& stage : report.stages) {
     bars.push_back({.name = fmt::format("stage {}, formula", stage.stage), .bytes = stage.formula});

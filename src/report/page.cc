@@ -52,7 +52,7 @@ std::string TableHtml(const PageTable& given, const std::string& heading) {
   const std::vector<Column>& columns = given.table.columns();
   constexpr std::size_t kShort = 24;
   std::string out = fmt::format(
-      "<div class=\"scroll{}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table{}>\n",
+      "<div class=\"scroll{}\" tabindex=\"0\" role=\"region\" aria-label=\"Table: {}\"><table{}>\n",
       given.table.rows().size() <= kShort ? " short" : "", HtmlEscaped(given.caption),
       given.sortable ? " data-sortable" : "");
   // The caption is omitted if the summary of a collapsed table, or the section's heading, has the
@@ -72,7 +72,9 @@ std::string TableHtml(const PageTable& given, const std::string& heading) {
     out += fmt::format("<{}{}{}>{}</{}>", element, scope, kind, HtmlEscaped(text), element);
   };
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    cell("th", i, columns[i].heading, " scope=\"col\"");
+    // A column without a heading has no heading cell, which a screen reader would read as empty.
+    const bool empty = columns[i].heading.empty();
+    cell(empty ? "td" : "th", i, columns[i].heading, empty ? "" : " scope=\"col\"");
   }
   out += "</tr></thead>\n<tbody>\n";
   bool after_rule = false;
@@ -340,8 +342,8 @@ std::string PageHtml(const Page& page) {
   for (const PageText& text : page.appendices) out += FoldedText(text);
   if (!page.appendices.empty()) out += "</section>\n";
   out +=
-      "</main>\n<footer>\n<p>Written by stepcast. This page needs no other file and no "
-      "network.</p>\n";
+      "</main>\n<footer>\n<p>Written by stepcast. This page works without other files and without "
+      "a network.</p>\n";
   if (HasCharts(page)) {
     out += fmt::format(
         "<noscript><p class=\"noscript\">The charts need JavaScript; the tables have the same "

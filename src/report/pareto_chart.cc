@@ -114,9 +114,14 @@ class ParetoDrawing {
         by_token_(Any([](const ParetoPoint& point) { return point.tokens > 0; })),
         with_gpus_(Any([](const ParetoPoint& point) { return point.gpus > 0; })),
         compared_(by_token_ ? kByTokenTime : kStepTime) {
-    Bytes most = limit.value_or(Bytes());
+    Bytes most;
     for (const ParetoPoint& point : points_) most = std::max(most, point.peak);
     unit_ = UnitFor(most);
+    axis_ = fmt::format("{}, {}", memory_, unit_.name);
+    if (limit_ && !DrawsCapacity(*limit_, most)) {
+      axis_ += fmt::format("; capacity {}", FormatBytes(*limit_));
+      limit_.reset();
+    }
     // The front is drawn last, on top; otherwise points are ordered by the compared figure.
     std::stable_sort(points_.begin(), points_.end(),
                      [](const ParetoPoint& a, const ParetoPoint& b) {
@@ -156,7 +161,7 @@ class ParetoDrawing {
   std::vector<ParetoPoint> points_;
   bool given_;
   FrontWords words_;
-  std::string unfit_, memory_;
+  std::string unfit_, memory_, axis_;
   std::optional<Bytes> limit_;
   bool by_token_, with_gpus_;
   const Measure& compared_;
@@ -222,7 +227,7 @@ Json ParetoDrawing::Encoding() const {
       LooseDomain([this](const ParetoPoint& point) { return compared_.value(point); });
   Json encoding{{"x", Quantity(by_token_ ? "token" : "step",
                                fmt::format("{}, {}", compared_.name, compared_.unit), times)},
-                {"y", Quantity("peak", fmt::format("{}, {}", memory_, unit_.name), MemoryDomain())},
+                {"y", Quantity("peak", axis_, MemoryDomain())},
                 {"color", ColourBy("what", Colours())}};
   encoding["color"]["legend"]["symbolType"] = "circle";
   return encoding;

@@ -182,8 +182,8 @@ std::string KindsText(const PlanReport& report) {
     const char* const at_least = kind.row.simulated ? "" : "at least ";
     without +=
         lacks <= Bytes(0)
-            ? fmt::format("{}, {}: among its most promising plans (of {}), none fits\n", framework,
-                          divides, Grouped(kind.plans))
+            ? fmt::format("{}, {}: no plan fits among the most promising plans (of {})\n",
+                          framework, divides, Grouped(kind.plans))
             : fmt::format("{}, {}: no plan fits; {}, {} needs {}{}, and lacks {}{}\n", framework,
                           divides, LayoutText(kind.row.values), SettingsInShort(kind.row), at_least,
                           FormatBytes(NeededBy(kind.row)), at_least, FormatBytes(lacks));
@@ -197,8 +197,9 @@ std::string KindsText(const PlanReport& report) {
     for (const KindRow& kind : report.kinds) {
       if (kind.fits) least = std::min(least, kind.least);
     }
-    out += fmt::format("the best plan of a kind may be up to {} % better than the one shown\n",
-                       Decimal(kHundred * (1 - least), 1));
+    out +=
+        fmt::format("the best plan of a kind may be up to {} % better than the plan in the table\n",
+                    Decimal(kHundred * (1 - least), 1));
   }
   return out + "\n";
 }
@@ -207,8 +208,8 @@ PageSection KindsSection(const PlanReport& report) {
   const std::vector<ShownKind> shown = ShownKinds(report);
   PageSection section{.heading = "The best plan of each kind"};
   section.paragraphs = {
-      "A kind is a framework with the axes that divide the model. A thin line shows the range "
-      "that covers 90 % of measurements."};
+      "A kind of plan is a framework with the axes that divide the model. A thin line shows the "
+      "range that contains 90 % of measurements."};
   const Palette palette = {{"best of its kind", "--c0"}, {"your plan", "--c1"}};
   ChartData data;
   for (const ShownKind& kind : shown) {

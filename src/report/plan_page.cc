@@ -17,12 +17,6 @@
 namespace stepcast::report {
 namespace {
 
-ByteUnit UnitOf(const PlanReport& report) {
-  Bytes most;
-  for (const PlanRow& row : report.best) most = std::max(most, Needed(row.outcome));
-  return UnitFor(most);
-}
-
 // A row in the table of the best plans: its heading, and its text for each plan.
 struct Compared {
   std::string what;
@@ -36,7 +30,9 @@ struct Compared {
 };
 
 std::vector<Compared> FiguresOf(const PlanReport& report) {
-  const ByteUnit unit = UnitOf(report);
+  Bytes most;
+  for (const PlanRow& row : report.best) most = std::max(most, Needed(row.outcome));
+  const ByteUnit unit = UnitFor(most);
   const PlanRow& first = report.best.front();
   std::vector<Compared> rows;
   const auto add = [&](std::string what, const auto& value) {

@@ -189,10 +189,10 @@ std::string HeadroomText(const PlanRow& row) {
   const Bytes free = Bytes(0) - row.outcome.over;
   const double part =
       static_cast<double>(free.count()) / static_cast<double>(row.facts.capacity.count());
-  std::string out = fmt::format("plan 1 leaves {} of each device's memory free, {} %",
+  std::string out = fmt::format("with plan 1, {} of each device's memory remain free, {} %",
                                 FormatBytes(free), Decimal(kHundred * part, 1));
   if (part < kLittle) {
-    out += ": less than the forecast error; --headroom 5% reserves more";
+    out += ", which is less than the forecast error; to reserve more, add --headroom 5%";
   }
   return out + "\n";
 }
@@ -247,7 +247,8 @@ std::string SensitivityText(const PlanReport& report) {
   }
   out += faster.ToString();
   if (!sensitivity.faster.empty() && sensitivity.faster.front().step_time < winner.step_time) {
-    out += fmt::format("the step depends most on {}\n", Name(sensitivity.faster.front().resource));
+    out += fmt::format("the resource with the largest effect on the step is {}\n",
+                       Name(sensitivity.faster.front().resource));
   }
   if (report.with_more_memory) {
     const PlanRow& row = *report.with_more_memory;
@@ -302,8 +303,8 @@ std::string ExecutionText(const PlanReport& report) {
     return fmt::format("plan 1 cannot be executed, only forecast: {}\n\n",
                        fmt::join(report.execution->refused, "; "));
   }
-  return fmt::format("to run plan 1 and compare it with the forecast{}:\n{}\n",
-                     report.file.empty() ? ", after --emit FOLDER has written it" : "",
+  return fmt::format("to execute plan 1 and compare the times with the forecast{}:\n{}\n",
+                     report.file.empty() ? ", after --emit FOLDER" : "",
                      CommandText(ExecutionCommand(report)));
 }
 
@@ -332,11 +333,11 @@ std::string SizesText(const PlanReport& report) {
 constexpr const char* kVerdictTexts[planner::kVerdicts] = {
     "cannot exist",
     "same as another plan: they differ in a setting without effect",
-    "cannot fit, according to a lower bound of its memory",
-    "cannot meet the deadline, according to a lower bound of its time",
+    "cannot fit, according to a lower bound of the memory",
+    "cannot meet the deadline, according to a lower bound of the time",
     "pruned: provably slower than the best plan, at equal or higher cost",
     "dominated: another plan is at least as fast, at equal or lower cost",
-    "open: the search ended before it was examined",
+    "open: the search ended before the plan was examined",
     "simulated"};
 
 std::string IllegalTable(const planner::SearchResult& result) {
@@ -393,7 +394,7 @@ std::string CountsText(const PlanReport& report) {
   const auto further =
       static_cast<std::int64_t>(result.outcomes.size()) - result.Count(Verdict::kSimulated);
   if (further > 0) {
-    out += fmt::format("{} plans that bounds had excluded {} simulated to find the nearest\n",
+    out += fmt::format("to find the nearest plans, {} plans excluded by bounds {} also simulated\n",
                        Grouped(further), further == 1 ? "was" : "were");
   }
   if (result.shared > 0) {
@@ -488,7 +489,7 @@ std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport
   const auto add = [&](std::int64_t count, const char* text) {
     if (count > 0) became.emplace_back(text, count);
   };
-  add(illegal, "simulated: illegal, as was found when its costs were computed");
+  add(illegal, "simulated: illegal, because its costs cannot be computed");
   add(too_large, goal.headroom > Bytes(0) || goal.headroom_part > 0
                      ? "simulated: do not fit, or leave too little free"
                      : "simulated: do not fit");
@@ -527,7 +528,7 @@ std::string PlanText(const PlanReport& report) {
                                 TargetText(goal, report.result->UnequalTokens()));
   if (report.result->UnequalTokens()) {
     out +=
-        "       (the plans have different numbers of tokens per step, so they train differently)\n";
+        "       (the plans have different numbers of tokens per step, so the training differs)\n";
   }
   if (goal.training.said()) out += fmt::format("       {}\n", TargetText(goal.training));
   if (goal.headroom_part > 0) {
@@ -573,8 +574,8 @@ std::string PlanText(const PlanReport& report) {
          ExecutionText(report);
   if (!report.pareto.empty()) {
     out += fmt::format(
-               "no other plan beats any of these in all three: {}, less memory, fewer "
-               "GPUs\n",
+               "no other plan is better than a plan of this list in all three: {}, less memory, "
+               "fewer GPUs\n",
                report.result->UnequalTokens() ? "less time per token" : "a shorter step") +
            PlansTable(report, report.pareto, false) + NotesOn(report.pareto) + "\n";
   }

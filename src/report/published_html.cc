@@ -54,9 +54,9 @@ class Points {
       return section;
     }
     section.paragraphs = {
-        "Each point is a published run. Circles are check rows; crosses are rows that profiles "
-        "may be fitted to. On the solid line, forecast and measurement are equal; on the dashed "
-        "lines, they differ by 10 %."};
+        "Each point is a published run. Circles are rows marked check; crosses are rows marked "
+        "fit. On the solid line, forecast and measurement are equal; on the dashed lines, they "
+        "differ by 10 %."};
     section.chart = PredictedAgainstMeasured(
         fmt::format(
             "{}: forecast against measured; {} {} from {} {}; the tables below list the errors by "

@@ -96,9 +96,9 @@ PublishedTable StepTimes(const PublishedAccuracy& accuracy) {
   }
   table.note =
       "The column 'rival' is the mean error of an estimate without simulation, which assumes the "
-      "MFU of the most similar fit row. The column 'same cases' is the mean error of the "
-      "forecast over the cases with such an estimate. The column 'in range' counts the measured "
-      "times inside the range of their forecast; 90 % are expected.";
+      "MFU of the most similar fit row. The column 'same cases' is the mean error of the forecast "
+      "over the cases with such an estimate. The column 'in range' shows how many measured times "
+      "are inside the range of the forecast; 90 % are expected.";
   return table;
 }
 
@@ -157,18 +157,17 @@ PublishedTable Choices(const PublishedAccuracy& accuracy) {
 
 // A short summary of the expected accuracy, from check rows only.
 PublishedTable Headline(const PublishedAccuracy& accuracy) {
-  PublishedTable table{
-      .title = "In short",
-      .columns = {{"check rows", kLeft},
-                  {"cases"},
-                  {"sources"},
-                  {"mean %"},
-                  {"median %"},
-                  {"bias %"},
-                  {"in range"}},
-      .note =
-          "The errors are errors of step time. For your own runs, expect the errors of the row "
-          "'of sources that were never fitted'."};
+  PublishedTable table{.title = "In short",
+                       .columns = {{"check rows", kLeft},
+                                   {"cases"},
+                                   {"sources"},
+                                   {"mean %"},
+                                   {"median %"},
+                                   {"bias %"},
+                                   {"in range"}},
+                       .note =
+                           "The table shows errors of step time. For your own runs, expect the "
+                           "errors in the row 'of sources that were never fitted'."};
   const auto add = [&](std::string name, Selection selection) {
     selection.split = Split::kCheck;
     const AccuracyFigures figures = accuracy.StepTime(selection);
@@ -235,8 +234,8 @@ PublishedTable Transfer(const PublishedAccuracy& accuracy) {
                   {"inside %"}},
       .note =
           "For each source, a 90 % range is computed from the errors of all other sources. The "
-          "weight of each source is the square root of its number of rows. The column 'inside' "
-          "counts the rows whose error is inside the range from the other sources. The column "
+          "weight of each source is the square root of its number of rows. The column 'inside' is "
+          "the number of rows with an error inside the range from the other sources. The column "
           "'half-width' is half of the 90 % range from all sources. The column 'residual' is the "
           "value for the residual `source` or `memory` of a profile. The last row of the table "
           "includes only peaks that the allocator reported. If the peak of a run is unknown, but "
@@ -274,12 +273,12 @@ PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
                   {"fitted %"},
                   {"off %"}},
       .note = fmt::format(
-          "The column 'peaks' counts the measured peaks of check rows. A case compares a "
-          "measured peak with an imaginary device. For each percent of the probability of "
-          "fitting, there is one imaginary device whose capacity gives the forecast this "
-          "probability. The column 'fitted' counts the cases whose measured peak is at most the "
-          "capacity. The column 'off' is the difference between the forecast and the observed "
-          "percentage; the target is at most {:.0f} %.",
+          "The column 'peaks' is the number of measured peaks of check rows. A case compares a "
+          "measured peak with an imaginary device. For each percent of the probability of fitting, "
+          "there is one imaginary device whose capacity gives the forecast this probability. The "
+          "column 'fitted' is the number of cases with a measured peak of at most the capacity. "
+          "The column 'off' is the difference between the forecast and the observed percentage; "
+          "the target is at most {:.0f} %.",
           100 * validate::kFitCalibrationLimit)};
   // Errors of rows of one source are correlated, so at least two sources are needed.
   if (accuracy.MemoryTransfer({}).sources < 2) return table;
@@ -365,7 +364,7 @@ PublishedTable Residuals(const PublishedAccuracy& accuracy) {
 }
 
 PublishedTable AimsTable(const PublishedAccuracy& accuracy) {
-  PublishedTable table{.title = "Targets that check rows miss",
+  PublishedTable table{.title = "Missed targets of check rows",
                        .columns = {{"source", kLeft}, {"figure", kLeft}, {"is"}, {"target"}}};
   const std::vector<validate::PublishedAim> aims = accuracy.Aims();
   for (const validate::PublishedAim& aim : aims) {

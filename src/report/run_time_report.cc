@@ -126,13 +126,13 @@ std::string FailuresLine(const WholeRun& run) {
 
 std::string CheckpointLines(const WholeRun& run) {
   const forecast::RunTime& time = run.time;
-  std::string text = fmt::format("saves      {}, {}: training pauses for {}{}\n",
-                                 FormatBytes(Bytes(std::llround(run.run.state))),
-                                 run.run.async ? "async" : "sync", TimeText(time.cost.blocking),
-                                 run.run.async ? fmt::format(", and a restart can use the "
-                                                             "checkpoint {} after that",
-                                                             TimeText(time.cost.background))
-                                               : "");
+  std::string text =
+      fmt::format("saves      {}, {}: training pauses for {}{}\n",
+                  FormatBytes(Bytes(std::llround(run.run.state))), run.run.async ? "async" : "sync",
+                  TimeText(time.cost.blocking),
+                  run.run.async ? fmt::format(", and a restart can use the checkpoint {} later",
+                                              TimeText(time.cost.background))
+                                : "");
   text += fmt::format("interval   {}", TimeText(time.interval));
   text += run.run.interval ? fmt::format("; the best interval is {}", TimeText(time.best_interval))
                            : ", the best one";
@@ -217,8 +217,8 @@ namespace {
 PageSection TimeSection(const WholeRun& run) {
   PageSection section{.heading = "Time breakdown of the run"};
   section.paragraphs = {
-      "A failure costs the recovery and the repetition of all work since the last checkpoint. The "
-      "parts are exact for failures at a constant rate, and add up to the run."};
+      "After a failure, the job recovers and repeats all work since the last checkpoint. The parts "
+      "add up to the duration of the run, and are exact if failures have a constant rate."};
   const double days = run.Seconds() / forecast::kDay;
   ChartData data;
   std::vector<std::string> names;
@@ -237,10 +237,11 @@ PageSection TimeSection(const WholeRun& run) {
 }
 
 PageSection InputSection(const WholeRun& run) {
-  PageSection section{.heading = "What it depends on"};
+  PageSection section{.heading = "Effects on the effective time"};
   section.paragraphs = {
-      "The range of the effective time combines each figure's best and worst value with the "
-      "random number of failures. It is the root of the sum of the squared effects."};
+      "The range of the effective time combines the effects of the best and the worst value of "
+      "each quantity with that of the random number of failures. It is the square root of the sum "
+      "of the squared effects."};
   section.tables.push_back({.caption = "Inputs", .table = InputTable(run.inputs).ToTable()});
   return section;
 }
@@ -251,14 +252,14 @@ std::string RunTimePage(const scenario::Scenario& scenario, const WholeRun& run)
   const auto [shortest, longest] = run.SecondsRange();
   const auto [least, most] = run.time.work_range;
   const double seconds = run.Seconds();
-  Page page = PageOf(scenario, "Forecast of a whole run");
+  Page page = PageOf(scenario, "Forecast of a training run");
   page.asked.emplace_back("run", TargetText(run.target));
   page.answer = {
       {"time", TimeText(seconds), fmt::format("{} to {}", TimeText(shortest), TimeText(longest))},
       {"effective", Decimal(kHundred * run.time.shares.work, 1) + " %",
        fmt::format("{} to {} %", Decimal(kHundred * least, 1), Decimal(kHundred * most, 1))},
       {"failures", FailuresText(run),
-       fmt::format("each failure costs {} and repeated work",
+       fmt::format("each failure takes {}, plus repeated work",
                    TimeText(run.time.failures.recovery))},
       {"checkpoint interval", TimeText(run.time.interval),
        run.run.interval ? fmt::format("the best interval is {}", TimeText(run.time.best_interval))

@@ -235,19 +235,20 @@ std::string RunsText(const RunsReport& report) {
   if (const std::optional<OneFactor> one = OneFactorOf(report)) {
     constexpr int kDigits = 3;
     out += fmt::format(
-        "a step of this configuration takes {} times the forecast ({} to {} in 90 % of "
-        "measurements); no other configuration confirms this\n",
+        "a step of this configuration takes {} times as long as the forecast ({} to {} in 90 % of "
+        "measurements); no other configuration confirms this factor\n",
         Decimal(one->factor, kDigits), Decimal(one->low, kDigits), Decimal(one->high, kDigits));
   }
   if (const std::vector<std::string> far = FarRuns(report); !far.empty()) {
-    out += fmt::format("{} not similar to any other run, so {} nothing: {}\n",
+    out += fmt::format("{} not similar to any other run, so {} nothing in the profile: {}\n",
                        far.size() == 1 ? "a run is" : fmt::format("{} runs are", far.size()),
                        far.size() == 1 ? "changes" : "change", Named(far));
   }
   if (const std::vector<std::string> doubtful = DoubtfulRuns(report); !doubtful.empty()) {
     out += fmt::format(
-        "these runs took over 1.5 times the forecast or under 1/1.5 of it, although the profile "
-        "learned from them: {}. Check that the table has all of their settings\n",
+        "the step time of these runs differs from the forecast by a factor of more than 1.5, "
+        "although the profile learned from the runs: {}. Check that the table has all settings of "
+        "the runs\n",
         Named(doubtful));
   }
   for (const calibrate::SettingResidual& setting : report.fit.settings) {

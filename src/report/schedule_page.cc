@@ -66,8 +66,8 @@ PageSection DrawingSection(const TimedSchedule& timed) {
   constexpr std::size_t kMostPasses = 20'000;
   if (passes > kMostPasses) {
     section.paragraphs = {
-        fmt::format("A page draws at most {} passes, but this schedule has {}. Reduce "
-                    "--micro-batches; the pattern repeats.",
+        fmt::format("The page draws only up to {} passes, but this schedule has {}. Reduce "
+                    "--micro-batches: the pattern of the schedule repeats.",
                     Grouped(kMostPasses), Grouped(static_cast<std::int64_t>(passes)))};
     return section;
   }
@@ -106,8 +106,9 @@ std::string SchedulePage(const TimedSchedule& timed) {
   page.sections = {
       DrawingSection(timed),
       {.heading = "Stages",
-       .paragraphs = {"In flight: the largest number of micro-batches whose activations a stage "
-                      "holds at once. The drawing assumes equal stages and free communication."},
+       .paragraphs = {"In flight: the maximum number of micro-batches whose activations a stage "
+                      "stores at once. The drawing assumes that all stages take the same time and "
+                      "that communication takes no time."},
        .tables = {{.caption = "Slots by stage", .table = ScheduleStages(timed).ToTable()}}}};
   return PageHtml(page);
 }

@@ -35,7 +35,8 @@ TEST(SchedulePageTest, DrawsEveryPassOfEveryStage) {
 
 TEST(SchedulePageTest, TooManyPassesAreNotDrawn) {
   const std::string page = PageOf(parallel::OneForwardOneBackward(64, 200));
-  EXPECT_THAT(page, HasSubstr("A page draws at most 20,000 passes, but this schedule has 25,600."));
+  EXPECT_THAT(page,
+              HasSubstr("The page draws only up to 20,000 passes, but this schedule has 25,600."));
   EXPECT_THAT(page, Not(HasSubstr("<figure")));
   EXPECT_THAT(page, HasSubstr("stage"));
 }

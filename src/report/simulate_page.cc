@@ -87,11 +87,7 @@ class MemoryDrawing {
 
  private:
   double Amount(Bytes bytes) const { return AmountIn(unit_, bytes); }
-  // A capacity far above all amounts would flatten the areas.
-  bool shows_capacity() const {
-    constexpr std::int64_t kNear = 2;
-    return capacity_ > Bytes() && capacity_.count() <= kNear * most_.count();
-  }
+  bool shows_capacity() const { return DrawsCapacity(capacity_, most_); }
 
   void AddRow(double from, double until, const forecast::BytesByCategory& bytes,
               ChartData& data) const {
@@ -239,10 +235,10 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
   if (ranks == 1) {
     section.paragraphs = {"One step in the steady state, stream by stream."};
   } else if (!run.forecast.classes.empty()) {
-    section.paragraphs = {fmt::format(
-        "One step in the steady state, stream by stream, on rank {}, the last rank to end the "
-        "step. The table of classes above lists the other classes.",
-        rank)};
+    section.paragraphs = {
+        fmt::format("One step in the steady state, stream by stream, on rank {}, which is the last "
+                    "rank to end the step. The table of classes above lists the other ranks.",
+                    rank)};
   } else if (scenario.network == scenario::Fidelity::kAnalytic) {
     section.paragraphs = {
         fmt::format("One step in the steady state, stream by stream. All {} ranks run the same "
@@ -258,7 +254,7 @@ PageSection TimelineSection(const scenario::Scenario& scenario, const forecast::
   DrawTraced(figure, section);
   OpenAtMicroBatch(window, section);
   section.tables.push_back(
-      {.caption = "How busy each stream is", .table = std::move(figure.lanes)});
+      {.caption = "Utilization of each stream", .table = std::move(figure.lanes)});
   section.tables.push_back(
       {.caption = "The longest operations", .table = std::move(figure.longest), .folded = true});
   return section;
@@ -289,8 +285,9 @@ PageSection MemorySection(const forecast::Run& run) {
       MemoryOver(own.program, own.timeline, own.memory, step, start, end, kMostInstants);
   PageSection section{.heading = "Memory over the step"};
   section.paragraphs = {
-      "Allocated memory at each point of the program, drawn at the time when the compute stream "
-      "reaches the point. The host runs ahead of the device, so it allocates this memory earlier."};
+      "Allocated memory at each point of the program, drawn at the time at which the compute "
+      "stream reaches the point. The host allocates the memory earlier, because it runs ahead of "
+      "the device."};
   section.chart = MemoryChart(instants, end - start, memory);
   if (step != run.first_step) {
     section.notes.push_back(
@@ -300,7 +297,8 @@ PageSection MemorySection(const forecast::Run& run) {
   }
   if (instants.size() >= kMostInstants / 2) {
     section.notes.push_back(
-        "If neighboring times share a pixel, the chart shows the largest memory among them.");
+        "If several times are at the same pixel, the chart shows the largest memory of these "
+        "times.");
   }
   section.tables.push_back({.caption = fmt::format("At the peak, on rank {}", memory.rank),
                             .table = MemoryRows(memory)});

@@ -105,7 +105,7 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
             "outside the allocator       1.00\n"
             "capacity                   80.00\n"
             "headroom                   61.00\n"
-            "2 KiB of the peak is padding that gives shards equal length\n"
+            "2 KiB of the peak is padding that makes shards equally long\n"
             "\n"
             "fits: 61 GiB of 80 GiB are left\n");
 }
@@ -115,15 +115,15 @@ TEST(SimulateReportTest, WhatFitsOnlyWithoutTheCacheSaysSo) {
   EXPECT_EQ(MemorySentence(forecast.memory), "fits: 61 GiB of 80 GiB are left");
   forecast.memory.allocator_flushes = 2;
   EXPECT_EQ(MemorySentence(forecast.memory),
-            "may not fit: 61 GiB of 80 GiB are left after the allocator has returned cached "
-            "memory to the device; it fits with a probability of 100 %");
+            "may not fit: 61 GiB of 80 GiB are left after the allocator has returned cached memory "
+            "to the device; the probability that it fits is 100 %");
   forecast.memory.allocator_flushes = 0;
   forecast.memory.error = GiB(2);
   forecast.memory.fit_probability = 0.75;
   EXPECT_EQ(MemorySentence(forecast.memory), "fits: 61 GiB of 80 GiB are left, probability 75 %");
   forecast.memory.fit_probability = 0.749;
   EXPECT_EQ(MemorySentence(forecast.memory),
-            "may not fit: 61 GiB of 80 GiB are left; it fits with a probability of 75 %");
+            "may not fit: 61 GiB of 80 GiB are left; the probability that it fits is 75 %");
 }
 
 TEST(SimulateReportTest, SoftwareThatTheScenarioLeavesOutIsSaidToBeAssumed) {

@@ -157,8 +157,8 @@ namespace {
 std::string LoadText(const plan::Mixture& mixture) {
   if (mixture.imbalance == 1) return "loads are perfectly balanced (experts.imbalance 1)";
   return fmt::format(
-      "in every layer, ranks wait for a rank with {} times the mean load; memory figures are for "
-      "that rank",
+      "in every layer, ranks wait for a rank with {} times the mean load; the memory is that of "
+      "this rank",
       mixture.imbalance);
 }
 
@@ -170,8 +170,8 @@ std::string MixtureText(const plan::Mixture& mixture) {
   }
   if (mixture.implementation == model::ExpertImplementation::kDeepSpeed) {
     return fmt::format(
-        "DeepSpeed's own layer, {}; each expert accepts {} times the mean number of rows, at "
-        "least {} of each rank, and drops all others",
+        "DeepSpeed's layer, {}; each expert accepts {} times the mean number of rows, at least {} "
+        "from each rank, and drops the other rows",
         text, *mixture.capacity_factor, mixture.min_capacity);
   }
   if (mixture.implementation == model::ExpertImplementation::kAutoEp) {
@@ -350,16 +350,18 @@ std::string Throughput(const forecast::Forecast& forecast) {
     out += fmt::format("host       {}\n", forecast::Sentence(*unknown));
   }
   if (const auto& gap = forecast.known_gap) {
-    out += fmt::format("slower     {}: measured steps took up to {} times their forecasts\n",
-                       gap->kind, Decimal(gap->factor, 2));
+    out += fmt::format(
+        "slower     {}: measured steps took up to {} times as long as their forecasts\n", gap->kind,
+        Decimal(gap->factor, 2));
   }
   if (const auto& learned = forecast.learned) {
-    out += learned->known < kLeastKnown
-               ? std::string("learned    nothing: the calibration profile has no similar run\n")
-               : fmt::format("learned    {} of the simulated {}, from similar runs ({} % known)\n",
-                             Decimal(learned->factor, 3),
-                             FormatTime(forecast.step_time - forecast.time.learned),
-                             Decimal(100 * learned->known, 0));
+    out +=
+        learned->known < kLeastKnown
+            ? std::string("learned    nothing: the calibration profile has no similar run\n")
+            : fmt::format("learned    {} of the simulated {}, from similar runs ({} % certain)\n",
+                          Decimal(learned->factor, 3),
+                          FormatTime(forecast.step_time - forecast.time.learned),
+                          Decimal(100 * learned->known, 0));
   }
   return out + UtilizationLines(forecast);
 }
@@ -497,7 +499,7 @@ std::string MemoryTable(const forecast::MemoryForecast& memory) {
     out += "\n";
   }
   if (memory.padding > Bytes(0)) {
-    out += fmt::format("{} of the peak is padding that gives shards equal length\n",
+    out += fmt::format("{} of the peak is padding that makes shards equally long\n",
                        FormatBytes(memory.padding));
   }
   return out;

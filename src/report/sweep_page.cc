@@ -378,24 +378,11 @@ Table RowTable(const SweepGrid& grid, const std::vector<SweepRow>& rows,
   return table.ToTable();
 }
 
-// The fitting row with the most tokens per second and GPU, or the first row if none fits.
-std::int64_t MostTokens(const std::vector<SweepRow>& rows) {
-  std::int64_t most = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const SweepRow& row = rows[static_cast<std::size_t>(most)];
-    const double rate = row.status == RowStatus::kOk ? row.tokens_per_second_per_gpu : -1;
-    if (rows[i].status == RowStatus::kOk && rows[i].tokens_per_second_per_gpu > rate) {
-      most = static_cast<std::int64_t>(i);
-    }
-  }
-  return most;
-}
-
 std::vector<PageFigure> Answers(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                                 std::optional<std::int64_t> best) {
   std::vector<PageFigure> answers{{.label = "Combinations",
                                    .value = Grouped(grid.rows()),
-                                   .more = fmt::format("{} fit, {} do not fit, {} cannot exist",
+                                   .more = fmt::format("{} fit, {} do not fit, {} are illegal",
                                                        Grouped(Count(rows, RowStatus::kOk)),
                                                        Grouped(Count(rows, RowStatus::kDoesNotFit)),
                                                        Grouped(Count(rows, RowStatus::kIllegal)))}};
@@ -413,7 +400,7 @@ std::vector<PageFigure> Answers(const SweepGrid& grid, const std::vector<SweepRo
        .value = unequal_tokens ? TimeForAToken(fastest) : FormatTime(fastest.step_time),
        .more = Setting(grid, *best, fastest),
        .tone = Tone::kGood});
-  const std::int64_t rate = MostTokens(rows);
+  const std::int64_t rate = MostTokensPerGpu(rows, *best);
   const SweepRow& most = rows[static_cast<std::size_t>(rate)];
   answers.push_back({.label = "Most tokens/s per GPU",
                      .value = Decimal(most.tokens_per_second_per_gpu, 1),
@@ -426,8 +413,8 @@ PageSection ParetoSection(const SweepCharts& charts, bool unequal_tokens) {
   PageSection section{.heading = unequal_tokens ? "Time per token against memory"
                                                 : "Step time against memory"};
   section.paragraphs = {
-      "Each point is a combination. For combinations on the line, no other one is both faster and "
-      "smaller."};
+      "Each point is a combination. No combination is both faster and smaller than a combination "
+      "on the line."};
   section.chart = std::move(pareto.chart);
   if (!pareto.note.empty()) section.notes.push_back(std::move(pareto.note));
   section.tables.push_back(
@@ -472,8 +459,8 @@ PageSection TableSection(const SweepGrid& grid, const std::vector<SweepRow>& row
   PageSection section{.heading = "All combinations"};
   if (rows.size() > kMostTableRows) {
     section.heading = "The fastest combinations";
-    section.paragraphs = {
-        fmt::format("{} of {}; --csv prints all.", Grouped(kMostTableRows), Grouped(grid.rows()))};
+    section.paragraphs = {fmt::format("The table shows {} of {}; --csv prints all combinations.",
+                                      Grouped(kMostTableRows), Grouped(grid.rows()))};
   }
   section.tables.push_back(
       {.caption = "Combinations", .table = RowTable(grid, rows, target), .sortable = true});

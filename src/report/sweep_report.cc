@@ -75,18 +75,11 @@ std::string Summary(const SweepGrid& grid, const std::vector<SweepRow>& rows) {
   if (unequal) {
     out += Named("least time per token", TimeForAToken(row(*best)), grid, *best, row(*best));
     out +=
-        "(the combinations have different numbers of tokens per step, so they train differently)\n";
+        "(the combinations have different numbers of tokens per step, so the training differs)\n";
   } else {
     out += Named("shortest step", FormatTime(row(*best).step_time), grid, *best, row(*best));
   }
-  // With fewer GPUs, each may do more work.
-  std::int64_t busiest = *best;
-  for (std::int64_t i = 0; i < grid.rows(); ++i) {
-    if (row(i).status == RowStatus::kOk &&
-        row(i).tokens_per_second_per_gpu > row(busiest).tokens_per_second_per_gpu) {
-      busiest = i;
-    }
-  }
+  const std::int64_t busiest = MostTokensPerGpu(rows, *best);
   if (busiest == *best) return out;
   return out + Named("most tokens/s per GPU", Decimal(row(busiest).tokens_per_second_per_gpu, 1),
                      grid, busiest, row(busiest));
@@ -220,6 +213,17 @@ std::optional<std::int64_t> Fastest(const std::vector<SweepRow>& rows) {
   return best;
 }
 
+std::int64_t MostTokensPerGpu(const std::vector<SweepRow>& rows, std::int64_t best) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].status == RowStatus::kOk &&
+        rows[i].tokens_per_second_per_gpu >
+            rows[static_cast<std::size_t>(best)].tokens_per_second_per_gpu) {
+      best = static_cast<std::int64_t>(i);
+    }
+  }
+  return best;
+}
+
 std::vector<std::int64_t> FastestByGpus(const std::vector<SweepRow>& rows) {
   std::map<std::int64_t, std::int64_t> best;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -330,8 +334,8 @@ std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                                     [](const SweepRow& row) { return !row.added.empty(); });
   if (partly > 0) {
     out += fmt::format(
-        "{} {} only a part of the topology's GPUs and {} the others idle: {} {}=plan. "
-        "tokens/s/GPU counts only used GPUs.\n",
+        "{} {} only a part of the topology's GPUs and {} the others idle: {} {}=plan. tokens/s/GPU "
+        "includes only used GPUs.\n",
         Grouped(partly), partly == 1 ? "combination uses" : "combinations use",
         partly == 1 ? "leaves" : "leave", partly == 1 ? "it has" : "they have", kDevices);
   }

@@ -85,6 +85,9 @@ std::string TimeForAToken(const planner::SweepRow& row);
 // Returns the index of the first row with the least time per token among the rows that fit. No
 // value if no row fits.
 std::optional<std::int64_t> Fastest(const std::vector<planner::SweepRow>& rows);
+// Returns the index of the fitting row with the most tokens per second and GPU, or `best` if no
+// row has more. With fewer GPUs than the fastest row, each GPU may do more work.
+std::int64_t MostTokensPerGpu(const std::vector<planner::SweepRow>& rows, std::int64_t best);
 // Returns the fastest fitting row for each number of GPUs. Numbers without a fitting row are
 // omitted, and the smallest number comes first.
 std::vector<std::int64_t> FastestByGpus(const std::vector<planner::SweepRow>& rows);

@@ -22,6 +22,7 @@ using program::Opcode;
 // A page has at most two timelines. With them and the libraries it takes less than 2 MB.
 constexpr std::size_t kMostBytes = 400'000;
 constexpr std::size_t kFewBytes = 8;  // of a bar
+constexpr std::size_t kMostBars = kMostBytes / kFewBytes;
 
 BarKind KindOf(const Instruction& instruction) {
   switch (instruction.opcode) {
@@ -103,45 +104,51 @@ Time IssueCost(const cost::Prices& prices, Opcode opcode) {
   }
 }
 
-// Adds a bar to a lane, if a part of it is in the window. `texts` returns its name and `of`; it is
-// called only for this bar.
-template <typename Texts>
-void Put(const StepWindow& window, Lane& lane, Time start, Time end, BarKind kind,
-         const Texts& texts) {
+// The bar of a time span, without texts. Nothing if no part of it is in the window.
+std::optional<Bar> BarIn(const StepWindow& window, Time start, Time end, BarKind kind) {
   start = std::max(start, window.start);
   end = std::min(end, window.end);
-  if (start >= end) return;
-  auto [name, of] = texts();
-  lane.bars.push_back({.start = start - window.start,
-                       .end = end - window.start,
-                       .kind = kind,
-                       .name = std::move(name),
-                       .of = std::move(of),
-                       .busy = end - start});
-}
-
-void PutOperation(const StepWindow& window, const program::OperationRecord& record, bool several,
-                  Lane& lane) {
-  const program::Program& program = *window.program;
-  const Instruction& instruction = program.step[record.instruction];
-  Put(window, lane, record.start, record.end, KindOf(instruction), [&] {
-    return std::pair(NameOf(program, instruction), PlaceOf(program, instruction, several));
-  });
+  if (start >= end) return std::nullopt;
+  return Bar{
+      .start = start - window.start, .end = end - window.start, .kind = kind, .busy = end - start};
 }
 
 void SortBars(std::vector<Bar>& bars) {
-  std::stable_sort(bars.begin(), bars.end(), [](const Bar& a, const Bar& b) {
+  const auto before = [](const Bar& a, const Bar& b) {
     return std::tie(a.start, a.end) < std::tie(b.start, b.end);
-  });
+  };
+  if (!std::is_sorted(bars.begin(), bars.end(), before)) {
+    std::stable_sort(bars.begin(), bars.end(), before);
+  }
 }
 
-// A bar of several kinds has the kind of its busiest part.
+constexpr int kSameKind = 4;  // the color of a bar of one kind is exact, so it may be longer
+
+// The length to which bars are joined first.
+Time FinestBar(Time length) {
+  constexpr std::int64_t kFinest = 1 << 16;
+  return Picoseconds(std::max<std::int64_t>(1, length.picoseconds() / kFinest));
+}
+
+// Whether a bar and the bar before it are joined, if joined bars are at most `least` long.
+bool Joins(const Bar& before, const Bar& bar, Time least) {
+  return (before.kind == bar.kind ? 1 : kSameKind) * (bar.end - before.start) <= least;
+}
+
+// A bar of several kinds has the kind of its busiest part. Its name is left to NameJoined.
 void Join(Bar& into, const Bar& bar) {
   if (bar.busy > into.busy) into.kind = bar.kind;
   into.end = std::max(into.end, bar.end);
   into.operations += bar.operations;
   into.busy += bar.busy;
   if (into.of != bar.of) into.of.clear();
+  into.name.clear();
+}
+
+void NameJoined(std::vector<Bar>& bars) {
+  for (Bar& bar : bars) {
+    if (bar.name.empty()) bar.name = fmt::format("{} short operations", Grouped(bar.operations));
+  }
 }
 
 // Joins consecutive issues: the host's work between two waits.
@@ -152,6 +159,7 @@ void JoinIssues(std::vector<Bar>& bars) {
                          joined.back().name == "issues" && bar.start <= joined.back().end;
     if (follows) {
       Join(joined.back(), bar);
+      joined.back().name = bar.name;
     } else {
       joined.push_back(std::move(bar));
     }
@@ -191,23 +199,30 @@ Table LaneTable(const std::vector<Lane>& lanes, Time length) {
 
 Table LongestTable(const std::vector<Lane>& lanes) {
   constexpr std::size_t kShown = 40;
-  std::vector<std::pair<const Lane*, const Bar*>> all;
+  struct Placed {
+    const Lane* lane;
+    const Bar* bar;
+    Time length;
+  };
+  std::vector<Placed> all;
   for (const Lane& lane : lanes) {
-    for (const Bar& bar : lane.bars) all.emplace_back(&lane, &bar);
+    for (const Bar& bar : lane.bars) all.push_back({&lane, &bar, bar.end - bar.start});
   }
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return a.second->end - a.second->start > b.second->end - b.second->start;
+  // Equal bars keep their order.
+  const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kShown));
+  std::partial_sort(all.begin(), end, all.end(), [](const Placed& a, const Placed& b) {
+    return std::tie(b.length, a.lane, a.bar) < std::tie(a.length, b.lane, b.bar);
   });
-  all.resize(std::min(all.size(), kShown));
+  all.erase(end, all.end());
   Table table({{"operation", Align::kLeft},
                {"of", Align::kLeft},
                {"stream", Align::kLeft},
                {"for", Align::kLeft},
                {"starts ms", Align::kRight},
                {"takes ms", Align::kRight}});
-  for (const auto& [lane, bar] : all) {
+  for (const auto& [lane, bar, length] : all) {
     table.AddRow({bar->name, bar->of, lane->name, Name(bar->kind), Milliseconds(bar->start),
-                  Milliseconds(bar->end - bar->start)});
+                  Milliseconds(length)});
   }
   return table;
 }
@@ -346,21 +361,25 @@ std::vector<Lane> LanesOf(const StepWindow& window) {
   for (const program::OperationRecord& record : window.timeline->operations) {
     const Instruction& instruction = program.step[record.instruction];
     const bool on_host = instruction.opcode == Opcode::kHostTask;
-    PutOperation(window, record, several, lanes[on_host ? 0 : 1 + instruction.stream]);
-    if (window.prices != nullptr && !on_host) {
-      Put(window, lanes[0], record.issued - IssueCost(*window.prices, instruction.opcode),
-          record.issued, BarKind::kHost,
-          [] { return std::pair<std::string, std::string>("issues", ""); });
+    if (auto bar = BarIn(window, record.start, record.end, KindOf(instruction))) {
+      bar->name = NameOf(program, instruction);
+      bar->of = PlaceOf(program, instruction, several);
+      lanes[on_host ? 0 : 1 + instruction.stream].bars.push_back(*std::move(bar));
+    }
+    if (window.prices == nullptr || on_host) continue;
+    const Time cost = IssueCost(*window.prices, instruction.opcode);
+    if (auto bar = BarIn(window, record.issued - cost, record.issued, BarKind::kHost)) {
+      bar->name = "issues";
+      lanes[0].bars.push_back(*std::move(bar));
     }
   }
   for (const program::WaitRecord& wait : window.timeline->waits) {
     const Instruction& instruction = program.step[wait.instruction];
     if (instruction.opcode != Opcode::kHostWaitEvent) continue;
-    Put(window, lanes[0], wait.start, wait.end, BarKind::kWait, [&] {
-      return std::pair(
-          fmt::format("waits for {}", program.NameOf(program.events[instruction.operand])),
-          std::string());
-    });
+    if (auto bar = BarIn(window, wait.start, wait.end, BarKind::kWait)) {
+      bar->name = fmt::format("waits for {}", program.NameOf(program.events[instruction.operand]));
+      lanes[0].bars.push_back(*std::move(bar));
+    }
   }
   for (Lane& lane : lanes) SortBars(lane.bars);
   JoinIssues(lanes.front().bars);
@@ -371,15 +390,35 @@ std::vector<Lane> LanesOf(const StepWindow& window) {
 Lane ComputeLaneOf(const StepWindow& window) {
   const program::Program& program = *window.program;
   const bool several = SeveralMicroBatches(program);
-  Lane lane;
+  std::vector<std::pair<Bar, const Instruction*>> bars;
   for (const program::OperationRecord& record : window.timeline->operations) {
     const Instruction& instruction = program.step[record.instruction];
     if (instruction.opcode == Opcode::kHostTask ||
         instruction.stream != program::Program::kComputeStream) {
       continue;
     }
-    PutOperation(window, record, several, lane);
+    if (auto bar = BarIn(window, record.start, record.end, KindOf(instruction))) {
+      bars.emplace_back(*std::move(bar), &instruction);
+    }
   }
+  // More bars than a chart draws are joined before they get names, which take most of the time.
+  const Time least = bars.size() > kMostBars ? FinestBar(window.end - window.start) : Time();
+  Lane lane;
+  const Instruction* first = nullptr;  // of the last bar
+  for (auto& [bar, instruction] : bars) {
+    if (first != nullptr && Joins(lane.bars.back(), bar, least)) {
+      const bool here =
+          instruction->label == first->label && instruction->micro_batch == first->micro_batch;
+      if (here) bar.of = lane.bars.back().of;
+      Join(lane.bars.back(), bar);
+      continue;
+    }
+    first = instruction;
+    bar.name = NameOf(program, *instruction);
+    bar.of = PlaceOf(program, *instruction, several);
+    lane.bars.push_back(std::move(bar));
+  }
+  NameJoined(lane.bars);
   SortBars(lane.bars);
   return lane;
 }
@@ -389,25 +428,19 @@ Time JoinShortBars(std::vector<Lane>& lanes, std::size_t most) {
   for (const Lane& lane : lanes) {
     if (!lane.bars.empty()) longest = std::max(longest, lane.bars.back().end);
   }
-  constexpr std::int64_t kFinest = 1 << 16;
-  Time least = Picoseconds(std::max<std::int64_t>(1, longest.picoseconds() / kFinest));
+  Time least = FinestBar(longest);
   Time joined_to;
-  constexpr int kSameKind = 4;  // the color of a bar of one kind is exact, so it may be longer
   while (Count(lanes) > most && joined_to < kSameKind * longest) {
     for (Lane& lane : lanes) {
       std::vector<Bar> joined;
       for (Bar& bar : lane.bars) {
-        const bool joins = !joined.empty() && (joined.back().kind == bar.kind ? 1 : kSameKind) *
-                                                      (bar.end - joined.back().start) <=
-                                                  least;
-        if (joins) {
+        if (!joined.empty() && Joins(joined.back(), bar, least)) {
           Join(joined.back(), bar);
-          joined.back().name =
-              fmt::format("{} short operations", Grouped(joined.back().operations));
         } else {
           joined.push_back(std::move(bar));
         }
       }
+      NameJoined(joined);
       lane.bars = std::move(joined);
     }
     joined_to = least;
@@ -422,9 +455,14 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
   Table longest = LongestTable(lanes);
   std::string note;
   const Time tick = TickOf(length);
-  const std::size_t before = Count(lanes);
+  std::int64_t operations = 0;
+  for (const Lane& lane : lanes) {
+    for (const Bar& bar : lane.bars) {
+      if (bar.kind != BarKind::kHost && bar.kind != BarKind::kWait) operations += bar.operations;
+    }
+  }
   // Bars take several bytes each, so more than these are joined before their size is measured.
-  Time joined = JoinShortBars(lanes, kMostBytes / kFewBytes);
+  Time joined = JoinShortBars(lanes, kMostBars);
   ChartData data = DataOf(lanes, tick);
   std::size_t bytes = SizeOf(data);
   for (bool fewer = true; fewer && bytes > kMostBytes; bytes = SizeOf(data)) {
@@ -437,8 +475,9 @@ TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::st
     note = fmt::format(
         "The step has {} operations. Neighboring operations are drawn as one if they take at most "
         "{} together.",
-        Grouped(static_cast<std::int64_t>(before)),
-        unit == "ms" ? FormatTime(joined) : fmt::format("{:g} {}", InMilliseconds(joined), unit));
+        Grouped(operations),
+        unit == "ms" ? FormatTime(joined)
+                     : fmt::format("{:.0f} {}", std::floor(InMilliseconds(joined)), unit));
   }
   Chart chart;
   chart.label = label;

@@ -181,7 +181,7 @@ TEST(TimelineChartTest, TakesAtMostItsBytes) {
   }
   const TimelineFigure figure = TimelineChart(lanes, Microseconds(100 * kBars), "label");
   EXPECT_LE(figure.chart.data.ToJson().dump().size(), 400'000U);
-  EXPECT_THAT(figure.note, HasSubstr("drawn as one"));
+  EXPECT_THAT(figure.note, HasSubstr("as one bar"));
 }
 
 TEST(TimelineChartTest, NotesAreInTheUnitOfTheChart) {
@@ -192,8 +192,9 @@ TEST(TimelineChartTest, NotesAreInTheUnitOfTheChart) {
     }
     return TimelineChart(lanes, Ms(200'000), "label", unit).note;
   };
-  EXPECT_THAT(note("ms"), HasSubstr(" s together."));
-  EXPECT_THAT(note("slots"), HasSubstr(" slots together."));
+  // 200,000 ms / 65,536, the finest length at which bars are joined.
+  EXPECT_THAT(note("ms"), HasSubstr("at most 3.05 ms together."));
+  EXPECT_THAT(note("slots"), HasSubstr("at most 3 slots together."));
 }
 
 TEST(MemoryOverTest, StandsWhereTheComputeStreamGetsThere) {

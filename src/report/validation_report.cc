@@ -216,7 +216,7 @@ PageSection TimelineSection(const forecast::Run& forecast, const validate::Execu
       execution.critical_rank, execution.ranks.size())};
   DrawTraced(figure, section);
   section.tables.push_back(
-      {.caption = "How busy each stream is", .table = std::move(figure.lanes)});
+      {.caption = "Utilization of each stream", .table = std::move(figure.lanes)});
   section.tables.push_back(
       {.caption = "The longest operations", .table = std::move(figure.longest), .folded = true});
   return section;

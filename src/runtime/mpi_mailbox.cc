@@ -138,7 +138,7 @@ class MpiMailbox final : public messaging::Mailbox {
 
 Attempt<std::unique_ptr<messaging::Mailbox>> OpenMpiMailbox() {
   const MpiSession* const session = MpiSession::Current();
-  if (session == nullptr) return tl::unexpected(Failure{"MPI does not run"});
+  if (session == nullptr) return tl::unexpected(Failure{"MPI is not running"});
   MPI_Comm communicator = MPI_COMM_NULL;
   if (auto made = CheckMpi(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), "make a communicator");
       !made) {

@@ -32,7 +32,7 @@ extern "C" const char* __tsan_default_suppressions() { return "deadlock:mca_btl_
 Attempt<MpiSession*> MpiSession::Start() {
   const std::lock_guard lock(mutex);
   if (current != nullptr) return current;
-  if (ended) return tl::unexpected(Failure{"MPI was ended and cannot be started again"});
+  if (ended) return tl::unexpected(Failure{"MPI has ended and cannot be started again"});
   // More threads may wait than there are cores; a waiting thread must not keep a core from one that
   // computes. (The variable is set before the process has threads.)
   if (std::getenv("OMPI_MCA_mpi_yield_when_idle") == nullptr) {

@@ -232,13 +232,13 @@ void ReadActivation(PartReader& part, Architecture& a) {
   const bool gated = part.Boolean("gated", function == Function::kSilu);
   if (gated && (function == Function::kSquaredRelu || function == Function::kRelu)) {
     part.reader().Report("gated", "model.impossible",
-                         "feed-forward layers with a ReLU gate are not modelled",
+                         "feed-forward layers with a ReLU gate are not supported",
                          "write 'gated: false'");
   }
   if (!gated && function == Function::kSilu) {
     part.reader().Report("activation", "model.impossible",
-                         "feed-forward layers with SiLU are modelled only with a gate",
-                         "write 'gated: true', or another activation");
+                         "feed-forward layers with SiLU are supported only with a gate",
+                         "write 'gated: true', or choose another activation");
   }
   a.activator = gated ? (function == Function::kGelu ? Activator::kGeGlu : Activator::kSwiGlu)
                 : function == Function::kGelu ? Activator::kGelu
@@ -321,10 +321,10 @@ Architecture ReadFeedForward(const Node& node, Architecture a, const Parts& befo
         experts->experts.exist()) {
       TakeBoth(*dense, *experts, a);
     } else if (names) {
-      reader.Report("of", "model.impossible",
-                    "'of' must name a dense feed-forward layer and a layer of experts, both "
-                    "defined above",
-                    "write 'of: [DENSE, EXPERTS]'");
+      reader.Report(
+          "of", "model.impossible",
+          "'of' must list a dense feed-forward layer and a layer of experts that are defined above",
+          "write 'of: [DENSE, EXPERTS]'");
     }
   }
   reader.Finish();
@@ -414,7 +414,7 @@ class PatternParser {
   std::vector<int> Read() {
     std::vector<int> kinds = Sequence();
     if (mistake.empty() && at_ < text_.size()) Fail("a closing bracket has no opening bracket");
-    if (mistake.empty() && kinds.empty()) Fail("it contains no block");
+    if (mistake.empty() && kinds.empty()) Fail("the pattern contains no block");
     return mistake.empty() ? kinds : std::vector<int>();
   }
   std::string mistake;
@@ -474,9 +474,9 @@ std::vector<int> ReadPattern(MappingReader& reader, const Letters& letters) {
   std::vector<int> pattern = parser.Read();
   if (!parser.mistake.empty()) {
     reader.Report("pattern", "model.impossible",
-                  fmt::format("'pattern' is not valid: {}", parser.mistake),
-                  "write the letters of 'blocks' from the first layer to the last; repeat them "
-                  "with '(DDDF)*10'");
+                  fmt::format("'pattern' is invalid: {}", parser.mistake),
+                  "write the letter of each layer's block, from the first layer to the last, for "
+                  "example 'DDDF'; '(DDDF)*10' repeats the letters");
   }
   return pattern;
 }
@@ -503,7 +503,7 @@ void ReadFurtherTokens(MappingReader& reader, const Letters& letters, Architectu
   } else {
     fields->Report("pattern", "model.impossible",
                    "a block for multi-token prediction needs one mixer and one feed-forward layer",
-                   "write the letter of one block");
+                   "write one letter of 'blocks', for example 'pattern: A'");
   }
 }
 
@@ -573,7 +573,7 @@ Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Fami
                               model::kMostVocabulary, words ? 1 : 0);
   if (!words && (base.vocabulary > 0 || prediction.target == model::Target::kWords)) {
     reader.Report(base.vocabulary > 0 ? "vocab_size" : "input", "model.impossible",
-                  "a model that reads numbers has no vocabulary",
+                  "a model whose input is numbers has no vocabulary",
                   "remove vocab_size, and write 'output: {kind: classes, count: 1000}' or "
                   "'output: {kind: values}'");
   }

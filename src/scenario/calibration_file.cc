@@ -34,7 +34,7 @@ Time ReadCost(MappingReader& times, std::string_view key, Diagnostics& diagnosti
   if (time && *time > kLongest) {
     diagnostics.push_back(
         {"calibration.implausible", node->location(),
-         "the launch of a kernel must take at most 100 ms on the host: " + node->Described(),
+         "the host time to launch a kernel must be at most 100 ms: " + node->Described(),
          "check the unit"});
   }
   return time.value_or(Time());
@@ -200,15 +200,14 @@ std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
     for (const Node& node : *cases) {
       runs.push_back(ReadRun(node, diagnostics));
       if (section.failed() || known.insert(runs.back().settings).second) continue;
-      diagnostics.push_back({"calibration.runs", node.location(),
-                             "another run has the same settings",
-                             "combine both in one entry with 'repeats'"});
+      diagnostics.push_back({"calibration.runs", node.location(), "two runs have the same settings",
+                             "combine the two runs into one entry with the key 'repeats'"});
     }
     if (cases->empty() || cases->size() > LearnedRuns::kMostRuns) {
       section.Report("cases", "calibration.runs",
                      fmt::format("a profile must have 1 to {} runs: {}", LearnedRuns::kMostRuns,
                                  cases->size()),
-                     "remove the section, or keep only the runs that are most similar to yours");
+                     "remove 'runs', or keep only the runs that are most similar to yours");
     }
   }
   section.Finish();
@@ -257,8 +256,10 @@ std::vector<std::pair<std::string, std::string>> ReadProvenance(MappingReader& r
     if (auto text = ReadText(value, diagnostics)) provenance.emplace_back(key, std::move(*text));
   }
   if (section->node().entries().empty()) {
-    reader.Report("provenance", "calibration.no-provenance", "a profile must state its origin",
-                  "name the machine, the software, the time and the method");
+    reader.Report("provenance", "calibration.no-provenance",
+                  "'provenance' must not be empty: 'provenance' must not be empty: a profile must "
+                  "state its origin",
+                  "write the machine, the software, the date and the method of the measurements");
   }
   return provenance;
 }

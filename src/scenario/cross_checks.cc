@@ -66,7 +66,8 @@ class CrossChecks {
       Report(
           "scenario.mixed-layers", location,
           "a layer list gives the times of one kind of device, but the cluster has several kinds",
-          "use an architecture, or nodes of one kind with slow_devices");
+          "use 'model' with an architecture instead of a layer list, or use nodes of one kind and "
+          "set cluster.slow_devices");
     }
   }
 
@@ -76,7 +77,7 @@ class CrossChecks {
     if (scenario_.cluster->flat() || scenario_.cluster->nodes() == 1) return;
     if (scenario_.cluster->fabric() != nullptr && scenario_.cluster->fabric()->sharp) return;
     Report("nccl.no-sharp", LocationOf(root_, "communication.nccl_collnet"),
-           "nccl_collnet is true, but the switches of this fabric cannot reduce",
+           "nccl_collnet is true, but the switches of this fabric cannot run reductions (SHARP)",
            "remove nccl_collnet, or write 'sharp: true' under 'fabric' in the topology");
   }
 
@@ -151,11 +152,12 @@ class CrossChecks {
     const model::Architecture* const architecture = Architecture();
     if (scenario_.cluster == nullptr) return;
     if (architecture != nullptr && scenario_.cluster->gpu().empty()) {
-      Report(
-          "scenario.no-gpu", LocationOf(root_, "cluster.topology"),
-          fmt::format("the kernels of a model need a GPU type, but this cluster names no GPU: {}",
-                      Quoted(scenario_.model->name)),
-          "add gpu: to the flat cluster, or use a layer list with times");
+      Report("scenario.no-gpu", LocationOf(root_, "cluster.topology"),
+             fmt::format(
+                 "the times of kernels depend on the GPU type, but this cluster has no 'gpu': {}",
+                 Quoted(scenario_.model->name)),
+             "add a GPU type to the flat cluster, for example 'gpu: h100-sxm', or use a layer list "
+             "with times");
     }
     if (scenario_.calibration == nullptr) return;
     const topology::FlatCluster* flat = scenario_.cluster->flat_cluster();
@@ -163,7 +165,8 @@ class CrossChecks {
         scenario_.calibration->collectives.empty()) {
       Report("scenario.no-link", LocationOf(root_, "cluster.topology"),
              "the flat cluster has no link, and the calibration has no table of collectives",
-             "add link: {latency: 5 us, bandwidth: 25 GB/s}, or use a profile with tables");
+             "add link: {latency: 5 us, bandwidth: 25 GB/s}, or use a profile with tables of "
+             "collectives of collectives");
     }
     const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
     CheckProfilesOfDevices();
@@ -175,9 +178,9 @@ class CrossChecks {
         kernels->gemm_tiling[type].empty() && scenario_.gpu.has_value() &&
         scenario_.gpu->PeakOf(*file_.request.precision) > FlopRate()) {
       Report("scenario.precision-not-calibrated", LocationOf(root_, "training.precision"),
-             fmt::format("the calibration profile {} has no rates of matrix products in {}",
+             fmt::format("the calibration profile {} has no rates of matrix multiplications in {}",
                          Quoted(scenario_.calibration->name), Name(*file_.request.precision)),
-             "choose another precision, or add rates to kernels.gemm");
+             "choose another training.precision, or add rates to kernels.gemm in the profile");
     }
   }
 

@@ -103,8 +103,9 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
   if (curve.ranks % curve.nodes != 0) {
     reader.Report(
         "nodes", "calibration.implausible",
-        fmt::format("{} ranks do not divide equally among {} nodes", curve.ranks, curve.nodes),
-        "remove groups whose nodes have different numbers of ranks");
+        fmt::format("the number of ranks, {}, is not divisible by the number of nodes, {}",
+                    curve.ranks, curve.nodes),
+        "remove groups that have different numbers of ranks on their nodes");
   }
   curve.algorithm = ReadAlgorithm(reader, Need::kOptional);
   curve.documented = ReadDocumented(reader, diagnostics);
@@ -164,8 +165,9 @@ std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& 
       file.curves.push_back(ReadCurve(curve, diagnostics));
       if (file.curves.back().nodes > 1 && !reader.Has("network")) {
         diagnostics.push_back({"calibration.no-network", curve.location(),
-                               "a curve over several nodes needs the bandwidth of their network",
-                               "add the bandwidth of all network cards of a node to the file, for "
+                               "'network' is missing: 'network' is missing: a curve over several "
+                               "nodes needs the bandwidth of their network",
+                               "add the sum of the bandwidths of a node's network cards, for "
                                "example network: 400 GB/s"});
       }
     }

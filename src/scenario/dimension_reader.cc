@@ -41,9 +41,10 @@ constexpr std::string_view kKeysOfExperts[] = {"num_experts_per_tok",
 void RefuseWithoutExperts(MappingReader& reader) {
   for (const std::string_view key : kKeysOfExperts) {
     if (!reader.ReadNode(key, Need::kOptional, "a value")) continue;
-    reader.Report(key, "model.impossible",
-                  fmt::format("a model without experts has no '{}': num_experts is absent", key),
-                  "write num_experts, or remove the key");
+    reader.Report(
+        key, "model.impossible",
+        fmt::format("'{}' applies only to models with experts, but num_experts is missing", key),
+        "write num_experts, or remove the key");
   }
 }
 

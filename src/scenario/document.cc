@@ -142,8 +142,10 @@ std::optional<Node> ParseDocument(std::string_view text, const std::string& file
   std::optional<YamlTree> tree = ParseYaml(text, file, diagnostics);
   if (!tree.has_value()) return std::nullopt;
   if ((*tree)->kind == NodeKind::kNull) {
-    diagnostics.push_back(
-        {"file.empty", {file, 1, 1}, "the file is empty", "docs/formats.md describes its content"});
+    diagnostics.push_back({"file.empty",
+                           {file, 1, 1},
+                           "the file is empty",
+                           "write the keys that docs/formats.md describes"});
     return std::nullopt;
   }
   return Node(*std::move(tree), "");
@@ -185,14 +187,15 @@ std::string IntegerHint(const Node& node, IntegerRange range) {
   }
   if (node.kind() == NodeKind::kScalar && IsRange(node.scalar())) {
     return fmt::format(
-        "write the range with dots, as values for sweep or plan: --vary '{}=1..8 x2'", node.path());
+        "to try a range of values, use stepcast sweep or stepcast plan with --vary '{}=1..8 x2'",
+        node.path());
   }
   if (range.example > 0) {
     return fmt::format("write for example {}", Example(node, fmt::format("{}", range.example)));
   }
   return meant && *meant > range.most
-             ? fmt::format("write a whole number from {} to {}", range.least, range.most)
-             : fmt::format("write a whole number, {} or more", range.least);
+             ? fmt::format("write an integer from {} to {}", range.least, range.most)
+             : fmt::format("write an integer of at least {}", range.least);
 }
 
 }  // namespace
@@ -215,7 +218,7 @@ std::optional<std::int64_t> ReadInteger(const Node& node, IntegerRange range,
                               std::all_of(digits.begin(), digits.end(), IsDigit);
     Append(node, "input.not-an-integer",
            fmt::format("{} needs an integer, {}: {}", Named(node),
-                       node.quoted()  ? "not text in quotes"
+                       node.quoted()  ? "without quotes"
                        : leading_zero ? "without leading zeros"
                                       : "in plain decimal digits",
                        node.Described()),
@@ -285,7 +288,7 @@ std::optional<std::string> ReadText(const Node& node, Diagnostics& diagnostics) 
   if (!IsScalar(node, "text", "a-name", diagnostics)) return std::nullopt;
   if (node.scalar().empty()) {
     Append(node, "input.no-value", fmt::format("{} must not be empty", Named(node)),
-           "write some text, or remove the key if it has a default", diagnostics);
+           "write a text, or remove the key if it has a default", diagnostics);
     return std::nullopt;
   }
   return node.scalar();
@@ -334,7 +337,8 @@ std::optional<Version> ReadVersion(const Node& node, std::string_view example,
     const std::string_view release = minor.substr(0, minor.find_first_not_of("0123456789"));
     const bool longer = IsPlainDecimal(major) && IsPlainDecimal(release);
     Append(node, "input.not-a-version",
-           fmt::format("{} needs a version as major.minor: {}", Named(node), node.Described()),
+           fmt::format("{} must be a version of the form MAJOR.MINOR: {}", Named(node),
+                       node.Described()),
            longer ? fmt::format("write {}", Example(node, fmt::format("\"{}.{}\"", major, release)))
                   : fmt::format("write for example {}", Example(node, quoted)),
            diagnostics);
@@ -523,7 +527,7 @@ std::optional<std::vector<Node>> MappingReader::ReadSequence(std::string_view ke
 }
 
 std::optional<std::vector<std::string>> MappingReader::ReadWords(std::string_view key, Need need) {
-  const std::optional<Node> node = Take(key, need, "words, or a list of them");
+  const std::optional<Node> node = Take(key, need, "one or more words, or a list of words");
   if (!node.has_value()) return std::nullopt;
   return scenario::ReadWords(*node, *diagnostics_);
 }

@@ -155,10 +155,10 @@ TEST(MappingReader, ShowsTheIntegerThatWasMeant) {
   EXPECT_EQ(hint("\"8\""), "write 'count: 8'");
   EXPECT_EQ(hint("1_0"), "write 'count: 10'");
   EXPECT_EQ(hint("4.0"), "write 'count: 4'");
-  EXPECT_EQ(hint("auto"), "write a whole number, 1 or more");
-  EXPECT_EQ(hint("4.5"), "write a whole number, 1 or more");
-  EXPECT_EQ(hint("inf"), "write a whole number, 1 or more");
-  EXPECT_EQ(hint("1e30"), "write a whole number, 1 or more");
+  EXPECT_EQ(hint("auto"), "write an integer of at least 1");
+  EXPECT_EQ(hint("4.5"), "write an integer of at least 1");
+  EXPECT_EQ(hint("inf"), "write an integer of at least 1");
+  EXPECT_EQ(hint("1e30"), "write an integer of at least 1");
 }
 
 TEST(ParseDocument, CallsATabATab) {
@@ -167,7 +167,7 @@ TEST(ParseDocument, CallsATabATab) {
   ASSERT_EQ(diagnostics.size(), 1u);
   EXPECT_EQ(Format(diagnostics[0]),
             "s.yaml:3:3: error[yaml.syntax]: not well-formed YAML: a tab indents this line\n"
-            "  hint: indent it with spaces\n");
+            "  hint: indent the line with spaces\n");
 }
 
 TEST(ParseDocument, CallsTomlToml) {
@@ -210,8 +210,7 @@ TEST(MappingReader, NamesValueAndRemedy) {
             "  hint: add 'a:' with an integer\n");
   EXPECT_EQ(first("count: 1\nlist: [1, true]"),
             "sample.yaml:2:11: error[input.not-an-integer]: 'list[1]' needs an integer, in plain "
-            "decimal digits: 'true'\n"
-            "  hint: write a whole number, 0 or more\n");
+            "decimal digits: 'true'\n  hint: write an integer of at least 0\n");
 }
 
 TEST(ParseDocument, NeverThrowsOnBrokenText) {

@@ -121,14 +121,14 @@ void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a)
   if (letter == letters.end()) {
     fields->Report("block", "model.impossible",
                    fmt::format("the block '{}' is not defined", *block),
-                   "write a letter of 'blocks'");
+                   "write a letter that 'blocks' defines");
     return;
   }
   Architecture kind = a.kinds[static_cast<std::size_t>(letter->second)];
   if (kind.cross.exists() || !kind.attends_both_ways) {
     fields->Report("block", "model.impossible",
-                   "a block of an encoder must attend to the whole sequence and cannot have "
-                   "cross-attention",
+                   "a block of an encoder must have attention without a causal mask, and cannot "
+                   "have cross-attention",
                    "write 'causal: false' in its mixer, and remove cross-attention");
   }
   kind.own_length = a.encoder.tokens;
@@ -184,22 +184,24 @@ void ReadTowers(MappingReader& reader, Architecture& a) {
     if (tower.joined_norms > tower.mergers || tower.patches % tower.merged != 0) {
       fields.Report(
           "merge", "model.impossible",
-          fmt::format("{} patches do not divide into groups of {}, or joined_norms {} exceeds "
-                      "merge.count {}",
+          fmt::format("patches ({}) is not divisible by merge.tokens ({}), or joined_norms ({}) is "
+                      "larger than merge.count ({})",
                       tower.patches, tower.merged, tower.joined_norms, tower.mergers),
-          "make patches a multiple of merge.tokens, and joined_norms at most merge.count");
+          "set patches to a multiple of merge.tokens, and joined_norms to at most merge.count");
     }
     if (tower.full_layers > tower.layers || (tower.full_layers > 0 && tower.window == 0)) {
-      fields.Report("full_layers", "model.impossible",
-                    fmt::format("full_layers is {} of {} layers, but window is {} patches",
-                                tower.full_layers, tower.layers, tower.window),
-                    "give window a value, and make full_layers at most the number of layers");
+      fields.Report(
+          "full_layers", "model.impossible",
+          fmt::format("full_layers is {} and layers is {}, but window is {} patches",
+                      tower.full_layers, tower.layers, tower.window),
+          "set window to a number of patches, and full_layers to at most the number of layers");
     }
     if (tower.layers > 0) a.towers.push_back(tower);
   }
   if (a.towers.size() > 1) {
-    reader.Report("towers", "model.impossible", "only one tower is modelled",
-                  "leave the others out");
+    reader.Report("towers", "model.impossible",
+                  "'towers' has several towers, but stepcast supports only one",
+                  "keep only one tower in 'towers'");
   }
 }
 

@@ -347,7 +347,7 @@ class ConfigEvaluator {
 
   FamilyValue DefaultOf(const std::string& key, const YamlNode& absent) {
     if (!open_.insert(key).second) {
-      throw FamilyMistake{fmt::format("the default of {} refers to itself", Quoted(key))};
+      throw FamilyMistake{fmt::format("the default of {} depends on the same key", Quoted(key))};
     }
     FamilyValue value = Scalar(absent);
     open_.erase(key);
@@ -407,7 +407,7 @@ class ConfigEvaluator {
       diagnostics_.push_back(
           {"model.family", node.position.location(),
            fmt::format("{}: {}", Quoted(node.scalar), mistake.what),
-           "check the expression, and the values of the keys of config.json that it uses"});
+           "check the expression, and the keys of config.json in the expression"});
       return std::nullopt;
     }
   }
@@ -461,7 +461,7 @@ class ConfigEvaluator {
     const YamlNode* node = Child(model, "pattern");
     if (node == nullptr) {
       diagnostics_.push_back({"model.family", model.position.location(),
-                              "the family has no pattern of blocks",
+                              "the family has no 'pattern'",
                               "write 'pattern: {layers: num_hidden_layers, block: ...}'"});
       return nullptr;
     }
@@ -474,7 +474,7 @@ class ConfigEvaluator {
         count->integer > kMost) {
       diagnostics_.push_back(
           {"input.out-of-range", count->location ? *count->location : layers->position.location(),
-           fmt::format("a model has 1 to {} layers: {}", kMost, count->Text()), ""});
+           fmt::format("the number of layers must be from 1 to {}: {}", kMost, count->Text()), ""});
       return nullptr;
     }
     std::string letters;
@@ -612,7 +612,7 @@ Result<Node> FamilyOf(const formats::JsonObject& config) {
     if (family) return *std::move(family);
   }
   const std::string known =
-      fmt::format("known are {}", fmt::join(TypesOfFamilies(Form::kDimensions), ", "));
+      fmt::format("write one of {}", fmt::join(TypesOfFamilies(Form::kDimensions), ", "));
   if (type == nullptr || type->kind != JsonKind::kText) {
     return tl::make_unexpected(Diagnostics{
         {"input.missing-key", type == nullptr ? config.location() : type->location,
@@ -623,7 +623,7 @@ Result<Node> FamilyOf(const formats::JsonObject& config) {
   const std::string unmodelled = UnmodelledFamily(type->text);
   return tl::make_unexpected(Diagnostics{
       {"model.unknown-type", type->location,
-       "models of this model_type are not modelled: " + Quoted(type->text),
+       "stepcast does not support models of this model_type: " + Quoted(type->text),
        fmt::format("{}{}; with files of {}: {}", unmodelled.empty() ? "" : unmodelled + "; ", known,
                    kFamilies, fmt::join(TypesOfFamilies(Form::kBlocks), ", "))}});
 }
@@ -640,7 +640,7 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
   const std::optional<std::string> section = SectionOf(*family.tree(), config);
   if (!section) {
     diagnostics.push_back({"model.unknown-type", type->location,
-                           fmt::format("the family {} does not read models of this type: {}",
+                           fmt::format("the family {} does not support this model_type: {}",
                                        Quoted(NameOfFamily(family)), Quoted(type->text)),
                            "add the type to 'model_types' in the family's file"});
     return std::nullopt;
@@ -653,9 +653,9 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
                                           : parts.encoder_tokens.has_value();
     if (!asked || Child(*described, part) != nullptr) continue;
     diagnostics.push_back({"model.not-modelled", described->position.location(),
-                           fmt::format("the family {} does not describe {}",
+                           fmt::format("the family {} does not support models of the type {}",
                                        Quoted(NameOfFamily(family)), Quoted(part)),
-                           fmt::format("leave {} out", part)});
+                           fmt::format("remove '{}' from the model file", part)});
   }
   if (!section->empty() && !parts.patches) {
     model.warnings.push_back(

@@ -175,7 +175,8 @@ class Parser {
       if (sign != "*" && b.number == 0) Fail(fmt::format("'{}' by 0", sign));
       if (sign == "*") {
         std::int64_t product = 0;
-        if (__builtin_mul_overflow(a.integer, b.integer, &product)) Fail("a product is too large");
+        if (__builtin_mul_overflow(a.integer, b.integer, &product))
+          Fail("the result of a multiplication is too large");
         a = Arithmetic(a, b, product, a.number * b.number);
       } else if (sign == "/") {
         a = With(FamilyValue::Of(a.number / b.number), a, b);
@@ -204,7 +205,7 @@ class Parser {
       if (!evaluates_) continue;
       const auto location = value.location;
       if (value.kind != Kind::kList || index.kind != Kind::kInteger) {
-        Fail("'[' needs a list before it and a whole number inside the brackets");
+        Fail("'[' needs a list before it, and an integer between the brackets");
       }
       const auto size = static_cast<std::int64_t>(value.list.size());
       const std::int64_t place = index.integer < 0 ? size + index.integer : index.integer;

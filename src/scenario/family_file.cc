@@ -90,8 +90,8 @@ Names NamesWithLike(const YamlNode& family, std::string_view like_by_default,
       diagnostics.push_back(
           {"input.unknown-word",
            stated == nullptr ? family.position.location() : stated->position.location(),
-           fmt::format("the family {} does not exist", Quoted(like)),
-           fmt::format("a family can use the module names of: {}",
+           fmt::format("there is no family of this name: {}", Quoted(like)),
+           fmt::format("write one of the families {}, or remove 'like'",
                        fmt::join(FamiliesOfDimensions(), ", "))});
     }
   }
@@ -105,8 +105,8 @@ std::shared_ptr<model::Family> Named(const Node& family, std::string name, const
   auto made = model::MakeFamily(std::move(name), names, &unknown);
   if (made == nullptr) {
     diagnostics.push_back({"model.family", LocationOf(family.tree(), "names." + unknown),
-                           fmt::format("the module {} does not exist", Quoted(unknown)),
-                           "docs/formats/model.md lists the modules that a family can name"});
+                           fmt::format("there is no module of this name: {}", Quoted(unknown)),
+                           "write a module of the list in docs/formats/model.md"});
   }
   return made;
 }

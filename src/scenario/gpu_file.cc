@@ -91,7 +91,8 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
     }
     peak->Finish();
     if (!any) {
-      reader.Report("peak", "topology.no-peak", "a GPU needs the peak of at least one data type",
+      reader.Report("peak", "topology.no-peak",
+                    "'peak' must have the FLOP rate of at least one data type",
                     "write for example 'peak: {fp32: 67 TFLOPS, bf16: 989 TFLOPS}'");
     }
   }
@@ -137,9 +138,9 @@ std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view fol
         known.empty()
             ? fmt::format("the folder of data sheets was not found; {}",
                           PlacesTried(fmt::format("{}/{}{}", kGpus, name, kFileSuffix), folder))
-        : meant.empty() ? fmt::format("known GPUs: {}; for a file of your own, write its path",
-                                      fmt::join(known, ", "))
-                        : fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"));
+        : meant.empty()
+            ? fmt::format("write one of {}, or the path of a GPU file", fmt::join(known, ", "))
+            : fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"));
     diagnostics.push_back({"topology.unknown-gpu", location,
                            "there is no data sheet for this GPU: " + Quoted(name),
                            std::move(hint)});

@@ -150,16 +150,16 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
       {"\"final_logit_softcapping\": 30.0",
        "models of this model_type do not cap scores and logits: 'final_logit_softcapping' is 30"},
       {"\"use_qk_norm\": true",
-       "for this model_type, norms of queries and keys are not modelled: 'use_qk_norm' is true"},
+       "norms of queries and keys are not supported for this model_type: 'use_qk_norm' is true"},
       {"\"num_nextn_predict_layers\": 1",
-       "multi-token prediction is not modelled for this model_type: 'num_nextn_predict_layers' is "
+       "multi-token prediction is not supported for this model_type: 'num_nextn_predict_layers' is "
        "1"},
       {"\"quantization_config\": {\"quant_method\": \"fp8\"}",
-       "quantized weights are not modelled: 'quantization_config' is an object"},
+       "quantized weights are not supported: 'quantization_config' is an object"},
       {"\"sliding_window\": 4096",
        "models of this model_type have no attention window: 'sliding_window' is 4096"},
       {"\"layer_types\": [\"full_attention\", \"linear_attention\"]",
-       "layers of type 'linear_attention' are not modelled: 'layer_types' is an array"},
+       "layers of type 'linear_attention' are not supported: 'layer_types' is an array"},
       {"\"attention_chunk_size\": 8192",
        "models of this model_type have no chunked attention: 'attention_chunk_size' is 8192"},
       {"\"resid_pdrop\": 0.1",
@@ -168,9 +168,9 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
        "models of this model_type have no biases of this kind: 'qkv_bias' "
        "is true"},
       {"\"add_cross_attention\": true",
-       "decoders with cross attention are not modelled: 'add_cross_attention' is true"},
+       "decoders with cross-attention are not supported: 'add_cross_attention' is true"},
       {"\"pruned_heads\": {\"0\": [1]}",
-       "layers of different shapes are not modelled: 'pruned_heads' is an object"},
+       "layers with different shapes are not supported: 'pruned_heads' is an object"},
   };
   for (const auto& [key, message] : cases) {
     const Diagnostics mistakes = MistakesIn(Adding(llama, key));
@@ -276,10 +276,11 @@ TEST(HuggingFaceTest, SmallEffectsAreWarnedOf) {
        "model: 'logits_scaling' is 8: the forecast omits the multiplications by this value"},
       {"\"no_rope_layers\": [1, 1, 1, 0]",
        "model: 'no_rope_layers' is an array: the forecast rotates queries and keys in every layer"},
-      {"\"made_up\": 3", "model: 'made_up' is 3: unknown key; the forecast ignores it"},
+      {"\"made_up\": 3",
+       "model: 'made_up' is 3: the forecast ignores this key, because it is unknown"},
       {"\"num_key_value_head\": 4",
-       "model: 'num_key_value_head' is 4: unknown key; the forecast ignores it; was "
-       "'num_key_value_heads' meant?"},
+       "model: 'num_key_value_head' is 4: the forecast ignores this key, because it is unknown; "
+       "was 'num_key_value_heads' meant?"},
   };
   for (const auto& [key, warning] : cases) {
     EXPECT_EQ(ConfigOf(Adding(llama, key)).warnings, std::vector<std::string>{warning});
@@ -296,9 +297,9 @@ TEST(HuggingFaceTest, SmallEffectsAreWarnedOf) {
 TEST(HuggingFaceTest, KeysOfSectionsAreJudged) {
   const std::string text = TextOf("mpt-7b");
   EXPECT_EQ(MistakesIn(With(text, "\"prefix_lm\": false", "\"prefix_lm\": true")).at(0).message,
-            "only causal attention is modelled in decoders: 'attn_config.prefix_lm' is true");
+            "decoders must have causal attention: 'attn_config.prefix_lm' is true");
   EXPECT_EQ(MistakesIn(Adding(text, "\"ffn_config\": {\"ffn_hidden_size\": 11008}")).at(0).message,
-            "this model_type has another key for the width of feed-forward layers: "
+            "models of this model_type use another key for the width of feed-forward layers: "
             "'ffn_config.ffn_hidden_size' is 11008");
 }
 
@@ -333,9 +334,9 @@ TEST(HuggingFaceTest, RotaryPositionsByTypeOfLayer) {
   ASSERT_TRUE(full.constants.rotary_scaling.has_value());
   EXPECT_EQ(full.constants.rotary_scaling->factor, 8);
   EXPECT_EQ(full.warnings,
-            std::vector<std::string>{"model: 'rope_parameters.sliding_attention' is an object: "
-                                     "this model has no layer of that type, so these rotary "
-                                     "positions are ignored"});
+            std::vector<std::string>{
+                "model: 'rope_parameters.sliding_attention' is an object: this model has no layer "
+                "of that type, so the forecast ignores these rotary positions"});
   const HuggingFaceConfig windows = ConfigOf(Adding(TextOf("mistral-7b"), sections));
   EXPECT_EQ(windows.constants.rotary_base, 20'000);
   EXPECT_FALSE(windows.constants.rotary_scaling.has_value());
@@ -360,16 +361,16 @@ TEST(HuggingFaceTest, RotaryRules) {
   const HuggingFaceConfig unknown =
       scaled("{\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}");
   EXPECT_FALSE(unknown.constants.rotary_scaling.has_value());
-  EXPECT_EQ(unknown.warnings,
-            std::vector<std::string>{"model: 'rope_scaling.type' is 'mrope': this rule is "
-                                     "unknown, so the forecast does not scale rotary positions"});
+  EXPECT_EQ(unknown.warnings, std::vector<std::string>{
+                                  "model: 'rope_scaling.type' is 'mrope': this type of scaling is "
+                                  "unknown, so the forecast does not scale rotary positions"});
   EXPECT_EQ(scaled("2.0").warnings,
             std::vector<std::string>{"model: 'rope_scaling' is 2: the value is not an object, so "
                                      "the forecast does not scale rotary positions"});
   EXPECT_EQ(
       ConfigOf(Adding(Llama31OfTransformers5(), "\"rope_scaling\": {\"factor\": 2.0}")).warnings,
       std::vector<std::string>{
-          "model: 'rope_scaling' is an object: rope_parameters is used instead"});
+          "model: 'rope_scaling' is an object: the forecast uses rope_parameters instead"});
 }
 
 // layer_types as written since transformers 4.53: `count` layers of one type, then the rest of
@@ -409,17 +410,17 @@ TEST(HuggingFaceTest, TypesOfLayers) {
     return mistakes.at(0).message;
   };
   EXPECT_EQ(refused(mistral, LayerTypes(16, full, 16, sliding)),
-            "layers without an attention window must occur at regular intervals: 'layer_types' is "
-            "an array");
+            "layers without an attention window must be at regular intervals in layer_types: "
+            "'layer_types' is an array");
   EXPECT_EQ(refused(qwen, LayerTypes(14, full, 14, sliding)),
-            "layers without an attention window must occur at regular intervals: 'layer_types' is "
-            "an array");
+            "layers without an attention window must be at regular intervals in layer_types: "
+            "'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
             "models of this model_type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(32, sliding, 0, "")),
             "models of this model_type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(mistral, LayerTypes(31, sliding, 0, "")),
-            "the model has 32 layers, but the list has 31 types: 'layer_types' is an array");
+            "the model has 32 layers, but layer_types has 31 entries: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, "\"layer_types\": [\"full_attention\", 1]"),
             "'layer_types' needs an array of strings: an array");
 }
@@ -458,7 +459,7 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
       mistakes[0].message,
       "models of this model_type have no latent attention: 'text_config.kv_lora_rank' is 512");
   EXPECT_EQ(mistakes[1].message,
-            "quantized weights are not modelled: 'quantization_config' is an object");
+            "quantized weights are not supported: 'quantization_config' is an object");
   // Dimensions that the file leaves to transformers' defaults.
   EXPECT_EQ(MistakesIn("{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\"}}")
                 .at(0)
@@ -468,7 +469,8 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
       "{\"model_type\": \"gemma3n\", \"text_config\": {\"model_type\": \"gemma3n_text\"}}");
   ASSERT_EQ(other.size(), 1U);
   EXPECT_EQ(other[0].code, "model.unknown-type");
-  EXPECT_EQ(other[0].message, "models of this model_type are not modelled: 'gemma3n_text'");
+  EXPECT_EQ(other[0].message,
+            "stepcast does not support models of this model_type: 'gemma3n_text'");
 }
 
 TEST(HuggingFaceTest, ClassesWithoutExpertsRefuseThem) {
@@ -1076,7 +1078,8 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "known are bert, cohere, cohere2, deepseek_v2, deepseek_v3, ernie4_5, ernie4_5_moe, falcon, "
+      "write one of bert, cohere, cohere2, deepseek_v2, deepseek_v3, ernie4_5, ernie4_5_moe, "
+      "falcon, "
       "gemma, gemma2, gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_neox, gpt_oss, gptj, granite, "
       "granitemoe, kimi_k2, llama, llama4_text, megatron-bert, minimax_m2, mistral, mixtral, mpt, "
       "nemotron, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, seed_oss, smollm3, "
@@ -1086,11 +1089,11 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
   EXPECT_THAT(mistakes[0].hint, testing::StartsWith(known + "; with files of models/families: "));
   // OPT is a known name.
-  EXPECT_THAT(MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
-              testing::StartsWith(
-                  "opt differs from gpt2 by feed-forward layers of ReLU, but these are not "
-                  "modelled; " +
-                  known));
+  EXPECT_THAT(
+      MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
+      testing::StartsWith("opt differs from gpt2 by feed-forward layers of ReLU, but these are not "
+                          "modelled; " +
+                          known));
   EXPECT_THAT(
       MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
       testing::StartsWith("jamba has state-space layers, but these are not modelled; " + known));

@@ -56,8 +56,8 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
           {"scenario.no-device", slow.location,
            fmt::format("the cluster does not have this device: '{}'", slow.device),
            cluster.flat()
-               ? fmt::format("devices are device0 to device{}", cluster.devices() - 1)
-               : fmt::format("devices are node0/gpu0 to node{}/gpu{}", nodes - 1,
+               ? fmt::format("write a name from device0 to device{}", cluster.devices() - 1)
+               : fmt::format("write a name from node0/gpu0 to node{}/gpu{}", nodes - 1,
                              cluster.node_type()->Count(topology::DeviceKind::kGpu) - 1)});
       continue;
     }
@@ -69,7 +69,7 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
     if (at != found.end() && at->rank == slow.rank) {
       diagnostics.push_back({"scenario.device-twice", slow.location,
                              fmt::format("this device is listed twice: '{}'", slow.device),
-                             "give each device one speed"});
+                             "keep only one entry of each device"});
       continue;
     }
     found.insert(at, std::move(slow));
@@ -182,22 +182,22 @@ tl::expected<NodesOfGpus, NoPlace> PlaceJob(std::int64_t devices, const NodesOfG
   }
   const std::int64_t nodes = FewestNodes(devices, topology.gpus);
   if (!Equal(devices, topology.gpus)) {
-    return tl::unexpected(NoPlace{"scenario.unequal-nodes",
-                                  fmt::format("a job must use the same number of GPUs on each "
-                                              "node, but {} GPUs cannot be divided among {} "
-                                              "nodes of {}",
-                                              devices, nodes, topology.gpus),
-                                  fmt::format("take {} GPUs", Nearest(devices, topology, tensor))});
+    return tl::unexpected(
+        NoPlace{"scenario.unequal-nodes",
+                fmt::format("a job must use the same number of GPUs on each node, but this is "
+                            "impossible with {} GPUs on {} nodes of {} GPUs",
+                            devices, nodes, topology.gpus),
+                fmt::format("set cluster.devices to {}", Nearest(devices, topology, tensor))});
   }
   const std::int64_t each = devices / nodes;
   if (!GroupsInNodes(devices, topology.gpus, tensor)) {
-    return tl::unexpected(NoPlace{
-        "scenario.split-tensor-group",
-        fmt::format("{} GPUs are {} GPUs on each of {} nodes, so groups of {} tensor-parallel "
-                    "ranks would span nodes",
-                    devices, each, nodes, tensor),
-        fmt::format("use {} GPUs, or a tensor degree that divides {}",
-                    Nearest(devices, topology, tensor), each)});
+    return tl::unexpected(
+        NoPlace{"scenario.split-tensor-group",
+                fmt::format("with {} GPUs, the job uses {} GPUs on each of {} nodes, so groups of "
+                            "{} tensor-parallel ranks would span nodes",
+                            devices, each, nodes, tensor),
+                fmt::format("use {} GPUs, or a tensor degree that divides {}",
+                            Nearest(devices, topology, tensor), each)});
   }
   return NodesOfGpus{nodes, each};
 }

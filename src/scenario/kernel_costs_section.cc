@@ -32,7 +32,7 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
     const std::vector<Node> row = node.items();
     if (row.size() != 3) {
       diagnostics.push_back({"calibration.bad-point", node.location(),
-                             fmt::format("{} needs the two sizes of a tile and its efficiency: {}",
+                             fmt::format("{} must have two sizes of a tile and an efficiency: {}",
                                          node.path(), node.Described()),
                              "write [256, 128, 0.89]"});
       continue;
@@ -141,10 +141,10 @@ void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& cost
     if (older != costs.batched_unaligned.end() && older->torch == batches.torch) {
       diagnostics.push_back({"calibration.repeated-point", node.location(),
                              batches.torch == Version()
-                                 ? "two entries have no key 'torch'"
-                                 : fmt::format("two entries start at torch {}.{}",
+                                 ? "only one entry may omit the key 'torch', but two do"
+                                 : fmt::format("two entries have the same 'torch', {}.{}",
                                                batches.torch.major, batches.torch.minor),
-                             "write one entry for each release"});
+                             "write one entry for each PyTorch release"});
       continue;
     }
     costs.batched_unaligned.insert(older, batches);
@@ -182,7 +182,8 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
   }
   gemm->Finish();
   if (!any && !gemm->failed()) {
-    kernels.Report("gemm", "calibration.no-gemm", "no data type has rates of matrix products",
+    kernels.Report("gemm", "calibration.no-gemm",
+                   "no data type has rates of matrix multiplications",
                    "write for example 'bf16: {max_efficiency: 0.75, half_flops: 3000000000}'");
   }
 }
@@ -263,8 +264,9 @@ calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view ty
   std::vector<Point> points;
   bool readable = true;
   for (const Node& node : ReadRows(by_type, type)) {
-    const std::vector<Node> row = ItemsOfRow(node, 4, "the three sizes of a product and a time",
-                                             "[1024, 1024, 1024, 25 us]", diagnostics);
+    const std::vector<Node> row =
+        ItemsOfRow(node, 4, "the three sizes of a matrix multiplication and a time",
+                   "[1024, 1024, 1024, 25 us]", diagnostics);
     readable = readable && !row.empty();
     if (row.empty()) continue;
     const auto m = ReadCount(row[0], diagnostics);
@@ -302,7 +304,7 @@ calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view ty
     if (time != Time()) {
       diagnostics.push_back(
           {"calibration.incomplete-surface", point.location,
-           fmt::format("two rows have the same product: {} x {} x {}", point.m, point.n, point.k),
+           fmt::format("two rows have the same sizes: {} x {} x {}", point.m, point.n, point.k),
            "write exactly one row for each combination of the values"});
       return {};
     }
@@ -340,9 +342,11 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
     if (!releases.empty() && *torch <= releases.back().torch) {
       diagnostics.push_back(
           {"calibration.implausible", node.location(),
-           fmt::format("releases must be in ascending order: {}.{} after {}.{}", torch->major,
-                       torch->minor, releases.back().torch.major, releases.back().torch.minor),
-           "for each release, state only its differences from the previous one"});
+           fmt::format("PyTorch PyTorch releases must be in ascending order: {}.{} after {}.{}",
+                       torch->major, torch->minor, releases.back().torch.major,
+                       releases.back().torch.minor),
+           "sort the entries by release; each entry has only the differences from the previous "
+           "release"});
       continue;
     }
     releases.push_back({.torch = *torch, .costs = std::move(costs)});
@@ -409,7 +413,9 @@ KernelCostsSection ReadKernelCosts(MappingReader& section, Diagnostics& diagnost
       if (!written[at] || forward[at]) continue;
       section.Report(
           key, "calibration.incomplete-surface",
-          fmt::format("products in {} were measured in backward, but not in forward", Name(type)),
+          fmt::format(
+              "matrix multiplications in {} have measured times for backward, but not for forward",
+              Name(type)),
           fmt::format("add gemm_surface.{}", Name(type)));
     }
   }

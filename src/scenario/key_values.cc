@@ -123,12 +123,12 @@ Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::strin
     if (auto base = Load(path, overrides, cache); !base) faults = std::move(base.error());
   }
   if (faults.empty()) {
-    faults.push_back({"sweep.no-finite-set",
-                      {fmt::format("--set {}={}", key, kNoValue), 0, 0},
-                      fmt::format("'all' works only for keys whose values are words, true and "
-                                  "false, or a few numbers, not for '{}'",
-                                  key),
-                      "list the values, or write a range: 1..64 x2"});
+    faults.push_back(
+        {"sweep.no-finite-set",
+         {fmt::format("--set {}={}", key, kNoValue), 0, 0},
+         fmt::format("'all' cannot be used for '{}', because this key accepts too many values",
+                     key),
+         "write the values, separated by commas, or a range: 1..64 x2"});
   }
   return tl::unexpected(std::move(faults));
 }

@@ -407,8 +407,9 @@ class Loader::Reading {
     if (!file.devices.has_value() && HasKey("cluster", "devices")) return;
     if (flat && !file.other_nodes.empty()) {
       Report("scenario.mixed-flat", LocationOf(root_, "cluster.other_nodes"),
-             "a flat cluster has no nodes, so it cannot have other nodes",
-             "use topologies with node types, or slow_devices");
+             "a flat cluster has no nodes, so cluster.other_nodes cannot be used",
+             "use topologies that describe a node, or remove other_nodes and set "
+             "cluster.slow_devices");
       return;
     }
     if (flat && file.devices) {
@@ -445,11 +446,11 @@ class Loader::Reading {
         DevicesOfJob(*file.devices, file.request, std::min(all, file.devices->most.value_or(all)));
     const Location location = LocationOf(root_, "cluster.devices");
     if (!file.other_nodes.empty() && devices < all) {
-      Report(
-          "scenario.devices-of-mixed-nodes", location,
-          fmt::format("a job must use all GPUs of a cluster with several kinds of nodes: {} of {}",
-                      devices, all),
-          "write the number of nodes of each kind with 'nodes', and remove 'devices'");
+      Report("scenario.devices-of-mixed-nodes", location,
+             fmt::format("a job must use all GPUs of a cluster with several kinds of nodes, but "
+                         "cluster.devices is {} of {}",
+                         devices, all),
+             "remove 'devices', and set the number of nodes of each kind with 'nodes'");
       return std::nullopt;
     }
     auto placed = PlaceJob(devices, described, file.request.tensor.value_or(1));
@@ -497,8 +498,8 @@ class Loader::Reading {
       if (cluster == nullptr) continue;
       if (cluster->gpus_per_node() != scenario_.cluster->gpus_per_node()) {
         Report("scenario.mixed-nodes", other.location,
-               fmt::format("all nodes of a cluster must have the same number of GPUs, but these "
-                           "have {}, and the first has {}",
+               fmt::format("all nodes of a cluster must have the same number of GPUs, but nodes of "
+                           "this kind have {}, and nodes of the first kind have {}",
                            cluster->gpus_per_node(), scenario_.cluster->gpus_per_node()),
                "use node types with the same number of GPUs");
         continue;
@@ -543,7 +544,7 @@ class Loader::Reading {
         Report(
             "calibration.none-for-gpu", of_device,
             fmt::format("there is no calibration profile for this GPU type: {}", Quoted(gpu->name)),
-            "name a profile with calibration: PATH");
+            "write the path of a profile: calibration: PATH");
         return nullptr;
       }
     }
@@ -555,8 +556,8 @@ class Loader::Reading {
     if (profile == nullptr || !gpu.has_value()) return profile;
     if (const auto stand_in = StandInAs(*profile, *gpu)) {
       scenario_.warnings.push_back(
-          fmt::format("no measurements exist for {}. The profile '{}', which has the same {}, is "
-                      "used instead, and the step time's range is twice as wide",
+          fmt::format("there are no measurements for {}. The forecast uses the profile '{}', which "
+                      "has the same {}, and the range of the step time is twice as wide",
                       gpu->name, profile->name,
                       gpu->compute_capability > 0 ? "compute capability" : "generation"));
       profile = std::make_shared<const calibration::Calibration>(
@@ -619,7 +620,7 @@ class Loader::Reading {
     }
     if (const auto lacking = calibration::MissingSections(*filled); !lacking.empty()) {
       Report("calibration.missing-section", source.location(),
-             fmt::format("neither this profile nor the profile of GPU type {1} contains {0}",
+             fmt::format("this profile and the profile of GPU type {1} both lack {0}",
                          fmt::join(lacking, ", "), Quoted(gpu.name)),
              "add the sections to the profile");
       return profile;
@@ -632,8 +633,7 @@ class Loader::Reading {
     });
     if (!taken.empty()) {
       scenario_.warnings.push_back(
-          fmt::format("the calibration profile has no {}; values from {} "
-                      "are used",
+          fmt::format("the calibration profile has no {}, so the forecast uses the values of {}",
                       fmt::join(taken, ", "), shipped->scalar()));
     }
     return filled;

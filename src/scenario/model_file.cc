@@ -56,11 +56,10 @@ std::shared_ptr<const model::Family> ReadDescribedFamily(MappingReader& reader) 
   if (!name) return nullptr;
   auto family = FamilyOfBlocks(*name, reader.diagnostics());
   if (family == nullptr && !reader.failed()) {
-    reader.Report(
-        "family", "input.unknown-word", fmt::format("the family {} does not exist", Quoted(*name)),
-        fmt::format(
-            "families that describe blocks: {}; without 'family', modules get general names",
-            fmt::join(FamiliesOfBlocks(), ", ")));
+    reader.Report("family", "input.unknown-word",
+                  fmt::format("the family {} does not exist", Quoted(*name)),
+                  fmt::format("write one of {}, or remove 'family' to use general names of modules",
+                              fmt::join(FamiliesOfBlocks(), ", ")));
   }
   return family;
 }
@@ -85,10 +84,11 @@ std::optional<model::Model> ReadTransformer(MappingReader& reader, std::string n
   if (reader.failed()) return std::nullopt;
   model::Model model = Build(std::move(name), architecture);
   if (stated.has_value() && *stated != model.all_parameter_count()) {
-    reader.Report("parameters", "model.parameter-count",
-                  fmt::format("the dimensions give {} parameters, but the file states {}",
-                              model.all_parameter_count(), *stated),
-                  "correct the dimensions, or remove 'parameters'");
+    reader.Report(
+        "parameters", "model.parameter-count",
+        fmt::format("a model with these dimensions has {} parameters, but 'parameters' is {}",
+                    model.all_parameter_count(), *stated),
+        "correct the dimensions, or remove 'parameters'");
     return std::nullopt;
   }
   return model;
@@ -148,9 +148,11 @@ ListedLayer ReadListedLayer(const Node& node, Diagnostics& diagnostics) {
   if (layer.backward_weight && *layer.backward_weight > layer.backward && !reader.failed()) {
     reader.Report(
         "backward_weight", "model.backward-weight",
-        fmt::format("the weight gradients take {}, but the whole backward pass takes {}",
-                    FormatTime(*layer.backward_weight), FormatTime(layer.backward)),
-        "write the time of the whole backward pass, with the gradients of inputs and of weights");
+        fmt::format(
+            "the time of weight gradients, {}, is longer than the time of the backward pass, {}",
+            FormatTime(*layer.backward_weight), FormatTime(layer.backward)),
+        "set 'backward' to the time of the complete backward pass: the gradients of inputs and of "
+        "weights");
   }
   layer.activation =
       reader.ReadBytes("activation", Need::kOptional, Zero::kAllowed).value_or(Bytes());
@@ -191,7 +193,7 @@ void CheckSize(const LayerList& list, MappingReader& reader) {
   const auto limit = [&reader](bool beyond, std::string_view what) {
     if (!beyond) return;
     reader.Report("layers", "model.too-large",
-                  fmt::format("the layers, repeats included, have more than {}", what),
+                  fmt::format("the layers, including repeats, have more than {}", what),
                   "check the repeats, sizes and units");
   };
   limit(totals.layers > kMostListedLayers, fmt::format("{} layers", kMostListedLayers));
@@ -207,7 +209,7 @@ void CheckSize(const LayerList& list, MappingReader& reader) {
   if (totals.parameters == 0) {
     reader.Report("layers", "model.no-parameters",
                   "no layer has parameters, so there is nothing to train",
-                  "give at least one layer 'parameters: [elements, ...]'");
+                  "add 'parameters: [ELEMENTS, ...]' to at least one layer");
   }
 }
 
@@ -350,11 +352,10 @@ std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view
     if (!read) return std::nullopt;
     family = *std::move(read);
   } else if (family = FamilyOf(*config); !family) {
-    reader.Report("config", "model.unknown-type",
-                  "models of this model_type need a family file, but no shipped file describes "
-                  "them: " +
-                      Quoted(*config_path),
-                  "name a family file: family: PATH");
+    reader.Report(
+        "config", "model.unknown-type",
+        "no shipped family file supports models of this model_type: " + Quoted(*config_path),
+        "add the path of a family file: family: PATH");
     return std::nullopt;
   }
   Result<LoadedModel> loaded = LoadDescribed(*config, *family, *config_path, parts);

@@ -60,11 +60,11 @@ Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache) 
                      hint.empty() ? PlacesTried(path, "") : hint}});
   }
   if (auto within = FindInput(*found + "/scenario.yaml", "")) {
-    return tl::make_unexpected(
-        Diagnostics{{"file.not-a-file",
-                     {path, 0, 0},
-                     "this is a directory, not a file",
-                     fmt::format("name the scenario in this folder: {}", *std::move(within))}});
+    return tl::make_unexpected(Diagnostics{
+        {"file.not-a-file",
+         {path, 0, 0},
+         "this is a directory, not a file",
+         fmt::format("write the path of the scenario in this folder: {}", *std::move(within))}});
   }
   const auto document = cache.contents().documents.Get(*found, [&]() -> Result<Document> {
     Document read;

@@ -25,14 +25,14 @@ class Overriding {
     const std::size_t equals = option.find('=');
     if (equals == std::string_view::npos || equals == 0) {
       return Fail("override.syntax",
-                  fmt::format("an override must have the form KEY=VALUE: {}", Quoted(option)),
+                  fmt::format("a setting must have the form KEY=VALUE: {}", Quoted(option)),
                   "write for example --set training.micro_batch_size=2");
     }
     if (!SplitKey(option.substr(0, equals))) return std::nullopt;
     const std::string_view text = option.substr(equals + 1);
     if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
-      return Fail("override.syntax", fmt::format("the override has no value: {}", Quoted(option)),
-                  "write KEY=null for the key's default");
+      return Fail("override.syntax", fmt::format("the setting has no value: {}", Quoted(option)),
+                  "write a value after '=', or KEY=null for the default");
     }
     std::optional<YamlTree> value = ParseYaml(text, label_, diagnostics_, false);
     if (!value.has_value()) return std::nullopt;
@@ -91,9 +91,9 @@ class Overriding {
         break;
     }
     return Fail("override.no-mapping",
-                fmt::format("{} is not a mapping, so its keys cannot be set: {}",
+                fmt::format("{} is not a mapping, so it has no key to set: {}",
                             Quoted(PathTo(depth)), Quoted(node->scalar)),
-                fmt::format("set the whole value of {}", Quoted(PathTo(depth))));
+                fmt::format("set the value of {} instead", Quoted(PathTo(depth))));
   }
 
   std::optional<YamlTree> WithEntry(std::shared_ptr<YamlNode> copy, std::size_t depth) {
@@ -128,7 +128,7 @@ class Overriding {
       return Fail("override.no-item",
                   fmt::format("{} has {} items, numbered from 0, so item {} does not exist",
                               Quoted(PathTo(depth)), copy->items.size(), Quoted(segment)),
-                  "write an existing number, or set the whole sequence");
+                  "write the number of an existing item, or set the complete sequence");
     }
     std::optional<YamlTree> child = Replaced(copy->items[index], depth + 1);
     if (!child.has_value()) return std::nullopt;

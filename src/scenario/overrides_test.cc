@@ -60,23 +60,22 @@ TEST(WithOverride, PositionsNameTheOption) {
 
 TEST(WithOverride, SaysWhatIsWrong) {
   EXPECT_EQ(After("a: 1", "a"),
-            "--set a: error[override.syntax]: an override must have the form KEY=VALUE: 'a'\n  "
-            "hint: write for example --set training.micro_batch_size=2\n");
+            "--set a: error[override.syntax]: a setting must have the form KEY=VALUE: 'a'\n  hint: "
+            "write for example --set training.micro_batch_size=2\n");
   EXPECT_EQ(After("a: 1", "a="),
-            "--set a=: error[override.syntax]: the override has no value: 'a='\n"
-            "  hint: write KEY=null for the key's default\n");
+            "--set a=: error[override.syntax]: the setting has no value: 'a='\n  hint: write a "
+            "value after '=', or KEY=null for the default\n");
   EXPECT_EQ(After("a: 1", "a..b=1"),
             "--set a..b=1: error[override.syntax]: a key must be words separated by dots: 'a..b'\n"
             "  hint: write for example training.precision\n");
   EXPECT_EQ(After("a: x.yaml", "a.b=1"),
-            "--set a.b=1: error[override.no-mapping]: 'a' is not a mapping, so its keys cannot be "
-            "set: 'x.yaml'\n"
-            "  hint: set the whole value of 'a'\n");
+            "--set a.b=1: error[override.no-mapping]: 'a' is not a mapping, so it has no key to "
+            "set: 'x.yaml'\n  hint: set the value of 'a' instead\n");
   EXPECT_EQ(
       After("a: [1, 2]", "a.2=1"),
       "--set a.2=1: error[override.no-item]: 'a' has 2 items, numbered from 0, so item '2' does "
       "not exist\n"
-      "  hint: write an existing number, or set the whole sequence\n");
+      "  hint: write the number of an existing item, or set the complete sequence\n");
   EXPECT_EQ(After("a: 1", "a=[1").substr(0, 30), "--set a=[1: error[yaml.syntax]");
   EXPECT_EQ(After("a: 1", "=1").substr(0, 28), "--set =1: error[override.syn");
   EXPECT_EQ(After("a: 1", "a.=1").substr(0, 30), "--set a.=1: error[override.syn");

@@ -24,11 +24,11 @@ struct KindOfFile {
   std::string_view hint;
 };
 
-constexpr std::string_view kAsModel = "name this file in a scenario: 'model: PATH'";
+constexpr std::string_view kAsModel = "write the path of this file in a scenario: 'model: PATH'";
 constexpr std::string_view kAsTopology =
-    "name this file in a scenario: 'cluster: {topology: "
-    "PATH}'";
-constexpr std::string_view kAsProfile = "name this file in a scenario: 'calibration: PATH'";
+    "write the path of this file in a scenario: 'cluster: {topology: PATH}'";
+constexpr std::string_view kAsProfile =
+    "write the path of this file in a scenario: 'calibration: PATH'";
 constexpr std::string_view kInit = "";  // what reads it is `stepcast init`
 
 // Configurations of programs that can be imported: keys that no scenario has.
@@ -87,11 +87,12 @@ std::optional<Diagnostic> OtherFile(const Node& document) {
       "file.not-a-scenario", document.location(),
       list ? std::string("this is a list, not a scenario")
            : fmt::format(
-                 "this is not a scenario: the file begins with {} and has no section of a scenario",
+                 "this is not a scenario: the first key is {}, and no key is one of a scenario",
                  Quoted(document.tree()->entries.front().key)),
-      fmt::format("a scenario has 'stepcast: 1', model, cluster, training and data_parallel; if "
-                  "this file configures another program: stepcast init {}",
-                  document.file())};
+      fmt::format(
+          "write a scenario with 'stepcast: 1', model, cluster, training and data_parallel; if the "
+          "file configures another program, make a scenario from it: stepcast init {}",
+          document.file())};
 }
 
 namespace {
@@ -120,10 +121,11 @@ std::optional<Node> ScenarioOfPlan(const Node& document, Diagnostics& diagnostic
   if (version.has_value()) {
     const auto number = ReadInteger(*version, {0, 1'000'000}, diagnostics);
     if (number.has_value() && *number != kPlanVersion) {
-      reader.Report(kVersionKey, "plan.version",
-                    fmt::format("this program reads version {} of the plan format, not {}",
-                                kPlanVersion, *number),
-                    "create the plan again with --emit, from its scenario");
+      reader.Report(
+          kVersionKey, "plan.version",
+          fmt::format("this program reads version {} of the plan format, not {}", kPlanVersion,
+                      *number),
+          "write the plan again from its scenario: stepcast simulate SCENARIO --emit FOLDER");
       return std::nullopt;  // its keys may mean something else
     }
   }

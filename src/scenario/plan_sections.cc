@@ -104,11 +104,12 @@ void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
                                      std::end(model::kRecomputedModuleNames),
                                      [&](const auto& entry) { return word == entry.name; });
     if (known == std::end(model::kRecomputedModuleNames)) {
-      reader.Report("recompute_modules", "input.unknown-word",
-                    fmt::format("{} contains a module that cannot be recomputed by itself: {}",
-                                Quoted(reader.PathOf("recompute_modules")), Quoted(word)),
-                    "write one or more of core_attn mlp layernorm moe moe_act mla_up_proj, "
-                    "separated by one space, or a list of them");
+      reader.Report(
+          "recompute_modules", "input.unknown-word",
+          fmt::format("{} contains a word that is not a module with selective recomputation: {}",
+                      Quoted(reader.PathOf("recompute_modules")), Quoted(word)),
+          "write one or more of core_attn mlp layernorm moe moe_act mla_up_proj, separated by one "
+          "space, or as a list");
       return;
     }
     modules.*known->member = true;
@@ -173,12 +174,11 @@ void ReadLora(MappingReader& reader, plan::Request& request) {
         std::find_if(std::begin(model::kAdaptedLayerNames), std::end(model::kAdaptedLayerNames),
                      [&](const auto& entry) { return word == entry.name; });
     if (known == std::end(model::kAdaptedLayerNames)) {
-      reader.Report(
-          "targets", "input.unknown-word",
-          fmt::format("{} contains an unknown linear layer: {}", Quoted(reader.PathOf("targets")),
-                      Quoted(word)),
-          fmt::format("write one or more of {}, separated by one space, or a list of them",
-                      fmt::join(names, " ")));
+      reader.Report("targets", "input.unknown-word",
+                    fmt::format("{} contains an unknown linear layer: {}",
+                                Quoted(reader.PathOf("targets")), Quoted(word)),
+                    fmt::format("write one or more of {}, separated by one space, or as a list",
+                                fmt::join(names, " ")));
       continue;
     }
     lora.targets.*known->member = true;
@@ -199,8 +199,8 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
     reader.Report("histogram", "input.lengths",
                   fmt::format("{} needs 1 to {} lengths: {}", Quoted(reader.PathOf("histogram")),
                               kMostLengths, rows.size()),
-                  "group the lengths, and write the longest length and the weight of each group: "
-                  "[[512, 70], [4096, 30]]");
+                  "divide the lengths into groups, and write the longest length and the weight of "
+                  "each group: [[512, 70], [4096, 30]]");
     return {};
   }
   model::SampleLengths histogram;
@@ -228,7 +228,7 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
     reader.Report("histogram", "input.lengths",
                   fmt::format("{} contains a length twice: {}", Quoted(reader.PathOf("histogram")),
                               twice->tokens),
-                  "add the weights of equal lengths");
+                  "keep one entry of the length, with the sum of the weights");
   }
   return histogram;
 }
@@ -266,7 +266,7 @@ constexpr SectionKey kTrainingKeys[] = {
            !reader.Has("global_batch_size")) {
          reader.Report(
              "gradient_accumulation", "input.missing-key",
-             fmt::format("a key is missing: {} or {}",
+             fmt::format("one of the keys {} and {} is missing",
                          Quoted(reader.PathOf("gradient_accumulation")),
                          Quoted(reader.PathOf("global_batch_size"))),
              "add one of the two keys, as an integer; global batch = micro-batch x accumulation x "
@@ -344,7 +344,8 @@ constexpr SectionKey kParallelismKeys[] = {
          reader.Report("schedule", "input.unknown-word",
                        fmt::format("{} must be one of {}: '{}'", Quoted(reader.PathOf("schedule")),
                                    parallel::NamesOfSchedules(), *name),
-                       "or name a file of actions: mine.csv (stepcast schedule --print csv)");
+                       "or write the path of a file of actions, such as mine.csv (stepcast "
+                       "schedule --print csv writes one)");
          return;
        }
        request.schedule = *name;
@@ -423,12 +424,13 @@ std::optional<std::int64_t> ReadElements(const char* key, MappingReader& reader)
   const std::optional<Node> node = reader.ReadNode(key, Need::kOptional, "a number of elements");
   if (!node) return std::nullopt;
   if (node->kind() == NodeKind::kScalar && node->scalar() == "auto") {
-    reader.Report(key, "input.auto",
-                  fmt::format("{} is 'auto', which Hugging Face replaces by a value that depends "
-                              "on the model",
-                              Quoted(reader.PathOf(key))),
-                  "remove the key to use DeepSpeed's default; or run stepcast init FILE.json, "
-                  "which replaces auto as Hugging Face does");
+    reader.Report(
+        key, "input.auto",
+        fmt::format(
+            "{} is 'auto': Hugging Face computes the value from the model, but stepcast does not",
+            Quoted(reader.PathOf(key))),
+        "remove the key to use DeepSpeed's default, or let stepcast compute the value: stepcast "
+        "init FILE.json");
     return std::nullopt;
   }
   const bool exponent = node->kind() == NodeKind::kScalar && !node->quoted() &&
@@ -492,7 +494,8 @@ bool RefuseWithdrawn(std::string_view key, MappingReader& reader) {
     if (withdrawn.path != reader.PathOf(key)) continue;
     if (!withdrawn.word.empty() && !(scalar && node.scalar() == withdrawn.word)) continue;
     reader.Report(key, "plan.no-longer-modelled",
-                  fmt::format("{} are no longer modelled: {}", withdrawn.what, node.Described()),
+                  fmt::format("this version of stepcast does not support {}: {}", withdrawn.what,
+                              node.Described()),
                   withdrawn.hint);
     return true;
   }

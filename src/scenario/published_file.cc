@@ -36,7 +36,7 @@ YamlTree ReadTree(MappingReader& reader, std::string_view key, Need need,
   diagnostics.push_back(
       {"input.wrong-kind", node->location(),
        fmt::format("{} needs a mapping, not {}", Quoted(node->path()), node->Described()),
-       "write the keys of a scenario"});
+       "write keys of a scenario and their values"});
   return nullptr;
 }
 
@@ -62,7 +62,7 @@ Parts ReadParts(MappingReader& reader, Diagnostics& diagnostics) {
   if (node->kind() != NodeKind::kMapping) {
     reader.Report("parts", "input.wrong-kind",
                   fmt::format("'parts' needs a mapping, not {}", node->Described()),
-                  "name each part: parts: {a100: {scenario: ...}}");
+                  "write a name for each part: parts: {a100: {scenario: ...}}");
     return parts;
   }
   for (const auto& [name, value] : node->entries()) {
@@ -101,7 +101,7 @@ void UseParts(MappingReader& reader, const Parts& parts, PublishedCase& row,
       diagnostics.push_back(
           {"published.unknown-part", item.location(),
            fmt::format("this part is not defined: {}", Quoted(*name)),
-           near.empty() ? "add it under parts" : fmt::format("did you mean '{}'?", near)});
+           near.empty() ? "add the part under 'parts'" : fmt::format("did you mean '{}'?", near)});
       continue;
     }
     const Part& part = found->second;
@@ -129,10 +129,9 @@ PublishedCase ReadCase(const Node& node, const YamlTree& shared, const Parts& pa
   ReadMemory(reader, row);
   row.mfu = reader.ReadDecimal("mfu", Need::kOptional, {0, 1});
   if (!reader.failed() && !row.step_time && row.memory.empty() && !row.mfu) {
-    reader.Report(
-        "name", "published.nothing-measured",
-        fmt::format("the case has neither a step time nor a memory peak: {}", Quoted(row.name)),
-        "add at least one of step_time, allocated, reserved, driver and mfu");
+    reader.Report("name", "published.nothing-measured",
+                  fmt::format("the case has no step time and no memory peak: {}", Quoted(row.name)),
+                  "add at least one of step_time, allocated, reserved, driver and mfu");
   }
   UseParts(reader, parts, row, diagnostics);
   if (auto reason = TextOf(reader, "not_simulated"); !reason.empty()) {
@@ -196,7 +195,7 @@ std::optional<PublishedSource> ReadPublished(const Node& node, Diagnostics& diag
       if (read.name.empty() || names.insert(read.name).second) continue;
       diagnostics.push_back({"published.duplicate-name", read.location,
                              fmt::format("another case has this name: {}", Quoted(read.name)),
-                             "give each case its own name"});
+                             "change one of the two names"});
     }
   }
   if (reader.failed()) return std::nullopt;

@@ -63,7 +63,7 @@ class Reader {
     if (table_.rows.size() > kMostRuns) {
       Add("runs.too-many", table_.rows[kMostRuns].front().location,
           fmt::format("a table has at most {} runs: {}", kMostRuns, table_.rows.size()),
-          "remove the runs that are least like those to forecast");
+          "remove the runs that differ most from the runs that you want to forecast");
     }
     for (const std::vector<CsvCell>& row : table_.rows) {
       if (table_.rows.size() > kMostRuns || faults_.size() >= kMostShownFaults) break;
@@ -87,12 +87,13 @@ class Reader {
       if (own || IsSetting(heading.text)) continue;
       const std::string_view near = NearestWord(heading.text, known);
       Add("runs.unknown-column", heading.location,
-          fmt::format("this column names neither a measurement nor a setting: {}",
+          fmt::format("this column is not a measurement and not a setting: {}",
                       Quoted(heading.text)),
-          near.empty() ? fmt::format("columns are {}, and keys of a scenario such as "
-                                     "training.sequence_length",
-                                     fmt::join(known, ", "))
-                       : fmt::format("did you mean '{}'?", near));
+          near.empty()
+              ? fmt::format(
+                    "use the columns {}, and keys of a scenario such as training.sequence_length",
+                    fmt::join(known, ", "))
+              : fmt::format("did you mean '{}'?", near));
     }
   }
 
@@ -232,7 +233,7 @@ class Reader {
     } else if (std::none_of(table_.headings.begin(), table_.headings.end(),
                             [](const CsvCell& heading) { return heading.text == "model"; })) {
       Add("runs.no-scenario", run.location, "there is no scenario for this run",
-          "add a column 'scenario', or name one scenario for all runs: --scenario PATH");
+          "add a column 'scenario', or give one scenario for all runs: --scenario PATH");
       return;
     } else {
       auto empty = std::make_shared<YamlNode>();

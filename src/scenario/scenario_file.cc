@@ -293,8 +293,9 @@ bool IsDescribedOnce(const MappingReader& reader, const ScenarioFile& file,
     if (!reader.Has(key) || (of_plan && std::string_view(key) == "devices")) continue;
     diagnostics.push_back(
         {"scenario.two-clusters", reader.LocationOf(own),
-         fmt::format("the cluster is described twice, by {} and by {}", Quoted(own), Quoted(key)),
-         "write only gpu and gpus, or only topology, nodes and devices"});
+         fmt::format("the scenario describes the cluster twice, with {} and with {}", Quoted(own),
+                     Quoted(key)),
+         "keep only gpu and gpus, or only topology, nodes and devices"});
     return false;
   }
   return true;

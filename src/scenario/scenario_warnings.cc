@@ -37,11 +37,10 @@ bool WarnOfNodesThatDiffer(const std::vector<int>& sizes, const Shape& shape, Sc
     }
   }
   if (taken.empty()) return false;
-  scenario.warnings.push_back(
-      fmt::format("forecasts for this flat cluster use collectives measured over {}. Each device "
-                  "of a flat cluster is a node, but the calibration profile has no table for "
-                  "such nodes",
-                  fmt::join(taken, ", ")));
+  scenario.warnings.push_back(fmt::format(
+      "each device of a flat cluster is a node, but the calibration profile has no table for nodes "
+      "with one GPU. The forecast uses collectives that were measured over {}",
+      fmt::join(taken, ", ")));
   return true;
 }
 
@@ -78,8 +77,8 @@ void WarnOfOtherTables(Scenario& scenario) {
     }
   }
   scenario.warnings.push_back(
-      fmt::format("the profile's tables of collectives are not used, because they were measured "
-                  "over {}, but this plan has {}{}",
+      fmt::format("the forecast does not use the profile's tables of collectives, because they "
+                  "were measured over {}, but this plan uses {}{}",
                   fmt::join(measured, ", "), planned.front(),
                   scenario.cluster->flat() ? " (each device of a flat cluster is a node)" : ""));
 }
@@ -95,7 +94,7 @@ void WarnOfSlowAttention(const ScenarioFile& file, Scenario& scenario) {
     return;
   }
   scenario.warnings.push_back(
-      fmt::format("training.attention is not given, so flash (FlashAttention-2) is assumed. "
+      fmt::format("training.attention is not set, so flash (FlashAttention-2) is assumed. "
                   "FlashAttention-2 has no kernels for {}, and reaches a quarter of cuDNN's rate "
                   "on this GPU. If you use cuDNN's attention, write training.attention: cudnn",
                   scenario.gpu->name));
@@ -110,21 +109,21 @@ void WarnOfUnknownAttention(const ScenarioFile& file, Scenario& scenario) {
     return;
   }
   scenario.warnings.emplace_back(
-      "training.attention cudnn is forecast as flash, because the calibration profile has no "
-      "measurements of cuDNN's attention");
+      "training.attention is cudnn, but the calibration profile has no measurements of cuDNN's "
+      "attention, so the forecast uses the times of flash");
 }
 
 // Warns about a profile that belongs, or may belong, to another GPU.
 void WarnOfProfile(const calibration::Calibration& profile, const topology::Gpu& gpu, bool named,
                    Scenario& scenario) {
   if (profile.gpus.empty() && named) {
-    scenario.warnings.push_back(fmt::format(
-        "the calibration profile '{}' does not name its GPU (key 'gpu'); it is used for {}",
-        profile.name, gpu.name));
+    scenario.warnings.push_back(
+        fmt::format("the calibration profile '{}' has no key 'gpu'; the forecast uses it for {}",
+                    profile.name, gpu.name));
   } else if (!profile.MayHoldFor(gpu.name)) {
     scenario.warnings.push_back(
-        fmt::format("the calibration profile '{}' is for {}, but is used for {} because of "
-                    "calibration_of_another_gpu; the error may be far beyond the stated range",
+        fmt::format("the calibration profile '{}' is for {}, but calibration_of_another_gpu allows "
+                    "its use for {}; errors may be far larger than the stated range",
                     profile.name, fmt::join(profile.gpus, ", "), gpu.name));
   }
 }
@@ -161,7 +160,7 @@ void WarnOfRouting(const RoutingRequest& routing, Scenario& scenario) {
   if (scenario.cluster->nodes() <= fabric->nodes_per_unit) {
     scenario.warnings.push_back(
         fmt::format("cluster.routing and routing_seed have no effect here, because all {} nodes "
-                    "are below one leaf and nothing crosses the spines",
+                    "are connected to one leaf switch, so no traffic uses the spines",
                     fabric->nodes_per_unit));
     return;
   }
@@ -175,8 +174,8 @@ void WarnOfRouting(const RoutingRequest& routing, Scenario& scenario) {
   }
   if (fabric->routing.seed != 0 && (analytic || !hashed)) {
     scenario.warnings.emplace_back(
-        analytic ? "cluster.routing_seed has no effect with cluster.network analytic, which "
-                   "averages over all hashes; write cluster.network: flow or message"
+        analytic ? "cluster.routing_seed has no effect with cluster.network analytic, which uses "
+                   "the mean over all seeds; write cluster.network: flow or message"
                  : "cluster.routing_seed has no effect without cluster.routing ecmp");
   }
 }
@@ -193,7 +192,7 @@ void WarnOfDeterminism(Scenario& scenario) {
   scenario.warnings.push_back(
       fmt::format("training.deterministic has no effect here: {}",
                   memory != nullptr && memory->gemm_workspace != Bytes(0)
-                      ? "on this GPU, cuBLAS workspaces always have 32 MiB"
+                      ? "on this GPU, the size of cuBLAS workspaces is always 32 MiB"
                       : "the calibration profile has no measurements of cuBLAS workspaces"));
 }
 
@@ -267,8 +266,8 @@ void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
   WarnOfUnknownAttention(file, scenario);
   if (scenario.KernelDependsOnAssumedRelease()) {
     scenario.warnings.emplace_back(
-        "software.torch is not given, so cuDNN's attention with sinks is assumed, as in PyTorch "
-        "2.11 and later; older releases keep all scores in memory, and the step may not fit");
+        "software.torch is not set, so PyTorch 2.11 or later is assumed, which uses cuDNN's "
+        "attention with sinks. Older releases store all attention scores, so the step may not fit");
   }
   WarnOfIdleSlowDevices(file, scenario);
   if (!scenario.slow_links.empty() && scenario.network == Fidelity::kAnalytic) {

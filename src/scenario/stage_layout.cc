@@ -96,7 +96,8 @@ tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::strin
     } else if (symbol == 'm') {
       return tl::unexpected(std::string("'m' can occur only once, directly before 'L'"));
     } else {
-      return tl::unexpected(std::string("E must come first and L last, and each only once"));
+      return tl::unexpected(
+          std::string("E must be the first letter and L the last, and each can occur only once"));
     }
   }
   return blocks;

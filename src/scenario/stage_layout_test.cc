@@ -26,7 +26,8 @@ TEST(StageLayout, SaysWhatIsWrong) {
   const auto fault = [](std::string_view layout) { return ParseStageLayout(layout).error(); };
   EXPECT_EQ(fault("tt|ttL"), "the layout must begin with E and end with L");
   EXPECT_EQ(fault(""), "the layout must begin with E and end with L");
-  EXPECT_EQ(fault("Et|Et|tL"), "E must come first and L last, and each only once");
+  EXPECT_EQ(fault("Et|Et|tL"),
+            "E must be the first letter and L the last, and each can occur only once");
   EXPECT_EQ(fault("Et|tm|L"), "'m' can occur only once, directly before 'L'");
   EXPECT_EQ(fault("Et|tmmL"), "'m' can occur only once, directly before 'L'");
   EXPECT_EQ(fault("Et|tx|L"), "only E, t, m, L and | are allowed, not 'x'");

@@ -138,7 +138,7 @@ std::optional<int> ReadWatts(MappingReader& reader, std::string_view key) {
     }
   }
   reader.Report(key, "input.bad-quantity",
-                fmt::format("the power must be a whole number of watts, from 1 to {}: {}",
+                fmt::format("the power must be an integer number of watts, from 1 to {}: {}",
                             kMostWatts, Quoted(*text)),
                 "write for example '700 W'");
   return std::nullopt;
@@ -203,10 +203,10 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
   }
   if (const auto links = reader.ReadSequence("links", Need::kOptional)) {
     if (links->size() > kMostLinkRules) {
-      reader.Report("links", "input.out-of-range",
-                    fmt::format("a node can have at most {} entries of links: {}", kMostLinkRules,
-                                links->size()),
-                    "use one entry for many pairs: 'from: gpu, to: nvswitch, join: all-to-all'");
+      reader.Report(
+          "links", "input.out-of-range",
+          fmt::format("'links' can have at most {} entries: {}", kMostLinkRules, links->size()),
+          "use one entry for many pairs: 'from: gpu, to: nvswitch, join: all-to-all'");
     } else {
       for (const Node& link : *links) {
         auto rule = ReadLinkRule(link, devices_are_right, node_type.devices, diagnostics);

@@ -74,7 +74,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
     Fail(mark, "yaml.reference", "aliases are not supported",
-         "write the value itself instead of the alias");
+         "write the value instead of the alias");
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
@@ -138,10 +138,10 @@ class TreeBuilder final : public YAML::EventHandler {
     const std::string shown = Quoted(text, "", std::string::npos);
     if (shown == text) return;
     Fail(mark, "file.not-text",
-         fmt::format("the text contains a control character that changes how other characters are "
-                     "displayed: {}",
+         fmt::format("the text contains an invisible character that changes how other characters "
+                     "are displayed: {}",
                      Quoted(value)),
-         "remove the control character");
+         "remove the character");
   }
 
   void Open(NodeKind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -193,11 +193,12 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     const auto [first, inserted] = level.seen.emplace(key.scalar, location.line);
     if (!inserted) {
-      Report({"input.duplicate-key", location, fmt::format("duplicate key: {}", Quoted(key.scalar)),
-              first->second > 0
-                  ? fmt::format("remove one of the two lines: the key was already given on line {}",
-                                first->second)
-                  : "keep one of them"});
+      Report(
+          {"input.duplicate-key", location, fmt::format("duplicate key: {}", Quoted(key.scalar)),
+           first->second > 0
+               ? fmt::format("remove one of the two lines: the first one with this key is line {}",
+                             first->second)
+               : "keep only one of the two lines"});
       return;
     }
     level.skip_value = false;
@@ -359,7 +360,7 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
     }
     if (const auto tab = TabAbove(text, location)) {
       diagnostics.push_back({"yaml.syntax", *tab, "not well-formed YAML: a tab indents this line",
-                             "indent it with spaces"});
+                             "indent the line with spaces"});
       return std::nullopt;
     }
     diagnostics.push_back(
@@ -377,7 +378,7 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
   } catch (const BlockBuffer::TooFarAhead&) {
     diagnostics.push_back(
         {"yaml.too-large", builder.At(builder.last()).location(),
-         fmt::format("a value that begins on this line or later has no end within {} MiB",
+         fmt::format("a value that begins on this line or later does not end within {} MiB",
                      kFarthestAhead >> 20),
          "close brackets and quotes; write long lists as lines, '- ITEM'"});
     return std::nullopt;

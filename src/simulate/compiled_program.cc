@@ -36,7 +36,7 @@ SharedResources::Use::Way WayOf(cost::Occupancy occupancy) {
 
 // `both_ways`: links are used equally in both directions.
 Cost CostOf(const cost::Demand& demand, bool links, bool both_ways, ConcurrentSets& sets) {
-  STEPCAST_CHECK(demand.latency >= Time() && demand.work >= Time(), "a price must not be negative");
+  STEPCAST_CHECK(demand.latency >= Time() && demand.work >= Time(), "a cost must not be negative");
   Cost cost{.latency = demand.latency, .work = demand.work};
   if (demand.work == Time()) return cost;
   // Beyond the solver's range, the operation is treated as slower.
@@ -166,7 +166,7 @@ bool CompiledProgram::BuildCosts(const program::Program& program, const cost::Pr
                      prices.copies.size() == program.copies.size() &&
                      prices.collectives.size() == program.collectives.size() &&
                      prices.exchanges.size() == program.exchanges.size(),
-                 "every entry of a program must have a price");
+                 "every entry of a program must have a cost");
   // Rows of a sweep share most of them.
   const std::size_t count = prices.kernels.size() + prices.copies.size();
   bool as_before = costs.size() == count && profiles_of_ == sets.cleared();
@@ -359,7 +359,7 @@ void CompiledProgram::AddExchanges(const program::Program& program, const cost::
   for (std::size_t e = 0; e < program.exchanges.size(); ++e) {
     const program::Exchange& exchange = program.exchanges[e];
     STEPCAST_CHECK(prices.exchanges[e].size() == exchange.messages.size(),
-                   "every message must have a price");
+                   "every message must have a cost");
     for (std::size_t i = 0; i < exchange.messages.size(); ++i) {
       const program::Message& message = exchange.messages[i];
       const cost::Demand& demand = prices.exchanges[e][i].demand;

@@ -102,8 +102,8 @@ std::vector<Guard> ReadGuards(const std::vector<std::string>& texts, Diagnostics
     }
     faults.push_back(WrongOption(
         "--fail-if", text, fmt::format("this is not a condition for --fail-if: {}", Quoted(text)),
-        fmt::format("write for example 'step_time>+2%', 'memory>+1GiB' or "
-                    "'tokens_per_second<-2%'; the figures are {}",
+        fmt::format("write for example 'step_time>+2%', 'memory>+1GiB' or 'tokens_per_second<-2%'; "
+                    "the possible names are {}",
                     fmt::join(known, ", "))));
   }
   return guards;

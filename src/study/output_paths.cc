@@ -46,7 +46,7 @@ Diagnostic Replaces(const std::string& output, const std::string& input) {
   return {"command.same-file",
           {output, 0, 0},
           fmt::format("the output would overwrite an input file: {}", Quoted(input, "'", PATH_MAX)),
-          "name another output file"};
+          "write another path for the output"};
 }
 
 }  // namespace

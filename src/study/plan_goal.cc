@@ -32,7 +32,7 @@ std::vector<std::string> WordsOf(const std::string& text) {
 // "4 GiB", "5%", "5 %".
 void ReadHeadroom(const std::string& text, Goal& goal, Diagnostics& faults) {
   if (text.empty()) return;
-  constexpr const char* kHint = "write for example '4 GiB' or '5%'";
+  constexpr const char* kHint = "write a size or a percentage, for example '4 GiB' or '5%'";
   if (text.ends_with('%')) {
     std::string_view number(text.data(), text.size() - 1);
     while (number.ends_with(' ')) number.remove_suffix(1);
@@ -69,24 +69,25 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
   if (target == std::end(planner::kTargets)) {
     std::vector<const char*> names;
     for (const Target known : planner::kTargets) names.push_back(planner::Name(known));
-    faults.push_back(WrongOption(
-        "--target", question.target,
-        fmt::format("this value of --target does not exist: {}", Quoted(question.target)),
-        fmt::format("there are: {}", fmt::join(names, ", "))));
+    faults.push_back(
+        WrongOption("--target", question.target,
+                    fmt::format("--target has an unknown value: {}", Quoted(question.target)),
+                    fmt::format("choose from {}", fmt::join(names, ", "))));
   } else {
     goal.target = *target;
   }
   goal.training = ReadTraining(question.training, faults);
   ReadHeadroom(question.headroom, goal, faults);
   if (goal.target == Target::kCost && question.training.price.empty()) {
-    faults.push_back(WrongOption("--target", question.target, "the price of a GPU is not given",
-                                 "give the price of a GPU hour: --price 2.5"));
+    faults.push_back(WrongOption("--target", question.target, "the price of a GPU hour is missing",
+                                 "add --price 2.5"));
   }
   const bool whole_run = goal.target == Target::kDays || goal.target == Target::kEnergy;
   if (whole_run && question.training.tokens.empty()) {
-    faults.push_back(WrongOption("--target", question.target,
-                                 fmt::format("'--target {}' needs tokens", question.target),
-                                 "add --tokens 300B"));
+    faults.push_back(WrongOption(
+        "--target", question.target,
+        fmt::format("'--target {}' needs the number of training tokens", question.target),
+        "add --tokens 300B"));
   }
   if (goal.target == Target::kGpus && question.training.deadline.empty()) {
     faults.push_back(WrongOption("--target", question.target, "--target gpus needs a deadline",
@@ -114,10 +115,10 @@ std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics
     if (found != std::end(plan::kFrameworks)) {
       frameworks.push_back(*found);
     } else {
-      faults.push_back(WrongOption(
-          "--framework", text, fmt::format("this framework does not exist: {}", Quoted(word)),
-          fmt::format("choose from {}; or write all, which means all except {}",
-                      fmt::join(names, ", "), fmt::join(others, ", "))));
+      faults.push_back(WrongOption("--framework", text,
+                                   fmt::format("this framework does not exist: {}", Quoted(word)),
+                                   fmt::format("choose from {}, or write all to use all except {}",
+                                               fmt::join(names, ", "), fmt::join(others, ", "))));
     }
   }
   return frameworks;
@@ -174,7 +175,7 @@ Why ReadWhy(const std::string& text, Diagnostics& faults) {
       continue;
     }
     faults.push_back(WrongOption(
-        "--why", text, fmt::format("this is not a number of plans or a layout: {}", Quoted(word)),
+        "--why", text, fmt::format("--why needs a number of plans or a layout: {}", Quoted(word)),
         "write for example --why 5, or --why tensor=8,pipeline=16"));
   }
   return why;

@@ -91,10 +91,10 @@ class Porter {
   Result<void> MoveToCluster() {
     const auto path = scenario::FindSource(question_.to, "", scenario::SourceKind::kTopology);
     if (!path) {
-      return tl::unexpected(Diagnostics{
-          WrongOption("--to", question_.to,
-                      fmt::format("this topology does not exist: {}", Quoted(question_.to)),
-                      "name a topology file, or a topology from 'stepcast list topologies'")});
+      return tl::unexpected(Diagnostics{WrongOption(
+          "--to", question_.to,
+          fmt::format("this topology does not exist: {}", Quoted(question_.to)),
+          "write the path of a topology file, or a name from 'stepcast list topologies'")});
     }
     const auto topology = scenario::LoadTopology(*path);
     if (!topology) return tl::unexpected(topology.error());
@@ -115,8 +115,9 @@ class Porter {
           Override("cluster.nodes", fmt::format("{}", question_.nodes.value_or(as_many))));
     } else if (question_.nodes) {
       return tl::unexpected(Diagnostics{WrongOption(
-          "--nodes", fmt::format("{}", *question_.nodes),
-          "a flat topology already states its number of devices", "leave --nodes out")});
+          "--to-nodes", fmt::format("{}", *question_.nodes),
+          "--to-nodes cannot be used with a flat topology, which has a fixed number of devices",
+          "omit --to-nodes")});
     } else if (Has("cluster.nodes")) {
       moved_.push_back(Override("cluster.nodes", "null"));
     }
@@ -139,8 +140,8 @@ class Porter {
     if (by_rules_) {
       refusal_.push_back(
           WrongOption("--to", question_.to,
-                      "on this cluster, no plan is legal if its degrees must divide the original "
-                      "degrees",
+                      "on this cluster, no plan is legal with degrees that divide the degrees of "
+                      "the original plan",
                       fmt::format("search all plans instead: stepcast plan {} --cluster {}",
                                   question_.scenario, question_.to)));
     }
@@ -262,7 +263,7 @@ class Porter {
     std::vector<std::string> settings = found_;
     settings.push_back(Override(key, value));
     const auto loaded = Load(settings);
-    return loaded ? "this setting depends on another setting, which changes"
+    return loaded ? "this setting depends on a setting that changes"
                   : loaded.error().front().message;
   }
 
@@ -273,7 +274,7 @@ class Porter {
       changes.push_back({.key = "calibration",
                          .from = from_->calibration->name,
                          .to = ported.calibration->name,
-                         .why = "calibrations are measured on one GPU type"});
+                         .why = "a calibration is valid only for one GPU type"});
     }
     if (const std::int64_t idle = ported.idle_devices(); idle > 0) {
       changes.push_back(

@@ -37,13 +37,12 @@ struct PlanQuestion {
         "--only", &only, "KIND,...",
         "Axes of parallelism to use: data, tensor, pipeline, context, expert (default: all)");
     question.Option("--vary", &vary, "KEY=VALUES",
-                    "The values of a setting to choose from. Can be repeated");
+                    "A setting and the values to try. Can be repeated");
     question.Option("--fix", &fix, "KEY",
                     "Keep a setting at the scenario's value. Can be repeated");
-    question.Flag(
-        "--fewer-nodes", &fewer_nodes,
-        "Also try fewer GPUs: parts of a node, and 1, 2, 4, 8, ... nodes (always on with --target "
-        "gpus)");
+    question.Flag("--fewer-nodes", &fewer_nodes,
+                  "Also try fewer GPUs: a part of a node, and 1, 2, 4, 8, ... nodes (always on "
+                  "with --target gpus)");
     training.Describe(question);
     question.Option(
         "--headroom", &headroom, "SIZE|PERCENT",
@@ -70,22 +69,21 @@ struct PlanQuestion {
                 "Number of plans to rank, and to prove optimal (default: 5; among more than 20,000 "
                 "plans, only the first is proved)")
         .Between(1, kMostRows);
-    question.Flag(
-        "--front", &front,
-        "Find the Pareto front even among more than 20,000 plans, although it takes most of the "
-        "time");
+    question.Flag("--front", &front,
+                  "Find the Pareto front even among more than 20,000 plans. Takes most of the time "
+                  "of the search");
     question.Flag("--no-front", &no_front, "Omit the Pareto front");
-    question.Option(
-        "--why", &why, "N|LAYOUT",
-        "List the N plans after the best, or rank one layout (tensor=8,pipeline=16), with the "
-        "reason why each is not the best");
+    question.Option("--why", &why, "N|LAYOUT",
+                    "Explain why the N plans after the best, or the plans of one layout "
+                    "(tensor=8,pipeline=16), are not the best");
     question.Option(
         "--within", &within, "TIME",
         "Stop after TIME (10s), print the best plan so far, and list what is not proved");
     question.Flag("--sensitivity", &sensitivity,
-                  "Find the changes that improve the best plan even among more than 20,000 plans");
+                  "Forecast the effect of more resources and of other settings even with more than "
+                  "20,000 plans");
     question.Flag("--no-sensitivity", &no_sensitivity,
-                  "Omit the effect of more resources and of other settings");
+                  "Omit the forecasts with more resources or other settings");
   }
 
   int threads = 0;      // threads per process; 0: one per usable core

@@ -103,7 +103,8 @@ class Search final : public PlanSearch {
       return tl::unexpected(Diagnostics{WrongOption(
           "--why", why_.layout_text,
           fmt::format("no plan in the search has this layout: {}", Quoted(why_.layout_text)),
-          "to see which rule excludes a value, add --vary parallelism.KEY=VALUE")});
+          "choose another layout, or add --vary parallelism.KEY=VALUE to see which rule excludes a "
+          "value")});
     }
     source_ = Source();
     problem_ = planner::ProblemOf(source_);
@@ -247,7 +248,8 @@ class Search final : public PlanSearch {
     }
     if (CountsEnergy() && forecast::PowerOf(*base_).at_most) {
       report.notes.emplace_back(
-          "the profile has no power model: energy is an upper bound, from the board's limit");
+          "the profile has no power model, so the energy is an upper bound, computed from the "
+          "power limit of the board");
     }
     NoteWhatWasLeftOut(report.notes);
     report.held = space_->held();
@@ -330,11 +332,11 @@ class Search final : public PlanSearch {
         });
     const Bytes capacity = base_->cluster->device_memory();
     if (goal_.headroom >= capacity && !other_devices) {
-      faults.push_back(
-          WrongOption("--headroom", question_.headroom,
-                      fmt::format("the headroom must be smaller than a device's memory of {}: {}",
-                                  FormatBytes(capacity), Quoted(question_.headroom)),
-                      "give less than the device's memory, or a percentage: '5%'"));
+      faults.push_back(WrongOption(
+          "--headroom", question_.headroom,
+          fmt::format("the headroom must be smaller than a device's memory of {}: {}",
+                      FormatBytes(capacity), Quoted(question_.headroom)),
+          "write --headroom with less than the device's memory, or with a percentage: '5%'"));
     }
   }
 
@@ -504,7 +506,7 @@ class Search final : public PlanSearch {
     }
     if (degrees["context"].size() > 1) {
       report.not_tried.push_back(
-          fmt::format("sequence parts below {} tokens", planner::kLeastContextTokens));
+          fmt::format("parts of a sequence below {} tokens", planner::kLeastContextTokens));
     }
     if (degrees["pipeline"].size() > 1)
       report.not_tried.emplace_back("hand-chosen layers per stage");
@@ -692,10 +694,10 @@ class Search final : public PlanSearch {
     if (!FindsSensitivity())
       answers.emplace_back("changes that would improve the best plan (--sensitivity)");
     if (answers.empty()) return;
-    notes.push_back(fmt::format(
-        "with more than {} plans, the search omits these answers, which take several times as "
-        "long: {}",
-        kMostPlansWithAll, fmt::join(answers, "; ")));
+    notes.push_back(
+        fmt::format("the search has more than {} plans, so it omits the following answers, which "
+                    "take several times as long as the search: {}",
+                    kMostPlansWithAll, fmt::join(answers, "; ")));
   }
 
   // Notes frameworks without a legal plan, and the reason against their first plan.

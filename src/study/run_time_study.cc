@@ -77,7 +77,8 @@ void ReadSpares(const RunTimeQuestion& question, Options& options, forecast::Lon
   run.pool.repair = options.Time("--repair", question.repair).value_or(0);
   if (run.limited_spares && question.repair.empty()) {
     options.Fault("--spares", fmt::format("{}", *question.spares),
-                  "the repair time of a failed node is missing", "add --repair '1 d'");
+                  "the repair time of a failed node is missing: --spares needs --repair",
+                  "add --repair '1 d'");
   }
 }
 
@@ -141,7 +142,7 @@ Result<RunTimeAnswer> AnswerRunTime(const RunTimeQuestion& question) {
     options.Fault(
         "--pue", fmt::format("{:g}", *question.pue),
         fmt::format("the power usage effectiveness must be at least 1: '{:g}'", *question.pue),
-        "write 1 or more, for example --pue 1.2");
+        "write a number of at least 1, for example --pue 1.2");
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
 
@@ -162,7 +163,7 @@ Result<RunTimeAnswer> AnswerRunTime(const RunTimeQuestion& question) {
         "--tokens", question.tokens,
         fmt::format("the run would take more than 1,000 years: {:.2g} % of the time is effective",
                     100 * whole.time.shares.work),
-        "save more often (--checkpoint-interval), or check --node-mtbf, --job-mtbf, --restart and "
+        "reduce --checkpoint-interval, or check --node-mtbf, --job-mtbf, --restart and "
         "--storage")});
   }
   whole.power = forecast::PowerOf(answer.scenario);

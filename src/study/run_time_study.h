@@ -40,22 +40,20 @@ struct RunTimeQuestion {
         "--node-mtbf", &node_mtbf, "TIME",
         "Mean time between failures of one node: '338 d', or none (default: 338 d for 8 "
         "GPUs)");
-    question.Option(
-        "--job-mtbf", &job_mtbf, "TIME",
-        "Mean time between failures of the job in which no node fails: '11 h', or none (default: "
-        "9.3 h)");
+    question.Option("--job-mtbf", &job_mtbf, "TIME",
+                    "Mean time between failures of the job that are not failures of a node: '11 "
+                    "h', or none (default: 9.3 h)");
     question
         .Option("--restarts", &restarts, "HOW",
-                "How failures are noticed and the job is restarted: automatic, or manual (by "
-                "people) (default: automatic)")
+                "Detection of failures and restart of the job: automatic, or manual (by people) "
+                "(default: automatic)")
         .OneOf({"automatic", "manual"});
     question.Option(
         "--detection", &detection, "TIME",
-        "Time until a failure is noticed (default: part of --restart; with manual: 80 min)");
-    question.Option(
-        "--restart", &restart, "TIME",
-        "Time from the notice until the checkpoint is loaded: scheduling, start, compilation "
-        "(default: 10 min)");
+        "Time until a failure is detected (default: part of --restart; with manual: 80 min)");
+    question.Option("--restart", &restart, "TIME",
+                    "Time from the detection of a failure until the checkpoint is loaded: "
+                    "scheduling, start, compilation (default: 10 min)");
     question
         .Option("--spares", &spares, "N",
                 "Number of spare nodes; without a spare the job waits for a repair (default: "
@@ -68,16 +66,17 @@ struct RunTimeQuestion {
     question
         .Option("--checkpoint", &checkpoint, "HOW",
                 "How checkpoints are saved: sync (training stops) or async (training continues) "
-                "(default: the scenario's, otherwise async)")
+                "(default: the scenario's value, or async)")
         .OneOf({"sync", "async"});
     question.Option(
         "--checkpoint-interval", &checkpoint_interval, "TIME",
-        "Training time between two saves (default: the scenario's, otherwise the best)");
+        "Training time between two saves (default: the scenario's value, or the best interval)");
     question.Option("--checkpoint-cost", &checkpoint_cost, "TIME",
-                    "Time for which a save stops the training (default: from its bytes)");
+                    "Time for which a save stops the training (default: computed from the size of "
+                    "the checkpoint)");
     question.Option("--storage", &storage, "BANDWIDTH",
-                    "Bandwidth between the whole job and its storage (default: the scenario's, "
-                    "otherwise 1.2 GB/s per node, at most 57.5 GB/s)");
+                    "Bandwidth between all nodes of the job together and the storage (default: the "
+                    "scenario's value, or 1.2 GB/s per node, at most 57.5 GB/s)");
     question
         .Option("--pue", &pue, "X", "Power usage effectiveness of the data center (default: 1.2)")
         .NotNegative();

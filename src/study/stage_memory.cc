@@ -52,9 +52,9 @@ report::StageMemory OtherStage(const MemoryQuestion& question, const scenario::S
 Diagnostic GivenActivations(const MemoryQuestion& question) {
   return {"command.no-micro-batch",
           {"command line", 0, 0},
-          fmt::format("a layer list states its activations for one micro-batch size: {}",
+          fmt::format("the activations of a layer list are valid for only one micro-batch size: {}",
                       Quoted(question.scenario)),
-          "remove --max-micro-batch, or describe the model by its dimensions"};
+          "omit --max-micro-batch, or describe the model by its dimensions"};
 }
 
 }  // namespace

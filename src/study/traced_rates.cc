@@ -191,10 +191,10 @@ class Tables {
       const auto found = expected.find(axis);
       const std::size_t count = found == expected.end() ? 0 : found->second.size();
       if (count != events.size()) {
-        notes.push_back(fmt::format(
-            "collectives on {} are not learned, because the trace of rank {} has {}, but the "
-            "forecast has {}. Compare the settings of data_parallel",
-            axis, step.rank, events.size(), count));
+        notes.push_back(
+            fmt::format("nothing is learned about collectives on {}, because the trace of rank {} "
+                        "has {}, but the forecast has {}. Compare the settings of data_parallel",
+                        axis, step.rank, events.size(), count));
         continue;
       }
       for (std::size_t i = 0; i < count; ++i) {
@@ -244,8 +244,7 @@ class Tables {
 
 std::string Described(const report::LearnedRates& learned) {
   std::string text = fmt::format(
-      "{}, step {} of {} rank{}; time of kernels, as a multiple of the "
-      "forecast:",
+      "{}, step {} of {} rank{}; measured time of kernels, divided by the forecast time:",
       learned.source, learned.number, learned.ranks, learned.ranks == 1 ? "" : "s");
   for (const LearnedRate& rate : learned.rates) {
     text += fmt::format(" {} {:.3f}", rate.part, rate.factor());
@@ -294,7 +293,7 @@ TracedRates LearnRates(const scenario::Scenario& scenario, const forecast::Run& 
     if (rate.forecast == Time() && rate.traced == Time()) continue;
     if (rate.forecast == Time() || rate.traced == Time()) {
       learned.notes.push_back(
-          fmt::format("rates of {} are not learned, because such operations are missing in the {}",
+          fmt::format("rates of {} are not learned, because these operations are missing in the {}",
                       rate.part, rate.traced == Time() ? "trace" : "forecast"));
       continue;
     }
@@ -310,10 +309,10 @@ TracedRates LearnRates(const scenario::Scenario& scenario, const forecast::Run& 
     const double most = Scale(factors[kParts[0].name], factors[kParts[1].name],
                               factors[kParts[2].name], factors[kLaunches], costs);
     if (most > 1) {
-      learned.notes.push_back(fmt::format(
-          "the trace reaches {:.2f} of the data sheet's rate, so the profile states 1; compare "
-          "the GPU and the precision of trace and scenario",
-          most));
+      learned.notes.push_back(
+          fmt::format("the trace reaches {:.2f} times the data sheet's rate, so the profile has 1; "
+                      "check that the trace and the scenario have the same GPU and precision",
+                      most));
     }
     result.sections.kernels = std::move(costs);
   }

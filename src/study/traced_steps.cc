@@ -111,7 +111,7 @@ Result<TraceFile> ReadTrace(const std::string& path) {
         return kernel.process != kernels.front().process;
       })) {
     return Fail("traced.several-ranks", path, "the file contains traces of several ranks",
-                "write one file for each rank: use --trace-dir FOLDER instead of --trace");
+                "write one file for each rank with --trace-dir FOLDER instead of --trace");
   }
   file.on_host = formats::StepsOf(file.trace);
   if (file.on_host.empty()) return formats::NoKinetoStep(path);
@@ -142,7 +142,7 @@ Result<std::vector<TraceFile>> ReadTraces(const std::string& path, int devices) 
     files = FilesOf(path);
     if (files.empty()) {
       return Fail("traced.no-traces", path, "the folder has no traces (.json or .json.gz)",
-                  "name a folder with one file of export_chrome_trace for each rank");
+                  "use a folder with one file of export_chrome_trace for each rank");
     }
   }
   std::vector<TraceFile> traces;
@@ -154,14 +154,14 @@ Result<std::vector<TraceFile>> ReadTraces(const std::string& path, int devices) 
       return Fail("traced.other-cluster", file,
                   fmt::format("the trace belongs to rank {}, but the scenario has only {} ranks",
                               trace->rank, devices),
-                  "set the traced cluster, for example --set cluster.nodes=4");
+                  "set the cluster of the traced run, for example --set cluster.nodes=4");
     }
     const auto [known, added] = of_rank.emplace(trace->rank, file);
     if (!added) {
-      return Fail("traced.same-rank", file,
-                  fmt::format("the trace has the same rank, {}, as the trace {}", trace->rank,
-                              known->second),
-                  "keep one trace per rank, or name the files rank0.json, rank1.json");
+      return Fail(
+          "traced.same-rank", file,
+          fmt::format("two traces have rank {}: this trace and {}", trace->rank, known->second),
+          "keep one trace for each rank, or rename the files to rank0.json, rank1.json");
     }
     traces.push_back(*std::move(trace));
   }
@@ -326,7 +326,7 @@ Result<RankStep> RankStepOf(const TraceFile& file, std::int64_t number, const Na
     return Fail(
         "traced.other-model", file.path,
         fmt::format("only {} of the {} kernels in the trace match the forecast", known, kernels),
-        "name the traced scenario, with the same --set options");
+        "use the scenario of the traced run, with the same --set options");
   }
   for (const formats::KinetoHostSpan& span : trace.host) {
     const auto activity =
@@ -375,20 +375,20 @@ Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run
   const TraceFile& first = traces->front();
   if (first.trace.steps.empty()) {
     traced.notes.emplace_back(
-        "the trace has no annotation ProfilerStep#N: the step ends with "
-        "Optimizer.step or, without one, with the trace");
+        "the trace has no annotation ProfilerStep#N. Assumed: the step ends with Optimizer.step, "
+        "or, without this event, at the end of the trace");
   }
   const bool launched = std::any_of(first.trace.kernels.begin(), first.trace.kernels.end(),
                                     [](const KinetoKernel& kernel) { return kernel.launch_known; });
   if (!launched) {
     traced.notes.emplace_back(
-        "the trace has no kernel launches, so time in which the device waits for the host counts "
-        "as remainder; trace CPU activities as well");
+        "the trace has no kernel launches, so the remainder contains the time in which the device "
+        "waits for the host. Trace CPU activities also");
   }
   if (first.steps.size() == 1 && !first.of_stepcast) {
     traced.notes.emplace_back(
-        "the trace has only one step. Its time includes unfinished work of the previous step; "
-        "trace at least two steps");
+        "the trace has only one step, whose time includes unfinished work of the previous step. "
+        "Trace at least two steps");
   }
   return traced;
 }

@@ -46,9 +46,9 @@ void ReadPrice(const std::string& text, TrainingTarget& target, Diagnostics& fau
   if (const auto price = PositiveNumber(number)) {
     target.gpu_hour_price = *price;
   } else {
-    faults.push_back(WrongOption("--price", text,
-                                 fmt::format("this is not a price above 0: {}", Quoted(text)),
-                                 "write the price of a GPU hour, for example 2.5 or '$2.5'"));
+    faults.push_back(WrongOption(
+        "--price", text, fmt::format("the price must be a number above 0: {}", Quoted(text)),
+        "write the price of a GPU hour, for example 2.5 or '$2.5'"));
   }
 }
 
@@ -63,7 +63,7 @@ void ReadAvailability(const std::string& text, TrainingTarget& target, Diagnosti
   } else {
     faults.push_back(
         WrongOption("--availability", text,
-                    fmt::format("this is not a fraction above 0 and at most 1: {}", Quoted(text)),
+                    fmt::format("the availability must be above 0 and at most 1: {}", Quoted(text)),
                     "write the fraction of time in which the GPUs train: 0.9 or 90%"));
   }
 }
@@ -107,7 +107,7 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
     } else {
       faults.push_back(
           WrongOption("--tokens", question.tokens,
-                      fmt::format("this is not a number of tokens{}: {}",
+                      fmt::format("--tokens needs a number of tokens{}: {}",
                                   tokens ? " up to 1e18" : "", Quoted(question.tokens)),
                       "write for example 15T, 300B or 300e9"));
     }
@@ -115,9 +115,10 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
   if (!question.deadline.empty()) {
     target.deadline = LongTime(question.deadline);
     if (!target.deadline) {
-      faults.push_back(WrongOption("--deadline", question.deadline,
-                                   fmt::format("this is not a time: {}", Quoted(question.deadline)),
-                                   "write for example '30 d' or '12 h'"));
+      faults.push_back(
+          WrongOption("--deadline", question.deadline,
+                      fmt::format("--deadline needs a time: {}", Quoted(question.deadline)),
+                      "write for example '30 d' or '12 h'"));
     }
     if (question.tokens.empty()) {
       faults.push_back(WrongOption("--deadline", question.deadline,

@@ -68,11 +68,12 @@ class Checker {
     for (int index : set.indices) {
       if (index < 0 || index >= count) {
         Add(field, fmt::format("the device does not exist: {}{}", Name(set.kind), index),
-            fmt::format("the node has {} of kind {}, counted from 0", count, Name(set.kind)));
+            fmt::format("the node has {} devices of kind {}, numbered from 0", count,
+                        Name(set.kind)));
         return;
       }
       if (seen[static_cast<std::size_t>(index)]) {
-        Add(field, fmt::format("a device is named twice: {}{}", Name(set.kind), index));
+        Add(field, fmt::format("a device is listed twice: {}{}", Name(set.kind), index));
         return;
       }
       seen[static_cast<std::size_t>(index)] = true;
@@ -113,9 +114,9 @@ class Checker {
     const std::size_t pairs = rule.join == Join::kInOrder ? std::max(from, to) : from * to;
     if (rule.join == Join::kInOrder && (from % to != 0 && to % from != 0)) {
       Add(field + ".join",
-          fmt::format("{} devices cannot be divided equally among {}", std::max(from, to),
+          fmt::format("{} devices are not a multiple of {} devices", std::max(from, to),
                       std::min(from, to)),
-          "make one count a multiple of the other, or write 'join: all-to-all'");
+          "make one number of devices a multiple of the other number, or write 'join: all-to-all'");
       return;
     }
     links_ += static_cast<std::int64_t>(pairs);
@@ -168,7 +169,7 @@ class Checker {
     if (fabric.kind == FabricKind::kFatTree &&
         !(fabric.oversubscription > 0 && std::isfinite(fabric.oversubscription))) {
       Add("fabric.oversubscription",
-          fmt::format("the ratio must be above zero: {}", fabric.oversubscription));
+          fmt::format("the oversubscription must be above zero: {}", fabric.oversubscription));
     }
     // The uplink bandwidth of a fat tree follows from the other values. It is only reported if
     // these are valid and it is out of range.
@@ -227,7 +228,7 @@ class Checker {
             fmt::format("the only route from gpu{} to gpu{} passes through another GPU or a NIC, "
                         "but these cannot forward data",
                         from, to),
-            "add their PCIe links");
+            "add the PCIe links of these GPUs");
         return;
       }
     }

@@ -161,11 +161,11 @@ tl::expected<DeviceSet, DeviceSetError> ParseDeviceSet(
     if (*last >= count) {
       return failure(
           fmt::format("the device does not exist: {}{}", Name(*kind), std::max(*first, count)),
-          fmt::format("the node has {} of kind {}, counted from 0", count, Name(*kind)));
+          fmt::format("the node has {} devices of kind {}, numbered from 0", count, Name(*kind)));
     }
     for (int i = *first; i <= *last; ++i) {
       if (seen[static_cast<std::size_t>(i)]) {
-        return failure(fmt::format("a device is named twice: {}{}", Name(*kind), i), "");
+        return failure(fmt::format("a device is listed twice: {}{}", Name(*kind), i), "");
       }
       seen[static_cast<std::size_t>(i)] = true;
       set.indices.push_back(i);

@@ -90,7 +90,7 @@ class Comparer {
       if (!setting) {
         return Diagnostics{{"calibration.implausible", curve.location,
                             "NCCL is not modelled for the topology of this curve",
-                            "name a topology with nodes and CUDA devices"}};
+                            "use a topology with nodes and CUDA devices"}};
       }
       if (own) {
         std::erase_if(setting->curves,
@@ -155,7 +155,7 @@ class Comparer {
     return Diagnostics{
         {"cost.no-algorithm", curve.location,
          fmt::format("NCCL cannot run this collective with the algorithm {}", curve.algorithm),
-         "check the curve's algorithm"}};
+         "correct or remove the key 'algorithm' of the curve"}};
   }
 
   CollectiveAccuracy& accuracy_;

@@ -65,7 +65,7 @@ class Table {
     }
     faults_->push_back({"atlas.number", table_.rows[row][*Find(column)].location,
                         fmt::format("'{}' needs a number: {}", column, Quoted(text)),
-                        "leave the field empty if nothing was measured"});
+                        "write a number, or leave the field empty if nothing was measured"});
     return std::nullopt;
   }
 
@@ -77,10 +77,11 @@ class Table {
   bool Needs(std::initializer_list<std::string_view> columns) const {
     for (const std::string_view column : columns) {
       if (Has(column)) continue;
-      faults_->push_back({"atlas.column",
-                          {path_, 1, 1},
-                          fmt::format("the table has no column '{}'", column),
-                          "src/validate/kernel_tables.h lists the columns of each table"});
+      faults_->push_back(
+          {"atlas.column",
+           {path_, 1, 1},
+           fmt::format("the table has no column '{}'", column),
+           "add the column; src/validate/kernel_tables.h lists the columns of each table"});
       return false;
     }
     return true;
@@ -426,7 +427,7 @@ Result<KernelTables> ReadKernelTables(const std::string& folder, const topology:
         {"file.not-found",
          {folder, 0, 0},
          fmt::format("products/{0}.csv and attention/causal-{0}.csv do not exist", gpu.name),
-         "name the folder that contains these files"});
+         "write the path of the folder that contains the files"});
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
   return tables;

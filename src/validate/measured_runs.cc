@@ -43,14 +43,13 @@ std::string ProfileOf(const scenario::Scenario& scenario, const std::string& fil
 // Reports a measurement that is impossible with these settings: a wrong unit, or another run.
 void CheckPlausible(const SimulatedRun& run, Time time_at_peak, Diagnostics& mistakes) {
   constexpr double kMostApart = 10;
-  const char* const hint =
-      "check the unit, and that the settings match the run (GPUs, batch, model)";
+  const char* const hint = "check the unit and the settings of the run (GPUs, batch, model)";
   if (run.measured < time_at_peak) {
     mistakes.push_back(
         {"runs.impossible", run.location,
-         fmt::format(
-             "a step of {} cannot be shorter than its operations take at the devices' peak, {}: {}",
-             Quoted(run.name), FormatTime(time_at_peak), FormatTime(run.measured)),
+         fmt::format("the step time of {} is shorter than the time of the operations at the "
+                     "devices' peak rate, {}: {}",
+                     Quoted(run.name), FormatTime(time_at_peak), FormatTime(run.measured)),
          hint});
     return;
   }
@@ -58,9 +57,10 @@ void CheckPlausible(const SimulatedRun& run, Time time_at_peak, Diagnostics& mis
   if (apart <= kMostApart && apart >= 1 / kMostApart) return;
   mistakes.push_back(
       {"runs.implausible", run.location,
-       fmt::format("the step of {} was more than {} times {} than the forecast of {}: {}",
-                   Quoted(run.name), kMostApart, apart > 1 ? "longer" : "shorter",
-                   FormatTime(run.forecast), FormatTime(run.measured)),
+       fmt::format(
+           "the measured step time of {} is more than {} times {} than the forecast of {}: {}",
+           Quoted(run.name), kMostApart, apart > 1 ? "longer" : "shorter", FormatTime(run.forecast),
+           FormatTime(run.measured)),
        hint});
 }
 
@@ -115,11 +115,12 @@ Result<scenario::RunsTable> ReadRuns(const std::string& path, const std::string&
   const bool published = path.ends_with(".yaml") || path.ends_with(".yml");
   if (!published) return scenario::LoadRunsTable(path, scenario, set);
   if (!scenario.empty() || !set.empty()) {
-    return tl::make_unexpected(Diagnostics{{"runs.published",
-                                            {path, 0, 0},
-                                            "--scenario and --set cannot be used with published "
-                                            "steps, whose file contains their scenarios",
-                                            "remove both options, or edit the file"}});
+    return tl::make_unexpected(
+        Diagnostics{{"runs.published",
+                     {path, 0, 0},
+                     "--scenario and --set cannot be used with a file of published steps, because "
+                     "the file contains the scenarios",
+                     "omit --scenario and --set, or edit the file"}});
   }
   auto source = scenario::LoadPublished(scenario::FindInput(path, "").value_or(path));
   if (!source) return tl::make_unexpected(std::move(source.error()));

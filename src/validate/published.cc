@@ -553,10 +553,10 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
       const Selection rows = {.source = i, .split = Split::kCheck, .quality = {}, .large = small};
       const AccuracyFigures rival = RivalStepTime(rows, small);
       if (!has_fit || rival.cases == 0) continue;
-      add(small ? "mean error of forecasts above 64 GPUs, as a percentage of the mean error of an "
+      add(small ? "mean error of forecasts above 64 GPUs, in percent of the mean error of an "
                   "estimate from the MFU of the most similar row with up to 64 GPUs"
-                : "mean error of forecasts, as a percentage of the mean error of an estimate from "
-                  "the MFU of the most similar row",
+                : "mean error of forecasts, in percent of the mean error of an estimate from the "
+                  "MFU of the most similar row",
           StepTimeBesideRival(rows, small).mean / rival.mean, kRivalPart);
     }
     const AccuracyFigures memory = Memory(check);
@@ -611,7 +611,7 @@ Result<PublishedAccuracy> PublishedCases(const std::string& source) {
         Diagnostics{{"command.no-source",
                      {"--source " + source, 0, 0},
                      fmt::format("no published steps have this name: {}", Quoted(source)),
-                     fmt::format("there are: {}", fmt::join(names, ", "))}});
+                     fmt::format("choose from {}", fmt::join(names, ", "))}});
   }
   return accuracy;
 }
@@ -747,7 +747,7 @@ Result<std::vector<std::string>> DataFiles(const std::string& folder, std::strin
         Diagnostics{{"file.not-found",
                      {path, 0, 0},
                      fmt::format("there are no {}", contents),
-                     "set STEPCAST_DATA to the folder that contains calibration/"}});
+                     "set STEPCAST_DATA to the folder that contains the folder calibration"}});
   }
   std::sort(files.begin(), files.end());
   return files;

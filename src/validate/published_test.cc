@@ -188,7 +188,7 @@ TEST_F(Published, ReportsMistakesOfFilesAndUnknownSources) {
   const auto unknown = ComparePublished("b");
   ASSERT_FALSE(unknown.has_value());
   EXPECT_EQ(unknown.error()[0].code, "command.no-source");
-  EXPECT_EQ(unknown.error()[0].hint, "there are: a");
+  EXPECT_EQ(unknown.error()[0].hint, "choose from a");
 }
 
 // Every source is judged by the others, with equal weights. The two that are 10 and 20 % off do not

@@ -405,8 +405,8 @@ void NoteClock(StepCauses& causes) {
   }
   if (std::min(slower[0], slower[1]) < kLeast || std::abs(slower[0] - slower[1]) > kAlike) return;
   causes.notes.push_back(fmt::format(
-      "products and attention both take about {:.2f} times as long as forecast. A lower clock "
-      "would have this effect: check nvidia-smi -q -d CLOCK,POWER,PERFORMANCE",
+      "matrix multiplications and attention both take about {:.2f} times as long as forecast. A "
+      "possible cause is a lower clock: check nvidia-smi -q -d CLOCK,POWER,PERFORMANCE",
       (slower[0] + slower[1]) / 2));
 }
 
@@ -634,8 +634,8 @@ StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
   result.kernels = LongestKernels(result.causes, described, HasKinds(expected));
   if (measured.size() == 1 && run.forecast.communication_total > Time()) {
     result.notes.emplace_back(
-        "one rank's trace cannot distinguish waiting for other ranks from slow communication: "
-        "name a folder with the traces of several ranks");
+        "the trace of one rank cannot distinguish waiting for other ranks from slow communication. "
+        "Use --measured FOLDER with the traces of several ranks");
   }
   return result;
 }

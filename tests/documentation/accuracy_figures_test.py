@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def in_short():
     """Rows of the table *In short*, by their first cell."""
     text = (ROOT / "docs/accuracy/published-steps.md").read_text()
-    table = text[text.index("### In short"):text.index("The errors are errors of step time.")]
+    table = text[text.index("### In short"):text.index("The table shows errors of step time.")]
     rows = [[cell.strip() for cell in line.strip("|").split("|")]
             for line in table.splitlines() if line.startswith("|")]
     return {row[0]: row for row in rows[2:]}

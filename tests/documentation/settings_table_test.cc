@@ -76,7 +76,8 @@ std::string Read(const std::string& path) {
 }
 
 std::string TableOfSearch() {
-  std::string table = "| key | values that are tried | frameworks | only for |\n|---|---|---|---|\n";
+  std::string table =
+      "| key | values that are tried | frameworks | only for |\n|---|---|---|---|\n";
   for (const planner::SearchRow& row : planner::SearchTable()) {
     table += fmt::format("| `{}` | {} | {} | {} |\n", row.key, Cell(row.tried),
                          planner::FrameworksText(row.uses), Cell(row.where));

@@ -301,7 +301,8 @@ TEST(CudaBackend, ARankWithoutAGpuOfItsOwnIsNamed) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const std::string& one : said) {
-    EXPECT_NE(one.find("every rank needs its own GPU: rank 1 has none"), std::string::npos) << one;
+    EXPECT_NE(one.find("every rank needs a separate GPU, but rank 1 has none"), std::string::npos)
+        << one;
   }
 }
 

@@ -282,7 +282,7 @@ TEST_F(ExecuteTest, WrongInputIsSaidOnceAndEndsWith2) {
   const ShellResult three = Shell(Mpirun(3) + Command("execute", ""));
   EXPECT_EQ(three.status, 2);
   EXPECT_EQ(three.output, "");
-  const std::string sentence = "the plan needs 2 devices, but 3 ranks were launched";
+  const std::string sentence = "the plan needs 2 devices, but 3 ranks were started";
   const std::size_t first = three.messages.find(sentence);
   ASSERT_NE(first, std::string::npos) << three.messages;
   EXPECT_EQ(three.messages.find(sentence, first + 1), std::string::npos) << three.messages;

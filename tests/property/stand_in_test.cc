@@ -58,10 +58,11 @@ TEST(StandIn, IsSaidAndWidensTheRange) {
   const auto h20 = of({"cluster.topology.gpu=h20"});
   const auto named = of({"cluster.topology.gpu=h20", "calibration=calibration/h100-sxm.yaml"});
   ASSERT_TRUE(h100.has_value() && h20.has_value() && named.has_value());
-  EXPECT_EQ(h20->warnings,
-            std::vector<std::string>{
-                "no measurements exist for h20. The profile 'h100-sxm', which has the same "
-                "compute capability, is used instead, and the step time's range is twice as wide"});
+  EXPECT_EQ(
+      h20->warnings,
+      std::vector<std::string>{
+          "there are no measurements for h20. The forecast uses the profile 'h100-sxm', which has "
+          "the same compute capability, and the range of the step time is twice as wide"});
   EXPECT_EQ(named->warnings, h20->warnings);
   EXPECT_EQ(ForecastOf(named).step_time, ForecastOf(h20).step_time);
   const auto width = [](const forecast::Forecast& forecast) {

@@ -161,12 +161,12 @@ class PipeTest(OutputTest):
         os.mkfifo(pipe)
         reading = subprocess.Popen([STEPCAST, "simulate", str(pipe)], stderr=subprocess.PIPE,
                                    stdout=subprocess.PIPE, text=True)
-        self.said(reading, f"waits for what writes into the pipe {pipe}")
+        self.said(reading, f"waiting for a writer of the pipe {pipe}")
         pipe.write_text(SCENARIO)
         reading.communicate(timeout=60)
         writing = subprocess.Popen([STEPCAST, "simulate", self.scenario, "--report", str(pipe)],
                                    stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.said(writing, f"waits for what reads from the pipe {pipe}")
+        self.said(writing, f"waiting for a reader of the pipe {pipe}")
         self.assertIn("<html", pipe.read_text())
         writing.communicate(timeout=60)
         self.assertEqual(writing.returncode, 0)

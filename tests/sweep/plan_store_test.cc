@@ -160,10 +160,10 @@ TEST_F(PlanStoreTest, AnInterruptSaysWhatIsKept) {
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 0) GTEST_SKIP() << "the search was faster than the signal";
   EXPECT_EQ(WEXITSTATUS(status), 130);
-  EXPECT_THAT(Read("err"), HasSubstr("stepcast: ending with the best plan so far"));
+  EXPECT_THAT(Read("err"), HasSubstr("stepcast: stopping; the best plan so far follows"));
   EXPECT_THAT(Read("err"),
-              HasSubstr(fmt::format(" bounds and forecasts are saved in '{}'; the same "
-                                    "command continues from them",
+              HasSubstr(fmt::format(" bounds and forecasts are saved in '{}'; run the same command "
+                                    "again to continue",
                                     store_)));
   EXPECT_EQ(Shell(Stored("")).output, undisturbed);
 }
@@ -179,7 +179,7 @@ TEST_F(PlanStoreTest, TheSecondOfTwoProcessesIsRefused) {
   if (WIFEXITED(status)) GTEST_SKIP() << "the first was done before the second began";
   EXPECT_EQ(second.status, 1);
   EXPECT_EQ(second.output, "");
-  EXPECT_THAT(second.messages, HasSubstr("is in use by another process"));
+  EXPECT_THAT(second.messages, HasSubstr("another process uses the store"));
   EXPECT_EQ(Shell(Stored("")).output, Undisturbed());
 }
 

@@ -169,9 +169,10 @@ TEST_F(SweepStoreTest, AnInterruptSaysWhatIsKept) {
   EXPECT_EQ(WEXITSTATUS(status), 130);
   EXPECT_EQ(Read("out"), "");
   EXPECT_THAT(Read("err"), HasSubstr("stepcast: interrupted\nstepcast: "));
-  EXPECT_THAT(Read("err"), HasSubstr(fmt::format(" of {} combinations are saved in '{}'; the same "
-                                                 "command continues from them",
-                                                 rows_.count, store_)));
+  EXPECT_THAT(Read("err"),
+              HasSubstr(fmt::format(" of {} combinations are saved in '{}'; run the same command "
+                                    "again to continue",
+                                    rows_.count, store_)));
   ExpectTheRest("--csv", undisturbed);
 }
 
@@ -186,7 +187,7 @@ TEST_F(SweepStoreTest, TheSecondOfTwoProcessesIsRefused) {
   if (WIFEXITED(status)) GTEST_SKIP() << "the first was done before the second began";
   EXPECT_EQ(second.status, 1);
   EXPECT_EQ(second.output, "");
-  EXPECT_THAT(second.messages, HasSubstr("is in use by another process"));
+  EXPECT_THAT(second.messages, HasSubstr("another process uses the store"));
   ExpectTheRest("--csv", Undisturbed("--csv"));
 }
 
@@ -243,8 +244,8 @@ TEST_F(SweepStoreTest, ADamagedStoreIsToBeRemovedAndNothingElse) {
   EXPECT_EQ(damaged.status, 2);
   EXPECT_EQ(damaged.output, "");
   EXPECT_THAT(damaged.messages, HasSubstr("error[store.damaged]: this store is damaged"));
-  EXPECT_THAT(damaged.messages, HasSubstr("remove the store to start over"));
-  EXPECT_THAT(damaged.messages, testing::Not(HasSubstr("continues from them")));
+  EXPECT_THAT(damaged.messages, HasSubstr("emove the store to start again"));
+  EXPECT_THAT(damaged.messages, testing::Not(HasSubstr("again to continue")));
 }
 
 TEST_F(SweepStoreTest, RanksPrintWhatOneProcessPrints) {

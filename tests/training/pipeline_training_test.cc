@@ -392,6 +392,25 @@ TEST(PipelineTraining, WithVirtualStages) {
   }
 }
 
+// If each micro-batch is reduced, each bucket has gradients of one chunk.
+TEST(PipelineTraining, WithVirtualStagesThatReduceEachMicroBatch) {
+  for (const char* model : {kCommunicating, kLlama}) {
+    for (const char* plan :
+         {"", ", bucket_size: 64 B", ", overlap: false", ", accumulate_unsharded: true"}) {
+      for (const int tensor : {1, 2}) {
+        Check({.model = model,
+               .stages = 2,
+               .data = 2,
+               .training = "precision: bf16, gradient_accumulation: 4",
+               .data_parallel = fmt::format("framework: reference, zero_stage: 2{}", plan),
+               .tensor = tensor,
+               .sequence_parallel = tensor == 2,
+               .virtual_stages = 2});
+      }
+    }
+  }
+}
+
 // Messages of Megatron-LM before 2023: in batches that all ranks wait for, also with virtual
 // stages, and in parts.
 TEST(PipelineTraining, WithBatchesOfMessages) {

@@ -32,7 +32,7 @@ class DdpRules : public Rules {
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
           fmt::format("ddp reduces gradients in the type of the parameters, {}, but {} is {}",
                       Name(*parameters), key, Name(*type)),
-          fmt::format("write {}: {}, or omit the key", key, Name(*parameters)));
+          fmt::format("write {0}: {1}, or omit {0}", key, Name(*parameters)));
     }
   }
 

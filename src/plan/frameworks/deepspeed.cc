@@ -31,7 +31,7 @@ class DeepSpeedRules : public Rules {
           fmt::format("tensor parallelism with deepspeed is modelled only at zero_stage 0 and 1, "
                       "but zero_stage is {}",
                       *request_.zero_stage),
-          "write zero_stage: 1, or keep tensor at 1");
+          "write zero_stage: 1, or tensor: 1");
     }
     if (request_.sequence_parallel.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-of-framework",
@@ -59,7 +59,7 @@ class DeepSpeedRules : public Rules {
       Add("data_parallel.overlap", "plan.overlap",
           "DeepSpeed's pipelines reduce gradients only after the last backward, but overlap is "
           "true",
-          "write overlap: false, or omit the key");
+          "write overlap: false, or omit overlap");
     }
     if (request_.deepspeed && request_.deepspeed->offload_optimizer.value_or(
                                   OffloadDevice::kNone) != OffloadDevice::kNone) {
@@ -78,7 +78,7 @@ class DeepSpeedRules : public Rules {
                             std::string_view allowed) {
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
           fmt::format("deepspeed {}, but {} is {}", rule, key, Name(type)),
-          fmt::format("write {}: {}, or omit the key", key, allowed));
+          fmt::format("write {0}: {1}, or omit {0}", key, allowed));
     };
     if (request_.parameter_dtype && *request_.parameter_dtype != computes) {
       refuse("parameter_dtype", *request_.parameter_dtype,
@@ -118,8 +118,9 @@ class DeepSpeedRules : public Rules {
       if (request_.expert.value_or(1) == 1) return;
       RefuseWithExperts(
           "parallelism.expert",
-          fmt::format("with transformers' layers, every rank holds all experts, but expert is {}",
-                      *request_.expert),
+          fmt::format(
+              "with implementation: transformers, every rank has all experts, but expert is {}",
+              *request_.expert),
           "write expert: 1, or experts.implementation: deepspeed or autoep");
       return;
     }
@@ -144,11 +145,11 @@ class DeepSpeedRules : public Rules {
     }
     const auto products = request_.expert_products.value_or(model::ExpertProducts::kLooped);
     if (products != model::ExpertProducts::kLooped) {
-      RefuseWithExperts(
-          "experts.products",
-          fmt::format("DeepSpeed's own layer runs one expert after another, but products is {}",
-                      model::Name(products)),
-          "omit the key, or write implementation: autoep");
+      RefuseWithExperts("experts.products",
+                        fmt::format("DeepSpeed's own layer runs the experts one after another "
+                                    "(looped), but products is {}",
+                                    model::Name(products)),
+                        "omit products, or write implementation: autoep");
     }
   }
 
@@ -157,17 +158,17 @@ class DeepSpeedRules : public Rules {
          {std::pair("capacity_factor", request_.capacity_factor.has_value()),
           std::pair("min_capacity", request_.min_capacity.has_value())}) {
       if (!given) continue;
-      RefuseWithExperts(
-          "experts.implementation",
-          fmt::format("only DeepSpeed's own layer has an expert capacity, but {} is given for {}",
-                      key, model::Name(ImplementationOf(request_))),
-          fmt::format("write implementation: deepspeed, or omit {}", key));
+      RefuseWithExperts("experts.implementation",
+                        fmt::format("only DeepSpeed's own layer has an expert capacity, but {} is "
+                                    "set for implementation {}",
+                                    key, model::Name(ImplementationOf(request_))),
+                        fmt::format("write implementation: deepspeed, or omit {}", key));
     }
     if (request_.expert_products == model::ExpertProducts::kStreams) {
       RefuseWithExperts(
           "experts.products",
           "only Transformer Engine runs experts on several streams, but products is streams",
-          "write products: grouped or looped");
+          "write experts.products: grouped or looped");
     }
   }
 
@@ -187,7 +188,7 @@ class DeepSpeedRules : public Rules {
       RefuseWithExperts(
           "data_parallel.deepspeed.reduce_scatter",
           "ZeRO-1 and ZeRO-2 with expert groups need reduce_scatter, but reduce_scatter is false",
-          "leave reduce_scatter out");
+          "omit reduce_scatter");
     }
     if (request_.pipeline.value_or(1) > 1) {
       RefuseWithExperts("parallelism.pipeline",
@@ -210,9 +211,10 @@ class DeepSpeedRules : public Rules {
     if (const auto ranks = deepspeed.hpz_partition_size) {
       if (*ranks < 1 || (data && *data % *ranks != 0)) {
         Add("data_parallel.deepspeed.zero_hpz_partition_size", "plan.shard-group",
-            fmt::format("zero_hpz_partition_size {} does not divide data {}", *ranks,
+            fmt::format("zero_hpz_partition_size {} is not a divisor of data {}", *ranks,
                         data.value_or(1)),
-            "use a divisor of the data axis, such as the number of GPUs of a node");
+            "set zero_hpz_partition_size to a divisor of parallelism.data, such as the number of "
+            "GPUs of a node");
       }
     }
     if (deepspeed.quantized_gradients.value_or(false) && !deepspeed.reduce_scatter.value_or(true)) {
@@ -233,7 +235,7 @@ class DeepSpeedRules : public Rules {
         Add(key, "plan.offload-stage",
             fmt::format("{}, but only stage 3 can use NVMe: zero_stage is {}", what,
                         *request_.zero_stage),
-            "write cpu, or zero_stage: 3");
+            fmt::format("write {}: cpu, or zero_stage: 3", setting.key));
       }
       if (facts_.host_memory && !*facts_.host_memory) {
         Add(key, "plan.no-host-memory",
@@ -244,7 +246,9 @@ class DeepSpeedRules : public Rules {
       } else if (*device == OffloadDevice::kNvme && facts_.nvme && !*facts_.nvme) {
         Add(key, "plan.no-nvme",
             fmt::format("{}, but the cluster's topology does not describe NVMe drives", what),
-            "add node.host.nvme with capacity, read and write to the topology, or write cpu");
+            fmt::format("add node.host.nvme with capacity, read and write to the topology, or "
+                        "write {}: cpu",
+                        setting.key));
       }
     }
   }

@@ -26,7 +26,7 @@ class Fsdp1Rules : public Rules {
           fmt::format("fsdp1's {} was introduced in torch {}.{} and does not exist in {}.{}",
                       setting, first.major, first.minor, request_.torch->major,
                       request_.torch->minor),
-          fmt::format("write torch {}.{} or later, or omit the key", first.major, first.minor));
+          fmt::format("write torch {}.{} or later, or omit {}", first.major, first.minor, setting));
     };
     const std::optional<std::int64_t> data = DataDegree(request_, facts_.devices);
     check(data && request_.shard_group_size && *request_.shard_group_size < *data,
@@ -41,8 +41,8 @@ class Fsdp1Rules : public Rules {
     if (request_.gradient_accumulation.value_or(1) > 1 &&
         !request_.accumulate_unsharded.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.cpu-offload",
-          fmt::format("with cpu_offload, fsdp1 can accumulate gradients only on the device "
-                      "(no_sync): gradient_accumulation is {}",
+          fmt::format("with cpu_offload, fsdp1 can accumulate gradients only without reducing them "
+                      "in each micro-batch (no_sync): gradient_accumulation is {}",
                       *request_.gradient_accumulation),
           "write accumulate_unsharded: true, or gradient_accumulation: 1");
     }

@@ -24,7 +24,8 @@ class Fsdp2Rules : public Rules {
           fmt::format("torchtitan does not support multi-token prediction with context "
                       "parallelism: context is {}",
                       ranks),
-          "keep the value 1, write framework: megatron, or use a model without the modules");
+          "write context: 1, or framework: megatron, or use a model without multi-token "
+          "prediction");
     }
   }
 
@@ -45,7 +46,7 @@ class Fsdp2Rules : public Rules {
           fmt::format(
               "PyTorch's 1f1b needs at least {} micro-batches, one per stage, but a step has {}",
               stages, *MicroBatches()),
-          "choose more micro-batches, or schedule: gpipe");
+          "write a larger gradient_accumulation, or schedule: gpipe");
     }
     if (facts_.tied_embeddings) {
       Add("parallelism.pipeline", "plan.tied-across-stages",
@@ -84,10 +85,10 @@ class Fsdp2Rules : public Rules {
     for (const std::int64_t rows : facts_.matrix_rows) {
       if (rows % ranks == 0) continue;
       Add("training.optimizer", kCode,
-          fmt::format("Dion's Muon exchanges equal parts of each matrix, but {} rows do not divide "
-                      "among {} ranks",
+          fmt::format("Dion's Muon exchanges equal parts of each matrix, but {} rows are not "
+                      "divisible by {} ranks",
                       rows, ranks),
-          "choose a shard_group_size that divides the rows, or optimizer: adamw");
+          "set shard_group_size to a divisor of the rows, or write optimizer: adamw");
       return;
     }
   }
@@ -105,8 +106,9 @@ class Fsdp2Rules : public Rules {
     if (implementation == model::ExpertImplementation::kTransformers &&
         request_.expert.value_or(1) > 1) {
       Add("parallelism.expert", "plan.experts-not-supported-with",
-          fmt::format("with transformers' layers, every rank holds all experts, but expert is {}",
-                      *request_.expert),
+          fmt::format(
+              "with implementation: transformers, every rank has all experts, but expert is {}",
+              *request_.expert),
           "write expert: 1, or experts.implementation: torchtitan");
     }
     const auto refuse = [&](const char* key, std::string message, const char* hint) {
@@ -120,7 +122,8 @@ class Fsdp2Rules : public Rules {
     }
     if (request_.dispatcher && model::SendsTokensOnce(*request_.dispatcher)) {
       refuse("experts.dispatcher",
-             fmt::format("torchtitan's {} is not modelled", model::Name(*request_.dispatcher)),
+             fmt::format("torchtitan's dispatcher {} is not modelled",
+                         model::Name(*request_.dispatcher)),
              "write dispatcher: all_to_all, or framework: megatron");
     }
     if (request_.dispatcher == model::Dispatcher::kAllGather) {

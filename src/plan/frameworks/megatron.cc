@@ -43,7 +43,7 @@ class MegatronRules : public Rules {
     if (request_.zero_stage.value_or(0) != 0) {
       Add("data_parallel.zero_stage", kCode,
           fmt::format("Megatron-LM's muon does not support the distributed optimizer (dist_muon, "
-                      "which distributes whole matrices, is not modelled): zero_stage is {}",
+                      "which distributes complete matrices, is not modelled): zero_stage is {}",
                       *request_.zero_stage),
           "write zero_stage: 0, or optimizer: adamw");
     }
@@ -64,7 +64,7 @@ class MegatronRules : public Rules {
     }
     if (request_.precision && *request_.precision != DataType::kFp8) {
       Add(kKey, kCode,
-          fmt::format("dispatch_dtype fp8 needs 8-bit matrix products, but precision is {}",
+          fmt::format("dispatch_dtype fp8 needs 8-bit matrix multiplications, but precision is {}",
                       Name(*request_.precision)),
           "write training.precision: fp8, or dispatch_dtype: bf16");
     }
@@ -80,7 +80,7 @@ class MegatronRules : public Rules {
           fmt::format("{} virtual stages, megatron supports only {}, but schedule is {}",
                       interleaves ? "with" : "without", interleaves ? kInterleaved : "1f1b",
                       schedule.name),
-          "omit the key, or write framework: reference");
+          "omit schedule, or write framework: reference");
     }
     const bool overlaps = request_.overlap_p2p_comm.value_or(interleaves);
     const auto refuse = [&](const char* key, const char* rule, const char* hint) {
@@ -89,7 +89,7 @@ class MegatronRules : public Rules {
     if (overlaps && !interleaves) {
       refuse("overlap_p2p_comm",
              "megatron overlaps messages only with virtual stages, but virtual_stages is 1",
-             "write parallelism.virtual_stages: 2 or more, or omit the key");
+             "write parallelism.virtual_stages: 2 or more, or omit overlap_p2p_comm");
     }
     if (!overlaps && interleaves && stages == 2) {
       refuse("overlap_p2p_comm",
@@ -99,7 +99,7 @@ class MegatronRules : public Rules {
     }
     if (overlaps && request_.scatter_gather_tensors_in_pipeline.value_or(false)) {
       refuse("scatter_gather_tensors_in_pipeline",
-             "versions of megatron that overlap messages send whole tensors, but "
+             "versions of megatron that overlap messages send complete tensors, but "
              "scatter_gather_tensors_in_pipeline is true",
              "write overlap_p2p_comm: false, or scatter_gather_tensors_in_pipeline: false");
     }
@@ -113,15 +113,16 @@ class MegatronRules : public Rules {
     };
     if (ScheduleOf(request_).virtual_stages == 1) {
       refuse("updates the first virtual stage before the others, but virtual_stages is 1",
-             "write virtual_stages: 2 or more, or omit the key");
+             "write virtual_stages: 2 or more, or omit overlap_param_gather_with_optimizer_step");
     }
     if (!request_.overlap_param_gather.value_or(request_.overlap.value_or(true))) {
       refuse("needs overlap_param_gather, but overlap_param_gather is false",
-             "write overlap_param_gather: true, or omit the key");
+             "write overlap_param_gather: true, or omit overlap_param_gather_with_optimizer_step");
     }
     if (request_.optimizer_cpu_offload.value_or(false)) {
-      refuse("is impossible if the host updates all parameters: optimizer_cpu_offload is true",
-             "write optimizer_cpu_offload: false, or omit the key");
+      refuse(
+          "is impossible if the host updates all parameters: optimizer_cpu_offload is true",
+          "write optimizer_cpu_offload: false, or omit overlap_param_gather_with_optimizer_step");
     }
   }
 
@@ -135,7 +136,7 @@ class MegatronRules : public Rules {
           fmt::format("megatron keeps parameters in the computation's data type, {}, but "
                       "parameter_dtype is {}",
                       Name(kept), Name(*request_.parameter_dtype)),
-          fmt::format("write parameter_dtype: {}, or omit the key", Name(kept)));
+          fmt::format("write parameter_dtype: {}, or omit parameter_dtype", Name(kept)));
     }
     if (request_.gradient_dtype && *request_.gradient_dtype != kept &&
         *request_.gradient_dtype != DataType::kFp32) {
@@ -152,7 +153,7 @@ class MegatronRules : public Rules {
           fmt::format(
               "megatron reduces main gradients in their own type, {}, but reduce_dtype is {}",
               Name(gradient), Name(*request_.reduce_dtype)),
-          fmt::format("write reduce_dtype: {}, or omit the key", Name(gradient)));
+          fmt::format("write reduce_dtype: {}, or omit reduce_dtype", Name(gradient)));
     }
   }
 
@@ -170,8 +171,8 @@ class MegatronRules : public Rules {
             : fmt::format("Transformer Engine has no FlashAttention for the model's attention "
                           "sinks, but attention is {}",
                           model::Name(attention)),
-        facts_.attention_sinks ? "write attention: cudnn or math, or omit the key"
-                               : "write attention: flash or cudnn, or omit the key");
+        facts_.attention_sinks ? "write attention: cudnn or math, or omit attention"
+                               : "write attention: flash or cudnn, or omit attention");
   }
 
   // megatron/training/arguments.py, validate_args: the setting can be chosen where passes take

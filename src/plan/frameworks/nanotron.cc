@@ -37,7 +37,7 @@ class NanotronRules : public Rules {
       if (!given || *given == own) return;
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
           fmt::format("nanotron {} in {}, but {} is {}", rule, Name(own), key, Name(*given)),
-          fmt::format("write {}: {}, or omit the key", key, Name(own)));
+          fmt::format("write {0}: {1}, or omit {0}", key, Name(own)));
     };
     check("parameter_dtype", request_.parameter_dtype, computes, "keeps parameters");
     check("gradient_dtype", request_.gradient_dtype, DataType::kFp32, "accumulates gradients");
@@ -56,7 +56,7 @@ class NanotronRules : public Rules {
           fmt::format("nanotron's 1f1b needs at least {} micro-batches, one fewer than stages, but "
                       "a step has {}",
                       *request_.pipeline - 1, *MicroBatches()),
-          "choose more micro-batches, or schedule: gpipe");
+          "write a larger gradient_accumulation, or schedule: gpipe");
     }
   }
 };

@@ -17,14 +17,12 @@ class ReferenceRules : public Rules {
   }
 
  private:
-  // A pipeline needs whole gradients and parameters.
+  // The gathers of stage 3 follow the order of a stage's layers, so they need one chunk.
   void CheckPipeline(const RequestedSchedule& schedule) {
-    if (schedule.virtual_stages > 1) {
+    if (schedule.virtual_stages > 1 && *request_.zero_stage == 3) {
       Add("parallelism.virtual_stages", "plan.axis-not-supported-with",
-          fmt::format(
-              "virtual stages are supported only at zero_stage 0 and 1, but zero_stage is {}",
-              *request_.zero_stage),
-          "write virtual_stages: 1, or zero_stage: 1");
+          "virtual stages are supported only at zero_stage 0 to 2, but zero_stage is 3",
+          "write virtual_stages: 1, or zero_stage: 2");
     } else if (schedule.splits_backward) {
       Add("parallelism.schedule", "plan.axis-not-supported-with",
           fmt::format("schedules that split backward are supported only at zero_stage 0 and 1, but "
@@ -34,7 +32,7 @@ class ReferenceRules : public Rules {
     }
     if (facts_.tied_embeddings) {
       Add("data_parallel.zero_stage", "plan.tied-across-stages",
-          fmt::format("the first and the last stage must sum whole gradients of the tied "
+          fmt::format("the first and the last stage must sum complete gradients of the tied "
                       "embedding, but zero_stage {} shards them",
                       *request_.zero_stage),
           "write zero_stage: 0 or 1, or use a model without tied embeddings");

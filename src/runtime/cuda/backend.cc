@@ -213,10 +213,10 @@ class CudaBackend final : public Backend {
     auto lacking = job.Broadcast(std::move(told));
     if (!lacking) return tl::make_unexpected(std::move(lacking).error());
     if (!lacking->empty()) {
-      return tl::make_unexpected(Failure{
-          fmt::format("every rank needs its own GPU: rank {} has none; {} has {} ranks and {} "
-                      "GPUs that this process may use",
-                      *lacking, place.host, place.local_ranks, MaxLocalRanks())});
+      return tl::make_unexpected(
+          Failure{fmt::format("every rank needs a separate GPU, but rank {} has none: {} has {} "
+                              "ranks and {} GPUs that this process may use",
+                              *lacking, place.host, place.local_ranks, MaxLocalRanks())});
     }
     const std::scoped_lock lock(mutex_);
     ordinals_[place.rank] = ordinal;
@@ -240,7 +240,7 @@ Attempt<std::unique_ptr<Backend>> MakeCudaBackend() {
   Inventory inventory = ListDevices();
   if (inventory.devices.empty()) {
     return tl::make_unexpected(
-        Failure{fmt::format("no GPU answers: {}", inventory.no_devices_because)});
+        Failure{fmt::format("no GPU was found: {}", inventory.no_devices_because)});
   }
   return std::make_unique<CudaBackend>(std::move(inventory));
 }

@@ -198,8 +198,8 @@ DeviceMemory::~DeviceMemory() {
 
 Failure DeviceMemory::DoesNotFit(program::Index buffer, const char* why) const {
   const program::Buffer& wanted = program_.buffers[buffer];
-  return {fmt::format("out of memory: buffer '{}' of {} does not fit: the program's buffers use "
-                      "{}, and {}",
+  return {fmt::format("out of memory: buffer '{}' of {} does not fit, because the program's "
+                      "buffers use {}, and {}",
                       program_.NameOf(wanted), InMebibytes(wanted.size), InMebibytes(in_use_), why),
           true};
 }
@@ -247,7 +247,7 @@ Attempt<std::byte*> DeviceMemory::TakeFromCuda(program::Index buffer, std::uint1
     // Released blocks may not have returned yet.
     cudaGetLastError();
     STEPCAST_TRY(Check(cudaDeviceSynchronize(), "waiting for memory"));
-    STEPCAST_TRY(Check(cudaMemPoolTrimTo(pool_, 0), "giving unused memory back"));
+    STEPCAST_TRY(Check(cudaMemPoolTrimTo(pool_, 0), "releasing unused memory"));
     error = cudaMallocFromPoolAsync(&at, size, pool_, streams_[stream]);
   }
   if (error == cudaErrorMemoryAllocation) {

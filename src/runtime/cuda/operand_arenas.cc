@@ -63,9 +63,10 @@ Attempt<OperandArenas::Arena> OperandArenas::MakeArena(Bytes planned) {
 Attempt<std::byte*> OperandArenas::Allocate(Bytes size) {
   if (size == Bytes(0)) return nullptr;
   void* at = nullptr;
-  STEPCAST_TRY(Check(cudaMalloc(&at, static_cast<std::size_t>(size.count())),
-                     fmt::format("allocating {} bytes for operands that the program does not name",
-                                 size.count())));
+  STEPCAST_TRY(
+      Check(cudaMalloc(&at, static_cast<std::size_t>(size.count())),
+            fmt::format("allocating {} bytes for operands outside of the program's buffers",
+                        size.count())));
   size_ += size;
   allocated_.push_back(static_cast<std::byte*>(at));
   return allocated_.back();

@@ -38,7 +38,7 @@ template <typename T>
 Attempt<void> Set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute,
                   const T& value) {
   return Check(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value),
-               "describing a matrix product");
+               "describing a matrix multiplication");
 }
 
 // A column-major matrix, `batch` times; stride 0 means that the batch shares it.
@@ -100,7 +100,7 @@ Products::~Products() {
 Attempt<void> Products::Prepare(const Product& p) {
   Plan& plan = plans_.emplace_back();
   plan.product = p;
-  const char* doing = "describing a matrix product";
+  const char* doing = "describing a matrix multiplication";
   const cublasComputeType_t compute =
       p.input == DataType::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   STEPCAST_TRY(Check(cublasLtMatmulDescCreate(&plan.operation, compute, CUDA_R_32F), doing));
@@ -111,8 +111,8 @@ Attempt<void> Products::Prepare(const Product& p) {
   STEPCAST_TRY(Set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, turn_a));
   STEPCAST_TRY(Set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, turn_b));
   if (IsQuantized(p.input) && p.input != DataType::kFp8) {
-    return tl::make_unexpected(
-        Failure{fmt::format("the cuda backend has no matrix products in {}", Name(p.input))});
+    return tl::make_unexpected(Failure{
+        fmt::format("the cuda backend has no matrix multiplications in {}", Name(p.input))});
   }
   if (p.input == DataType::kFp8) {
     // As in frameworks: sums have the tensor core's own precision.
@@ -149,7 +149,7 @@ Attempt<void> Products::Prepare(const Product& p) {
         "cuBLASLt has no algorithm for {} with results in {} on this GPU{}", Describe(p),
         Name(p.output),
         p.input == DataType::kFp8
-            ? " (fp8 needs compute capability 8.9 or later and sizes that are multiples of 16)"
+            ? " (fp8 needs compute capability 8.9 or later, and sizes that are multiples of 16)"
             : "")});
   }
   STEPCAST_TRY(Check(status, fmt::format("selecting an algorithm for {}", Describe(p))));

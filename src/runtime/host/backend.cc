@@ -40,8 +40,8 @@ Attempt<std::unique_ptr<Transport>> Connect(Job& job) {
   transport = ConnectMpi(job);
   if (!transport || *transport != nullptr) return transport;
   return tl::unexpected(
-      Failure{"on the host backend, ranks in different processes need MPI: start them with "
-              "mpirun, or run all ranks in one process"});
+      Failure{"on the host backend, ranks in different processes communicate with MPI: start the "
+              "processes with mpirun, or run all ranks in one process"});
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ TEST(HostDevice, MessagesMoveBytes) {
   }
 }
 
-// If the two ends of a message have different sizes, both ranks end.
+// If a message has different sizes at its two ends, both ranks end.
 TEST(HostDevice, AMessageWithEndsThatDifferIsNamed) {
   auto jobs = MakeThreadJobs(2);
   std::vector<std::string> said(2);
@@ -174,7 +174,7 @@ TEST(HostDevice, AMessageWithEndsThatDifferIsNamed) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_NE((said[0] + said[1]).find("the two ends of a message have different sizes"),
+  EXPECT_NE((said[0] + said[1]).find("a message has different sizes at its two ends"),
             std::string::npos)
       << said[0] << "\n"
       << said[1];

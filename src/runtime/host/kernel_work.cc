@@ -68,8 +68,8 @@ Attempt<KernelWork> KernelWork::Make(const program::Program& program, Bytes limi
         const Kernel& kernel = program.kernels[instruction.operand];
         if (kernel.kind == KernelKind::kGemm && TooLarge(kernel)) {
           return tl::unexpected(
-              Failure{fmt::format("the matrix product '{}', {} x {} x {}, has sizes that exceed "
-                                  "OpenBLAS's 32-bit integers",
+              Failure{fmt::format("the sizes of the matrix multiplication '{}', {} x {} x {}, "
+                                  "exceed OpenBLAS's 32-bit integers",
                                   kernel.name, kernel.m, kernel.n, kernel.k)});
         }
         need = NeedOf(kernel);
@@ -108,10 +108,9 @@ Attempt<KernelWork> KernelWork::Make(const program::Program& program, Bytes limi
   work.size_ = Bytes(total * 4);
   const auto refuse = [&](const std::string& why) {
     return tl::unexpected(Failure{
-        fmt::format(
-            "the operands and results of kernels need {} bytes (most of them for '{}') and do not "
-            "fit: {}",
-            work.size_.count(), neediest == nullptr ? "copies" : neediest->name, why),
+        fmt::format("the operands and results of kernels need {} bytes (most of them for '{}'), "
+                    "which do not fit: {}",
+                    work.size_.count(), neediest == nullptr ? "copies" : neediest->name, why),
         true});
   };
   if (work.size_ > limit) {
@@ -235,9 +234,9 @@ Attempt<Blas> Blas::Open() {
   for (bool again = false;; again = true) {
     void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
-      return tl::unexpected(
-          Failure{std::string("matrix products on the CPU need OpenBLAS (package libopenblas0): ") +
-                  dlerror()});
+      return tl::unexpected(Failure{
+          std::string("matrix multiplications on the CPU need OpenBLAS (package libopenblas0): ") +
+          dlerror()});
     }
     Blas blas;
     blas.sgemm_ = reinterpret_cast<Sgemm>(dlsym(library, "cblas_sgemm"));

@@ -157,8 +157,8 @@ Attempt<void> Meeting::Exchange(int position, std::span<const MessageCall> messa
   }
   if (is(Posted::State::kMismatched)) {
     return tl::unexpected(
-        Failure{"the two ends of a message have different sizes: this rank and its peer must send "
-                "and receive the same number of bytes"});
+        Failure{"a message has different sizes at its two ends: the sender and the receiver must "
+                "use the same number of bytes"});
   }
   return tl::unexpected(Failure{*hub_.abandoned});
 }
