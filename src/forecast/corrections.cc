@@ -167,7 +167,7 @@ namespace {
 
 // The largest measured steps divided by their forecasts, from the rows in docs/uncertainty.md.
 constexpr double kEagerTensor = 1.36, kEagerMixture = 1.68, kSlowHost = 1.95;
-constexpr double kDeltaMixture = 2.77, kRecurrentOrStreams = 1.3;
+constexpr double kDeltaMixture = 1.37, kRecurrentOrStreams = 1.17;
 
 // Nine of ten fit rows of calibration/published/megatron-bridge-moe.yaml lie within this part of
 // their forecasts.

@@ -112,24 +112,4 @@ void RefuseWindow(HuggingFaceReader& reader, std::int64_t layers);
 model::NumericalConstants ReadConstants(const model::Architecture& architecture,
                                         HuggingFaceReader& reader);
 
-// Judges the keys that a model_type does not define. Derived models add keys to a known type, and
-// programs add their own keys. A key either changes neither shapes nor time (names, token ids,
-// constants of kernels), or changes the layers, or is unknown.
-
-// How JudgeOtherKeys treats unknown keys.
-enum class UnknownKeys : std::uint8_t {
-  kWarnOf,
-  kPassOver,  // ignore: keys around the text model, which is left out with one warning
-};
-
-// Judges all values that `reader` did not request. A key that changes shapes, FLOPs or memory is
-// refused (model.not-modelled), unless its value is neutral. Neutral values are null, false, 0,
-// empty, or what the layers do in any case (such as a factor of 1). A key that changes only values,
-// or a little elementwise work, causes a warning. An unknown key also causes a warning.
-void JudgeOtherKeys(HuggingFaceReader& reader, UnknownKeys unknown);
-
-// Accepts the config keys that switch norms of queries and keys on. Call this for model types whose
-// layers always have these norms.
-void AcceptHeadNorms(HuggingFaceReader& reader);
-
 }  // namespace stepcast::formats

@@ -99,8 +99,9 @@ class AxisRules : public Rules {
       if (shares_heads && ranks % extent == 0 && columns % (ranks / extent) == 0) continue;
       Add("parallelism.tensor", "plan.tensor-division",
           fmt::format("the model's {} of {} does not divide among {} ranks", name, extent, ranks),
-          columns > 1 ? "choose a divisor; with framework: megatron, a multiple also works"
-                      : "choose a divisor");
+          columns == 1  ? "choose a divisor"
+          : extent == 1 ? "write tensor: 1, or framework: megatron, where each rank keeps a copy"
+                        : "choose a divisor; with framework: megatron, a multiple also works");
     }
     if (request_.sequence_parallel.value_or(false) && facts_.encoder.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
