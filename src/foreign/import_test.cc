@@ -336,6 +336,7 @@ TEST(Import, MegatronSaysWhichExpertsThereAre) {
                        "--moe-shared-expert-intermediate-size 512 --moe-grouped-gemm "
                        "--moe-token-dispatcher-type flex --moe-router-dtype fp32 "
                        "--expert-model-parallel-size 8 --expert-tensor-parallel-size 1 "
+                       "--mtp-num-layers 2 --mtp-use-repeated-layer "
                        "--untie-embeddings-and-output-weights --max-position-embeddings 4096 "
                        "--seq-length 4096 --micro-batch-size 1 --global-batch-size 16 --bf16 "
                        "--use-distributed-optimizer\n")},
@@ -348,6 +349,8 @@ TEST(Import, MegatronSaysWhichExpertsThereAre) {
   EXPECT_EQ(ValueOf(*imported, "num_experts_per_tok"), "4");
   EXPECT_EQ(ValueOf(*imported, "first_k_dense_replace"), "1");
   EXPECT_EQ(ValueOf(*imported, "scoring_func"), "sigmoid");
+  EXPECT_EQ(ValueOf(*imported, "num_nextn_predict_layers"), "2");
+  EXPECT_EQ(ValueOf(*imported, "mtp_use_repeated_layer"), "true");
   EXPECT_EQ(ValueOf(*imported, "expert"), "8");
   EXPECT_EQ(ValueOf(*imported, "dispatcher"), "deepep");
   EXPECT_EQ(ValueOf(*imported, "products"), "streams");

@@ -28,6 +28,7 @@ constexpr Option kOptions[] = {
         "window-size qk-layernorm tokenizer-type tokenizer-model extra-vocab-size "
         "make-vocab-size-divisible-by window-attn-skip-freq multi-latent-attention q-lora-rank "
         "kv-lora-rank=32 qk-head-dim=128 qk-pos-emb-head-dim=64 v-head-dim=128 mtp-num-layers "
+        "mtp-use-repeated-layer "
         "recipe recipe.model num-experts moe-ffn-hidden-size moe-router-topk=2 moe-layer-freq=1 "
         "moe-shared-expert-intermediate-size moe-shared-expert-overlap moe-router-pre-softmax "
         "moe-router-score-function=softmax moe-router-num-groups moe-router-group-topk "
@@ -332,6 +333,9 @@ void ReadModel(Reading& reading) {
   if (reading.Integer("num-experts").value_or(0) > 1) ReadExpertsOfModel(reading);
   if (reading.Integer("mtp-num-layers").value_or(0) > 0) {
     reading.SetInteger("model.num_nextn_predict_layers", "mtp-num-layers");
+    if (Has(reading, "mtp-use-repeated-layer")) {
+      reading.Set("model.mtp_use_repeated_layer", "true", "mtp-use-repeated-layer");
+    }
   }
   const Entry* position = reading.draft().Find("model.position");
   const bool rotary = position != nullptr && position->value == "rotary";

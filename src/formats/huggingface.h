@@ -111,24 +111,4 @@ void RefuseWindow(HuggingFaceReader& reader, std::int64_t layers);
 model::NumericalConstants ReadConstants(const model::Architecture& architecture,
                                         HuggingFaceReader& reader);
 
-// Checks the keys that a model_type does not define. Derived models and programs add keys to a
-// known type. A key may have no effect on shapes and time (names, token ids, constants of kernels),
-// may change the layers, or may be unknown.
-
-// The treatment of unknown keys by JudgeOtherKeys.
-enum class UnknownKeys : std::uint8_t {
-  kWarnOf,
-  kPassOver,  // ignore: keys around the text model, for which one warning suffices
-};
-
-// Checks all values that `reader` did not request. A key that changes shapes, FLOPs or memory is an
-// error (model.not-modelled), unless its value is neutral. Neutral values are null, false, 0,
-// empty, or the normal behavior of the layers (such as a factor of 1). A key that changes only
-// values or elementwise work causes a warning, and so does an unknown key.
-void JudgeOtherKeys(HuggingFaceReader& reader, UnknownKeys unknown);
-
-// Accepts the keys that enable norms of queries and keys. Call this function for model types whose
-// layers always have these norms.
-void AcceptHeadNorms(HuggingFaceReader& reader);
-
 }  // namespace stepcast::formats

@@ -1,6 +1,7 @@
 #include "src/model/architecture.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace stepcast::model {
 
@@ -49,33 +50,13 @@ const char* Name(Normalization normalization) {
 }
 
 const char* Name(Activator activator) {
-  switch (activator) {
-    case Activator::kGelu:
-      return "gelu";
-    case Activator::kSwiGlu:
-      return "swiglu";
-    case Activator::kGeGlu:
-      return "geglu";
-    case Activator::kSquaredRelu:
-      return "squared_relu";
-    case Activator::kRelu:
-      return "relu";
-  }
-  return "";
+  constexpr const char* kNames[] = {"gelu", "swiglu", "geglu", "squared_relu", "relu"};
+  return kNames[static_cast<std::size_t>(activator)];
 }
 
 const char* Name(Position position) {
-  switch (position) {
-    case Position::kLearned:
-      return "learned";
-    case Position::kRotary:
-      return "rotary";
-    case Position::kAlibi:
-      return "alibi";
-    case Position::kNone:
-      return "none";
-  }
-  return "";
+  constexpr const char* kNames[] = {"learned", "rotary", "alibi", "none"};
+  return kNames[static_cast<std::size_t>(position)];
 }
 
 }  // namespace stepcast::model

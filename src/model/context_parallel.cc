@@ -1,19 +1,12 @@
 #include "src/model/context_parallel.h"
 
+#include <cstddef>
+
 namespace stepcast::model {
 
 const char* Name(ContextMethod method) {
-  switch (method) {
-    case ContextMethod::kRing:
-      return "ring";
-    case ContextMethod::kAllGather:
-      return "all_gather";
-    case ContextMethod::kAllToAll:
-      return "all_to_all";
-    case ContextMethod::kHierarchical:
-      return "hierarchical";
-  }
-  return "";
+  constexpr const char* kNames[] = {"ring", "all_gather", "all_to_all", "hierarchical"};
+  return kNames[static_cast<std::size_t>(method)];
 }
 
 }  // namespace stepcast::model

@@ -1,49 +1,24 @@
 #include "src/model/expert_parallel.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace stepcast::model {
 
 const char* Name(Dispatcher dispatcher) {
-  switch (dispatcher) {
-    case Dispatcher::kAllToAll:
-      return "all_to_all";
-    case Dispatcher::kAllGather:
-      return "all_gather";
-    case Dispatcher::kDeepEp:
-      return "deepep";
-    case Dispatcher::kHybridEp:
-      return "hybridep";
-  }
-  return "";
+  constexpr const char* kNames[] = {"all_to_all", "all_gather", "deepep", "hybridep"};
+  return kNames[static_cast<std::size_t>(dispatcher)];
 }
 
 const char* Name(ExpertProducts products) {
-  switch (products) {
-    case ExpertProducts::kGrouped:
-      return "grouped";
-    case ExpertProducts::kStreams:
-      return "streams";
-    case ExpertProducts::kLooped:
-      return "looped";
-  }
-  return "";
+  constexpr const char* kNames[] = {"grouped", "streams", "looped"};
+  return kNames[static_cast<std::size_t>(products)];
 }
 
 const char* Name(ExpertImplementation implementation) {
-  switch (implementation) {
-    case ExpertImplementation::kMegatron:
-      return "megatron";
-    case ExpertImplementation::kTorchtitan:
-      return "torchtitan";
-    case ExpertImplementation::kTransformers:
-      return "transformers";
-    case ExpertImplementation::kDeepSpeed:
-      return "deepspeed";
-    case ExpertImplementation::kAutoEp:
-      return "autoep";
-  }
-  return "";
+  constexpr const char* kNames[] = {"megatron", "torchtitan", "transformers", "deepspeed",
+                                    "autoep"};
+  return kNames[static_cast<std::size_t>(implementation)];
 }
 
 double GroupsOfToken(std::int64_t experts, std::int64_t groups, std::int64_t chosen,

@@ -1,103 +1,39 @@
 #include "src/model/recomputation.h"
 
+#include <cstddef>
+
 namespace stepcast::model {
 
 const char* Name(Checkpointing checkpointing) {
-  switch (checkpointing) {
-    case Checkpointing::kNone:
-      return "none";
-    case Checkpointing::kSelective:
-      return "selective";
-    case Checkpointing::kFull:
-      return "full";
-    case Checkpointing::kSelectiveOp:
-      return "selective_op";
-  }
-  return "";
+  constexpr const char* kNames[] = {"none", "selective", "full", "selective_op"};
+  return kNames[static_cast<std::size_t>(checkpointing)];
 }
 
 const char* Name(Attention attention) {
-  switch (attention) {
-    case Attention::kFlash:
-      return "flash";
-    case Attention::kMath:
-      return "math";
-    case Attention::kFlash1:
-      return "flash1";
-    case Attention::kFlash3:
-      return "flash3";
-    case Attention::kCudnn:
-      return "cudnn";
-    case Attention::kFlex:
-      return "flex";
-    case Attention::kFusedSoftmax:
-      return "fused_softmax";
-    case Attention::kMathFp32:
-      return "math_fp32";
-  }
-  return "";
+  constexpr const char* kNames[] = {"flash",         "math",      "flash1", "flash3",
+                                    "fused_softmax", "math_fp32", "cudnn",  "flex"};
+  return kNames[static_cast<std::size_t>(attention)];
 }
 
 const char* Name(Implementation implementation) {
-  switch (implementation) {
-    case Implementation::kFused:
-      return "fused";
-    case Implementation::kEager:
-      return "eager";
-    case Implementation::kCompiled:
-      return "compiled";
-    case Implementation::kApex:
-      return "apex";
-    case Implementation::kTransformerEngine:
-      return "transformer_engine";
-    case Implementation::kHuggingFace:
-      return "huggingface";
-  }
-  return "";
+  constexpr const char* kNames[] = {"fused",      "eager", "compiled", "apex", "transformer_engine",
+                                    "huggingface"};
+  return kNames[static_cast<std::size_t>(implementation)];
 }
 
 const char* Name(Fp8Scaling scaling) {
-  switch (scaling) {
-    case Fp8Scaling::kDelayed:
-      return "delayed";
-    case Fp8Scaling::kCurrent:
-      return "current";
-    case Fp8Scaling::kTorchao:
-      return "torchao";
-    case Fp8Scaling::kTorchaoRowwise:
-      return "torchao_rowwise";
-  }
-  return "";
+  constexpr const char* kNames[] = {"delayed", "current", "torchao", "torchao_rowwise"};
+  return kNames[static_cast<std::size_t>(scaling)];
 }
 
 const char* Name(TensorOverlap overlap) {
-  switch (overlap) {
-    case TensorOverlap::kNone:
-      return "none";
-    case TensorOverlap::kUserBuffers:
-      return "user_buffers";
-    case TensorOverlap::kAsync:
-      return "async";
-  }
-  return "";
+  constexpr const char* kNames[] = {"none", "user_buffers", "async"};
+  return kNames[static_cast<std::size_t>(overlap)];
 }
 
 const char* Name(Loss loss) {
-  switch (loss) {
-    case Loss::kEager:
-      return "eager";
-    case Loss::kInPlace:
-      return "in_place";
-    case Loss::kFused:
-      return "fused";
-    case Loss::kHuggingFace:
-      return "huggingface";
-    case Loss::kChunked:
-      return "chunked";
-    case Loss::kCut:
-      return "cut";
-  }
-  return "";
+  constexpr const char* kNames[] = {"eager", "in_place", "fused", "huggingface", "chunked", "cut"};
+  return kNames[static_cast<std::size_t>(loss)];
 }
 
 std::string Text(const RecomputedModules& modules) {

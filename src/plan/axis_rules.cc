@@ -100,8 +100,12 @@ class AxisRules : public Rules {
       Add("parallelism.tensor", "plan.tensor-division",
           fmt::format("the model's {} of {} is not divisible by parallelism.tensor {}", name,
                       extent, ranks),
-          fmt::format("set parallelism.tensor to a divisor of {}{}", extent,
-                      columns > 1 ? "; with framework: megatron, a multiple also works" : ""));
+          extent == 1 && columns > 1
+              ? "write parallelism.tensor: 1, or framework: megatron, which copies the " +
+                    std::string(name)
+              : fmt::format(
+                    "set parallelism.tensor to a divisor of {}{}", extent,
+                    columns > 1 ? "; with framework: megatron, a multiple also works" : ""));
     }
     if (request_.sequence_parallel.value_or(false) && facts_.encoder.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",

@@ -135,6 +135,11 @@ TEST(Check, OnlyMegatronsRanksShareAKeyValueHead) {
   EXPECT_EQ(CodesOf(request, facts), Codes{});
   request.framework = Framework::kReference;
   EXPECT_EQ(CodesOf(request, facts), Codes{"plan.tensor-division"});
+  // One head has no divisor that could be chosen.
+  facts.divided[1].extent = 1;
+  EXPECT_EQ(Check(request, facts)[0].hint,
+            "write tensor: 1, or framework: megatron, where each rank keeps a copy");
+  facts.divided[1].extent = 2;
   // Two heads of three columns do not divide among eight ranks.
   request.framework = Framework::kMegatron;
   facts.divided[1].columns = 3;

@@ -124,8 +124,8 @@ Table ErrorTable(const CollectiveAccuracy& accuracy, bool fit) {
 
 std::string CollectiveAccuracyText(const CollectiveAccuracy& accuracy) {
   return fmt::format(
-      "An error is the forecast time minus the measured time, in percent of the measured time.\n"
-      "Median and p90 describe absolute errors, and mean is the mean of signed errors. The\n"
+      "An error is the forecast time minus the measured time, in percent of the measured time. "
+      "Median and p90 describe absolute errors, and mean is the mean of signed errors. The "
       "columns 'law' show errors of forecasts without measured curves.\n"
       "\n"
       "{}\n"

@@ -591,9 +591,8 @@ Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Fami
   base.dropout = reader.ReadBoolean("dropout", Need::kOptional).value_or(false);
   base.normalization =
       reader
-          .ReadWord<model::Normalization>("normalization", Need::kOptional,
-                                          {{"layernorm", model::Normalization::kLayerNorm},
-                                           {"rmsnorm", model::Normalization::kRmsNorm}})
+          .ReadNamed("normalization", Need::kOptional,
+                     {model::Normalization::kLayerNorm, model::Normalization::kRmsNorm})
           .value_or(model::Normalization::kRmsNorm);
   base.norms_without_weights = !reader.ReadBoolean("norm_weights", Need::kOptional).value_or(true);
   base.norm_bias = base.normalization == model::Normalization::kLayerNorm;

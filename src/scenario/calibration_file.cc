@@ -72,23 +72,8 @@ std::optional<calibration::FrameworkCosts> ReadFrameworkCosts(const Node& node,
 }
 
 Result<calibration::FrameworkCosts> LoadFrameworkCosts(const std::string& path) {
-  Diagnostics diagnostics;
-  if (const std::optional<Node> node = ReadDocument(path, diagnostics)) {
-    auto costs = ReadFrameworkCosts(*node, diagnostics);
-    if (costs && diagnostics.empty()) return *std::move(costs);
-  }
-  return tl::make_unexpected(std::move(diagnostics));
+  return LoadWith(path, ReadFrameworkCosts);
 }
-
-// The collective sections of a profile (calibration_file.h, docs/formats.md).
-
-// An entry of `collectives`, at `index`: measured times by size. Unreadable values are replaced by
-// plausible ones so that the rest can be checked; the diagnostics prevent use of the profile.
-calibration::CollectiveTable ReadCollectiveTable(const Node& node, int index,
-                                                 Diagnostics& diagnostics);
-
-// The section `collective_law`: the modeled time of unmeasured collectives.
-calibration::CollectiveLaw ReadCollectiveLaw(MappingReader& section);
 
 namespace {
 
@@ -103,8 +88,8 @@ std::pair<Time, Time> ReadQuantiles(const Node& node, Diagnostics& diagnostics) 
   return {*low, *high};
 }
 
-}  // namespace
-
+// An entry of `collectives`, at `index`: measured times by size. Unreadable values are replaced by
+// plausible ones so that the rest can be checked; the diagnostics prevent use of the profile.
 calibration::CollectiveTable ReadCollectiveTable(const Node& node, int index,
                                                  Diagnostics& diagnostics) {
   calibration::CollectiveTable table;
@@ -131,6 +116,7 @@ calibration::CollectiveTable ReadCollectiveTable(const Node& node, int index,
   return table;
 }
 
+// The section `collective_law`: the modeled time of unmeasured collectives.
 calibration::CollectiveLaw ReadCollectiveLaw(MappingReader& section) {
   constexpr DecimalRange kStretch = {0, 1000};
   constexpr DecimalRange kEfficiency = {0.01, 2};
@@ -149,12 +135,6 @@ calibration::CollectiveLaw ReadCollectiveLaw(MappingReader& section) {
   section.Finish();
   return law;
 }
-
-// The section `runs` of a calibration profile (docs/formats.md, "Learned runs"). Errors other than
-// those of documents: calibration.runs (none, too many, or two with the same settings).
-std::shared_ptr<const calibration::LearnedRuns> ReadLearnedRuns(MappingReader& section);
-
-namespace {
 
 using calibration::LearnedRun;
 using calibration::LearnedRuns;
@@ -189,8 +169,8 @@ LearnedRun ReadRun(const Node& node, Diagnostics& diagnostics) {
   return run;
 }
 
-}  // namespace
-
+// The section `runs` of a calibration profile (docs/formats.md, "Learned runs"). Errors other than
+// those of documents: calibration.runs (none, too many, or two with the same settings).
 std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
   Diagnostics& diagnostics = section.diagnostics();
   section.ReadText("source", Need::kOptional);
@@ -214,8 +194,6 @@ std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
   if (section.failed()) return nullptr;
   return std::make_shared<const LearnedRuns>(std::move(runs));
 }
-
-namespace {
 
 using calibration::Calibration;
 using calibration::Neighbour;
@@ -278,9 +256,7 @@ calibration::Interference ReadInterference(const Node& node, Diagnostics& diagno
   calibration::Interference interference;
   MappingReader reader(node, diagnostics);
   const auto kernel =
-      reader.ReadWord<Neighbour>("kernel", Need::kRequired,
-                                 {{Name(Neighbour::kGemm), Neighbour::kGemm},
-                                  {Name(Neighbour::kMemoryBound), Neighbour::kMemoryBound}});
+      reader.ReadNamed("kernel", Need::kRequired, {Neighbour::kGemm, Neighbour::kMemoryBound});
   interference.kernel = kernel.value_or(Neighbour::kGemm);
   interference.collective = ReadCollectiveKind(reader).value_or(CollectiveKind::kAllReduce);
   interference.kernel_slowdown =
@@ -459,12 +435,7 @@ std::optional<Calibration> ReadCalibration(const Node& node, Diagnostics& diagno
 }
 
 Result<Calibration> LoadCalibration(const std::string& path) {
-  Diagnostics diagnostics;
-  const std::optional<Node> root = ReadDocument(path, diagnostics);
-  if (root) {
-    if (auto calibration = ReadCalibration(*root, diagnostics)) return *std::move(calibration);
-  }
-  return tl::unexpected(std::move(diagnostics));
+  return LoadWith(path, ReadCalibration);
 }
 
 }  // namespace stepcast::scenario

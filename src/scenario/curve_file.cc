@@ -123,17 +123,10 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
 }  // namespace
 
 std::optional<CollectiveKind> ReadCollectiveKind(MappingReader& reader) {
-  return reader.ReadWord<CollectiveKind>(
-      "collective", Need::kRequired,
-      {{Name(CollectiveKind::kAllReduce), CollectiveKind::kAllReduce},
-       {Name(CollectiveKind::kReduceScatter), CollectiveKind::kReduceScatter},
-       {Name(CollectiveKind::kAllGather), CollectiveKind::kAllGather},
-       {Name(CollectiveKind::kBroadcast), CollectiveKind::kBroadcast},
-       {Name(CollectiveKind::kReduce), CollectiveKind::kReduce},
-       {Name(CollectiveKind::kScatter), CollectiveKind::kScatter},
-       {Name(CollectiveKind::kGather), CollectiveKind::kGather},
-       {Name(CollectiveKind::kAllToAll), CollectiveKind::kAllToAll},
-       {Name(CollectiveKind::kSendRecv), CollectiveKind::kSendRecv}});
+  using enum CollectiveKind;
+  return reader.ReadNamed("collective", Need::kRequired,
+                          {kAllReduce, kReduceScatter, kAllGather, kBroadcast, kReduce, kScatter,
+                           kGather, kAllToAll, kSendRecv});
 }
 
 std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& diagnostics) {
@@ -178,12 +171,7 @@ std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& 
 }
 
 Result<calibration::CurveFile> LoadCurves(const std::string& path) {
-  Diagnostics diagnostics;
-  if (const std::optional<Node> node = ReadDocument(path, diagnostics)) {
-    std::optional<calibration::CurveFile> file = ReadCurves(*node, diagnostics);
-    if (file && diagnostics.empty()) return *std::move(file);
-  }
-  return tl::make_unexpected(std::move(diagnostics));
+  return LoadWith(path, ReadCurves);
 }
 
 }  // namespace stepcast::scenario

@@ -100,12 +100,9 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(MappingReader& reader) {
   using model::RotaryRule;
   model::RotaryScaling scaling;
   scaling.rule = fields
-                     ->ReadWord<RotaryRule>("rope_type", Need::kRequired,
-                                            {{"llama3", RotaryRule::kLlama3},
-                                             {"linear", RotaryRule::kLinear},
-                                             {"dynamic", RotaryRule::kDynamic},
-                                             {"yarn", RotaryRule::kYarn},
-                                             {"longrope", RotaryRule::kLongRope}})
+                     ->ReadNamed("rope_type", Need::kRequired,
+                                 {RotaryRule::kLlama3, RotaryRule::kLinear, RotaryRule::kDynamic,
+                                  RotaryRule::kYarn, RotaryRule::kLongRope})
                      .value_or(scaling.rule);
   const auto factor = [&](std::string_view key, double absent) {
     return fields->ReadDecimal(key, Need::kOptional, kRotaryFactor).value_or(absent);
@@ -187,23 +184,19 @@ std::int64_t ReadFeedForward(MappingReader& reader) {
 // Norms, activation and positions.
 void ReadForm(MappingReader& reader, Architecture& a) {
   a.normalization = reader
-                        .ReadWord<Normalization>("normalization", Need::kOptional,
-                                                 {{"layernorm", Normalization::kLayerNorm},
-                                                  {"rmsnorm", Normalization::kRmsNorm}})
+                        .ReadNamed("normalization", Need::kOptional,
+                                   {Normalization::kLayerNorm, Normalization::kRmsNorm})
                         .value_or(a.normalization);
   a.activator = reader
-                    .ReadWord<Activator>("activation", Need::kOptional,
-                                         {{"gelu", Activator::kGelu},
-                                          {"swiglu", Activator::kSwiGlu},
-                                          {"geglu", Activator::kGeGlu},
-                                          {"squared_relu", Activator::kSquaredRelu}})
+                    .ReadNamed("activation", Need::kOptional,
+                               {Activator::kGelu, Activator::kSwiGlu, Activator::kGeGlu,
+                                Activator::kSquaredRelu})
                     .value_or(a.activator);
-  a.position = reader
-                   .ReadWord<model::Position>("position", Need::kOptional,
-                                              {{"learned", model::Position::kLearned},
-                                               {"rotary", model::Position::kRotary},
-                                               {"alibi", model::Position::kAlibi}})
-                   .value_or(a.position);
+  a.position =
+      reader
+          .ReadNamed("position", Need::kOptional,
+                     {model::Position::kLearned, model::Position::kRotary, model::Position::kAlibi})
+          .value_or(a.position);
 }
 
 // Caps, heads, tied embeddings, biases and dropout.
@@ -219,6 +212,7 @@ void ReadFeatures(MappingReader& reader, Architecture& a) {
       reader
           .ReadInteger("num_nextn_predict_layers", Need::kOptional, {0, model::kMostFurtherTokens})
           .value_or(a.further_tokens);
+  a.further_repeated = boolean("mtp_use_repeated_layer", a.further_repeated);
   a.token_types =
       reader.ReadInteger("type_vocab_size", Need::kOptional, {0, model::kMostVocabulary})
           .value_or(a.token_types);

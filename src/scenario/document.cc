@@ -526,6 +526,13 @@ std::optional<std::vector<Node>> MappingReader::ReadSequence(std::string_view ke
   return scenario::ReadSequence(*node, *diagnostics_);
 }
 
+std::optional<std::size_t> MappingReader::ReadOneOf(std::string_view key, Need need,
+                                                    std::span<const std::string_view> words) {
+  const std::optional<Node> node =
+      Take(key, need, fmt::format("one of {}", fmt::join(words, ", ")));
+  return node ? ReadWordIndex(*node, words, *diagnostics_) : std::nullopt;
+}
+
 std::optional<std::vector<std::string>> MappingReader::ReadWords(std::string_view key, Need need) {
   const std::optional<Node> node = Take(key, need, "one or more words, or a list of words");
   if (!node.has_value()) return std::nullopt;

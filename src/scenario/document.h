@@ -118,6 +118,18 @@ bool IsWord(const Node& node, std::string_view word);
 std::optional<std::size_t> ReadWordIndex(const Node& node, std::span<const std::string_view> words,
                                          Diagnostics& diagnostics);
 
+// Reads a file with `read`, which appends the mistakes of the file's content.
+template <typename T>
+Result<T> LoadWith(const std::string& path,
+                   std::optional<T> (*read)(const Node& node, Diagnostics& diagnostics)) {
+  Diagnostics diagnostics;
+  if (const std::optional<Node> node = ReadDocument(path, diagnostics)) {
+    std::optional<T> value = read(*node, diagnostics);
+    if (value && diagnostics.empty()) return *std::move(value);
+  }
+  return tl::make_unexpected(std::move(diagnostics));
+}
+
 template <typename T>
 std::optional<T> ReadWord(const Node& node, std::initializer_list<Word<T>> words,
                           Diagnostics& diagnostics) {
@@ -155,6 +167,13 @@ class MappingReader {
   std::optional<Node> ReadNode(std::string_view key, Need need, std::string_view what);
   template <typename T>
   std::optional<T> ReadWord(std::string_view key, Need need, std::initializer_list<Word<T>> words);
+  // Reads one of `values`, which are written as their function Name states.
+  template <typename T>
+  std::optional<T> ReadNamed(std::string_view key, Need need, std::initializer_list<T> values);
+
+  // Returns the index of the key's word in `words`.
+  std::optional<std::size_t> ReadOneOf(std::string_view key, Need need,
+                                       std::span<const std::string_view> words);
 
   // Returns whether the key exists, with any value.
   bool Has(std::string_view key) const { return Find(key) != nullptr; }
@@ -191,17 +210,19 @@ class MappingReader {
 template <typename T>
 std::optional<T> MappingReader::ReadWord(std::string_view key, Need need,
                                          std::initializer_list<Word<T>> words) {
-  std::string what;
-  if (need == Need::kRequired && !Has(key)) {
-    what = "one of";
-    for (const Word<T>& word : words) {
-      what += word.text.data() == words.begin()->text.data() ? " " : ", ";
-      what += word.text;
-    }
-  }
-  const std::optional<Node> node = Take(key, need, what);
-  if (!node.has_value()) return std::nullopt;
-  return scenario::ReadWord(*node, words, *diagnostics_);
+  std::vector<std::string_view> texts;
+  for (const Word<T>& word : words) texts.push_back(word.text);
+  const std::optional<std::size_t> index = ReadOneOf(key, need, texts);
+  return index ? std::optional(words.begin()[*index].value) : std::nullopt;
+}
+
+template <typename T>
+std::optional<T> MappingReader::ReadNamed(std::string_view key, Need need,
+                                          std::initializer_list<T> values) {
+  std::vector<std::string_view> names;
+  for (const T value : values) names.emplace_back(Name(value));
+  const std::optional<std::size_t> index = ReadOneOf(key, need, names);
+  return index ? std::optional(values.begin()[*index]) : std::nullopt;
 }
 
 // Returns the node as an output tree. Integers and booleans keep their types; all other scalars

@@ -10,6 +10,7 @@
 #include "fmt/ranges.h"
 #include "src/base/printable.h"
 #include "src/formats/huggingface.h"
+#include "src/scenario/config_keys.h"
 #include "src/scenario/family_expression.h"
 #include "src/scenario/family_file.h"
 #include "src/scenario/source_names.h"
@@ -106,7 +107,7 @@ class ConfigEvaluator {
 
   // The constants of a model file by its dimensions, whose architecture is `a`.
   model::NumericalConstants Constants(const model::Architecture& a) {
-    if (a.qk_norm) formats::AcceptHeadNorms(reader_);
+    if (a.qk_norm) AcceptHeadNorms(reader_);
     return formats::ReadConstants(a, reader_);
   }
   bool has_blocks() const { return has_blocks_; }
@@ -130,11 +131,11 @@ class ConfigEvaluator {
                    "training.precision sets the data type of weights in the forecast, not this "
                    "checkpoint");
     }
-    formats::JudgeOtherKeys(reader_, formats::UnknownKeys::kWarnOf);
+    JudgeOtherKeys(reader_, UnknownConfigKeys::kWarnOf);
     if (section_.empty()) return;
     around_.Accept(section_);
     for (const char* tower : {"vision_config", "audio_config"}) around_.Accept(tower);
-    formats::JudgeOtherKeys(around_, formats::UnknownKeys::kPassOver);
+    JudgeOtherKeys(around_, UnknownConfigKeys::kPassOver);
   }
 
   std::string Name() { return reader_.Text("_name_or_path", ""); }

@@ -231,14 +231,7 @@ class Parser {
     }
     if (c == '[') {
       ++at_;
-      FamilyValue list{.kind = Kind::kList};
-      while (!Sign("]")) {
-        list.list.push_back(Choice());
-        if (!Sign(",") && (Blanks(), at_ >= text_.size() || text_[at_] != ']')) {
-          Fail("']' is missing");
-        }
-      }
-      return list;
+      return {.kind = Kind::kList, .list = ValuesUpTo(']')};
     }
     if (c == '\'') {
       const std::size_t end = text_.find('\'', at_ + 1);
@@ -249,6 +242,18 @@ class Parser {
     }
     if (std::isdigit(static_cast<unsigned char>(c))) return Number();
     return Name();
+  }
+
+  // Values with commas between them, and the closing bracket.
+  std::vector<FamilyValue> ValuesUpTo(char bracket) {
+    std::vector<FamilyValue> values;
+    while (!Sign({&bracket, 1})) {
+      values.push_back(Choice());
+      if (!Sign(",") && (Blanks(), at_ >= text_.size() || text_[at_] != bracket)) {
+        Fail(fmt::format("'{}' is missing", bracket));
+      }
+    }
+    return values;
   }
 
   FamilyValue Number() {
@@ -280,13 +285,7 @@ class Parser {
   }
 
   FamilyValue Function(std::string_view name) {
-    std::vector<FamilyValue> arguments;
-    while (!Sign(")")) {
-      arguments.push_back(Choice());
-      if (!Sign(",") && (Blanks(), at_ >= text_.size() || text_[at_] != ')')) {
-        Fail("')' is missing");
-      }
-    }
+    const std::vector<FamilyValue> arguments = ValuesUpTo(')');
     if (!evaluates_) return {};
     if (name == "len" && arguments.size() == 1) {
       const FamilyValue& of = arguments[0];

@@ -163,15 +163,18 @@ void ReadTraits(MappingReader& reader, model::FamilyTraits& traits) {
   }
 }
 
-// The words of a sequence.
+// The words of a sequence, by the names of the values.
 template <typename T>
 std::vector<T> ReadAllowed(MappingReader& reader, std::string_view key,
-                           std::initializer_list<Word<T>> words) {
+                           std::initializer_list<T> values) {
   std::vector<T> allowed;
   const auto nodes = reader.ReadSequence(key, Need::kOptional);
   if (!nodes) return allowed;
+  std::vector<std::string_view> names;
+  for (const T value : values) names.emplace_back(Name(value));
   for (const Node& node : *nodes) {
-    if (const auto value = ReadWord(node, words, reader.diagnostics())) allowed.push_back(*value);
+    if (const auto index = ReadWordIndex(node, names, reader.diagnostics()))
+      allowed.push_back(values.begin()[*index]);
   }
   return allowed;
 }
@@ -180,20 +183,14 @@ void ReadAllows(MappingReader& reader, model::Family& family) {
   using model::Activator;
   using model::Normalization;
   using model::Position;
-  family.activators = ReadAllowed<Activator>(reader, "activation",
-                                             {{"gelu", Activator::kGelu},
-                                              {"swiglu", Activator::kSwiGlu},
-                                              {"geglu", Activator::kGeGlu},
-                                              {"squared_relu", Activator::kSquaredRelu},
-                                              {"relu", Activator::kRelu}});
-  family.normalizations = ReadAllowed<Normalization>(
-      reader, "normalization",
-      {{"layernorm", Normalization::kLayerNorm}, {"rmsnorm", Normalization::kRmsNorm}});
-  family.positions = ReadAllowed<Position>(reader, "position",
-                                           {{"learned", Position::kLearned},
-                                            {"rotary", Position::kRotary},
-                                            {"alibi", Position::kAlibi},
-                                            {"none", Position::kNone}});
+  family.activators = ReadAllowed(reader, "activation",
+                                  {Activator::kGelu, Activator::kSwiGlu, Activator::kGeGlu,
+                                   Activator::kSquaredRelu, Activator::kRelu});
+  family.normalizations =
+      ReadAllowed(reader, "normalization", {Normalization::kLayerNorm, Normalization::kRmsNorm});
+  family.positions =
+      ReadAllowed(reader, "position",
+                  {Position::kLearned, Position::kRotary, Position::kAlibi, Position::kNone});
 }
 
 // The shipped families of which this holds.

@@ -108,14 +108,7 @@ std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics)
   return gpu;
 }
 
-Result<topology::Gpu> LoadGpu(const std::string& path) {
-  Diagnostics diagnostics;
-  if (const std::optional<Node> node = ReadDocument(path, diagnostics)) {
-    std::optional<topology::Gpu> gpu = ReadGpu(*node, diagnostics);
-    if (gpu && diagnostics.empty()) return *std::move(gpu);
-  }
-  return tl::make_unexpected(std::move(diagnostics));
-}
+Result<topology::Gpu> LoadGpu(const std::string& path) { return LoadWith(path, ReadGpu); }
 
 std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view folder,
                                      const Location& location, Diagnostics& diagnostics) {

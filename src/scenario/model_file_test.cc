@@ -318,6 +318,11 @@ TEST(ModelFileTest, AModuleThatPredictsAFurtherToken) {
   ASSERT_TRUE(Parse(text).has_value()) << Format(Parse(text).error());
   EXPECT_EQ(Parse(text)->parameter_count(),
             12800 + 3 * (16384 + 24576 + 128) + 64 + 2 * 64 * 64 + 3 * 64);
+  // A repeated module has the parameters of one.
+  const auto repeated =
+      Parse(std::string(kTiny) + "num_nextn_predict_layers: 2\nmtp_use_repeated_layer: true\n");
+  ASSERT_TRUE(repeated.has_value()) << Format(repeated.error());
+  EXPECT_EQ(repeated->parameter_count(), Parse(text)->parameter_count());
   EXPECT_EQ(MistakesIn(text + "tie_word_embeddings: true\n"), Mistakes{"8:27 model.impossible"});
   EXPECT_EQ(MistakesIn(std::string(kTiny) + "num_nextn_predict_layers: 9\n"),
             Mistakes{"8:27 input.out-of-range"});

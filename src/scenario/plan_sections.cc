@@ -151,9 +151,8 @@ void ReadDataLoading(MappingReader& reader, plan::Request& request) {
 
 void ReadCheckpointSaving(MappingReader& reader, plan::Request& request) {
   const auto every = reader.ReadInteger("every", Need::kRequired, {1, 1'000'000'000});
-  const auto mode = reader.ReadWord<plan::CheckpointMode>(
-      "mode", Need::kOptional,
-      {{"sync", plan::CheckpointMode::kSync}, {"async", plan::CheckpointMode::kAsync}});
+  const auto mode = reader.ReadNamed("mode", Need::kOptional,
+                                     {plan::CheckpointMode::kSync, plan::CheckpointMode::kAsync});
   const auto bandwidth = reader.ReadBandwidth("bandwidth", Need::kRequired);
   reader.Finish();
   if (!every || !bandwidth || reader.failed()) return;
@@ -234,10 +233,9 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
 }
 
 void ReadLengths(MappingReader& reader, plan::Request& request) {
-  const auto batching = reader.ReadWord<plan::Batching>("batching", Need::kRequired,
-                                                        {{"packed", plan::Batching::kPacked},
-                                                         {"padded", plan::Batching::kPadded},
-                                                         {"by_length", plan::Batching::kByLength}});
+  const auto batching = reader.ReadNamed(
+      "batching", Need::kRequired,
+      {plan::Batching::kPacked, plan::Batching::kPadded, plan::Batching::kByLength});
   model::SampleLengths histogram;
   if (const auto rows = reader.ReadSequence("histogram", Need::kRequired)) {
     histogram = ReadHistogram(*rows, reader);
@@ -306,11 +304,9 @@ constexpr SectionKey kTrainingKeys[] = {
      }},
     {"frozen_dtype",
      [](MappingReader& reader, plan::Request& request) {
-       request.frozen_dtype = reader.ReadWord<DataType>("frozen_dtype", Need::kOptional,
-                                                        {{"fp32", DataType::kFp32},
-                                                         {"bf16", DataType::kBf16},
-                                                         {"fp16", DataType::kFp16},
-                                                         {"fp8", DataType::kFp8}});
+       request.frozen_dtype =
+           reader.ReadNamed("frozen_dtype", Need::kOptional,
+                            {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8});
      }},
     {"dispatch",
      [](MappingReader& reader, plan::Request& request) {
@@ -449,10 +445,8 @@ void ReadDeepSpeedKey(const auto& setting, MappingReader& reader,
   if constexpr (std::is_same_v<Given, bool>) {
     given = reader.ReadBoolean(setting.key, Need::kOptional);
   } else if constexpr (std::is_same_v<Given, plan::OffloadDevice>) {
-    given = reader.ReadWord<plan::OffloadDevice>(setting.key, Need::kOptional,
-                                                 {{"none", plan::OffloadDevice::kNone},
-                                                  {"cpu", plan::OffloadDevice::kCpu},
-                                                  {"nvme", plan::OffloadDevice::kNvme}});
+    given =
+        reader.ReadNamed(setting.key, Need::kOptional, {Given::kNone, Given::kCpu, Given::kNvme});
   } else {
     given = ReadElements(setting.key, reader);
   }
@@ -505,10 +499,7 @@ bool RefuseWithdrawn(std::string_view key, MappingReader& reader) {
 // The index of a word in a list.
 std::optional<std::size_t> ReadOneOf(const std::vector<std::string_view>& words,
                                      std::string_view key, Need need, MappingReader& reader) {
-  if (RefuseWithdrawn(key, reader)) return std::nullopt;
-  const std::optional<Node> node =
-      reader.ReadNode(key, need, fmt::format("one of {}", fmt::join(words, ", ")));
-  return node ? ReadWordIndex(*node, words, reader.diagnostics()) : std::nullopt;
+  return RefuseWithdrawn(key, reader) ? std::nullopt : reader.ReadOneOf(key, need, words);
 }
 
 void ReadFramework(MappingReader& reader, plan::Request& request) {

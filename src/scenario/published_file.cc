@@ -118,13 +118,10 @@ PublishedCase ReadCase(const Node& node, const YamlTree& shared, const Parts& pa
   row.scenario = shared;
   MappingReader reader(node, diagnostics);
   row.name = TextOf(reader, "name", Need::kRequired);
-  row.split = reader
-                  .ReadWord<Split>("split", Need::kRequired,
-                                   {{"fit", Split::kFit}, {"check", Split::kCheck}})
+  row.split = reader.ReadNamed("split", Need::kRequired, {Split::kFit, Split::kCheck})
                   .value_or(Split::kCheck);
-  row.quality =
-      reader.ReadWord<Quality>("quality", Need::kRequired, {{"A", Quality::kA}, {"B", Quality::kB}})
-          .value_or(Quality::kB);
+  row.quality = reader.ReadNamed("quality", Need::kRequired, {Quality::kA, Quality::kB})
+                    .value_or(Quality::kB);
   row.step_time = reader.ReadTime("step_time", Need::kOptional, Zero::kRefused);
   ReadMemory(reader, row);
   row.mfu = reader.ReadDecimal("mfu", Need::kOptional, {0, 1});
@@ -203,12 +200,7 @@ std::optional<PublishedSource> ReadPublished(const Node& node, Diagnostics& diag
 }
 
 Result<PublishedSource> LoadPublished(const std::string& path) {
-  Diagnostics diagnostics;
-  if (const std::optional<Node> node = ReadDocument(path, diagnostics)) {
-    std::optional<PublishedSource> source = ReadPublished(*node, diagnostics);
-    if (source && diagnostics.empty()) return *std::move(source);
-  }
-  return tl::make_unexpected(std::move(diagnostics));
+  return LoadWith(path, ReadPublished);
 }
 
 }  // namespace stepcast::scenario

@@ -332,10 +332,9 @@ void ReadCluster(MappingReader& reader, ScenarioFile& file, Diagnostics& diagnos
   } else if (!reader.Has("topology")) {
     ReadSource(reader, "topology", Need::kRequired, diagnostics);
   }
-  file.algorithm = reader.ReadWord<CollectiveAlgorithm>("collective_algorithm", Need::kOptional,
-                                                        {{"auto", CollectiveAlgorithm::kAuto},
-                                                         {"ring", CollectiveAlgorithm::kRing},
-                                                         {"tree", CollectiveAlgorithm::kTree}});
+  file.algorithm = reader.ReadNamed(
+      "collective_algorithm", Need::kOptional,
+      {CollectiveAlgorithm::kAuto, CollectiveAlgorithm::kRing, CollectiveAlgorithm::kTree});
   file.network = reader.ReadWord<Fidelity>("network", Need::kOptional,
                                            {{"analytic", Fidelity::kAnalytic},
                                             {"flow", Fidelity::kFlow},

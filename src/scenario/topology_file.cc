@@ -76,9 +76,8 @@ std::optional<LinkRule> ReadLinkRule(const Node& node, bool devices_are_right,
     reader.ReadText("from", Need::kRequired);
     reader.ReadText("to", Need::kRequired);
   }
-  const auto join = reader.ReadWord<topology::Join>(
-      "join", Need::kOptional,
-      {{"in-order", topology::Join::kInOrder}, {"all-to-all", topology::Join::kAllToAll}});
+  const auto join = reader.ReadNamed("join", Need::kOptional,
+                                     {topology::Join::kInOrder, topology::Join::kAllToAll});
   const auto count =
       reader.ReadInteger("count", Need::kOptional, {1, topology::kMostParallelLinks});
   const auto latency = reader.ReadTime("latency", Need::kRequired, Zero::kAllowed);
@@ -178,14 +177,10 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
   if (const auto watts = ReadWatts(reader, "power_limit"); watts && gpu) {
     LimitPower(reader, *watts, *gpu);
   }
-  const auto word = [](topology::Processor processor) {
-    return Word<topology::Processor>{Name(processor), processor};
-  };
   using enum topology::Processor;
-  if (const auto processor = reader.ReadWord<topology::Processor>(
-          "processor", Need::kOptional,
-          {word(kIntelBroadwell), word(kIntelSkylake), word(kIntelSapphireRapids),
-           word(kIntelEmeraldRapids), word(kAmd), word(kArm), word(kPower9)})) {
+  if (const auto processor = reader.ReadNamed("processor", Need::kOptional,
+                                              {kIntelBroadwell, kIntelSkylake, kIntelSapphireRapids,
+                                               kIntelEmeraldRapids, kAmd, kArm, kPower9})) {
     node_type.processor = *processor;
   }
   bool devices_are_right = false;
@@ -226,8 +221,7 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
 
 std::optional<topology::RouteChoice> ReadRouting(MappingReader& reader, const char* key) {
   using enum topology::RouteChoice;
-  return reader.ReadWord<topology::RouteChoice>(
-      key, Need::kOptional, {{"adaptive", kAdaptive}, {"static", kStatic}, {"ecmp", kEcmp}});
+  return reader.ReadNamed(key, Need::kOptional, {kAdaptive, kStatic, kEcmp});
 }
 
 namespace {
@@ -250,10 +244,9 @@ void ReadSockets(MappingReader& reader, Fabric& fabric) {
 
 std::optional<Fabric> ReadFabric(MappingReader& reader, const NodeType& node_type) {
   Fabric fabric;
-  const auto kind = reader.ReadWord<FabricKind>("kind", Need::kRequired,
-                                                {{"one-switch", FabricKind::kOneSwitch},
-                                                 {"rail-optimised", FabricKind::kRailOptimised},
-                                                 {"fat-tree", FabricKind::kFatTree}});
+  const auto kind =
+      reader.ReadNamed("kind", Need::kRequired,
+                       {FabricKind::kOneSwitch, FabricKind::kRailOptimised, FabricKind::kFatTree});
   // Without its kind, the keys of a fabric are unknown.
   if (!kind) return std::nullopt;
   fabric.kind = *kind;
@@ -380,14 +373,7 @@ std::optional<Topology> ReadTopology(const Node& node, Diagnostics& diagnostics)
                                                     : ReadNodes(reader, diagnostics);
 }
 
-Result<Topology> LoadTopology(const std::string& path) {
-  Diagnostics diagnostics;
-  if (const std::optional<Node> node = ReadDocument(path, diagnostics)) {
-    std::optional<Topology> topology = ReadTopology(*node, diagnostics);
-    if (topology && diagnostics.empty()) return *std::move(topology);
-  }
-  return tl::make_unexpected(std::move(diagnostics));
-}
+Result<Topology> LoadTopology(const std::string& path) { return LoadWith(path, ReadTopology); }
 
 std::optional<topology::Cluster> BuildCluster(const Topology& topology,
                                               std::optional<std::int64_t> nodes,
