@@ -235,8 +235,7 @@ std::vector<std::pair<std::string, std::string>> ReadProvenance(MappingReader& r
   }
   if (section->node().entries().empty()) {
     reader.Report("provenance", "calibration.no-provenance",
-                  "'provenance' must not be empty: 'provenance' must not be empty: a profile must "
-                  "state its origin",
+                  "'provenance' must not be empty: a profile must state its origin",
                   "write the machine, the software, the date and the method of the measurements");
   }
   return provenance;
