@@ -38,15 +38,6 @@ inline std::string FirstSentence(std::string_view text) {
   return line;
 }
 
-// Returns a command's help page as a manual page for man(1), in section 1 and the macros of man(7).
-// `pages` are the help pages of all commands, the program's page first.
-std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& pages,
-                       const std::string& version);
-
-// Returns the name of a command's manual page, such as "stepcast-calibrate-import" for "calibrate
-// import".
-std::string ManualName(const std::string& command);
-
 inline constexpr const char* kComplete = "complete";
 
 // Returns the shells that have a completion script.

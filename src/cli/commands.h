@@ -47,6 +47,15 @@ Command CompletionCommand();
 // program's page first.
 Command ManualCommand(std::function<std::vector<CommandPage>()> pages);
 
+// Returns a command's help page as a manual page for man(1), in section 1 and the macros of man(7).
+// `pages` are the help pages of all commands, the program's page first.
+std::string ManualPage(const CommandPage& page, const std::vector<CommandPage>& pages,
+                       const std::string& version);
+
+// Returns the name of a command's manual page, such as "stepcast-calibrate-import" for "calibrate
+// import".
+std::string ManualName(const std::string& command);
+
 // Returns values for Completions (command_page.h) by option type: keys followed by an equals sign,
 // and the shipped models and topologies.
 std::map<std::string, std::vector<std::string>> NamesByType();

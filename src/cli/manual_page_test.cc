@@ -2,6 +2,7 @@
 
 #include "gtest/gtest.h"
 #include "src/cli/command_page.h"
+#include "src/cli/commands.h"
 
 namespace stepcast::cli {
 namespace {
