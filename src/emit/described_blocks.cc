@@ -58,7 +58,7 @@ std::string OfMixer(const Architecture& kind) {
     return "Megatron-LM computes values with a separate projection, as wide as the "
            "projection of keys";
   if (kind.weightless_norms || kind.norms_without_weights) {
-    return "Megatron-LM's norms have weights";
+    return "Megatron-LM's norms always have weights";
   }
   return "";
 }
@@ -93,7 +93,8 @@ std::string TakeFeedForward(const std::vector<const Architecture*>& blocks, Arch
     const Architecture*& known = block->experts.exist() ? mixture : dense;
     if (known == nullptr) known = block;
     if (WithFeedForwardOf(*known, *block) != *known) {
-      return "Megatron-LM requires equal dense layers and equal expert layers: feed_forwards";
+      return "Megatron-LM requires that all dense layers are equal and that all expert layers are "
+             "equal: feed_forwards";
     }
     if (block->experts.exist()) continue;
     if (mixture != nullptr) {
@@ -131,7 +132,7 @@ tl::expected<GptBlocks, std::string> GptBlocksOf(const Architecture& a) {
     const Architecture*& known = recurrent ? delta : attention;
     if (known == nullptr) known = block;
     if (WithFeedForwardOf(*block, *known) != *known) {
-      return refused("Megatron-LM requires equal mixers of each kind in all layers: mixers");
+      return refused("Megatron-LM requires that all mixers of the same kind are equal: mixers");
     }
   }
   if (attention == nullptr) return refused("stepcast writes only models with attention: pattern");

@@ -151,7 +151,7 @@ std::string MessageObstacle(const plan::DataParallel& data_parallel) {
            "data_parallel.scatter_gather_tensors_in_pipeline";
   }
   if (!data_parallel.batch_p2p_sync) {
-    return "Megatron-LM has no argument that turns off waiting after messages: "
+    return "Megatron-LM always waits for the device after messages between stages: "
            "data_parallel.batch_p2p_sync";
   }
   return "";
@@ -161,7 +161,7 @@ std::string CheckpointedBlocksObstacle(const plan::Training& training) {
   const model::Share& blocks = training.checkpointed_blocks;
   if (training.activation_checkpointing != model::Checkpointing::kNone && !blocks.all() &&
       (blocks.first == 0 || training.activation_checkpointing != model::Checkpointing::kFull)) {
-    return "Megatron-LM can select only the first blocks, and recomputes these blocks completely: "
+    return "Megatron-LM can recompute only the first blocks, and only completely: "
            "training.checkpointed_blocks";
   }
   return "";
@@ -229,7 +229,7 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
     return "Megatron-LM cannot both recompute and offload activations: training.activation_offload";
   }
   if (training.attention == model::Attention::kFlash1)
-    return "Megatron-LM uses newer versions of FlashAttention: training.attention";
+    return "Megatron-LM does not support version 1 of FlashAttention: training.attention";
   if (training.attention == model::Attention::kFlex)
     return "Megatron-LM does not run FlexAttention: training.attention";
   if (training.loss != model::Loss::kInPlace && training.loss != model::Loss::kFused) {

@@ -205,8 +205,8 @@ TEST(MixtureWorkTest, DeepSpeedFillsSlots) {
   EXPECT_EQ(Saved(work, "mlp.gate input in FP32"), kTokens * kHidden * 4);
   EXPECT_EQ(Saved(work, "mlp.gate probabilities"), kTokens * kExperts * 4);
   EXPECT_EQ(Saved(work, "mlp.gate places in FP32"), kTokens * kChosen * (kSlots / kExperts) * 4);
-  EXPECT_EQ(Saved(work, "mlp.gate mask of slots in 16 bits"), kTable * 2);
-  EXPECT_EQ(Saved(work, "weights of slots in 16 bits"), kTable * 2);
+  EXPECT_EQ(Saved(work, "mlp.gate dispatch mask in 16 bits"), kTable * 2);
+  EXPECT_EQ(Saved(work, "combine weights in 16 bits"), kTable * 2);
   EXPECT_EQ(Saved(work, "copies of experts' rows"), 2 * kSlots * kHidden * 2);
   EXPECT_EQ(Saved(work, "mlp.experts.gate_proj output"), kSlots * kWidth * 2);
   EXPECT_EQ(Saved(work, "mlp.experts.product output"), kSlots * kWidth * 2);

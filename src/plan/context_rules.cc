@@ -149,10 +149,9 @@ class ContextRules : public Rules {
     if (request_.reshard_after_forward &&
         std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
       Add("data_parallel.reshard_after_forward", "plan.context",
-          fmt::format(
-              "keeping parameters sharded over only some data-parallel ranks is not modelled with "
-              "context parallelism: reshard_after_forward is {}, and context is {}",
-              std::get<std::int64_t>(*request_.reshard_after_forward), ranks_),
+          fmt::format("a number for reshard_after_forward is not modelled with context "
+                      "parallelism: reshard_after_forward is {}, and context is {}",
+                      std::get<std::int64_t>(*request_.reshard_after_forward), ranks_),
           "write reshard_after_forward: true or false, or context: 1");
     }
   }

@@ -86,7 +86,7 @@ class Checker : public Rules {
       Add("training.masked_tokens", "plan.masked-tokens",
           fmt::format("the head of a decoder predicts every token, but masked_tokens is {}",
                       *request_.masked_tokens),
-          "omit masked_tokens, or take an encoder");
+          "omit masked_tokens, or use an encoder");
     }
     if (request_.document_length && sequence % *request_.document_length != 0) {
       Add("training.document_length", "plan.document-length",
