@@ -399,8 +399,7 @@ double BestProductRate(const Kernel& kernel, const KernelSetting& setting) {
 
 Demand PriceGivenKernel(const Kernel& kernel) {
   STEPCAST_CHECK(kernel.kind == KernelKind::kGiven,
-                 "only kernels with a given duration have a "
-                 "time of their own");
+                 "only kernels with a given duration may be priced by this duration");
   Demand demand;
   demand.work = kernel.given;
   demand.provenance = Provenance::kGiven;

@@ -44,8 +44,8 @@ std::string OfMixer(const Architecture& kind) {
     const model::Indexer& index = kind.indexer;
     if (!kind.latent.exists() || index.block > 1 || index.shared || !index.runs ||
         !index.weighs_heads) {
-      return "Megatron-LM supports indexers only in latent attention, in each layer, and for "
-             "single keys: index";
+      return "Megatron-LM supports indexers only in latent attention, with one indexer per layer "
+             "that chooses single keys: index";
     }
   }
   if (kind.output_gate != model::OutputGate::kNone && !kind.gate_of_query) {
@@ -98,7 +98,8 @@ std::string TakeFeedForward(const std::vector<const Architecture*>& blocks, Arch
     }
     if (block->experts.exist()) continue;
     if (mixture != nullptr) {
-      return "for Megatron-LM, stepcast writes dense layers only before all expert layers: pattern";
+      return "stepcast writes models for Megatron-LM only if all dense layers precede all expert "
+             "layers: pattern";
     }
     ++leading;
   }

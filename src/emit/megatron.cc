@@ -115,8 +115,8 @@ std::string ExpertGroupObstacle(const plan::Plan& plan, const model::Experts& ex
   if (limited.count == 0) return "";
   const ExpertGroups own = GroupsOfModel(experts);
   if (own.count > 0 && own != limited) {
-    return "Megatron-LM's routers choose among the model's groups of experts or among nodes, not "
-           "both: experts.node_limit";
+    return "Megatron-LM's router can limit groups of experts or nodes, but not both: "
+           "experts.node_limit";
   }
   if (own.count == 0 && !model::SendsTokensOnce(plan.mixture.dispatcher)) {
     return "Megatron-LM limits nodes only with a dispatcher that sends a token once per node: "
@@ -135,8 +135,8 @@ std::string MainGradientObstacle(const plan::Plan& plan) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (data_parallel.copy_main_gradients) return "";
   if (!data_parallel.optimizer_cpu_offload && LacksRemainders(plan.training)) {
-    return "if Megatron-LM's optimizer reads 16-bit gradients without a copy, it keeps remainders "
-           "of bf16 parameters: training.master_weights";
+    return "Megatron-LM's optimizer needs fp16_remainder to read 16-bit gradients without a copy: "
+           "training.master_weights";
   }
   if (data_parallel.zero_stage == 0) {
     return "only Megatron-LM's distributed optimizer reads 16-bit gradients without a copy: "
@@ -202,8 +202,8 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
     return "Megatron-LM reduces gradients once per step: data_parallel.no_sync";
   }
   if (plan::IsPrecisionAware(training) && LacksRemainders(training)) {
-    return "Megatron-LM's precision-aware optimizer keeps remainders of bf16 parameters: "
-           "training.master_weights";
+    return "Megatron-LM's precision-aware optimizer always uses fp16_remainder for bf16 "
+           "parameters: training.master_weights";
   }
   if (training.activation_checkpointing == model::Checkpointing::kFull &&
       training.checkpoint_early_stop) {

@@ -440,7 +440,7 @@ Target DdpModule(const scenario::Scenario& scenario) {
   if (one_size) {
     if (give_size && first != bucket) {
       return CannotRun(
-          fmt::format("torch {}.{} uses one size for all buckets unless it is 25 MiB: "
+          fmt::format("torch {}.{} uses one size for all buckets unless this size is 25 MiB: "
                       "first_bucket_size is {}, and bucket_size is {}",
                       plan.software.torch.major, plan.software.torch.minor, ExactBytes(first),
                       ExactBytes(bucket)));

@@ -160,7 +160,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
       !training.checkpointed_blocks.all()) {
-    return "torchtitan selects other blocks if it recomputes only some of the blocks: "
+    return "torchtitan selects checkpointed blocks by a different rule: "
            "training.checkpointed_blocks";
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&

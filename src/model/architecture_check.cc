@@ -176,12 +176,12 @@ void CheckFamily(const Architecture& a, Faults& faults) {
   }
   const bool no_gate = NamesOf(a).shared_expert_gate.empty();
   if (a.experts.shared_gate && (no_gate || a.experts.shared_feed_forward == 0)) {
-    faults.Add("shared_expert_gate",
-               no_gate ? fmt::format("shared experts of the family {} have no gate", FamilyName(a))
-                       : "the model has no shared experts to gate",
-               no_gate
-                   ? "omit shared_expert_gate, or write a family whose shared experts have a gate"
-                   : "write shared_expert_intermediate_size");
+    faults.Add(
+        "shared_expert_gate",
+        no_gate ? fmt::format("shared experts of the family {} have no gate", FamilyName(a))
+                : "shared_expert_gate needs shared experts, but the model has no shared experts",
+        no_gate ? "omit shared_expert_gate, or write a family whose shared experts have a gate"
+                : "write shared_expert_intermediate_size");
   }
   if (TraitsOf(a).no_biases && (a.attention_bias || a.feed_forward_bias)) {
     const char* const field = a.attention_bias ? "attention_bias" : "mlp_bias";

@@ -63,8 +63,8 @@ MixtureOperators::SlotTables MixtureOperators::ChooseSlots(Value logits) {
   // expert.
   const std::int64_t tables = chosen <= kApart ? chosen : 1;
   const std::int64_t places = chosen <= kApart ? tokens_ * capacity() : table;
-  const Value one_hot = tape_.Make(name + " places", Bytes(places * kOneHotSize));
-  const Value placed = tape_.Make(name + " places in FP32", Bytes(tables * places * kFp32Size));
+  const Value one_hot = tape_.Make(name + " positions", Bytes(places * kOneHotSize));
+  const Value placed = tape_.Make(name + " positions in FP32", Bytes(tables * places * kFp32Size));
   tape_.Keep(placed);
   SlotTables made;
   made.weights = tape_.Make(name + " combine weights", whole);

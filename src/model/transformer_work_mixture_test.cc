@@ -204,7 +204,7 @@ TEST(MixtureWorkTest, DeepSpeedFillsSlots) {
   constexpr std::int64_t kSlots = kTokens * kChosen, kTable = kTokens * kSlots;
   EXPECT_EQ(Saved(work, "mlp.gate input in FP32"), kTokens * kHidden * 4);
   EXPECT_EQ(Saved(work, "mlp.gate probabilities"), kTokens * kExperts * 4);
-  EXPECT_EQ(Saved(work, "mlp.gate places in FP32"), kTokens * kChosen * (kSlots / kExperts) * 4);
+  EXPECT_EQ(Saved(work, "mlp.gate positions in FP32"), kTokens * kChosen * (kSlots / kExperts) * 4);
   EXPECT_EQ(Saved(work, "mlp.gate dispatch mask in 16 bits"), kTable * 2);
   EXPECT_EQ(Saved(work, "combine weights in 16 bits"), kTable * 2);
   EXPECT_EQ(Saved(work, "copies of experts' rows"), 2 * kSlots * kHidden * 2);
@@ -262,7 +262,7 @@ TEST(MixtureWorkTest, KeepsWhatTransformersKeeps) {
   }
   EXPECT_EQ(Saved(loop, "rows of experts"), kRows * kHidden * 2);
   EXPECT_EQ(Saved(loop, "mlp.experts.down_proj output"), kRows * kHidden * 2);
-  EXPECT_EQ(Saved(loop, "places of chosen tokens"), kRows * 2 * 8);
+  EXPECT_EQ(Saved(loop, "indices of chosen tokens"), kRows * 2 * 8);
 }
 
 // DeepEP's dispatch in 8 bits: one byte a number and an FP32 scale per 128, instead of two bytes;

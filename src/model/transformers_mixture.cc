@@ -238,7 +238,7 @@ Operand MixtureOperators::RunLoop(const Operand& x) {
   const Bytes mask(tokens_ * experts_.per_token * kMaskSize);
   const Bytes places(2 * each * kIndexSize);
   LoopValues loop;
-  loop.places = tape_.Make("places of chosen tokens", Bytes(2 * count * kIndexSize));
+  loop.places = tape_.Make("indices of chosen tokens", Bytes(2 * count * kIndexSize));
   loop.rows = tape_.Make("rows of experts", RowBytes(count));
   MakeProducts(count, loop);
   for (const Value value :

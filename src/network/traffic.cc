@@ -26,7 +26,7 @@ double WeightOf(const Connection& connection) {
 Traffic::Traffic(const StepList& list, const Network& network, std::span<const int> places)
     : list_(&list), network_(&network), places_(places.begin(), places.end()) {
   STEPCAST_CHECK(static_cast<int>(places.size()) == list.participants(),
-                 "every participant must have a place");
+                 "every participant must be on a device");
   Connect();
 }
 

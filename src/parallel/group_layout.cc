@@ -41,13 +41,12 @@ std::pair<GroupLayout, GroupLayout> GroupLayout::Split(int count) const {
   for (const Dimension& dimension : dimensions_) {
     const int own = std::min(count, dimension.degree);
     STEPCAST_CHECK(count % own == 0 && dimension.degree % own == 0,
-                   "runs must divide a group "
-                   "evenly");
+                   "a group's size must be divisible by the size of its runs");
     inside.push_back({dimension.stride, own});
     across.push_back({dimension.stride * own, dimension.degree / own});
     count /= own;
   }
-  STEPCAST_CHECK(count == 1 && positions_.empty(), "a run must be within one group");
+  STEPCAST_CHECK(count == 1 && positions_.empty(), "all ranks of a run must be in one group");
   return {GroupLayout(ranks_, inside), GroupLayout(ranks_, across)};
 }
 

@@ -141,8 +141,8 @@ class ContextRules : public Rules {
   void CheckOthers() {
     if (request_.attention && model::FlashGeneration(*request_.attention) == 0) {
       Add("training.attention", "plan.context",
-          fmt::format("context parallelism needs the row statistics of fused attention to combine "
-                      "partial results: attention is {}",
+          fmt::format("context parallelism needs a fused attention kernel, which returns row "
+                      "statistics: attention is {}",
                       model::Name(*request_.attention)),
           "write attention: flash, or context: 1");
     }
