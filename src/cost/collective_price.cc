@@ -15,7 +15,7 @@
 namespace stepcast::cost {
 TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes) {
   const auto& points = table.points;
-  STEPCAST_CHECK(!points.empty(), "a table has points");
+  STEPCAST_CHECK(!points.empty(), "a table must have points");
   const auto above = std::lower_bound(
       points.begin(), points.end(), bytes,
       [](const std::pair<Bytes, Time>& point, Bytes size) { return point.first < size; });

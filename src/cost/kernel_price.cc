@@ -30,7 +30,8 @@ double Ceiling(std::int64_t size, std::int64_t tile) {
 }  // namespace
 
 TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) {
-  STEPCAST_CHECK(!setting.tiling.empty() && setting.peak > FlopRate(), "a product needs tiles");
+  STEPCAST_CHECK(!setting.tiling.empty() && setting.peak > FlopRate(),
+                 "a matrix multiplication must have tiles");
   const double multiprocessors = setting.multiprocessors;
   const double rate = static_cast<double>(setting.peak.flops_per_second()) * setting.rate *
                       (product.grouped ? setting.tiling.grouped : 1) / multiprocessors;

@@ -702,7 +702,7 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
         Diagnostics{{"foreign.syntax",
                      {file, lines.line(), 0},
                      "not well-formed Python: a bracket or a quote is not closed",
-                     "close it"}});
+                     "close the bracket or the quote"}});
   }
   const Program program(*std::move(statements));
   const std::vector<std::string> names = program.Names();

@@ -208,7 +208,7 @@ Operand MixtureOperators::RunSlots(const Operand& token, const Operand& x) {
   const SlotTables tables = ChooseSlots(Logits(token));
   const Value filled = FillSlots(x, tables.mask);
   const Value made = RunLoopOverSlots(ExchangeSlots("rows", filled));
-  return EmptySlots(ExchangeSlots("rows back", made), tables.weights);
+  return EmptySlots(ExchangeSlots("returned rows", made), tables.weights);
 }
 
 }  // namespace stepcast::model

@@ -210,7 +210,7 @@ TEST(MixtureWorkTest, DeepSpeedFillsSlots) {
   EXPECT_EQ(Saved(work, "copies of experts' rows"), 2 * kSlots * kHidden * 2);
   EXPECT_EQ(Saved(work, "mlp.experts.gate_proj output"), kSlots * kWidth * 2);
   EXPECT_EQ(Saved(work, "mlp.experts.product output"), kSlots * kWidth * 2);
-  EXPECT_EQ(Saved(work, "rows back, received"), kSlots * kHidden * 2);
+  EXPECT_EQ(Saved(work, "returned rows, received"), kSlots * kHidden * 2);
   EXPECT_EQ(Launches(work.forward, "mlp.experts.gate_proj"), 2);
   EXPECT_EQ(Launches(work.backward, "mlp.experts.down_proj.wgrad"), 2);
   // No counts, and no host that waits for them.
@@ -580,7 +580,8 @@ TEST(MixtureWorkTest, SelectiveOpKeepsAllToAlls) {
   EXPECT_EQ(HostWaits(work.recompute), 0);
   // A rank sends all but its own of 4 parts.
   EXPECT_EQ(Saved(work, "rows, from other ranks"), kTokens * kChosen * kHidden * 2 * 3 / 4);
-  EXPECT_EQ(Saved(work, "rows back, from other ranks"), kTokens * kChosen * kHidden * 2 * 3 / 4);
+  EXPECT_EQ(Saved(work, "returned rows, from other ranks"),
+            kTokens * kChosen * kHidden * 2 * 3 / 4);
 }
 
 // GPT-OSS in eager PyTorch: biases are copied for each row and added. The clamped gate and the

@@ -121,7 +121,7 @@ Operand MixtureOperators::AddUpSorted(const Operand& made, Value order, const Op
   const Bytes rows = operators_.Size(made), out = operators_.Size(x);
   const Bytes weights = operators_.BytesOfElements(made.tokens);
   const Operand y = operators_.Make("mlp.experts output", width_, tokens_);
-  const Value weighed = tape_.Make("weighted rows", rows), back = tape_.Make("rows back", rows);
+  const Value weighed = tape_.Make("weighted rows", rows), back = tape_.Make("returned rows", rows);
   tape_.Keep(made.value);
   tape_.Run(Small("mlp.experts.weigh", rows + weights, rows), {made.value, probabilities_},
             {weighed});

@@ -60,7 +60,8 @@ std::uint32_t Traffic::Find(int from, int to) const {
   const auto found = std::lower_bound(
       candidates.begin(), candidates.end(), to,
       [](const Connection& connection, int worker) { return connection.to < worker; });
-  STEPCAST_CHECK(found != candidates.end() && found->to == to, "workers have a connection");
+  STEPCAST_CHECK(found != candidates.end() && found->to == to,
+                 "two workers must have a connection");
   return first_of_[static_cast<std::size_t>(from)] +
          static_cast<std::uint32_t>(found - candidates.begin());
 }

@@ -9,7 +9,7 @@
 namespace stepcast::parallel {
 
 GroupLayout::GroupLayout(int ranks, const std::vector<Dimension>& dimensions) : ranks_(ranks) {
-  STEPCAST_CHECK(ranks >= 1, "a grid has ranks");
+  STEPCAST_CHECK(ranks >= 1, "a grid must have ranks");
   int extent = 1;
   for (const Dimension& dimension : dimensions) {
     if (dimension.degree == 1) continue;
@@ -30,7 +30,7 @@ GroupLayout GroupLayout::Only(std::vector<int> positions) const {
   STEPCAST_CHECK(positions_.empty() && !positions.empty() &&
                      std::is_sorted(positions.begin(), positions.end()) && positions.front() >= 0 &&
                      positions.back() < size_,
-                 "positions in a group");
+                 "positions must be sorted, and must be in the group");
   GroupLayout only = *this;
   if (static_cast<int>(positions.size()) < size_) only.positions_ = std::move(positions);
   return only;
