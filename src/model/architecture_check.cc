@@ -249,9 +249,10 @@ void CheckExperts(const Architecture& a, Faults& faults) {
         faults.Within("shared_expert_intermediate_size", experts.shared_feed_forward, kMostWidth);
   }
   if (experts.leading_dense < 0 || experts.leading_dense > a.layers) {
-    faults.Add("first_k_dense_replace",
-               fmt::format("first_k_dense_replace must be between 0 and num_hidden_layers, {}: {}",
-                           a.layers, experts.leading_dense));
+    faults.Add(
+        "first_k_dense_replace",
+        fmt::format("first_k_dense_replace must be between 0 and num_hidden_layers, {}, but is {}",
+                    a.layers, experts.leading_dense));
     counts = false;
   }
   counts &= faults.Within("decoder_sparse_step", experts.every, kMostLayers);

@@ -289,9 +289,9 @@ class Checker : public Rules {
     }
     if (request_.recompute_modules && checkpointing != model::Checkpointing::kSelective) {
       Add("training.recompute_modules", "plan.no-checkpoints",
-          fmt::format(
-              "recompute_modules is '{}', but it needs activation_checkpointing: selective, not {}",
-              model::Text(*request_.recompute_modules), model::Name(checkpointing)),
+          fmt::format("recompute_modules '{}' needs activation_checkpointing: selective, but "
+                      "activation_checkpointing is {}",
+                      model::Text(*request_.recompute_modules), model::Name(checkpointing)),
           "write activation_checkpointing: selective, or omit recompute_modules");
     }
     if (request_.blocks_per_checkpoint.value_or(1) > 1) CheckCheckpoints(checkpointing, blocks);

@@ -88,7 +88,7 @@ class Fsdp2Rules : public Rules {
           fmt::format("Dion's Muon exchanges equal parts of each matrix, but {} rows are not "
                       "divisible by {} ranks",
                       rows, ranks),
-          "set shard_group_size to a divisor of the rows, or write optimizer: adamw");
+          "set shard_group_size to a divisor of the number of rows, or write optimizer: adamw");
       return;
     }
   }
