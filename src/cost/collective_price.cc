@@ -15,7 +15,7 @@
 namespace stepcast::cost {
 TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes) {
   const auto& points = table.points;
-  STEPCAST_CHECK(!points.empty(), "a table has points");
+  STEPCAST_CHECK(!points.empty(), "a table must have points");
   const auto above = std::lower_bound(
       points.begin(), points.end(), bytes,
       [](const std::pair<Bytes, Time>& point, Bytes size) { return point.first < size; });
@@ -149,7 +149,7 @@ Fraction RingPart(CollectiveKind kind, std::int64_t ranks) {
     case CollectiveKind::kReduce:
       return {1, 1};
     default:
-      STEPCAST_CHECK(false, "exchanges are not rings");
+      STEPCAST_CHECK(false, "an exchange must not be priced as a ring");
   }
 }
 
@@ -292,8 +292,9 @@ CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
     price.algorithm = "none";
     return price;
   }
-  STEPCAST_CHECK(path.flat || links != nullptr, "links have costs on a real topology");
-  STEPCAST_CHECK(path.ring_bandwidth > Bandwidth(), "the model of a collective needs a link");
+  STEPCAST_CHECK(path.flat || links != nullptr, "on a real topology, links must have costs");
+  STEPCAST_CHECK(path.ring_bandwidth > Bandwidth(),
+                 "on a flat cluster, the model of a collective needs a link");
 
   AlgorithmTime ring;
   std::optional<AlgorithmTime> tree;

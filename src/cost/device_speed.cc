@@ -23,7 +23,7 @@ double UpperQuantile(double p) {
 }  // namespace
 
 double SlowestDevice(double variation, std::int64_t devices) {
-  STEPCAST_CHECK(devices >= 1, "there is a device");
+  STEPCAST_CHECK(devices >= 1, "there must be a device");
   if (variation == 0 || devices == 1) return 1;
   const auto count = static_cast<double>(devices);
   return 1 + variation * UpperQuantile((count - 0.375) / (count + 0.25));

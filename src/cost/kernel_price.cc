@@ -30,7 +30,8 @@ double Ceiling(std::int64_t size, std::int64_t tile) {
 }  // namespace
 
 TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting) {
-  STEPCAST_CHECK(!setting.tiling.empty() && setting.peak > FlopRate(), "a product needs tiles");
+  STEPCAST_CHECK(!setting.tiling.empty() && setting.peak > FlopRate(),
+                 "a matrix multiplication must have tiles");
   const double multiprocessors = setting.multiprocessors;
   const double rate = static_cast<double>(setting.peak.flops_per_second()) * setting.rate *
                       (product.grouped ? setting.tiling.grouped : 1) / multiprocessors;
@@ -399,8 +400,7 @@ double BestProductRate(const Kernel& kernel, const KernelSetting& setting) {
 
 Demand PriceGivenKernel(const Kernel& kernel) {
   STEPCAST_CHECK(kernel.kind == KernelKind::kGiven,
-                 "only kernels with a given duration have a "
-                 "time of their own");
+                 "only kernels with a given duration may be priced by this duration");
   Demand demand;
   demand.work = kernel.given;
   demand.provenance = Provenance::kGiven;

@@ -261,7 +261,7 @@ Place PlaceOn(const std::vector<std::int64_t>& axis, std::int64_t value) {
 }  // namespace
 
 MeasuredTime TimeFromCurve(const calibration::Curve& curve, Bytes bytes) {
-  STEPCAST_CHECK(!curve.empty(), "a curve has points");
+  STEPCAST_CHECK(!curve.empty(), "a curve must have points");
   const auto above = std::lower_bound(
       curve.begin(), curve.end(), bytes,
       [](const std::pair<Bytes, Time>& point, Bytes wanted) { return point.first < wanted; });
@@ -290,7 +290,7 @@ MeasuredTime TimeFromCurve(const calibration::Curve& curve, Bytes bytes) {
 
 MeasuredTime TimeFromSurface(const calibration::GemmSurface& surface, std::int64_t m,
                              std::int64_t n, std::int64_t k) {
-  STEPCAST_CHECK(!surface.empty(), "a surface has points");
+  STEPCAST_CHECK(!surface.empty(), "a surface must have points");
   const std::array<Place, 3> places = {PlaceOn(surface.m, m), PlaceOn(surface.n, n),
                                        PlaceOn(surface.k, k)};
   MeasuredTime measured;

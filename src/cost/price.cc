@@ -339,7 +339,8 @@ std::optional<Demand> DemandOf(const Kernel& kernel, const KernelSetting& settin
 
 MicroBatchDraw DrawOf(const scenario::Scenario& scenario, std::span<const model::LayerWork> works,
                       const KernelSetting& setting, KernelMemo& full_clock) {
-  STEPCAST_CHECK(setting.limit_watts == 0, "the power limit is derived from kernels at full clock");
+  STEPCAST_CHECK(setting.limit_watts == 0,
+                 "the power limit must be derived from kernels at full clock");
   std::vector<std::int64_t> layers(works.size());
   const std::vector<int> begins =
       model::ChunkLayers(*scenario.model, scenario.plan.parallelism.stage_layers);

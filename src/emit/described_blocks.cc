@@ -44,8 +44,8 @@ std::string OfMixer(const Architecture& kind) {
     const model::Indexer& index = kind.indexer;
     if (!kind.latent.exists() || index.block > 1 || index.shared || !index.runs ||
         !index.weighs_heads) {
-      return "Megatron-LM supports indexers only in latent attention, in each layer, and for "
-             "single keys: index";
+      return "Megatron-LM supports indexers only in latent attention, with one indexer per layer "
+             "that chooses single keys: index";
     }
   }
   if (kind.output_gate != model::OutputGate::kNone && !kind.gate_of_query) {
@@ -58,7 +58,7 @@ std::string OfMixer(const Architecture& kind) {
     return "Megatron-LM computes values with a separate projection, as wide as the "
            "projection of keys";
   if (kind.weightless_norms || kind.norms_without_weights) {
-    return "Megatron-LM's norms have weights";
+    return "Megatron-LM's norms always have weights";
   }
   return "";
 }
@@ -93,11 +93,13 @@ std::string TakeFeedForward(const std::vector<const Architecture*>& blocks, Arch
     const Architecture*& known = block->experts.exist() ? mixture : dense;
     if (known == nullptr) known = block;
     if (WithFeedForwardOf(*known, *block) != *known) {
-      return "Megatron-LM requires equal dense layers and equal expert layers: feed_forwards";
+      return "Megatron-LM requires that all dense layers are equal and that all expert layers are "
+             "equal: feed_forwards";
     }
     if (block->experts.exist()) continue;
     if (mixture != nullptr) {
-      return "for Megatron-LM, stepcast writes dense layers only before all expert layers: pattern";
+      return "stepcast writes models for Megatron-LM only if all dense layers precede all expert "
+             "layers: pattern";
     }
     ++leading;
   }
@@ -131,7 +133,7 @@ tl::expected<GptBlocks, std::string> GptBlocksOf(const Architecture& a) {
     const Architecture*& known = recurrent ? delta : attention;
     if (known == nullptr) known = block;
     if (WithFeedForwardOf(*block, *known) != *known) {
-      return refused("Megatron-LM requires equal mixers of each kind in all layers: mixers");
+      return refused("Megatron-LM requires that all mixers of the same kind are equal: mixers");
     }
   }
   if (attention == nullptr) return refused("stepcast writes only models with attention: pattern");

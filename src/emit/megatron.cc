@@ -115,8 +115,8 @@ std::string ExpertGroupObstacle(const plan::Plan& plan, const model::Experts& ex
   if (limited.count == 0) return "";
   const ExpertGroups own = GroupsOfModel(experts);
   if (own.count > 0 && own != limited) {
-    return "Megatron-LM's routers choose among the model's groups of experts or among nodes, not "
-           "both: experts.node_limit";
+    return "Megatron-LM's router can limit groups of experts or nodes, but not both: "
+           "experts.node_limit";
   }
   if (own.count == 0 && !model::SendsTokensOnce(plan.mixture.dispatcher)) {
     return "Megatron-LM limits nodes only with a dispatcher that sends a token once per node: "
@@ -135,8 +135,8 @@ std::string MainGradientObstacle(const plan::Plan& plan) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (data_parallel.copy_main_gradients) return "";
   if (!data_parallel.optimizer_cpu_offload && LacksRemainders(plan.training)) {
-    return "if Megatron-LM's optimizer reads 16-bit gradients without a copy, it keeps remainders "
-           "of bf16 parameters: training.master_weights";
+    return "Megatron-LM's optimizer needs fp16_remainder to read 16-bit gradients without a copy: "
+           "training.master_weights";
   }
   if (data_parallel.zero_stage == 0) {
     return "only Megatron-LM's distributed optimizer reads 16-bit gradients without a copy: "
@@ -151,7 +151,7 @@ std::string MessageObstacle(const plan::DataParallel& data_parallel) {
            "data_parallel.scatter_gather_tensors_in_pipeline";
   }
   if (!data_parallel.batch_p2p_sync) {
-    return "Megatron-LM has no argument that turns off waiting after messages: "
+    return "Megatron-LM always waits for the device after messages between stages: "
            "data_parallel.batch_p2p_sync";
   }
   return "";
@@ -161,7 +161,7 @@ std::string CheckpointedBlocksObstacle(const plan::Training& training) {
   const model::Share& blocks = training.checkpointed_blocks;
   if (training.activation_checkpointing != model::Checkpointing::kNone && !blocks.all() &&
       (blocks.first == 0 || training.activation_checkpointing != model::Checkpointing::kFull)) {
-    return "Megatron-LM can select only the first blocks, and recomputes these blocks completely: "
+    return "Megatron-LM can recompute only the first blocks, and only completely: "
            "training.checkpointed_blocks";
   }
   return "";
@@ -202,8 +202,8 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
     return "Megatron-LM reduces gradients once per step: data_parallel.no_sync";
   }
   if (plan::IsPrecisionAware(training) && LacksRemainders(training)) {
-    return "Megatron-LM's precision-aware optimizer keeps remainders of bf16 parameters: "
-           "training.master_weights";
+    return "Megatron-LM's precision-aware optimizer always uses fp16_remainder for bf16 "
+           "parameters: training.master_weights";
   }
   if (training.activation_checkpointing == model::Checkpointing::kFull &&
       training.checkpoint_early_stop) {
@@ -229,7 +229,7 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
     return "Megatron-LM cannot both recompute and offload activations: training.activation_offload";
   }
   if (training.attention == model::Attention::kFlash1)
-    return "Megatron-LM uses newer versions of FlashAttention: training.attention";
+    return "Megatron-LM does not support version 1 of FlashAttention: training.attention";
   if (training.attention == model::Attention::kFlex)
     return "Megatron-LM does not run FlexAttention: training.attention";
   if (training.loss != model::Loss::kInPlace && training.loss != model::Loss::kFused) {

@@ -440,7 +440,7 @@ Target DdpModule(const scenario::Scenario& scenario) {
   if (one_size) {
     if (give_size && first != bucket) {
       return CannotRun(
-          fmt::format("torch {}.{} uses one size for all buckets unless it is 25 MiB: "
+          fmt::format("torch {}.{} uses one size for all buckets unless this size is 25 MiB: "
                       "first_bucket_size is {}, and bucket_size is {}",
                       plan.software.torch.major, plan.software.torch.minor, ExactBytes(first),
                       ExactBytes(bucket)));
@@ -515,7 +515,7 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
                                                                          : "None";
   if (data_parallel.unit_blocks > 1) {
     return CannotRun(
-        "FSDP wraps modules, and only the model's code determines which module has several blocks: "
+        "in FSDP, only the model's code can put several blocks into one module: "
         "data_parallel.unit_blocks");
   }
   std::string text = Head("FullyShardedDataParallel as planned.");
@@ -589,7 +589,7 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
 
 Target PytorchSettings(const scenario::Scenario& scenario) {
   if (IsQuantized(scenario.plan.training.precision)) {
-    return CannotRun("the module multiplies only in 16 or 32 bits: training.precision");
+    return CannotRun("the emitted module computes only in 16 or 32 bits: training.precision");
   }
   const plan::Training& training = scenario.plan.training;
   const bool of_torch =

@@ -67,7 +67,7 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
     }
     return std::string(flavor.name);
   }
-  return CannotRun("torchtitan has no llama3 of these dimensions");
+  return CannotRun("torchtitan has no llama3 model with the plan's dimensions");
 }
 
 // Classes of torch.distributed.pipelining by our names; nullptr if there is none.
@@ -124,7 +124,7 @@ std::string PipelineObstacle(plan::Framework framework, const plan::Parallelism&
       axes.virtual_stages == DefaultChunks(axes) || (blocks + 2 + most - 1) / most == chunks;
   if (!makes_chunks ||
       axes.stage_layers != plan::StageLayersOf(request, {.count = blocks}, chunks)) {
-    return "torchtitan assigns other layers to the stages: parallelism.stage_layers";
+    return "torchtitan divides the layers differently among the stages: parallelism.stage_layers";
   }
   return "";
 }
@@ -160,7 +160,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
       !training.checkpointed_blocks.all()) {
-    return "torchtitan selects other blocks if it recomputes only some of the blocks: "
+    return "torchtitan selects checkpointed blocks by a different rule: "
            "training.checkpointed_blocks";
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&

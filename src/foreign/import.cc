@@ -741,10 +741,11 @@ std::optional<Diagnostic> TwoClusters(const ImportRequest& request) {
     hint = fmt::format("a node has {} GPUs; write --cluster {} --nodes {} without --gpus", of_node,
                        request.cluster, *gpus / of_node);
   }
-  return Diagnostic{"command.wrong-use",
-                    {"--gpus " + request.gpus, 0, 0},
-                    "--gpus describes one machine, and --cluster and --nodes another cluster",
-                    std::move(hint)};
+  return Diagnostic{
+      "command.wrong-use",
+      {"--gpus " + request.gpus, 0, 0},
+      "--gpus describes one machine, but --cluster and --nodes describe another cluster",
+      std::move(hint)};
 }
 
 Result<std::string> ClusterOfGpus(const std::string& gpus) {

@@ -698,10 +698,11 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
   Lines lines(text);
   auto statements = lines.Read();
   if (!statements) {
-    return tl::make_unexpected(Diagnostics{{"foreign.syntax",
-                                            {file, lines.line(), 0},
-                                            "not well-formed Python: a bracket or a quote is open",
-                                            "close it"}});
+    return tl::make_unexpected(
+        Diagnostics{{"foreign.syntax",
+                     {file, lines.line(), 0},
+                     "not well-formed Python: a bracket or a quote is not closed",
+                     "close the bracket or the quote"}});
   }
   const Program program(*std::move(statements));
   const std::vector<std::string> names = program.Names();
@@ -720,14 +721,14 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
                              : chosen.empty()
                                  ? "several functions return a configuration"
                                  : "no function returns a configuration: " + Quoted(chosen);
-    return tl::make_unexpected(Diagnostics{
-        {"foreign.missing",
-         {file, 0, 0},
-         what,
-         names.empty() ? "give a file with a function that returns a configuration, for example: "
-                         "return ConfigContainer(train=..., model=...)"
-                       : fmt::format("choose one with --function {}; the file has {}",
-                                     names.front(), fmt::join(names, ", "))}});
+    return tl::make_unexpected(
+        Diagnostics{{"foreign.missing",
+                     {file, 0, 0},
+                     what,
+                     names.empty() ? "use a file with a function that returns a configuration, for "
+                                     "example: return ConfigContainer(train=..., model=...)"
+                                   : fmt::format("choose one with --function {}; the file has {}",
+                                                 names.front(), fmt::join(names, ", "))}});
   }
   Document document{.file = file};
   const std::optional<Node> returned = program.Returned(chosen);

@@ -70,10 +70,11 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
                "omit num_key_value_heads");
   }
   if (a.head_size != latent.plain_head + latent.rotary_head) {
-    faults.Add("head_dim",
-               fmt::format("head_dim must be qk_nope_head_dim + qk_rope_head_dim: {} + {} and {}",
-                           latent.plain_head, latent.rotary_head, a.head_size),
-               "omit head_dim");
+    faults.Add(
+        "head_dim",
+        fmt::format("head_dim must equal qk_nope_head_dim + qk_rope_head_dim, {} + {}, but is {}",
+                    latent.plain_head, latent.rotary_head, a.head_size),
+        "omit head_dim");
   }
   if (a.qk_norm || a.attention_bias || a.projection_bias) {
     const char* const field = a.qk_norm          ? "use_qk_norm"
@@ -175,12 +176,12 @@ void CheckFamily(const Architecture& a, Faults& faults) {
   }
   const bool no_gate = NamesOf(a).shared_expert_gate.empty();
   if (a.experts.shared_gate && (no_gate || a.experts.shared_feed_forward == 0)) {
-    faults.Add("shared_expert_gate",
-               no_gate ? fmt::format("shared experts of the family {} have no gate", FamilyName(a))
-                       : "the model has no shared experts to gate",
-               no_gate
-                   ? "omit shared_expert_gate, or write a family whose shared experts have a gate"
-                   : "write shared_expert_intermediate_size");
+    faults.Add(
+        "shared_expert_gate",
+        no_gate ? fmt::format("shared experts of the family {} have no gate", FamilyName(a))
+                : "shared_expert_gate needs shared experts, but the model has no shared experts",
+        no_gate ? "omit shared_expert_gate, or write a family whose shared experts have a gate"
+                : "write shared_expert_intermediate_size");
   }
   if (TraitsOf(a).no_biases && (a.attention_bias || a.feed_forward_bias)) {
     const char* const field = a.attention_bias ? "attention_bias" : "mlp_bias";
@@ -207,12 +208,11 @@ void CheckExpertGroups(const Experts& experts, Faults& faults) {
   if (!faults.Within("topk_group", experts.groups_per_token, experts.groups)) return;
   const std::int64_t reachable = experts.count / experts.groups * experts.groups_per_token;
   if (experts.per_token > reachable) {
-    faults.Add(
-        "topk_group",
-        fmt::format(
-            "a token can use {} of {} groups, which have {} experts, but num_experts_per_tok is {}",
-            experts.groups_per_token, experts.groups, reachable, experts.per_token),
-        "write a larger topk_group, or a smaller num_experts_per_tok");
+    faults.Add("topk_group",
+               fmt::format("with topk_group {} of {} groups, a token can use at most {} experts, "
+                           "but num_experts_per_tok is {}",
+                           experts.groups_per_token, experts.groups, reachable, experts.per_token),
+               "write a larger topk_group, or a smaller num_experts_per_tok");
   }
 }
 
@@ -249,9 +249,10 @@ void CheckExperts(const Architecture& a, Faults& faults) {
         faults.Within("shared_expert_intermediate_size", experts.shared_feed_forward, kMostWidth);
   }
   if (experts.leading_dense < 0 || experts.leading_dense > a.layers) {
-    faults.Add("first_k_dense_replace",
-               fmt::format("first_k_dense_replace must be between 0 and num_hidden_layers, {}: {}",
-                           a.layers, experts.leading_dense));
+    faults.Add(
+        "first_k_dense_replace",
+        fmt::format("first_k_dense_replace must be between 0 and num_hidden_layers, {}, but is {}",
+                    a.layers, experts.leading_dense));
     counts = false;
   }
   counts &= faults.Within("decoder_sparse_step", experts.every, kMostLayers);
@@ -304,7 +305,7 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
                                  FamilyName(a), norms),
                side_by_side ? "write 1 or 2; 0 means that feed-forward runs after attention"
                             : "omit parallel_residual_norms, or write a family whose feed-forward "
-                              "runs beside attention");
+                              "runs in parallel with attention");
   } else if (norms != 1 && TraitsOf(a).shares_norm) {
     faults.Add(
         "parallel_residual_norms",
@@ -510,18 +511,24 @@ void CheckDescribedFeedForward(const Architecture& a, Faults& faults) {
   const Experts& experts = a.experts;
   if (!experts.exist()) return;
   if (experts.per_token > experts.count) {
-    faults.Add("feed_forwards",
-               fmt::format("the router cannot send a token to {} of {} experts", experts.per_token,
-                           experts.count),
-               "write a smaller 'top'");
+    faults.Add(
+        "feed_forwards",
+        fmt::format("the router sends each token to {} experts, but the layer has only {} experts",
+                    experts.per_token, experts.count),
+        "write a smaller 'top'");
   }
-  const bool divides = experts.groups == 0 || experts.count % experts.groups == 0;
-  if (!divides || experts.groups_per_token > experts.groups ||
-      (experts.groups > 0 && experts.groups_per_token == 0)) {
+  if (experts.groups > 0 && experts.count % experts.groups != 0) {
     faults.Add("feed_forwards",
-               fmt::format("a token cannot use {} of {} equal groups of {} experts",
-                           experts.groups_per_token, experts.groups, experts.count),
-               "omit groups and groups_per_token if every expert can be used");
+               fmt::format("groups must be a divisor of the number of experts: {} and {}",
+                           experts.groups, experts.count),
+               "set groups to a divisor of the number of experts, or omit groups and "
+               "groups_per_token if a token can use any expert");
+  } else if (experts.groups_per_token > experts.groups ||
+             (experts.groups > 0 && experts.groups_per_token == 0)) {
+    faults.Add("feed_forwards",
+               fmt::format("groups_per_token must be between 1 and groups, {}, but is {}",
+                           experts.groups, experts.groups_per_token),
+               "omit groups and groups_per_token if a token can use any expert");
   }
   if (experts.shared_feed_forward > 0) {
     faults.Matrix("feed_forwards", a.hidden, experts.shared_feed_forward);

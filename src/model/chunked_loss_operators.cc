@@ -26,7 +26,8 @@ std::int64_t LossChunk(std::int64_t stated, std::int64_t tokens, std::int64_t wo
 
 void LayerOperators::LossOfProduct(Operand x, const LossHead& head) {
   if (MakesLogits(options_.loss)) {
-    STEPCAST_CHECK(options_.tensor == 1, "a chunked loss with a divided vocabulary");
+    STEPCAST_CHECK(options_.tensor == 1,
+                   "a chunked loss is not modelled with a divided vocabulary");
     if (x.fp32) x = Cast(x, head.module);
     tape_->Keep(x.value);
     if (options_.loss == Loss::kCut) {

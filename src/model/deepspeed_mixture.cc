@@ -63,11 +63,11 @@ MixtureOperators::SlotTables MixtureOperators::ChooseSlots(Value logits) {
   // expert.
   const std::int64_t tables = chosen <= kApart ? chosen : 1;
   const std::int64_t places = chosen <= kApart ? tokens_ * capacity() : table;
-  const Value one_hot = tape_.Make(name + " places", Bytes(places * kOneHotSize));
-  const Value placed = tape_.Make(name + " places in FP32", Bytes(tables * places * kFp32Size));
+  const Value one_hot = tape_.Make(name + " positions", Bytes(places * kOneHotSize));
+  const Value placed = tape_.Make(name + " positions in FP32", Bytes(tables * places * kFp32Size));
   tape_.Keep(placed);
   SlotTables made;
-  made.weights = tape_.Make(name + " weights of slots", whole);
+  made.weights = tape_.Make(name + " combine weights", whole);
   for (std::int64_t i = 0; i < tables; ++i) {
     tape_.Run(Small(name + ".one_hot", numbers, Bytes(places * kOneHotSize)), {masks}, {one_hot});
     tape_.Run(Small(name + ".one_hot.cast", Bytes(places * kOneHotSize), Bytes(places * kFp32Size)),
@@ -80,10 +80,10 @@ MixtureOperators::SlotTables MixtureOperators::ChooseSlots(Value logits) {
   for (std::int64_t i = 1; i < tables; ++i) {
     tape_.Run(Small(name + ".add_choices", whole + whole, whole), {placed}, {made.weights});
   }
-  const Value mask = tape_.Make(name + " mask of slots", Bytes(table * kMaskSize));
+  const Value mask = tape_.Make(name + " dispatch mask", Bytes(table * kMaskSize));
   tape_.Run(Small(name + ".mask", whole, Bytes(table * kMaskSize)), {made.weights}, {mask});
   const Bytes narrow = operators_.BytesOfElements(table);
-  made.mask = tape_.Make(name + " mask of slots in 16 bits", narrow);
+  made.mask = tape_.Make(name + " dispatch mask in 16 bits", narrow);
   tape_.Run(Small(name + ".mask.cast", Bytes(table * kMaskSize), narrow), {mask}, {made.mask});
   tape_.OnBackward([=, this] {
     const Value of_choices = tape_.MakeScratch(numbers);
@@ -102,7 +102,7 @@ MixtureOperators::SlotTables MixtureOperators::ChooseSlots(Value logits) {
 }
 
 LayerTape::Value MixtureOperators::FillSlots(const Operand& x, Value mask) {
-  const Value filled = tape_.Make("rows of slots", RowBytes(slots()));
+  const Value filled = tape_.Make("dispatched rows", RowBytes(slots()));
   tape_.Keep(mask);
   tape_.Run(
       TableProduct("mlp.dispatch.einsum", slots(), width_, tokens_, ProductLayout::kWeightGradient),
@@ -178,7 +178,7 @@ LayerTape::Value MixtureOperators::RunLoopOverSlots(Value rows) {
 Operand MixtureOperators::EmptySlots(Value rows, Value weights) {
   const std::int64_t table = tokens_ * slots();
   const Bytes whole(table * kFp32Size), narrow = operators_.BytesOfElements(table);
-  const Value cast = tape_.Make("weights of slots in 16 bits", narrow);
+  const Value cast = tape_.Make("combine weights in 16 bits", narrow);
   tape_.Keep(cast);
   tape_.Keep(rows);
   tape_.Run(Small("mlp.combine.cast", whole, narrow), {weights}, {cast});
@@ -208,7 +208,7 @@ Operand MixtureOperators::RunSlots(const Operand& token, const Operand& x) {
   const SlotTables tables = ChooseSlots(Logits(token));
   const Value filled = FillSlots(x, tables.mask);
   const Value made = RunLoopOverSlots(ExchangeSlots("rows", filled));
-  return EmptySlots(ExchangeSlots("rows back", made), tables.weights);
+  return EmptySlots(ExchangeSlots("returned rows", made), tables.weights);
 }
 
 }  // namespace stepcast::model

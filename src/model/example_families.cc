@@ -12,7 +12,7 @@ std::shared_ptr<const Family> FamilyCalled(const std::string& name) {
   std::shared_ptr<const Family>& family = known[name];
   Diagnostics diagnostics;
   if (family == nullptr) family = scenario::FamilyOfDimensions(name, diagnostics);
-  STEPCAST_CHECK(family != nullptr, "tests name families that are shipped");
+  STEPCAST_CHECK(family != nullptr, "a family in a test must be shipped");
   return family;
 }
 

@@ -15,7 +15,7 @@ LayerTape::Value LayerTape::Make(std::string name, Bytes bytes) {
 }
 
 LayerTape::Value LayerTape::Input(std::string name, Bytes bytes) {
-  STEPCAST_CHECK(!input_, "a layer has one input");
+  STEPCAST_CHECK(!input_, "a layer must have one input");
   input_ = Make(std::move(name), bytes);
   return *input_;
 }
@@ -50,7 +50,7 @@ void LayerTape::Register(Value value, std::string name) {
 }
 
 LayerTape::Use LayerTape::UseOf(Values reads, Values writes) const {
-  STEPCAST_CHECK(reads.size() + writes.size() <= Use::kMost, "an operator with too many operands");
+  STEPCAST_CHECK(reads.size() + writes.size() <= Use::kMost, "an operator has too many operands");
   Use use{.reads = reads.size()};
   for (const Values& values : {reads, writes}) {
     for (const Piece& piece : values) {

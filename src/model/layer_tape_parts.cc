@@ -165,7 +165,7 @@ void LayerTape::SplitBackward(std::optional<Value> output_gradient, std::vector<
   };
   STEPCAST_CHECK(from_outside.empty() || (from_outside.size() == 1 && output_gradient &&
                                           from_outside.front() == *output_gradient),
-                 "the gradient of the output must come from outside");
+                 "the gradient of the output must come from outside the layer");
   for (const Value value : from_outside) defer(value);
   work.defers_gradient_of_output = !work.Of(Lifetime::kDeferred).empty();
   for (const Value value : from_input) defer(value);

@@ -310,7 +310,7 @@ Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
         tape_.Make("rows of all parts", BytesOf(received * options_.tensor * width_, sum_type));
     tape_.Run(sort, sorted_reads, {sorted});
     const Value sums =
-        ScatterParts(true, "rows added up", sorted, BytesOf(received * width_, sum_type), sum_type);
+        ScatterParts(true, "summed rows", sorted, BytesOf(received * width_, sum_type), sum_type);
     tape_.Run(Small("mlp.combine.cast", BytesOf(received * width_, sum_type), part), {sums},
               {ordered});
   } else {
@@ -331,7 +331,7 @@ Operand MixtureOperators::Combine(const Operand& made, const Operand& x) {
   });
   if (options_.ranks == 1) return AddUpRows({ordered}, ordered, x);
   const Pieces returned =
-      Exchange(true, "rows back", ordered, part, AllToAllLoads::First::kSendsMost);
+      Exchange(true, "returned rows", ordered, part, AllToAllLoads::First::kSendsMost);
   RunBeside(beside_.combine);
   return AddUpRows(returned, ordered, x);
 }
@@ -474,7 +474,7 @@ Operand MixtureOperators::CombineFromAll(const Operand& made, const Operand& x) 
   tape_.Run(operators_.Memory("mlp.unpermute", made.tokens * width_, operators_.Size(made),
                               BytesOf(all * width_, type)),
             {made.value, row_map_}, {spread});
-  const Value sums = tape_.Make("tokens added up", BytesOf(tokens_ * width_, type));
+  const Value sums = tape_.Make("summed tokens", BytesOf(tokens_ * width_, type));
   tape_.Communicate({CollectiveKind::kReduceScatter, ranks_and_parts(), type}, spread, sums);
   const Operand y = operators_.Make("mlp.experts output", width_, tokens_);
   tape_.Run(Small("mlp.combine.cast", BytesOf(tokens_ * width_, type), operators_.Size(x)), {sums},

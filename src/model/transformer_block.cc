@@ -474,9 +474,9 @@ class TransformerBlock::Parts {
     if (a_.key_is_value) made.push_back(made[1]);
     AddAttentionBiases(made, {names_.query, names_.key, names_.value});
     if (!shares_key_heads()) return {made[0], made[1], made[2]};
-    STEPCAST_CHECK(options_.fuses_products,
-                   "ranks that share key-value heads must compute them "
-                   "in one product");
+    STEPCAST_CHECK(
+        options_.fuses_products,
+        "ranks that share key-value heads must compute them in one matrix multiplication");
     return operators_.GatherHeads(made.front(), names_.joined_query_key_value,
                                   {query_width, key_columns, value_columns});
   }

@@ -204,13 +204,13 @@ TEST(MixtureWorkTest, DeepSpeedFillsSlots) {
   constexpr std::int64_t kSlots = kTokens * kChosen, kTable = kTokens * kSlots;
   EXPECT_EQ(Saved(work, "mlp.gate input in FP32"), kTokens * kHidden * 4);
   EXPECT_EQ(Saved(work, "mlp.gate probabilities"), kTokens * kExperts * 4);
-  EXPECT_EQ(Saved(work, "mlp.gate places in FP32"), kTokens * kChosen * (kSlots / kExperts) * 4);
-  EXPECT_EQ(Saved(work, "mlp.gate mask of slots in 16 bits"), kTable * 2);
-  EXPECT_EQ(Saved(work, "weights of slots in 16 bits"), kTable * 2);
+  EXPECT_EQ(Saved(work, "mlp.gate positions in FP32"), kTokens * kChosen * (kSlots / kExperts) * 4);
+  EXPECT_EQ(Saved(work, "mlp.gate dispatch mask in 16 bits"), kTable * 2);
+  EXPECT_EQ(Saved(work, "combine weights in 16 bits"), kTable * 2);
   EXPECT_EQ(Saved(work, "copies of experts' rows"), 2 * kSlots * kHidden * 2);
   EXPECT_EQ(Saved(work, "mlp.experts.gate_proj output"), kSlots * kWidth * 2);
   EXPECT_EQ(Saved(work, "mlp.experts.product output"), kSlots * kWidth * 2);
-  EXPECT_EQ(Saved(work, "rows back, received"), kSlots * kHidden * 2);
+  EXPECT_EQ(Saved(work, "returned rows, received"), kSlots * kHidden * 2);
   EXPECT_EQ(Launches(work.forward, "mlp.experts.gate_proj"), 2);
   EXPECT_EQ(Launches(work.backward, "mlp.experts.down_proj.wgrad"), 2);
   // No counts, and no host that waits for them.
@@ -262,7 +262,7 @@ TEST(MixtureWorkTest, KeepsWhatTransformersKeeps) {
   }
   EXPECT_EQ(Saved(loop, "rows of experts"), kRows * kHidden * 2);
   EXPECT_EQ(Saved(loop, "mlp.experts.down_proj output"), kRows * kHidden * 2);
-  EXPECT_EQ(Saved(loop, "places of chosen tokens"), kRows * 2 * 8);
+  EXPECT_EQ(Saved(loop, "indices of chosen tokens"), kRows * 2 * 8);
 }
 
 // DeepEP's dispatch in 8 bits: one byte a number and an FP32 scale per 128, instead of two bytes;
@@ -580,7 +580,8 @@ TEST(MixtureWorkTest, SelectiveOpKeepsAllToAlls) {
   EXPECT_EQ(HostWaits(work.recompute), 0);
   // A rank sends all but its own of 4 parts.
   EXPECT_EQ(Saved(work, "rows, from other ranks"), kTokens * kChosen * kHidden * 2 * 3 / 4);
-  EXPECT_EQ(Saved(work, "rows back, from other ranks"), kTokens * kChosen * kHidden * 2 * 3 / 4);
+  EXPECT_EQ(Saved(work, "returned rows, from other ranks"),
+            kTokens * kChosen * kHidden * 2 * 3 / 4);
 }
 
 // GPT-OSS in eager PyTorch: biases are copied for each row and added. The clamped gate and the

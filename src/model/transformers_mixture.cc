@@ -121,7 +121,7 @@ Operand MixtureOperators::AddUpSorted(const Operand& made, Value order, const Op
   const Bytes rows = operators_.Size(made), out = operators_.Size(x);
   const Bytes weights = operators_.BytesOfElements(made.tokens);
   const Operand y = operators_.Make("mlp.experts output", width_, tokens_);
-  const Value weighed = tape_.Make("weighted rows", rows), back = tape_.Make("rows back", rows);
+  const Value weighed = tape_.Make("weighted rows", rows), back = tape_.Make("returned rows", rows);
   tape_.Keep(made.value);
   tape_.Run(Small("mlp.experts.weigh", rows + weights, rows), {made.value, probabilities_},
             {weighed});
@@ -238,7 +238,7 @@ Operand MixtureOperators::RunLoop(const Operand& x) {
   const Bytes mask(tokens_ * experts_.per_token * kMaskSize);
   const Bytes places(2 * each * kIndexSize);
   LoopValues loop;
-  loop.places = tape_.Make("places of chosen tokens", Bytes(2 * count * kIndexSize));
+  loop.places = tape_.Make("indices of chosen tokens", Bytes(2 * count * kIndexSize));
   loop.rows = tape_.Make("rows of experts", RowBytes(count));
   MakeProducts(count, loop);
   for (const Value value :

@@ -172,7 +172,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
   const auto first_party = static_cast<std::uint32_t>(parties_.size());
   const int ranks = job.calls.front()->list().ranks();
   STEPCAST_CHECK(job.orders.empty() || static_cast<int>(job.orders.size()) == ranks,
-                 "all ranks need an order of calls, or none");
+                 "all ranks must have an order of calls, or no rank must have one");
   for (int rank = 0; rank < ranks; ++rank) {
     Party party{.job = number, .participant = rank};
     if (job.orders.empty()) {
@@ -182,7 +182,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
     } else {
       for (const int call : job.orders[static_cast<std::size_t>(rank)]) {
         STEPCAST_CHECK(call >= 0 && static_cast<std::size_t>(call) < job.calls.size(),
-                       "an order must name calls of its job");
+                       "an order must list only calls of its job");
         party.calls.push_back(first_call + static_cast<std::uint32_t>(call));
       }
     }
@@ -497,7 +497,7 @@ void Simulation<List>::Process() {
 template <typename List>
 void Simulation<List>::Start(std::uint32_t job, std::uint32_t call, Time at) {
   Cast& cast = casts_[job];
-  STEPCAST_CHECK(cast.busy == 0, "a job makes one call at a time");
+  STEPCAST_CHECK(cast.busy == 0, "a job must make one call at a time");
   const std::uint32_t index = first_call_[job] + call;
   const int ranks = calls_[index].traffic->list().ranks();
   for (std::uint32_t i = cast.first; i < cast.end; ++i) {

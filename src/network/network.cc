@@ -33,7 +33,7 @@ void Network::Description::AddLink(const Link& link) {
   const auto devices = static_cast<int>(devices_.size());
   STEPCAST_CHECK(link.from >= 0 && link.from < devices && link.to >= 0 && link.to < devices &&
                      link.from != link.to,
-                 "a link must join two devices");
+                 "a link must connect two devices");
   links_.push_back(link);
 }
 
@@ -69,7 +69,7 @@ bool Network::Description::Change(std::string_view from, std::string_view to,
 }
 
 int Network::Description::AddPlace(std::vector<int> devices) {
-  STEPCAST_CHECK(!devices.empty(), "a place must be on a device");
+  STEPCAST_CHECK(!devices.empty(), "a participant must be on a device");
   places_.push_back(std::move(devices));
   return static_cast<int>(places_.size()) - 1;
 }

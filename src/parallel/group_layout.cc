@@ -9,7 +9,7 @@
 namespace stepcast::parallel {
 
 GroupLayout::GroupLayout(int ranks, const std::vector<Dimension>& dimensions) : ranks_(ranks) {
-  STEPCAST_CHECK(ranks >= 1, "a grid has ranks");
+  STEPCAST_CHECK(ranks >= 1, "a grid must have ranks");
   int extent = 1;
   for (const Dimension& dimension : dimensions) {
     if (dimension.degree == 1) continue;
@@ -30,7 +30,7 @@ GroupLayout GroupLayout::Only(std::vector<int> positions) const {
   STEPCAST_CHECK(positions_.empty() && !positions.empty() &&
                      std::is_sorted(positions.begin(), positions.end()) && positions.front() >= 0 &&
                      positions.back() < size_,
-                 "positions in a group");
+                 "positions must be sorted, and must be in the group");
   GroupLayout only = *this;
   if (static_cast<int>(positions.size()) < size_) only.positions_ = std::move(positions);
   return only;
@@ -41,13 +41,12 @@ std::pair<GroupLayout, GroupLayout> GroupLayout::Split(int count) const {
   for (const Dimension& dimension : dimensions_) {
     const int own = std::min(count, dimension.degree);
     STEPCAST_CHECK(count % own == 0 && dimension.degree % own == 0,
-                   "runs must divide a group "
-                   "evenly");
+                   "a group's size must be divisible by the size of its runs");
     inside.push_back({dimension.stride, own});
     across.push_back({dimension.stride * own, dimension.degree / own});
     count /= own;
   }
-  STEPCAST_CHECK(count == 1 && positions_.empty(), "a run must be within one group");
+  STEPCAST_CHECK(count == 1 && positions_.empty(), "all ranks of a run must be in one group");
   return {GroupLayout(ranks_, inside), GroupLayout(ranks_, across)};
 }
 

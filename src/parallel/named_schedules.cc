@@ -205,7 +205,8 @@ PipelineSchedule DualPipe(int stages, int micro_batches) {
 }
 
 PipelineSchedule DualPipeV(int stages, int micro_batches) {
-  STEPCAST_CHECK(stages >= 1 && micro_batches >= 2 * stages, "micro-batches fill the pipeline");
+  STEPCAST_CHECK(stages >= 1 && micro_batches >= 2 * stages,
+                 "micro-batches must fill the pipeline");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   for (int s = 0; s < stages; ++s) {
     Stage stage({s}, {2 * stages - 1 - s});

@@ -179,7 +179,7 @@ class Checker {
           (pair->backward.task == Task::kBackward || pair->backward.task == Task::kBackwardInput);
       if (!overlap) {
         Add(at.stage, at.entry,
-            fmt::format("a pair must be a forward and a backward: {}", Print(entry, -1)));
+            fmt::format("a pair must be a forward pass and a backward pass: {}", Print(entry, -1)));
         return;
       }
     }

@@ -43,7 +43,7 @@ TEST(ScheduleCheckTest, EveryMistakeIsASentence) {
       {"stage 0: B0 F0\n", {"0/0: stage 0: B0 comes before F0, but depends on it"}},
       {"stage 0: F0 W0 I0\n", {"0/1: stage 0: W0 comes before I0, but depends on it"}},
       {"stage 0: F0+B0\n", {"0/0: stage 0: F0+B0 comes before F0+B0, but depends on it"}},
-      {"stage 0: F0+F1\n", {"0/0: a pair must be a forward and a backward: F0.0+F1.0"}},
+      {"stage 0: F0+F1\n", {"0/0: a pair must be a forward pass and a backward pass: F0.0+F1.0"}},
       // Stage 0 wants B0 before it sends micro-batch 1; stage 1 wants micro-batch 1 first.
       {"stage 0: F0 B0 F1 B1\nstage 1: F0 F1 B0 B1\n",
        {"0/1: the orders of the stages form a cycle: stage 0 at B0 waits for B0 of stage 1, stage "

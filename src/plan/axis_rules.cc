@@ -78,7 +78,8 @@ class AxisRules : public Rules {
                                 request_.sequence_length.value_or(0) / request_.context.value_or(1);
     if (overlap == TensorOverlap::kUserBuffers &&
         tokens % (ranks * model::kPiecesOfUserBuffers) != 0) {
-      refuse(fmt::format("{} ranks x {} pieces must be a divisor of the {} tokens of a micro-batch",
+      refuse(fmt::format("with user_buffers, {} ranks x {} parts must be a divisor of the {} "
+                         "tokens of a micro-batch",
                          ranks, model::kPiecesOfUserBuffers, tokens),
              "write another micro_batch_size or sequence_length, or tensor_overlap: none");
     }
@@ -147,14 +148,14 @@ class AxisRules : public Rules {
     if (request_.reshard_after_forward &&
         std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
       Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-          fmt::format("keeping parameters sharded over only some ranks is not supported in a "
-                      "pipeline: reshard_after_forward is {}",
+          fmt::format("a number for reshard_after_forward is not supported in a pipeline: "
+                      "reshard_after_forward is {}",
                       std::get<std::int64_t>(*request_.reshard_after_forward)),
           "write reshard_after_forward: true or false, or parallelism.pipeline: 1");
     }
     if (request_.activation_offload.value_or(false)) {
       Add("training.activation_offload", "plan.axis-not-supported-with",
-          "offloading activations is not supported yet with a pipeline: activation_offload is true",
+          "activation_offload is not supported yet in a pipeline",
           "write activation_offload: false, or parallelism.pipeline: 1");
     }
   }
@@ -173,7 +174,8 @@ class AxisRules : public Rules {
     }
     if (named.two_copies) {
       Add("parallelism.schedule", "plan.schedule",
-          fmt::format("{} trains two copies of the model; it can be drawn but not simulated",
+          fmt::format("{} trains two copies of the model; stepcast can draw this schedule but "
+                      "cannot simulate it",
                       named.name),
           "write schedule: dualpipe_v, the same schedule with one copy of the model");
       return;
@@ -320,8 +322,8 @@ class AxisRules : public Rules {
     }
     if (ByWeights() && model.of_block > 0) {
       Add("parallelism.pipeline", "plan.stage-layers",
-          fmt::format("{} blocks and the head cannot fill {} stages, because {} adds blocks to a "
-                      "stage until the stage has an equal part of the weights",
+          fmt::format("{} blocks and the head are not enough for {} stages: {} fills one stage "
+                      "after another, each up to an equal fraction of the model's weights",
                       *facts_.blocks, stages, plan::Name(*request_.framework)),
           "write a smaller pipeline, or write the number of blocks of each stage: stage_layers: "
           "[...]");
@@ -331,9 +333,8 @@ class AxisRules : public Rules {
         fmt::format("{} blocks{} cannot be divided into {} equal stages", *facts_.blocks,
                     CountedEnds(request_), stages),
         fmt::format(
-            "set pipeline to a divisor of this number, or write the number of blocks of each "
-            "stage: stage_layers: "
-            "[...]{}",
+            "write a pipeline that divides the blocks equally, or write the number of blocks of "
+            "each stage: stage_layers: [...]{}",
             *CountedEnds(request_) == '\0'
                 ? ""
                 : "; if account_for_embedding_in_pipeline_split and "

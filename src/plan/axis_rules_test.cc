@@ -50,7 +50,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor_overlap = model::TensorOverlap::kUserBuffers;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "2 ranks x 4 pieces must be a divisor of the 1020 tokens of a micro-batch"},
+       "with user_buffers, 2 ranks x 4 parts must be a divisor of the 1020 tokens of a "
+       "micro-batch"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "gpipe";
@@ -98,7 +99,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.schedule = "dualpipe";
        },
        "parallelism.schedule", "plan.schedule",
-       "dualpipe trains two copies of the model; it can be drawn but not simulated"},
+       "dualpipe trains two copies of the model; stepcast can draw this schedule but cannot "
+       "simulate it"},
       {[](Request& r) {
          r.pipeline = 4;
          r.schedule = "dualpipe_v";

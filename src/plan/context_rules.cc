@@ -141,18 +141,17 @@ class ContextRules : public Rules {
   void CheckOthers() {
     if (request_.attention && model::FlashGeneration(*request_.attention) == 0) {
       Add("training.attention", "plan.context",
-          fmt::format("context parallelism needs the row statistics of fused attention to combine "
-                      "partial results: attention is {}",
+          fmt::format("context parallelism needs a fused attention kernel, which returns row "
+                      "statistics: attention is {}",
                       model::Name(*request_.attention)),
           "write attention: flash, or context: 1");
     }
     if (request_.reshard_after_forward &&
         std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
       Add("data_parallel.reshard_after_forward", "plan.context",
-          fmt::format(
-              "keeping parameters sharded over only some data-parallel ranks is not modelled with "
-              "context parallelism: reshard_after_forward is {}, and context is {}",
-              std::get<std::int64_t>(*request_.reshard_after_forward), ranks_),
+          fmt::format("a number for reshard_after_forward is not modelled with context "
+                      "parallelism: reshard_after_forward is {}, and context is {}",
+                      std::get<std::int64_t>(*request_.reshard_after_forward), ranks_),
           "write reshard_after_forward: true or false, or context: 1");
     }
   }

@@ -61,8 +61,8 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.attention = model::Attention::kMath;
        },
        "training.attention", "plan.context",
-       "context parallelism needs the row statistics of fused attention to combine partial "
-       "results: attention is math"},
+       "context parallelism needs a fused attention kernel, which returns row statistics: "
+       "attention is math"},
   };
   ExpectEach(cases);
 }

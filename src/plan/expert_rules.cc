@@ -141,8 +141,8 @@ class ExpertRules : public Rules {
     const auto most = static_cast<double>(ranks());
     if (*request_.imbalance <= most) return;
     Add("experts.imbalance", "plan.expert-imbalance",
-        fmt::format("experts.imbalance is the largest number of rows of a rank divided by the "
-                    "mean, and can be at most {} with {} ranks: {}",
+        fmt::format("experts.imbalance (the rows of the busiest rank, divided by the mean) can be "
+                    "at most {} with {} ranks, but is {}",
                     ranks(), ranks(), *request_.imbalance),
         ranks() == 1 ? "omit experts.imbalance, because every rank has all experts"
                      : "write an experts.imbalance between 1 and parallelism.expert");
@@ -162,20 +162,20 @@ class ExpertRules : public Rules {
                            : nullptr;
     if (divided && kept != nullptr) {
       refuse("data_parallel.reshard_after_forward",
-             fmt::format("keeping parts of experts after forward is not supported yet with expert "
+             fmt::format("a number for reshard_after_forward is not supported yet with expert "
                          "parallelism: reshard_after_forward is {}",
                          *kept),
              "write reshard_after_forward: true or false, or expert: 1");
     }
     if (divided && request_.cpu_offload.value_or(false)) {
       refuse("data_parallel.cpu_offload",
-             "offloading the parameters of experts is not supported yet with expert parallelism",
+             "cpu_offload is not supported yet with expert parallelism",
              "write cpu_offload: false, or expert: 1");
     }
     if (divided && request_.precision == DataType::kFp16) {
       refuse("training.precision",
-             "checking the gradients of experts for overflows is not modelled with expert "
-             "parallelism: precision is fp16",
+             "fp16's overflow check of gradients is not modelled with expert parallelism: "
+             "precision is fp16",
              "write precision: bf16");
     }
     if (facts_.expert_biases && parts() > 1) {
@@ -194,10 +194,9 @@ class ExpertRules : public Rules {
              "write expert_tensor: 1, or dispatcher: all_to_all");
     }
     if (divided && request_.optimizer_cpu_offload.value_or(false)) {
-      refuse(
-          "data_parallel.optimizer_cpu_offload",
-          "offloading the optimizer states of experts is not supported yet with expert parallelism",
-          "write optimizer_cpu_offload: false, or expert: 1");
+      refuse("data_parallel.optimizer_cpu_offload",
+             "optimizer_cpu_offload is not supported yet with expert parallelism",
+             "write optimizer_cpu_offload: false, or expert: 1");
     }
   }
 
@@ -232,7 +231,7 @@ class ExpertRules : public Rules {
     CheckOverlapWithRecomputation();
     if (request_.activation_offload.value_or(false)) {
       RefuseOverlap("training.activation_offload",
-                    "offloading activations is not supported yet with overlap_communication",
+                    "activation_offload is not supported yet with overlap_communication",
                     "write activation_offload: false, or overlap_communication: false");
     }
     if (request_.cuda_device_max_connections == 1) {
@@ -301,8 +300,8 @@ class ExpertRules : public Rules {
     } else if (selective && request_.recompute_modules &&
                request_.recompute_modules->Has(model::Module::kMixture)) {
       RefuseOverlap("training.recompute_modules",
-                    "recomputing a mixture of experts would repeat its exchanges, but "
-                    "overlap_communication is true",
+                    "with overlap_communication, a mixture of experts cannot be recomputed, "
+                    "because its exchanges would be repeated",
                     "remove moe from recompute_modules; moe_act and layernorm are allowed");
     }
   }

@@ -98,8 +98,8 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
         r.imbalance = 3;
       },
       "experts.imbalance", "plan.expert-imbalance",
-      "experts.imbalance is the largest number of rows of a rank divided by the mean, and can be "
-      "at most 2 with 2 ranks: 3");
+      "experts.imbalance (the rows of the busiest rank, divided by the mean) can be at most 2 with "
+      "2 ranks, but is 3");
   Facts dense = EightExperts();
   dense.experts = 0;
   ExpectFault(

@@ -86,7 +86,7 @@ class Checker : public Rules {
       Add("training.masked_tokens", "plan.masked-tokens",
           fmt::format("the head of a decoder predicts every token, but masked_tokens is {}",
                       *request_.masked_tokens),
-          "omit masked_tokens, or take an encoder");
+          "omit masked_tokens, or use an encoder");
     }
     if (request_.document_length && sequence % *request_.document_length != 0) {
       Add("training.document_length", "plan.document-length",
@@ -289,9 +289,9 @@ class Checker : public Rules {
     }
     if (request_.recompute_modules && checkpointing != model::Checkpointing::kSelective) {
       Add("training.recompute_modules", "plan.no-checkpoints",
-          fmt::format(
-              "recompute_modules is '{}', but it needs activation_checkpointing: selective, not {}",
-              model::Text(*request_.recompute_modules), model::Name(checkpointing)),
+          fmt::format("recompute_modules '{}' needs activation_checkpointing: selective, but "
+                      "activation_checkpointing is {}",
+                      model::Text(*request_.recompute_modules), model::Name(checkpointing)),
           "write activation_checkpointing: selective, or omit recompute_modules");
     }
     if (request_.blocks_per_checkpoint.value_or(1) > 1) CheckCheckpoints(checkpointing, blocks);

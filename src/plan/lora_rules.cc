@@ -86,7 +86,7 @@ class LoraRules : public Rules {
     }
     if (request_.cpu_offload.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.lora",
-          "offloading frozen parameters is not modelled: cpu_offload is true",
+          "cpu_offload is not modelled with frozen parameters",
           "write cpu_offload: false, or omit cpu_offload");
     }
   }

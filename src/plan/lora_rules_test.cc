@@ -44,7 +44,7 @@ TEST(LoraRules, NameEveryImpossibleCombinationWithBothValues) {
          r.cpu_offload = true;
        },
        "data_parallel.cpu_offload", "plan.lora",
-       "offloading frozen parameters is not modelled: cpu_offload is true"},
+       "cpu_offload is not modelled with frozen parameters"},
       {[](Request& r) {
          r.lora = kAdapters;
          r.framework = Framework::kNanotron;

@@ -134,9 +134,8 @@ class OptimizerRules : public Rules {
 
   void CheckAdamW8bit() {
     if (request_.framework && !StyleOf(*request_.framework).adamw_8bit) {
-      RefuseFramework(
-          "8-bit AdamW is modelled only for PyTorch modules, with bitsandbytes or torchao",
-          FrameworksWith(&FrameworkStyle::adamw_8bit));
+      RefuseFramework("8-bit AdamW (bitsandbytes or torchao) is not modelled with this framework",
+                      FrameworksWith(&FrameworkStyle::adamw_8bit));
     }
   }
 
@@ -145,11 +144,10 @@ class OptimizerRules : public Rules {
     if (!request_.framework || StyleOf(*request_.framework).lion_and_adafactor) return;
     const bool lion = request_.optimizer == Optimizer::kLion;
     const char* const rule =
-        !lion
-            ? "Adafactor is modelled only for unsharded or flattened parameters, as in transformers"
+        !lion ? "Adafactor, as in transformers, needs parameters that are unsharded or flattened"
         : StyleOf(*request_.framework).distributed_tensors
             ? "Lion is modelled as in bitsandbytes, whose kernels cannot read DTensors"
-            : "Lion is modelled only for PyTorch modules, as in bitsandbytes";
+            : "Lion (bitsandbytes) is not modelled with this framework";
     RefuseFramework(rule, FrameworksWith(&FrameworkStyle::lion_and_adafactor));
   }
 

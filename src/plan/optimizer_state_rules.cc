@@ -94,7 +94,7 @@ class OptimizerStateRules : public Rules {
     const bool of_own_types =
         fused && (adamw || (textbook && request_.optimizer == Optimizer::kSgd));
     if (remainders && !of_own_types) {
-      RefuseMasterWeights("only a fused AdamW combines remainders with parameters", hint);
+      RefuseMasterWeights("only a fused AdamW supports fp16_remainder", hint);
     }
     const DataType updated =
         states_.master_weights == MasterWeights::kNone ? parameters_ : DataType::kFp32;
@@ -116,7 +116,7 @@ class OptimizerStateRules : public Rules {
     const DataType updated =
         states_.master_weights == MasterWeights::kNone ? parameters_ : DataType::kFp32;
     if (states_.master_weights == MasterWeights::kFp16Remainder) {
-      RefuseMasterWeights("with cpu_offload, the host's optimizer keeps no remainders",
+      RefuseMasterWeights("with cpu_offload, the host's optimizer does not support fp16_remainder",
                           "write master_weights: fp32 or none, or cpu_offload: false");
     } else if (states_.type != updated) {
       RefuseStateType(

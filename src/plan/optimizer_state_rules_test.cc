@@ -51,7 +51,7 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          Fsdp2(r);
        },
        kMaster, kNotOfFramework,
-       "only a fused AdamW combines remainders with parameters, but master_weights is "
+       "only a fused AdamW supports fp16_remainder, but master_weights is "
        "fp16_remainder"},
       {[](Request& r) {
          r.optimizer_state_dtype = DataType::kFp32;

@@ -389,9 +389,9 @@ std::vector<TrainingSetting> Rows() {
        .uses = {},
        .of_architectures = true,
        .shown = [](const Training& training) { return training.precision == DataType::kFp8; },
-       .values =
-           "with `precision: fp8`: the library that casts to FP8, and the computation of a "
-           "tensor's scale: `delayed`, `current`, `torchao` or `torchao_rowwise`, explained below",
+       .values = "with `precision: fp8`: `delayed`, `current`, `torchao` or `torchao_rowwise`, "
+                 "explained below. The value selects the library that casts to FP8 and the rule "
+                 "that computes a tensor's scale",
        .default_value = "`torchao` with fsdp2, otherwise `delayed`"},
       {.key = "tensor_overlap",
        .type = Words<&Given::tensor_overlap, &Training::tensor_overlap, model::TensorOverlap::kNone,

@@ -62,7 +62,7 @@ class Checker {
     const int count = node_type_.Count(set.kind);
     if (set.indices.empty()) {
       Add(field, fmt::format("names no {}", Name(set.kind)),
-          fmt::format("node.devices.{} is the number of these devices", Name(set.kind)));
+          fmt::format("set node.devices.{} to the number of these devices", Name(set.kind)));
     }
     std::vector<bool> seen(static_cast<std::size_t>(std::max(count, 0)));
     for (int index : set.indices) {
@@ -114,8 +114,8 @@ class Checker {
     const std::size_t pairs = rule.join == Join::kInOrder ? std::max(from, to) : from * to;
     if (rule.join == Join::kInOrder && (from % to != 0 && to % from != 0)) {
       Add(field + ".join",
-          fmt::format("{} devices are not a multiple of {} devices", std::max(from, to),
-                      std::min(from, to)),
+          fmt::format("'join' cannot distribute {} devices equally over {} devices",
+                      std::max(from, to), std::min(from, to)),
           "make one number of devices a multiple of the other number, or write 'join: all-to-all'");
       return;
     }

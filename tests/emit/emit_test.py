@@ -460,7 +460,8 @@ class TorchtitanTest(EmitTest):
                          "--set=calibration=calibration/b200.yaml")):
             said = self.config(*options)
             self.assertRegex(said, "not torchtitan.toml: .*torchtitan('s| uses) ")
-            self.assertIn("not pytorch_fsdp2.py: the module multiplies only in 16 or 32 bits", said)
+            self.assertIn("not pytorch_fsdp2.py: the emitted module computes only in 16 or 32 bits",
+                          said)
 
     def test_hybrid(self):
         parallelism = self.config("--set=data_parallel.shard_group_size=8")["parallelism"]
@@ -482,7 +483,8 @@ class TorchtitanTest(EmitTest):
         self.assertEqual(parallelism["pipeline_parallel_microbatch_size"], 1)
         self.assertEqual(parallelism["fsdp_reshard_after_forward"], "never")
         said = self.config(axes[0] % "1f1b, stage_layers: [4, 4, 4, 4, 4, 4, 4, 4]", *axes[1:])
-        self.assertIn("not torchtitan.toml: torchtitan assigns other layers to the stages", said)
+        self.assertIn("not torchtitan.toml: torchtitan divides the layers differently among the "
+                      "stages", said)
         self.assertIn("not pytorch_fsdp2.py: the module has no pipeline stages", said)
 
     def test_tensor_parallelism(self):

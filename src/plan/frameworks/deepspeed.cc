@@ -229,7 +229,8 @@ class DeepSpeedRules : public Rules {
       const std::string what = fmt::format("{} is {}", setting.key, Name(*device));
       if (request_.zero_stage && !setting.HasEffect(*request_.zero_stage)) {
         Add(key, "plan.offload-stage",
-            fmt::format("{}, but zero_stage {} cannot offload it", what, *request_.zero_stage),
+            fmt::format("{}, but zero_stage {} does not support this offloading", what,
+                        *request_.zero_stage),
             fmt::format("write zero_stage: {}, or omit {}", 3, setting.key));
       } else if (*device == OffloadDevice::kNvme && request_.zero_stage.value_or(3) != 3) {
         Add(key, "plan.offload-stage",

@@ -41,8 +41,8 @@ class Fsdp1Rules : public Rules {
     if (request_.gradient_accumulation.value_or(1) > 1 &&
         !request_.accumulate_unsharded.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.cpu-offload",
-          fmt::format("with cpu_offload, fsdp1 can accumulate gradients only without reducing them "
-                      "in each micro-batch (no_sync): gradient_accumulation is {}",
+          fmt::format("with cpu_offload, fsdp1 can reduce accumulated gradients only once per step "
+                      "(no_sync): gradient_accumulation is {}",
                       *request_.gradient_accumulation),
           "write accumulate_unsharded: true, or gradient_accumulation: 1");
     }

@@ -63,7 +63,7 @@ class Fsdp2Rules : public Rules {
     }
     if (request_.cpu_offload.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.axis-not-supported-with",
-          "offloading is not modelled in pipelines of fsdp2, but cpu_offload is true",
+          "cpu_offload is not modelled in pipelines of fsdp2",
           "write cpu_offload: false, or parallelism.pipeline: 1");
     }
   }
@@ -88,7 +88,7 @@ class Fsdp2Rules : public Rules {
           fmt::format("Dion's Muon exchanges equal parts of each matrix, but {} rows are not "
                       "divisible by {} ranks",
                       rows, ranks),
-          "set shard_group_size to a divisor of the rows, or write optimizer: adamw");
+          "set shard_group_size to a divisor of the number of rows, or write optimizer: adamw");
       return;
     }
   }
