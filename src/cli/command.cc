@@ -385,7 +385,7 @@ std::optional<Diagnostic> SetVariables(TypedLine& line, const CommandPage& page)
       return WrongUse(fmt::format("{} {}", name, complaint), std::move(hint));
     }
     if (given.times > 1 && !IsFlag(setting) && !TakesSeveral(setting)) {
-      return WrongUse(fmt::format("the command line has {} {} times", name, given.times),
+      return WrongUse(fmt::format("the command line contains {} {} times", name, given.times),
                       fmt::format("write {} only once", name));
     }
     if (const auto wrong = Set(given)) {

@@ -235,8 +235,7 @@ std::vector<std::pair<std::string, std::string>> ReadProvenance(MappingReader& r
   }
   if (section->node().entries().empty()) {
     reader.Report("provenance", "calibration.no-provenance",
-                  "'provenance' must not be empty: 'provenance' must not be empty: a profile must "
-                  "state its origin",
+                  "'provenance' must not be empty: a profile must state its origin",
                   "write the machine, the software, the date and the method of the measurements");
   }
   return provenance;
@@ -312,10 +311,10 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
   if (!name) return std::nullopt;
   auto path = FindInput(*name, FolderOf(node.file()));
   if (!path) {
-    diagnostics.push_back(
-        {"file.not-found", node.location(),
-         fmt::format("{} names a file that does not exist: {}", Quoted(node.path()), Quoted(*name)),
-         PlacesTried(*name, FolderOf(node.file()))});
+    diagnostics.push_back({"file.not-found", node.location(),
+                           fmt::format("{} refers to a file that does not exist: {}",
+                                       Quoted(node.path()), Quoted(*name)),
+                           PlacesTried(*name, FolderOf(node.file()))});
   }
   return path;
 }

@@ -166,7 +166,7 @@ class CrossChecks {
       Report("scenario.no-link", LocationOf(root_, "cluster.topology"),
              "the flat cluster has no link, and the calibration has no table of collectives",
              "add link: {latency: 5 us, bandwidth: 25 GB/s}, or use a profile with tables of "
-             "collectives of collectives");
+             "collectives");
     }
     const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
     CheckProfilesOfDevices();

@@ -141,7 +141,7 @@ void ReadDataLoading(MappingReader& reader, plan::Request& request) {
     // As in torch.utils.data.DataLoader, with any number.
     reader.Report(
         "prefetch", "plan.data-loading",
-        fmt::format("without workers, no data is loaded ahead: prefetch is {} and workers is 0",
+        fmt::format("prefetch is {}, but workers is 0, so no process loads data in advance",
                     loading.prefetch),
         "write workers: 1 or more, or omit prefetch");
   }
@@ -227,7 +227,7 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
     reader.Report("histogram", "input.lengths",
                   fmt::format("{} contains a length twice: {}", Quoted(reader.PathOf("histogram")),
                               twice->tokens),
-                  "keep one entry of the length, with the sum of the weights");
+                  "keep one entry with this length, and add the weights of the entries");
   }
   return histogram;
 }
