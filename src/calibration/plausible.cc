@@ -91,8 +91,8 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
     if (!(tiling.last_wave >= 0 && tiling.last_wave <= 1)) {
       checker.Add(field + ".last_wave",
                   fmt::format("must be between 0 and 1: {}", tiling.last_wave),
-                  "write 1 if a partial last wave takes as long as a full wave, or 0 if its time "
-                  "is proportional to its tiles");
+                  "write 1 if a partial last wave takes as long as a full wave, 0 if its time is "
+                  "proportional to its tiles, or a number between 0 and 1");
     }
     checker.Efficiency(field + ".grouped", tiling.grouped);
     if (!(tiling.overlap == 0 || (tiling.overlap >= 1 && tiling.overlap <= kLargestOverlap))) {

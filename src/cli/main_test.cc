@@ -217,7 +217,7 @@ TEST_F(MainTest, TextOfAnotherKindIsNoScenario) {
     const ShellResult result = Run("simulate " + Path("README.md"));
     EXPECT_EQ(result.status, 2);
     EXPECT_THAT(result.messages, HasSubstr("error[file.not-a-scenario]"));
-    EXPECT_THAT(result.messages, HasSubstr("name a scenario, such as "));
+    EXPECT_THAT(result.messages, HasSubstr("write the path of a scenario, such as "));
     EXPECT_THAT(result.messages, testing::Not(HasSubstr("well-formed")));
   }
 }

@@ -582,7 +582,7 @@ class Reader {
              "write --nics with names of <net> elements, or --nics all");
     }
     if (!left_out.empty()) {
-      Note(fmt::format("NICs that --nics does not name are ignored: {}", left_out));
+      Note(fmt::format("NICs that --nics does not list are ignored: {}", left_out));
     }
   }
 

@@ -533,10 +533,10 @@ std::string PlanText(const PlanReport& report) {
   if (goal.training.said()) out += fmt::format("       {}\n", TargetText(goal.training));
   if (goal.headroom_part > 0) {
     constexpr double kTenths = 10;
-    out += fmt::format("       {:g} % of each device free\n",
+    out += fmt::format("       {:g} % of each device's memory free\n",
                        std::round(kTenths * kHundred * goal.headroom_part) / kTenths);
   } else if (goal.headroom > Bytes(0)) {
-    out += fmt::format("       {} of each device free\n", FormatBytes(goal.headroom));
+    out += fmt::format("       {} of each device's memory free\n", FormatBytes(goal.headroom));
   }
   out += fmt::format("tried  {}\n", report.tried);
   if (!report.not_tried.empty()) {

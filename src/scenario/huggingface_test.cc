@@ -1089,14 +1089,14 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
   EXPECT_THAT(mistakes[0].hint, testing::StartsWith(known + "; with files of models/families: "));
   // OPT is a known name.
-  EXPECT_THAT(
-      MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
-      testing::StartsWith("opt differs from gpt2 by feed-forward layers of ReLU, but these are not "
-                          "modelled; " +
-                          known));
+  EXPECT_THAT(MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
+              testing::StartsWith(
+                  "opt differs from gpt2 by feed-forward layers of ReLU, which stepcast does not "
+                  "model; " +
+                  known));
   EXPECT_THAT(
       MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
-      testing::StartsWith("jamba has state-space layers, but these are not modelled; " + known));
+      testing::StartsWith("jamba has state-space layers, which stepcast does not model; " + known));
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }
 

@@ -368,8 +368,8 @@ constexpr SectionKey kParallelismKeys[] = {
            request.stage_layers = *std::move(blocks);
          } else {
            reader.Report("stage_layers", "input.stage-layout",
-                         fmt::format("the layout of stages is not valid: {}: {}", blocks.error(),
-                                     Quoted(*layout)),
+                         fmt::format("the layout of stages is not valid, because {}: {}",
+                                     blocks.error(), Quoted(*layout)),
                          "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
          }
          return;

@@ -508,8 +508,7 @@ class Search final : public PlanSearch {
       report.not_tried.push_back(fmt::format("parts of a sequence with fewer than {} tokens",
                                              planner::kLeastContextTokens));
     }
-    if (degrees["pipeline"].size() > 1)
-      report.not_tried.emplace_back("numbers of layers per stage that are set by hand");
+    if (degrees["pipeline"].size() > 1) report.not_tried.emplace_back("manual layers per stage");
     const auto varies = [&settings](const char* key) {
       return std::find(settings.begin(), settings.end(), key) != settings.end();
     };
