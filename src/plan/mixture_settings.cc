@@ -150,9 +150,10 @@ std::vector<MixtureSetting> Rows() {
        },
        .shown = [](const Mixture& mixture) { return mixture.fused_rows; },
        .values = "`true`: HybridEP's exchange, the router and Transformer Engine's fused grouped "
-                 "MLP also permute, pad and cast rows, without separate kernels. Values for the "
-                 "experts' backward are copied into pages and back (`moe_paged_stash`). "
-                 "Megatron-Bridge's recipes use `true` from container 26.06 on",
+                 "MLP also permute and cast rows, and pad rows for multiplications in 8 bits, "
+                 "without separate kernels. Values for the experts' backward are copied into pages "
+                 "and back (`moe_paged_stash`). Megatron-Bridge's recipes use `true` from "
+                 "container 26.06 on",
        .default_value = "false"},
       {.key = "imbalance",
        .type = OwnNotation<&Given::imbalance>(),

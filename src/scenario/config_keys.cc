@@ -78,7 +78,7 @@ bool IsSwitchedOff(const JsonValue& value) {
 }
 
 void WarnOfUnknown(HuggingFaceReader& reader, const std::string& path) {
-  std::string said = "unknown key; the forecast ignores it";
+  std::string said = "the forecast ignores this key, because it is unknown";
   const std::string_view nearest = NearestWord(path, reader.KeysAskedFor());
   if (!nearest.empty()) said += fmt::format("; was {} meant?", Quoted(nearest));
   reader.Warn(path, said);

@@ -158,8 +158,8 @@ std::optional<calibration::CurveFile> ReadCurves(const Node& node, Diagnostics& 
       file.curves.push_back(ReadCurve(curve, diagnostics));
       if (file.curves.back().nodes > 1 && !reader.Has("network")) {
         diagnostics.push_back({"calibration.no-network", curve.location(),
-                               "'network' is missing: a curve over several "
-                               "nodes needs the bandwidth of their network",
+                               "'network' is missing: a curve over several nodes "
+                               "needs the bandwidth of their network",
                                "add the sum of the bandwidths of a node's network cards, for "
                                "example network: 400 GB/s"});
       }
