@@ -376,7 +376,7 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
 Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
   STEPCAST_CHECK(std::none_of(axes.begin(), axes.end(),
                               [](const SweepAxis& axis) { return axis.values.empty(); }),
-                 "every axis has values");
+                 "each axis must have at least one value");
   if (axes.empty()) {
     return tl::unexpected(Diagnostics{{"sweep.vary",
                                        {"--vary", 0, 0},

@@ -567,7 +567,7 @@ void ReadSetting(const plan::Setting<Given, Kept>& setting, std::span<const Sect
     word->give(request, ReadOneOf(word->words, setting.key, need, reader));
   } else {
     const SectionKey* notation = FindKey(own, setting.key);
-    STEPCAST_CHECK(notation != nullptr, "a special notation must have a reader");
+    STEPCAST_CHECK(notation != nullptr, "a setting with a special notation must have a reader");
     notation->read(reader, request);
   }
 }
