@@ -542,7 +542,7 @@ Command CompareCommand() {
 
 Command ExplainCommand() {
   return MakeCommand<ExplainOptions>("explain", DescribeExplain, [](ExplainOptions& options) {
-    const WorkNotice notice("simulating a step, and again with each resource faster, of " +
+    const WorkNotice notice("simulating a step, also with faster resources, of " +
                             Named(options.files));
     return RunOn(options.files, options.scenario, options.set, [&] { return Explain(options); });
   });

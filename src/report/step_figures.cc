@@ -490,10 +490,10 @@ Table MemoryRows(const forecast::MemoryForecast& memory) {
 std::string MemoryTable(const forecast::MemoryForecast& memory) {
   std::string out = MemoryRows(memory).ToString();
   if (memory.offloads()) {
-    out += fmt::format("the ranks of a node store {} of {} in its memory", FormatBytes(memory.host),
-                       FormatBytes(memory.host_capacity));
+    out += fmt::format("the ranks of a node store {} in the node's memory of {}",
+                       FormatBytes(memory.host), FormatBytes(memory.host_capacity));
     if (memory.drives > Bytes(0)) {
-      out += fmt::format(", {} of {} on its drives", FormatBytes(memory.drives),
+      out += fmt::format(", and {} on its drives of {}", FormatBytes(memory.drives),
                          FormatBytes(memory.drives_capacity));
     }
     out += "\n";
