@@ -140,10 +140,10 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
     if (fraction.empty()) return not_a_number();
   }
   if (whole.size() > kMostDigits || fraction.size() > kMostDigits) {
-    return Error(fmt::format("a number can have at most {} digits before the decimal point, and "
-                             "the same number after the point: {}",
-                             kMostDigits, Quoted(text)),
-                 "use a larger unit");
+    return Error(
+        fmt::format("a number can have at most {} digits on each side of the decimal point: {}",
+                    kMostDigits, Quoted(text)),
+        "use a larger unit");
   }
 
   while (!rest.empty() && rest[0] == ' ') rest.remove_prefix(1);
@@ -164,8 +164,8 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
   }
   amount += (part * unit->size + scale / 2) / scale;
   if (amount > std::numeric_limits<std::int64_t>::max()) {
-    return Error(fmt::format("{} {} a smaller number; this one is too large to represent: {}",
-                             dimension.noun, dimension.verb, Quoted(text)),
+    return Error(fmt::format("{} {} a smaller number; this number is too large: {}", dimension.noun,
+                             dimension.verb, Quoted(text)),
                  WriteFor(dimension));
   }
   return static_cast<std::int64_t>(amount);

@@ -72,12 +72,11 @@ TEST(ParseBytes, SaysWhatIsWrong) {
        "write for example '25 MiB'"},
       {"1e3 B", "'e3 B' is not a unit for bytes: '1e3 B'",
        "units are B, KB, MB, GB, TB, KiB, MiB, GiB, TiB"},
-      {"9000000000 TiB",
-       "bytes need a smaller number; this one is too large to represent: '9000000000 TiB'",
+      {"9000000000 TiB", "bytes need a smaller number; this number is too large: '9000000000 TiB'",
        "write for example '25 MiB'"},
       {"12345678901234567890 B",
-       "a number can have at most 19 digits before the decimal point, and the same number after "
-       "the point: '12345678901234567890 B'",
+       "a number can have at most 19 digits on each side of the decimal point: "
+       "'12345678901234567890 B'",
        "use a larger unit"},
   };
   for (const BadQuantity& bad : cases) {

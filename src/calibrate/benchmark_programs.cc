@@ -378,7 +378,7 @@ Benchmark CollectiveBenchmark(CollectiveKind kind, const std::vector<Bytes>& siz
   const auto own = std::find_if(groups.begin(), groups.end(), [&](const std::vector<int>& group) {
     return std::find(group.begin(), group.end(), rank) != group.end();
   });
-  STEPCAST_CHECK(own != groups.end(), "every rank has a group");
+  STEPCAST_CHECK(own != groups.end(), "every rank must belong to a group");
   Author author(2, rank);
   Benchmark benchmark;
   benchmark.groups = groups;

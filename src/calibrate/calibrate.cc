@@ -365,11 +365,12 @@ void NoticeDrift(Campaign& campaign) {
   const double drift = *most / *least - 1;
   auto& provenance = campaign.outcome.profile.provenance;
   provenance.emplace_back(
-      "drift", fmt::format("during the calibration, the same kernel took up to {:.1f} % longer",
-                           100 * drift));
+      "drift",
+      fmt::format("the time of the reference kernel changed by up to {:.1f} %", 100 * drift));
   if (drift > kAllowed) {
     campaign.outcome.warnings.push_back(fmt::format(
-        "during the calibration, the time of the same kernel rose by up to {:.0f} %, because the "
+        "during the calibration, the time of the reference kernel rose by up to {:.0f} %, because "
+        "the "
         "machine lowered its clocks or ran other work. Repeat the calibration on an idle machine",
         100 * drift));
   }
@@ -411,7 +412,7 @@ Attempt<Outcome> Run(Campaign& campaign) {
   NoticeDrift(campaign);
   const std::vector<calibration::Fault> faults = calibration::Check(campaign.outcome.profile);
   if (!faults.empty()) {
-    return tl::unexpected(Failure{fmt::format("a measured value is impossible: {}: {}",
+    return tl::unexpected(Failure{fmt::format("a measured value is impossible, {}: {}",
                                               faults.front().field, faults.front().message),
                                   false});
   }

@@ -55,7 +55,7 @@ std::size_t LeastRuns(std::size_t least, double seconds, bool briefly) {
 
 NextSizes Next(const SizePlan& plan, std::size_t least, const MeasuredSizes& measured,
                double left) {
-  STEPCAST_CHECK(plan.first > 0, "something is measured first");
+  STEPCAST_CHECK(plan.first > 0, "the number of sizes that are measured first must be positive");
   NextSizes next;
   if (measured.empty()) {
     const std::size_t count = std::min(plan.first, plan.sizes.size());

@@ -14,7 +14,7 @@ Line FitLine(const std::vector<std::pair<double, double>>& points) {
       if (distance != 0) slopes.push_back((points[j].second - points[i].second) / distance);
     }
   }
-  STEPCAST_CHECK(!slopes.empty(), "a line needs two points");
+  STEPCAST_CHECK(!slopes.empty(), "a fit of a line needs at least two points");
   Line line;
   line.slope = Median(std::move(slopes));
   std::vector<double> rests;
@@ -24,7 +24,7 @@ Line FitLine(const std::vector<std::pair<double, double>>& points) {
 }
 
 Line FitStartAndRate(const std::vector<std::pair<double, double>>& points) {
-  STEPCAST_CHECK(points.size() >= 2, "a start and a rate need two points");
+  STEPCAST_CHECK(points.size() >= 2, "a fit of a start time and a rate needs at least two points");
   std::vector<std::pair<double, double>> sorted = points;
   std::sort(sorted.begin(), sorted.end());
   const std::size_t third = std::max<std::size_t>(sorted.size() / 3, 1);

@@ -35,7 +35,7 @@ void Factorise(Triangle& matrix) {
       double rest = matrix[i][j];
       for (std::size_t k = 0; k < j; ++k) rest -= matrix[i][k] * matrix[j][k];
       if (i == j) {
-        STEPCAST_CHECK(rest > 0, "noise keeps a covariance positive definite");
+        STEPCAST_CHECK(rest > 0, "the covariance matrix must be positive definite");
         matrix[i][i] = std::sqrt(rest);
       } else {
         matrix[i][j] = rest / matrix[j][j];

@@ -89,9 +89,10 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
                   "kernel's pipeline");
     }
     if (!(tiling.last_wave >= 0 && tiling.last_wave <= 1)) {
-      checker.Add(
-          field + ".last_wave", fmt::format("must be between 0 and 1: {}", tiling.last_wave),
-          "write the fraction of the last wave's time that multiprocessors without a tile cost");
+      checker.Add(field + ".last_wave",
+                  fmt::format("must be between 0 and 1: {}", tiling.last_wave),
+                  "write 1 if a partial last wave takes as long as a full wave, 0 if its time is "
+                  "proportional to its tiles, or a number between 0 and 1");
     }
     checker.Efficiency(field + ".grouped", tiling.grouped);
     if (!(tiling.overlap == 0 || (tiling.overlap >= 1 && tiling.overlap <= kLargestOverlap))) {
@@ -104,8 +105,8 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
     if (!(tiling.split >= 0 && tiling.split <= kLargestSplit)) {
       checker.Add(field + ".split",
                   fmt::format("must be between 0 and {}: {}", kLargestSplit, tiling.split),
-                  "write the memory traffic of split-k sums, divided by the traffic of FP32 parts "
-                  "in memory");
+                  "write the memory traffic for the sum of the FP32 parts, divided by the traffic "
+                  "of storing and reading the parts once");
     }
     checker.Duration(field + ".start", tiling.start, kLongestStart);
   }
@@ -141,8 +142,8 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
       if (tail >= 0 && tail <= kLongestTail) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must be between 0 and {}: {}", kLongestTail, tail),
-                  "write the time without full occupancy, divided by the duration of the longest "
-                  "thread block");
+                  "write the duration of the phase in which the device is not full, divided by the "
+                  "time of the longest thread block");
     }
     for (const auto& [key, part] :
          {std::pair("head_64", attention.head_64), {"head_256", attention.head_256}}) {
@@ -394,11 +395,10 @@ void CheckQuantiles(const CollectiveTable& table, const std::string& field, Chec
   for (std::size_t i = 0; i < table.quantiles.size(); ++i) {
     const auto& [low, high] = table.quantiles[i];
     if (low > Time() && low <= high) continue;
-    checker.Add(
-        fmt::format("{}.quantiles[{}]", field, i),
-        fmt::format("must have a positive time and a second time that is at least as long: {}, {}",
-                    FormatTime(low), FormatTime(high)),
-        "write the 10th and the 90th percentile of the times");
+    checker.Add(fmt::format("{}.quantiles[{}]", field, i),
+                fmt::format("must be two positive times, the shorter time first: {}, {}",
+                            FormatTime(low), FormatTime(high)),
+                "write the 10th and the 90th percentile of the times");
   }
 }
 

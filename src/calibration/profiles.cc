@@ -139,9 +139,10 @@ void CheckAttention(const AttentionSurface& surface, std::int64_t products,
       if (time >= least) continue;
       faults.push_back(
           {field,
-           fmt::format("{} heads of {} over a sequence of {} in {} are faster than the device's "
-                       "peak allows: {}",
-                       curve.heads, curve.head_size, sequence, FormatTime(time), FormatTime(least)),
+           fmt::format(
+               "attention with {} heads of size {} and sequence length {} takes {}, less than "
+               "the device's peak allows: {}",
+               curve.heads, curve.head_size, sequence, FormatTime(time), FormatTime(least)),
            "check that the profile is for this device"});
       return;
     }

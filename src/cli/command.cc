@@ -57,7 +57,7 @@ struct PageText {
 
 PageText TextOf(const std::string& name) {
   const std::string page(SectionOf(name));
-  STEPCAST_CHECK(!page.empty(), "help.txt has a text for each command");
+  STEPCAST_CHECK(!page.empty(), "help.txt must have a text for each command");
   const std::size_t end = page.find("\n\n");
   if (end == std::string::npos) return {page, ""};
   return {page.substr(0, end), page.substr(end + 2) + "\n\n"};
@@ -67,7 +67,7 @@ PageText TextOf(const std::string& name) {
 std::string HelpOf(const std::string& command, const std::string& option) {
   std::string help = HelpEntry("options of " + command, option);
   if (help.empty()) help = HelpEntry("options", option);
-  STEPCAST_CHECK(!help.empty(), "help.txt has a text for each option");
+  STEPCAST_CHECK(!help.empty(), "help.txt must have a text for each option");
   return help;
 }
 
@@ -139,7 +139,7 @@ Diagnostic WrongUse(std::string message, std::string hint, const char* code = "c
 const CommandPage& PageOf(const std::vector<CommandPage>& pages, std::string_view name) {
   const auto page = std::find_if(pages.begin(), pages.end(),
                                  [name](const CommandPage& each) { return each.name == name; });
-  STEPCAST_CHECK(page != pages.end(), "each command has a page");
+  STEPCAST_CHECK(page != pages.end(), "each command must have a help page");
   return *page;
 }
 
@@ -385,7 +385,7 @@ std::optional<Diagnostic> SetVariables(TypedLine& line, const CommandPage& page)
       return WrongUse(fmt::format("{} {}", name, complaint), std::move(hint));
     }
     if (given.times > 1 && !IsFlag(setting) && !TakesSeveral(setting)) {
-      return WrongUse(fmt::format("the command line has {} {} times", name, given.times),
+      return WrongUse(fmt::format("the command line contains {} {} times", name, given.times),
                       fmt::format("write {} only once", name));
     }
     if (const auto wrong = Set(given)) {

@@ -525,12 +525,11 @@ Command CompareCommand() {
   return MakeCommand<CompareOptions>("compare", DescribeCompare, [](CompareOptions& options) {
     if (options.b.empty() && options.memory.empty() && options.set_a.empty() &&
         options.set_b.empty()) {
-      return WrongInput(
-          "command.wrong-use", "command line", "B is missing, so there is nothing to compare with",
-          "name a second plan, or change a setting, for example: " +
-              report::CommandLine(
-                  {{"stepcast", "compare", options.a, "--set-b", "training.micro_batch_size=8"},
-                   {}}));
+      return WrongInput("command.wrong-use", "command line", "the second scenario, B, is missing",
+                        "write a second scenario, or change a setting, for example: " +
+                            report::CommandLine({{"stepcast", "compare", options.a, "--set-b",
+                                                  "training.micro_batch_size=8"},
+                                                 {}}));
     }
     const WorkNotice notice("simulating a step of two plans");
     return RunOnPlan(options.files, options.a, options.set, options.set_a, [&] {
@@ -543,7 +542,7 @@ Command CompareCommand() {
 
 Command ExplainCommand() {
   return MakeCommand<ExplainOptions>("explain", DescribeExplain, [](ExplainOptions& options) {
-    const WorkNotice notice("simulating a step, also with each resource made faster, of " +
+    const WorkNotice notice("simulating a step, also with faster resources, of " +
                             Named(options.files));
     return RunOn(options.files, options.scenario, options.set, [&] { return Explain(options); });
   });

@@ -304,7 +304,7 @@ Outcome ImportAtlas(const ImportAtlasOptions& options) {
   if (gpus.empty()) {
     return WrongInput("file.not-found", options.folder,
                       "the folder contains no products/GPU.csv for a known GPU type",
-                      "write the path of the folder that contains the folder products");
+                      "write the path of the folder that contains the folder 'products'");
   }
   report::Table table({{"GPU", report::Align::kLeft},
                        {"kernels", report::Align::kLeft},

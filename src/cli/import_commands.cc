@@ -161,7 +161,7 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
           "command.bad-group", "--op " + options.op,
           fmt::format("this collective does not use rings over {} ranks of this topology: {}",
                       cluster->devices(), Quoted(options.op)),
-          "use several linked ranks, and a collective with a ring algorithm: all_reduce, "
+          "use a topology with links and at least two devices, and --op all_reduce, "
           "reduce_scatter, all_gather or broadcast");
     }
     outcome.output =

@@ -150,7 +150,7 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"topology show a b", "write stepcast topology show FILE [OPTIONS]"},
       {"collective x all_reduce 1GB", "write stepcast collective x --op all_reduce --to 1GB"},
       {"simulate x --set", "for example: --set training.micro_batch_size=1"},
-      {"simulate x --gpus a --gpus b", "the command line has --gpus 2 times"},
+      {"simulate x --gpus a --gpus b", "the command line contains --gpus 2 times"},
       {"simulate x --json --program", "cannot be used together"},
       {"sweep x --vary a=1 --json --csv", "cannot be used together"},
       {"simulate x --sequence-length 8k", "write --sequence-length 8192"},
@@ -217,7 +217,7 @@ TEST_F(MainTest, TextOfAnotherKindIsNoScenario) {
     const ShellResult result = Run("simulate " + Path("README.md"));
     EXPECT_EQ(result.status, 2);
     EXPECT_THAT(result.messages, HasSubstr("error[file.not-a-scenario]"));
-    EXPECT_THAT(result.messages, HasSubstr("name a scenario, such as "));
+    EXPECT_THAT(result.messages, HasSubstr("write the path of a scenario, such as "));
     EXPECT_THAT(result.messages, testing::Not(HasSubstr("well-formed")));
   }
 }
@@ -672,7 +672,7 @@ TEST_F(MainTest, SweepRowsEqualSimulate) {
 
 TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "there is no --vary"},
+      {"", "the command needs at least one --vary"},
       {"--vary training.precision", "--vary needs a key and its values"},
       {"--vary training.precision=", "--vary has no values"},
       {"--vary training.precison=bf16,fp16", "did you mean 'precision'?"},
@@ -691,7 +691,7 @@ TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
        "--vary data_parallel.zero_stage=foo: error[input.not-an-integer]"},
       {"--vary 'data_parallel.bucket_size=1,1 MiB'", "bytes need a unit: '1'"},
       {"--vary data_parallel.framework=ddp,dpp", "did you mean 'ddp'?"},
-      {"--vary model=none.yaml", "names a file that does not exist: 'none.yaml'"},
+      {"--vary model=none.yaml", "refers to a file that does not exist: 'none.yaml'"},
       {"--vary data_parallel.bucket_sise=null", "did you mean 'bucket_size'?"},
       {"--vary training.precision=bf16 --store /none/x.sqlite", "the store cannot be written"},
       {"--vary training.precision=bf16 --store ''", "the value of --store is empty"},

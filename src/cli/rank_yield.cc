@@ -42,7 +42,7 @@ Attempt<RankYield> ToYield(std::string_view bytes, const ExpectedYield& expected
   auto measurement = runtime::ToMeasurement(reader.Text());
   if (!measurement) return fail(measurement.error().message);
   yield.weights = reader.Text();
-  if (reader.bad()) return fail("the results are not whole");
+  if (reader.bad()) return fail("the results of the rank are incomplete");
   if (auto whole = runtime::CheckMeasurement(*measurement, expected.instructions, expected.steps);
       !whole) {
     return fail(whole.error().message);

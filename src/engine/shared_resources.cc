@@ -21,7 +21,7 @@ struct SharedResources::Later {
 };
 
 std::uint32_t SharedResources::Share(double share) {
-  STEPCAST_CHECK(share >= 0 && share <= kMostShare, "a share must be inside its range");
+  STEPCAST_CHECK(share >= 0 && share <= kMostShare, "a share must be from 0 to the maximum share");
   const double units = share * kWhole;
   return static_cast<std::uint32_t>(share > 1 ? std::ceil(units) : std::floor(units));
 }
@@ -73,7 +73,7 @@ void SharedResources::Start(Activity activity, Time now, Work left, std::span<co
 
 void SharedResources::Finish(Activity activity) {
   Running& finished = activities_[activity];
-  STEPCAST_CHECK(finished.running, "only what runs can finish");
+  STEPCAST_CHECK(finished.running, "an activity must run before it finishes");
   finished.running = false;
   unsettled_ = true;
   for (const Use& use : finished.uses) {

@@ -104,12 +104,13 @@ Result<program::ProcessGroup> GroupByNumber(const Scenario& scenario,
   }
   const int local = ranks / nodes;
   if (group.siblings && (per_node % local != 0 || cluster.nodes() % nodes != 0)) {
-    return BadGroup("--siblings",
-                    fmt::format("groups of the same size cannot use all GPUs of the cluster, {} "
-                                "nodes of {} GPUs, with {} ranks on {}: {}",
-                                cluster.nodes(), per_node, ranks,
-                                nodes == 1 ? "1 node" : fmt::format("{} nodes", nodes), ranks),
-                    "set --ranks and --nodes so that each GPU is in one group, or omit --siblings");
+    return BadGroup(
+        "--siblings",
+        fmt::format(
+            "a cluster of {} nodes of {} GPUs cannot be divided into groups of {} ranks on {}: {}",
+            cluster.nodes(), per_node, ranks,
+            nodes == 1 ? "1 node" : fmt::format("{} nodes", nodes), ranks),
+        "set --ranks and --nodes so that each GPU is in one group, or omit --siblings");
   }
   program::ProcessGroup own{.name = ranks == cluster.devices() ? "all" : "part"};
   for (int node = 0; node < nodes; ++node) {

@@ -167,7 +167,7 @@ SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, 
                        .until_repetition = repeats,
                        .late_start = before.extent == Extent::kLateStart},
                       /*again=*/true);
-  STEPCAST_CHECK(run.has_value(), "it has run before");
+  STEPCAST_CHECK(run.has_value(), "a program that has run must run again");
   run->steady = steady;
   run->extent = before.extent;
   return *std::move(run);

@@ -145,7 +145,7 @@ class Parser {
     if (!rest.empty()) {
       faults_.push_back({"csv.quote", Here(),
                          fmt::format("text follows a closing quote: {}", stepcast::Quoted(rest)),
-                         "put the whole field in quotes"});
+                         "put the complete field in quotes"});
     }
     at_ = end;
     return cell;

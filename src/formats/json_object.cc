@@ -159,7 +159,7 @@ class Collector {
     if (!frame.keys.insert(frame.key).second) {
       mistakes.push_back({"input.duplicate-key", lines_.At(frame.key_at),
                           fmt::format("the object has this key twice: {}", Quoted(frame.key)),
-                          "remove one of the two columns"});
+                          "remove one of the two keys"});
     }
     return Goes();
   }

@@ -145,9 +145,10 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
         "the snapshot has no events, so its values are from the time of the dump, not from the "
         "peak. To record events, call torch.cuda.memory._record_memory_history() before the step");
   } else {
-    measured.notes.push_back(fmt::format(
-        "the peak is that of the last {} events of device {}; the snapshot has no older events",
-        memory.events, fullest->first));
+    measured.notes.push_back(
+        fmt::format("the peak covers only the last {} events of device {}, because the snapshot "
+                    "has no older events",
+                    memory.events, fullest->first));
   }
   return measured;
 }

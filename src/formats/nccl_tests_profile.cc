@@ -204,9 +204,9 @@ class Merger {
         return std::nullopt;
       }
       if (!run.hosts.empty() && nodes != ranks / per_node) {
-        Note(
-            fmt::format("{}: the log has {} hosts, but {} ranks with {} on each node need {} nodes",
-                        run.location.file, run.hosts.size(), ranks, per_node, ranks / per_node));
+        Note(fmt::format(
+            "{}: the log has {} hosts, but {} ranks with {} ranks per node need {} nodes",
+            run.location.file, run.hosts.size(), ranks, per_node, ranks / per_node));
       }
       nodes = ranks / per_node;
     } else if (run.hosts.empty()) {

@@ -364,7 +364,7 @@ class Reader {
     if (depth > kDeepest) {
       if (!too_deep_) {
         Report("xml.too-deep", LocationOf(element),
-               fmt::format("PCIe devices nested more than {} deep", kDeepest), "");
+               fmt::format("PCIe devices are nested more than {} levels deep", kDeepest), "");
       }
       too_deep_ = true;
       return;
@@ -582,7 +582,7 @@ class Reader {
              "write --nics with names of <net> elements, or --nics all");
     }
     if (!left_out.empty()) {
-      Note(fmt::format("NICs that --nics does not name are ignored: {}", left_out));
+      Note(fmt::format("NICs that --nics does not list are ignored: {}", left_out));
     }
   }
 
@@ -951,8 +951,8 @@ class Reader {
         if (all.Find({kind, At(i).index}) == home) continue;
         const bool is_gpu = kind == DeviceKind::kGpu;
         Report("topology.impossible", At(i).location,
-               fmt::format("the devices are not all connected: no links lead from the GPU at {} "
-                           "(line {}) to this {}: {}",
+               fmt::format("some devices are not connected; no links lead from the GPU at {} (line "
+                           "{}) to this {}: {}",
                            At(gpus[0]).bus, At(gpus[0]).location.line, is_gpu ? "GPU" : "NIC",
                            Quoted(is_gpu ? At(i).bus : At(i).name)),
                "move the device's <pci> into the <cpu> that the device is attached to; NVSwitches "

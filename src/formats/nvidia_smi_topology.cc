@@ -318,7 +318,7 @@ class Reader {
                   "NICs without a PCIe switch in common with a GPU are ignored, because they "
                   "usually serve storage and management: {} (--nics all includes these NICs)",
                   left_out)
-            : fmt::format("NICs that --nics does not name are ignored: {}", left_out));
+            : fmt::format("NICs that --nics does not list are ignored: {}", left_out));
     for (std::size_t i = devices(); i-- > gpus;) {
       if (kept[i]) continue;
       const auto at = static_cast<std::ptrdiff_t>(i);

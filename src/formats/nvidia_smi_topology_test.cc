@@ -120,7 +120,7 @@ TEST(NvidiaSmiTopology, NicsThatShareNoSwitchAreLeftOut) {
     const auto named = Parse(kMatrix, options);
     ASSERT_TRUE(named.has_value()) << Format(named.error());
     EXPECT_EQ(named->node_type.Count(DeviceKind::kNic), 1);
-    EXPECT_EQ(named->notes.front(), "NICs that --nics does not name are ignored: mlx5_0");
+    EXPECT_EQ(named->notes.front(), "NICs that --nics does not list are ignored: mlx5_0");
   }
   options.nics = {"mlx5_0", "mlx5_7"};
   const auto unknown = Parse(kMatrix, options);

@@ -840,8 +840,7 @@ class Search {
 
 Graph SearchGraph(const Node& node, const Fabric& fabric, Version version,
                   const SearchRequest& request) {
-  STEPCAST_CHECK(node.gpus.size() <= kMostGpus,
-                 "a node has more GPUs than the search's bit set can hold");
+  STEPCAST_CHECK(node.gpus.size() <= kMostGpus, "a node must have at most 128 GPUs");
   return Search(node, fabric, version, request).Run();
 }
 

@@ -369,7 +369,7 @@ class Checker : public Rules {
     if (const auto& loading = request_.data_loading) {
       if (loading->workers == 0 && loading->prefetch != DataLoading().prefetch) {
         Add("training.data_loading.prefetch", "plan.data-loading",
-            fmt::format("without workers, no data is prefetched: prefetch is {} and workers is 0",
+            fmt::format("prefetch is {}, but workers is 0, so no process loads data in advance",
                         loading->prefetch),
             "write workers: 1 or more, or omit prefetch");
       }

@@ -285,7 +285,7 @@ std::optional<StoreFault> ResultStore::Check(const std::vector<StoreFact>& facts
   while ((code = sqlite3_step(query.get())) == SQLITE_ROW) {
     if (then.size() == kMostFacts) {
       return WrongInput("store.not-a-store", path_,
-                        "this store was changed: it has more facts than stepcast writes",
+                        "this store was changed: it has more rows than stepcast writes",
                         "remove the store to start again");
     }
     then.push_back(

@@ -341,7 +341,7 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
   const auto pool = MakeThreadPool(WorkOf(problem), options.threads);
   Answers answers(problem, *pool);
   auto result = Search(answers, goal, options, known);
-  STEPCAST_CHECK(result.has_value(), "a search with threads and without a store cannot fail");
+  STEPCAST_CHECK(result.has_value(), "a search in one process without a store must not fail");
   return *std::move(result);
 }
 

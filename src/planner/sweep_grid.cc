@@ -367,7 +367,7 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
   for (const std::string& value : axis.values) {
     if (!seen.insert(value).second) {
       return Fault(text, fmt::format("'{}' has the same value twice: {}", key, Quoted(value)),
-                   "remove one of the two columns");
+                   "remove one of the two values");
     }
   }
   return axis;
@@ -376,11 +376,11 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
 Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
   STEPCAST_CHECK(std::none_of(axes.begin(), axes.end(),
                               [](const SweepAxis& axis) { return axis.values.empty(); }),
-                 "every axis has values");
+                 "each axis must have at least one value");
   if (axes.empty()) {
     return tl::unexpected(Diagnostics{{"sweep.vary",
                                        {"--vary", 0, 0},
-                                       "there is no --vary",
+                                       "the command needs at least one --vary",
                                        "add at least one --vary KEY=V1,V2,..."}});
   }
   SweepGrid grid;
@@ -404,8 +404,8 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
           "sweep.too-many", axis.key,
           fmt::format("the sweep has {} combinations, but one sweep can have at most {}: {}",
                       Combinations(axes), kMostRows, product),
-          fmt::format("reduce the values of '{}', which has the most, {} (x2 instead of +1), or "
-                      "vary fewer keys and set the others with --set",
+          fmt::format("use fewer values of '{}', which has {} values (for example x2 instead of "
+                      "+1), or vary fewer keys",
                       longest.key, longest.values.size()));
     }
     grid.rows_ *= values;

@@ -113,7 +113,7 @@ class MpiPool final : public WorkerPool {
         work_(std::move(work)),
         requested_(static_cast<std::size_t>(mailbox.ranks()), 0),
         team_(Threads(threads)) {
-    STEPCAST_CHECK(mailbox.rank() == 0, "rank 0 distributes the items");
+    STEPCAST_CHECK(mailbox.rank() == 0, "the rank that distributes the items must be rank 0");
     if (team_.size() == 0) {
       throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
     }

@@ -84,13 +84,12 @@ TEST(IndexCheckTest, AnExchangeHasPeersBytesAndUses) {
   EXPECT_EQ(
       messages,
       (std::vector<std::string>{
-          "exchanges[0] has no peer in a group of 2: 2",
-          "exchanges[0] and exchanges[1] name the peers of communicator 'pipeline' in different "
-          "ways",
+          "exchanges[0] has a peer outside its group of 2 ranks: 2",
+          "exchanges[0] and exchanges[1] identify the peers of communicator 'pipeline' differently",
           "exchanges[1] has a message of negative size: -1 B",
           "exchanges[2] has no communicator: 7", "exchanges[3] has no messages",
           "exchanges[4] is on communicator 'other', but rank 0 is not a member",
-          "step[0] (exchange) has 2 messages and uses: 1",
+          "step[0] (exchange) has 2 messages, but a different number of buffer uses: 1",
           "step[1] (exchange) sends 64 B with message 0, but its use writes: 64 B",
           "step[1] (exchange) receives 64 B with message 1, but its use writes: 32 B"}));
 }

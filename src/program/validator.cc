@@ -120,18 +120,17 @@ class IndexCheck {
       Index& other = first[exchange.communicator];
       if (other == kNone) other = i;
       if (program_.exchanges[other].peers != exchange.peers) {
-        Report(
-            fmt::format("exchanges[{}] and exchanges[{}] name the peers of communicator '{}' in "
-                        "different ways",
-                        other, i, communicator.name));
+        Report(fmt::format(
+            "exchanges[{}] and exchanges[{}] identify the peers of communicator '{}' differently",
+            other, i, communicator.name));
       }
       if (exchange.messages.empty()) Report(fmt::format("exchanges[{}] has no messages", i));
       const auto size = static_cast<int>(group.ranks.size());
       const int least = exchange.peers == PeerNaming::kPosition ? 0 : 1 - size;
       for (const Message& message : exchange.messages) {
         if (message.peer < least || message.peer >= size) {
-          Report(
-              fmt::format("exchanges[{}] has no peer in a group of {}: {}", i, size, message.peer));
+          Report(fmt::format("exchanges[{}] has a peer outside its group of {} ranks: {}", i, size,
+                             message.peer));
         }
         // A message of no bytes only signals that its sender has arrived there.
         if (message.bytes < Bytes(0)) {
@@ -207,8 +206,8 @@ class IndexCheck {
     const std::vector<Message>& messages = program_.exchanges[instruction.operand].messages;
     if (instruction.use_count != messages.size()) {
       Report(in_prologue, index,
-             fmt::format("(exchange) has {} messages and uses: {}", messages.size(),
-                         instruction.use_count));
+             fmt::format("(exchange) has {} messages, but a different number of buffer uses: {}",
+                         messages.size(), instruction.use_count));
       return;
     }
     for (std::size_t i = 0; i < messages.size(); ++i) {

@@ -95,7 +95,7 @@ std::string PartOfMemory(const forecast::MemoryForecast& memory) {
 std::string MemorySentence(const forecast::MemoryForecast& memory) {
   if (!memory.fits_host()) {
     return fmt::format(
-        "does not fit: the ranks of a node need {} of host memory and {} of drives, but the node "
+        "does not fit: the ranks of a node need {} of host memory and {} on drives, but the node "
         "has {} and {}",
         FormatBytes(memory.host), FormatBytes(memory.drives), FormatBytes(memory.host_capacity),
         FormatBytes(memory.drives_capacity));

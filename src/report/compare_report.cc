@@ -243,7 +243,7 @@ PageSection TimeSection(const Forecast& a, const Forecast& b) {
   section.chart = StackedBars("Time breakdown of one step, A above B, as two stacked bars", "ms",
                               std::move(data), parts, 2);
   section.tables = {{.caption = "Parts of the step", .table = TimeTable(a, b)},
-                    {.caption = "Figures of the step", .table = Figures(a, b)}};
+                    {.caption = "Values of the step", .table = Figures(a, b)}};
   return section;
 }
 

@@ -425,8 +425,8 @@ std::string ExplainPage(const scenario::Scenario& scenario,
   if (!explanation.what_if.empty()) {
     const forecast::WhatIf& most = explanation.what_if.front();
     page.verdict += fmt::format(
-        " The resource that limits the step most is {}: {:.0f} % faster, it shortens the step by "
-        "{} %.",
+        " The resource that limits the step most is {}. If it is {:.0f} % faster, the step is {} % "
+        "shorter.",
         Name(most.resource), kHundred * (forecast::kFaster - 1),
         Decimal(kHundred * GainOf(most, explanation), 2));
     page.sections.push_back(GainSection(explanation));

@@ -40,8 +40,8 @@ std::string NothingFits(const Fitting& fitting) {
   if (fitting.nearest) {
     const FittingSettings& nearest = *fitting.nearest;
     text += nearest.left < Bytes()
-                ? fmt::format("The closest setting, {}, lacks {}.\n", SettingsOf(nearest),
-                              FormatBytes(Bytes(-nearest.left.count())))
+                ? fmt::format("With the closest setting, {}, the step needs {} more memory.\n",
+                              SettingsOf(nearest), FormatBytes(Bytes(-nearest.left.count())))
                 : fmt::format(
                       "With the closest setting, {}, the probability that the step fits is {} %.\n",
                       SettingsOf(nearest), Decimal(kHundred * nearest.fit_probability, 0));

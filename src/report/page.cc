@@ -355,7 +355,7 @@ std::string PageHtml(const Page& page) {
   out += "</footer>\n";
   for (const auto& [script, hash] : Scripts(page)) {
     STEPCAST_CHECK(script.find("</script") == std::string_view::npos,
-                   "no script may end its element early");
+                   "a script must not contain the end tag of its element");
     out += fmt::format("<script>{}</script>\n", script);
   }
   return out + "</body>\n</html>\n";

@@ -176,10 +176,11 @@ PageSection FrontSection(const PlanReport& report, const PlanNames& name) {
                                     "does not fit, or is too slow", "memory needed", capacity);
   PageSection section{.heading = "Step time against memory"};
   section.paragraphs = {
-      searched ? "Each point is a plan that was simulated. No plan beats a plan on the front in "
-                 "step time, memory and GPUs together. Plans fit if they leave enough memory free."
+      searched ? "Each point is a plan that was simulated. For each plan on the front, no other "
+                 "plan has a shorter step, less memory and fewer GPUs. Plans fit if they leave "
+                 "enough memory free."
                : "Each point is a plan that was simulated. The search did not look for the front, "
-                 "so other plans may lie on it."};
+                 "so other plans may be on the front."};
   section.chart = std::move(figure.chart);
   if (!figure.note.empty()) section.notes.push_back(std::move(figure.note));
   section.tables.push_back(

@@ -394,8 +394,8 @@ std::string CountsText(const PlanReport& report) {
   const auto further =
       static_cast<std::int64_t>(result.outcomes.size()) - result.Count(Verdict::kSimulated);
   if (further > 0) {
-    out += fmt::format("to find the nearest plans, {} plans excluded by bounds {} also simulated\n",
-                       Grouped(further), further == 1 ? "was" : "were");
+    out += fmt::format("plans that were simulated only to find the nearest plans: {}\n",
+                       Grouped(further));
   }
   if (result.shared > 0) {
     out += fmt::format(
@@ -491,7 +491,7 @@ std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport
   };
   add(illegal, "simulated: illegal, because its costs cannot be computed");
   add(too_large, goal.headroom > Bytes(0) || goal.headroom_part > 0
-                     ? "simulated: do not fit, or leave too little free"
+                     ? "simulated: do not fit, or leave too little memory free"
                      : "simulated: do not fit");
   add(too_slow, "simulated: miss the deadline");
   add(good, goal.training.deadline ? "simulated: fit and meet the deadline" : "simulated: fit");
@@ -533,10 +533,10 @@ std::string PlanText(const PlanReport& report) {
   if (goal.training.said()) out += fmt::format("       {}\n", TargetText(goal.training));
   if (goal.headroom_part > 0) {
     constexpr double kTenths = 10;
-    out += fmt::format("       {:g} % of each device free\n",
+    out += fmt::format("       {:g} % of each device's memory free\n",
                        std::round(kTenths * kHundred * goal.headroom_part) / kTenths);
   } else if (goal.headroom > Bytes(0)) {
-    out += fmt::format("       {} of each device free\n", FormatBytes(goal.headroom));
+    out += fmt::format("       {} of each device's memory free\n", FormatBytes(goal.headroom));
   }
   out += fmt::format("tried  {}\n", report.tried);
   if (!report.not_tried.empty()) {
@@ -574,8 +574,8 @@ std::string PlanText(const PlanReport& report) {
          ExecutionText(report);
   if (!report.pareto.empty()) {
     out += fmt::format(
-               "no other plan is better than a plan of this list in all three: {}, less memory, "
-               "fewer GPUs\n",
+               "for each plan of this list, no other plan has all of the following: {}, less "
+               "memory, fewer GPUs\n",
                report.result->UnequalTokens() ? "less time per token" : "a shorter step") +
            PlansTable(report, report.pareto, false) + NotesOn(report.pareto) + "\n";
   }

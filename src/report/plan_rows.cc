@@ -209,7 +209,7 @@ std::string WhyText(const Goal& goal, const PlanRow& row) {
   if (row.verdict == Verdict::kTooSlow)
     return "too slow for the deadline, according to a lower "
            "bound of its time";
-  return row.verdict == Verdict::kDominated ? "dominated, by its bound" : "bound";
+  return row.verdict == Verdict::kDominated ? "dominated, according to its bounds" : "bound";
 }
 
 std::vector<std::pair<std::string, std::int64_t>> Sorted(

@@ -50,7 +50,7 @@ class Points {
   PageSection Section(const std::string& heading, const std::string& unit) && {
     PageSection section{.heading = heading};
     if (count_ == 0) {
-      section.paragraphs = {"No case has one."};
+      section.paragraphs = {"No case has a measured value of this kind."};
       return section;
     }
     section.paragraphs = {

@@ -240,8 +240,8 @@ PageSection InputSection(const WholeRun& run) {
   PageSection section{.heading = "Effects on the effective time"};
   section.paragraphs = {
       "The range of the effective time combines the effects of the best and the worst value of "
-      "each quantity with that of the random number of failures. It is the square root of the sum "
-      "of the squared effects."};
+      "each quantity with the effect of the random number of failures. The range is the square "
+      "root of the sum of the squared effects."};
   section.tables.push_back({.caption = "Inputs", .table = InputTable(run.inputs).ToTable()});
   return section;
 }

@@ -142,7 +142,7 @@ std::string MemoryText(const RunsReport& report) {
     }
   }
   if (pairs.empty()) return "";
-  Table table = ErrorTable("error of memory's peak");
+  Table table = ErrorTable("error of peak memory");
   for (const auto& [kind, of_kind] : pairs) {
     AddRow(table, std::string(kind), FiguresOf(of_kind));
   }
@@ -252,8 +252,9 @@ std::string RunsText(const RunsReport& report) {
         Named(doubtful));
   }
   for (const calibrate::SettingResidual& setting : report.fit.settings) {
-    out += fmt::format("steps with `{}` take {}, {} runs; the others {}\n", setting.setting,
-                       Longer(setting.with), setting.runs, Longer(setting.without));
+    out +=
+        fmt::format("steps with `{}` take {} ({} runs); steps without it take {}\n",
+                    setting.setting, Longer(setting.with), setting.runs, Longer(setting.without));
   }
   if (!report.written.empty()) out += fmt::format("wrote {}\n", report.written);
   if (!report.unwritten.empty()) out += fmt::format("{}\n", report.unwritten);

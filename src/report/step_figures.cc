@@ -85,8 +85,8 @@ std::string Plan(const plan::Plan& plan) {
       text += fmt::format(" x {} parts", plan.parallelism.expert_tensor);
     }
     text += fmt::format(" by {}", model::Name(plan.mixture.dispatcher));
-    if (plan.mixture.overlap_communication) text += " beside another micro-batch";
-    if (plan.mixture.overlap_shared_experts) text += " beside shared experts";
+    if (plan.mixture.overlap_communication) text += ", overlapping another micro-batch";
+    if (plan.mixture.overlap_shared_experts) text += ", overlapping shared experts";
   }
   if (plan::HasEffect(data, "backward_prefetch")) {
     text += Fsdp1(plan);
@@ -355,13 +355,13 @@ std::string Throughput(const forecast::Forecast& forecast) {
         Decimal(gap->factor, 2));
   }
   if (const auto& learned = forecast.learned) {
-    out +=
-        learned->known < kLeastKnown
-            ? std::string("learned    nothing: the calibration profile has no similar run\n")
-            : fmt::format("learned    {} of the simulated {}, from similar runs ({} % certain)\n",
-                          Decimal(learned->factor, 3),
-                          FormatTime(forecast.step_time - forecast.time.learned),
-                          Decimal(100 * learned->known, 0));
+    out += learned->known < kLeastKnown
+               ? std::string("learned    nothing: the calibration profile has no similar run\n")
+               : fmt::format(
+                     "learned    {} times the simulated {}, from similar runs ({} % certain)\n",
+                     Decimal(learned->factor, 3),
+                     FormatTime(forecast.step_time - forecast.time.learned),
+                     Decimal(100 * learned->known, 0));
   }
   return out + UtilizationLines(forecast);
 }
@@ -490,10 +490,10 @@ Table MemoryRows(const forecast::MemoryForecast& memory) {
 std::string MemoryTable(const forecast::MemoryForecast& memory) {
   std::string out = MemoryRows(memory).ToString();
   if (memory.offloads()) {
-    out += fmt::format("the ranks of a node store {} of {} in its memory", FormatBytes(memory.host),
-                       FormatBytes(memory.host_capacity));
+    out += fmt::format("the ranks of a node store {} in the node's memory of {}",
+                       FormatBytes(memory.host), FormatBytes(memory.host_capacity));
     if (memory.drives > Bytes(0)) {
-      out += fmt::format(", {} of {} on its drives", FormatBytes(memory.drives),
+      out += fmt::format(", and {} on its drives of {}", FormatBytes(memory.drives),
                          FormatBytes(memory.drives_capacity));
     }
     out += "\n";

@@ -143,7 +143,7 @@ class SweepCharts {
     chart.spec =
         Layered(Json::array({std::move(line), std::move(points)}), std::move(encoding), 2, kHeight);
     Reachable(chart.spec, {"datum.value !== null"});
-    chart.label = fmt::format("A figure of the step, by {}{}", Key(along()),
+    chart.label = fmt::format("A value of the step, by {}{}", Key(along()),
                               across() ? ", a line for each value of " + Key(*across()) : "");
     return chart;
   }
@@ -207,7 +207,7 @@ class SweepCharts {
                                      {"tooltip", nullptr}}}});
     Reachable(chart.spec, {});
     chart.label =
-        fmt::format("Heat map of a figure of the step, by {} and {}", Key(along()), Key(*across()));
+        fmt::format("Heat map of a value of the step, by {} and {}", Key(along()), Key(*across()));
     return chart;
   }
 

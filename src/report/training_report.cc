@@ -61,7 +61,7 @@ std::string TargetText(const TrainingTarget& target) {
   }
   if (target.pue > 0) text += fmt::format(", PUE {:g} (assumed)", target.pue);
   if (!target.availability && target.effective) {
-    return text + "; the availability is the forecast of run-time for the number of GPUs";
+    return text + "; the availability for each number of GPUs is the forecast of stepcast run-time";
   }
   if (!target.availability) {
     return text + "; an availability of 100 % is assumed (change it with --availability 0.9)";

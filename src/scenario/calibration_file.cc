@@ -311,10 +311,10 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
   if (!name) return std::nullopt;
   auto path = FindInput(*name, FolderOf(node.file()));
   if (!path) {
-    diagnostics.push_back(
-        {"file.not-found", node.location(),
-         fmt::format("{} names a file that does not exist: {}", Quoted(node.path()), Quoted(*name)),
-         PlacesTried(*name, FolderOf(node.file()))});
+    diagnostics.push_back({"file.not-found", node.location(),
+                           fmt::format("{} refers to a file that does not exist: {}",
+                                       Quoted(node.path()), Quoted(*name)),
+                           PlacesTried(*name, FolderOf(node.file()))});
   }
   return path;
 }

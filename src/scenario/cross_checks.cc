@@ -101,10 +101,11 @@ class CrossChecks {
         micro_batches * micro_batch + list->optimizer_step <= kLongestStep) {
       return;
     }
-    Report("scenario.step-too-long", LocationOf(root_, "model"),
-           fmt::format("{} micro-batches of {} and an update of {} take more than a day",
-                       micro_batches, FormatTime(micro_batch), FormatTime(list->optimizer_step)),
-           "check the units of the layers' times");
+    Report(
+        "scenario.step-too-long", LocationOf(root_, "model"),
+        fmt::format("a step with {} micro-batches of {} and an update of {} takes more than a day",
+                    micro_batches, FormatTime(micro_batch), FormatTime(list->optimizer_step)),
+        "check the units of the layers' times");
   }
 
   // Reports profiles of another GPU, and figures that the cluster's GPU cannot have.
@@ -166,7 +167,7 @@ class CrossChecks {
       Report("scenario.no-link", LocationOf(root_, "cluster.topology"),
              "the flat cluster has no link, and the calibration has no table of collectives",
              "add link: {latency: 5 us, bandwidth: 25 GB/s}, or use a profile with tables of "
-             "collectives of collectives");
+             "collectives");
     }
     const std::optional<calibration::KernelCosts>& kernels = scenario_.calibration->kernels;
     CheckProfilesOfDevices();

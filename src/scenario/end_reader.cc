@@ -184,15 +184,16 @@ void ReadTowers(MappingReader& reader, Architecture& a) {
     if (tower.joined_norms > tower.mergers || tower.patches % tower.merged != 0) {
       fields.Report(
           "merge", "model.impossible",
-          fmt::format("patches ({}) is not divisible by merge.tokens ({}), or joined_norms ({}) is "
-                      "larger than merge.count ({})",
+          fmt::format("patches ({}) must be divisible by merge.tokens ({}), and joined_norms ({}) "
+                      "must be at most merge.count ({})",
                       tower.patches, tower.merged, tower.joined_norms, tower.mergers),
           "set patches to a multiple of merge.tokens, and joined_norms to at most merge.count");
     }
     if (tower.full_layers > tower.layers || (tower.full_layers > 0 && tower.window == 0)) {
       fields.Report(
           "full_layers", "model.impossible",
-          fmt::format("full_layers is {} and layers is {}, but window is {} patches",
+          fmt::format("full_layers ({}) must be at most layers ({}), and needs a window of at "
+                      "least one patch, not {}",
                       tower.full_layers, tower.layers, tower.window),
           "set window to a number of patches, and full_layers to at most the number of layers");
     }

@@ -127,9 +127,9 @@ class ConfigEvaluator {
     for (formats::HuggingFaceReader* reader : {&reader_, &around_}) {
       if (!has_blocks_ || (reader == &around_ && section_.empty())) break;
       if (reader->Find("quantization_config") == nullptr) continue;
-      reader->Warn("quantization_config",
-                   "training.precision sets the data type of weights in the forecast, not this "
-                   "checkpoint");
+      reader->Warn(
+          "quantization_config",
+          "the forecast uses training.precision as the data type of weights, and ignores this key");
     }
     JudgeOtherKeys(reader_, UnknownConfigKeys::kWarnOf);
     if (section_.empty()) return;
@@ -348,7 +348,7 @@ class ConfigEvaluator {
 
   FamilyValue DefaultOf(const std::string& key, const YamlNode& absent) {
     if (!open_.insert(key).second) {
-      throw FamilyMistake{fmt::format("the default of {} depends on the same key", Quoted(key))};
+      throw FamilyMistake{fmt::format("the default of {} depends on itself", Quoted(key))};
     }
     FamilyValue value = Scalar(absent);
     open_.erase(key);

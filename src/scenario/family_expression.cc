@@ -314,7 +314,7 @@ class Parser {
       const bool first = (arguments[0].number <= arguments[1].number) == (name == "min");
       return With(arguments[first ? 0 : 1], arguments[0], arguments[1]);
     }
-    Fail(fmt::format("the function '{}' with {} values does not exist", name, arguments.size()));
+    Fail(fmt::format("there is no function '{}' with {} arguments", name, arguments.size()));
   }
 
   static FamilyValue Arithmetic(const FamilyValue& a, const FamilyValue& b, std::int64_t integer,

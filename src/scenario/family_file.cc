@@ -221,7 +221,7 @@ std::string UnmodelledFamily(std::string_view name) {
     const YamlNode *layers = Child(*family.value, "layers"),
                    *nearest = Child(*family.value, "nearest");
     return fmt::format(
-        "{} {} {}, but these are not modelled", family.key,
+        "{} {} {}, which stepcast does not model", family.key,
         nearest == nullptr ? "has" : fmt::format("differs from {} by", nearest->scalar),
         layers == nullptr ? "" : layers->scalar);
   }

@@ -579,8 +579,8 @@ TEST(HuggingFaceTest, DeepseekV3) {
   EXPECT_EQ(
       config.warnings,
       (std::vector<std::string>{
-          "model: 'quantization_config' is an object: training.precision sets the data type "
-          "of weights in the forecast, not this checkpoint",
+          "model: 'quantization_config' is an object: the forecast uses training.precision as the "
+          "data type of weights, and ignores this key",
           "model: 'num_nextn_predict_layers' is 1: the forecast omits the layers for "
           "multi-token prediction; a model file with num_nextn_predict_layers includes them"}));
   EXPECT_EQ(config.architecture.latent, model::DeepseekV3().latent);
@@ -632,8 +632,8 @@ TEST(HuggingFaceTest, GptOss) {
   EXPECT_EQ(Parameters(config.architecture), 20'914'757'184);
   EXPECT_EQ(config.warnings,
             std::vector<std::string>{
-                "model: 'quantization_config' is an object: training.precision sets the data type "
-                "of weights in the forecast, not this checkpoint"});
+                "model: 'quantization_config' is an object: the forecast uses training.precision "
+                "as the data type of weights, and ignores this key"});
   EXPECT_EQ(config.architecture.experts, model::GptOss20B().experts);
   EXPECT_EQ(config.architecture.attention_window, 128);
   EXPECT_EQ(config.architecture.full_attention_every, 2);
@@ -1089,14 +1089,14 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
   EXPECT_THAT(mistakes[0].hint, testing::StartsWith(known + "; with files of models/families: "));
   // OPT is a known name.
-  EXPECT_THAT(
-      MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
-      testing::StartsWith("opt differs from gpt2 by feed-forward layers of ReLU, but these are not "
-                          "modelled; " +
-                          known));
+  EXPECT_THAT(MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
+              testing::StartsWith(
+                  "opt differs from gpt2 by feed-forward layers of ReLU, which stepcast does not "
+                  "model; " +
+                  known));
   EXPECT_THAT(
       MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
-      testing::StartsWith("jamba has state-space layers, but these are not modelled; " + known));
+      testing::StartsWith("jamba has state-space layers, which stepcast does not model; " + known));
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }
 

@@ -28,7 +28,7 @@ void LetAsk(Read read, Schema& schema, std::initializer_list<const char*> ways) 
   for (const char* way : ways) {
     Diagnostics faults;
     const auto tree = ParseYaml(way, "", faults);
-    STEPCAST_CHECK(tree.has_value(), "the way is YAML");
+    STEPCAST_CHECK(tree.has_value(), "each document must be valid YAML");
     read(Node(*tree, "", &schema), faults);
   }
 }

@@ -182,8 +182,7 @@ void ReadGemm(MappingReader& kernels, Need need, calibration::KernelCosts& costs
   }
   gemm->Finish();
   if (!any && !gemm->failed()) {
-    kernels.Report("gemm", "calibration.no-gemm",
-                   "no data type has rates of matrix multiplications",
+    kernels.Report("gemm", "calibration.no-gemm", "'gemm' must have at least one data type",
                    "write for example 'bf16: {max_efficiency: 0.75, half_flops: 3000000000}'");
   }
 }
@@ -227,10 +226,11 @@ calibration::AttentionSurface ReadCores(MappingReader& by_type, std::string_view
     const auto time = ReadTime(row[3], Zero::kRefused, diagnostics);
     if (!heads || !sequence || !head_size || !time) continue;
     if (!curves[{*head_size, *heads}].emplace(*sequence, *time).second) {
-      diagnostics.push_back({"calibration.repeated-point", node.location(),
-                             fmt::format("two rows have {} heads of {} and a sequence of {}",
-                                         *heads, *head_size, *sequence),
-                             "write one row for each combination of sizes"});
+      diagnostics.push_back(
+          {"calibration.repeated-point", node.location(),
+           fmt::format("two rows have the same sizes: {} heads of size {}, sequence length {}",
+                       *heads, *head_size, *sequence),
+           "write one row for each combination of sizes"});
     }
   }
   calibration::AttentionSurface surface;
@@ -290,8 +290,8 @@ calibration::GemmSurface ReadSurface(MappingReader& by_type, std::string_view ty
   if (wanted != points.size()) {
     by_type.Report(
         type, "calibration.incomplete-surface",
-        fmt::format("{} x {} x {} values of m, n and k need {} rows, not {}", surface.m.size(),
-                    surface.n.size(), surface.k.size(), wanted, points.size()),
+        fmt::format("a table of {} values of m, {} of n and {} of k must have {} rows, not {}",
+                    surface.m.size(), surface.n.size(), surface.k.size(), wanted, points.size()),
         "write exactly one row for each combination of the values");
     return {};
   }
@@ -342,7 +342,7 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
     if (!releases.empty() && *torch <= releases.back().torch) {
       diagnostics.push_back(
           {"calibration.implausible", node.location(),
-           fmt::format("PyTorch PyTorch releases must be in ascending order: {}.{} after {}.{}",
+           fmt::format("PyTorch releases must be in ascending order: {}.{} after {}.{}",
                        torch->major, torch->minor, releases.back().torch.major,
                        releases.back().torch.minor),
            "sort the entries by release; each entry has only the differences from the previous "

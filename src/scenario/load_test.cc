@@ -436,7 +436,7 @@ TEST(Load, NamesBothValuesOfADeviceCount) {
 
 TEST(Load, SuggestsTheFileThatWasMeant) {
   EXPECT_EQ(Messages(LoadString(Shipped("models/gpt2.yaml", "models/gtp2.yaml"))),
-            "s.yaml:2:8: error[file.not-found]: 'model' names a file that does not exist: "
+            "s.yaml:2:8: error[file.not-found]: 'model' refers to a file that does not exist: "
             "'models/gtp2.yaml'\n"
             "  hint: did you mean 'models/gpt2.yaml'?\n");
 }
@@ -507,10 +507,10 @@ TEST(Load, TakesNamesInThePlaceOfPaths) {
        "cluster.nodes=null"});
   ASSERT_TRUE(flat.has_value()) << Messages(flat);
   EXPECT_EQ(flat->gpu->name, "h100-sxm");
-  EXPECT_NE(
-      std::find(flat->warnings.begin(), flat->warnings.end(),
-                "gpu: h100 is interpreted as h100-sxm; for another form, write the full name"),
-      flat->warnings.end());
+  EXPECT_NE(std::find(flat->warnings.begin(), flat->warnings.end(),
+                      "gpu: h100 is interpreted as h100-sxm; for another form factor, write the "
+                      "full name of the GPU"),
+            flat->warnings.end());
 }
 
 TEST(Load, AppliesOverridesInOrder) {
@@ -660,7 +660,8 @@ TEST(Load, AProfileOfTablesTakesTheRestFromTheGpuType) {
       (std::vector<std::string>{
           "the calibration profile has no kernels, links, memory, so the forecast uses the values "
           "of calibration/h100-sxm.yaml",
-          "the calibration profile 'mine' has no key 'gpu'; the forecast uses it for h100-sxm"}));
+          "the calibration profile 'mine' has no key 'gpu'; the forecast uses the profile for "
+          "h100-sxm"}));
 }
 
 // A profile of another GPU is not a forecast, so it must be requested explicitly.
@@ -916,7 +917,8 @@ TEST(Load, MeasuredKernelsTakeWhatTheyLackFromTheGpuType) {
           "kernels.attention.cudnn, kernels.gemm_unaligned, kernels.gemm_unaligned_even, "
           "kernels.gemm_unaligned_result, kernels.variation, so the forecast uses the values of "
           "calibration/h100-sxm.yaml",
-          "the calibration profile 'mine' has no key 'gpu'; the forecast uses it for h100-sxm"}));
+          "the calibration profile 'mine' has no key 'gpu'; the forecast uses the profile for "
+          "h100-sxm"}));
   // How far forecasts of other sources are off, as well.
   std::vector<std::string> general;
   for (const calibration::Residual& residual : loaded->calibration->residuals) {

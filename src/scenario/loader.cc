@@ -282,7 +282,7 @@ class Loader::Reading {
                                      : "";
       const std::string gpu = HintOfGpu(source, meant);
       Report("file.not-found", source.location(),
-             fmt::format("{} names a file that does not exist: {}", Quoted(source.path()),
+             fmt::format("{} refers to a file that does not exist: {}", Quoted(source.path()),
                          Quoted(path)),
              !gpu.empty()     ? gpu
              : !meant.empty() ? fmt::format("did you mean '{}'?", fmt::join(meant, "', or '"))
@@ -336,10 +336,10 @@ class Loader::Reading {
       path = name = std::filesystem::absolute(*name, error).lexically_normal().string();
     }
     if (!path) {
-      Report(
-          "file.not-found", location,
-          fmt::format("'parallelism.schedule' names a file that does not exist: {}", Quoted(*name)),
-          PlacesTried(*name, folder_));
+      Report("file.not-found", location,
+             fmt::format("'parallelism.schedule' refers to a file that does not exist: {}",
+                         Quoted(*name)),
+             PlacesTried(*name, folder_));
       return;
     }
     file.request.listed_schedule =

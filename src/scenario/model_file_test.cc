@@ -369,7 +369,7 @@ TEST(ModelFileTest, AFamilyOfOtherLayersIsToldByName) {
     return model.has_value() ? std::string() : model.error().front().hint;
   };
   EXPECT_EQ(hint("bloom"),
-            "bloom differs from mpt by a norm behind the embedding, but these are not modelled");
+            "bloom differs from mpt by a norm behind the embedding, which stepcast does not model");
   EXPECT_EQ(hint("mistrall"), "did you mean 'mistral'?");
 }
 

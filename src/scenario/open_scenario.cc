@@ -29,8 +29,8 @@ Diagnostic NotYaml(const std::string& path) {
   return {"file.not-a-scenario",
           {path, 0, 0},
           "this is not a scenario, because it is not a YAML file",
-          "name a scenario, such as scenarios/gpt2-ddp/scenario.yaml, or a model, such as "
-          "llama3.1-8b; stepcast list models shows the models"};
+          "write the path of a scenario, such as scenarios/gpt2-ddp/scenario.yaml, or the name of "
+          "a model, such as llama3.1-8b; stepcast list models shows the models"};
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ std::optional<Diagnostic> OtherFile(const Node& document) {
       "file.not-a-scenario", document.location(),
       list ? std::string("this is a list, not a scenario")
            : fmt::format(
-                 "this is not a scenario: the first key is {}, and no key is one of a scenario",
+                 "this is not a scenario: it has no key of a scenario, and its first key is {}",
                  Quoted(document.tree()->entries.front().key)),
       fmt::format(
           "write a scenario with 'stepcast: 1', model, cluster, training and data_parallel; if the "

@@ -141,7 +141,7 @@ void ReadDataLoading(MappingReader& reader, plan::Request& request) {
     // As in torch.utils.data.DataLoader, with any number.
     reader.Report(
         "prefetch", "plan.data-loading",
-        fmt::format("without workers, no data is loaded ahead: prefetch is {} and workers is 0",
+        fmt::format("prefetch is {}, but workers is 0, so no process loads data in advance",
                     loading.prefetch),
         "write workers: 1 or more, or omit prefetch");
   }
@@ -227,7 +227,7 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
     reader.Report("histogram", "input.lengths",
                   fmt::format("{} contains a length twice: {}", Quoted(reader.PathOf("histogram")),
                               twice->tokens),
-                  "keep one entry of the length, with the sum of the weights");
+                  "keep one entry with this length, and add the weights of the entries");
   }
   return histogram;
 }
@@ -368,8 +368,8 @@ constexpr SectionKey kParallelismKeys[] = {
            request.stage_layers = *std::move(blocks);
          } else {
            reader.Report("stage_layers", "input.stage-layout",
-                         fmt::format("the layout of stages is not valid: {}: {}", blocks.error(),
-                                     Quoted(*layout)),
+                         fmt::format("the layout of stages is not valid, because {}: {}",
+                                     blocks.error(), Quoted(*layout)),
                          "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
          }
          return;
@@ -567,7 +567,7 @@ void ReadSetting(const plan::Setting<Given, Kept>& setting, std::span<const Sect
     word->give(request, ReadOneOf(word->words, setting.key, need, reader));
   } else {
     const SectionKey* notation = FindKey(own, setting.key);
-    STEPCAST_CHECK(notation != nullptr, "a special notation must have a reader");
+    STEPCAST_CHECK(notation != nullptr, "a setting with a special notation must have a reader");
     notation->read(reader, request);
   }
 }

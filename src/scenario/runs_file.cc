@@ -87,7 +87,7 @@ class Reader {
       if (own || IsSetting(heading.text)) continue;
       const std::string_view near = NearestWord(heading.text, known);
       Add("runs.unknown-column", heading.location,
-          fmt::format("this column is not a measurement and not a setting: {}",
+          fmt::format("this column is neither a measurement nor a setting: {}",
                       Quoted(heading.text)),
           near.empty()
               ? fmt::format(
@@ -134,7 +134,7 @@ class Reader {
     YamlTree tree;
     if (!found && !FindInput(path, "")) {
       Add("file.not-found", location,
-          fmt::format("'scenario' names a file that does not exist: {}", Quoted(path)),
+          fmt::format("'scenario' refers to a file that does not exist: {}", Quoted(path)),
           PlacesTried(path, FolderOf(path_)));
     } else {
       file = found ? *found : *FindInput(path, "");

@@ -117,9 +117,9 @@ void WarnOfUnknownAttention(const ScenarioFile& file, Scenario& scenario) {
 void WarnOfProfile(const calibration::Calibration& profile, const topology::Gpu& gpu, bool named,
                    Scenario& scenario) {
   if (profile.gpus.empty() && named) {
-    scenario.warnings.push_back(
-        fmt::format("the calibration profile '{}' has no key 'gpu'; the forecast uses it for {}",
-                    profile.name, gpu.name));
+    scenario.warnings.push_back(fmt::format(
+        "the calibration profile '{}' has no key 'gpu'; the forecast uses the profile for {}",
+        profile.name, gpu.name));
   } else if (!profile.MayHoldFor(gpu.name)) {
     scenario.warnings.push_back(
         fmt::format("the calibration profile '{}' is for {}, but calibration_of_another_gpu allows "

@@ -39,7 +39,7 @@ Schema& Schema::TakeItems() {
 
 Schema& Schema::At(std::string_view key) {
   const auto found = Find(key);
-  STEPCAST_CHECK(found != keys_.end(), "a key must be read before its schema is noted");
+  STEPCAST_CHECK(found != keys_.end(), "a key must be read before its schema is described");
   return *found->value;
 }
 

@@ -161,8 +161,9 @@ void LimitPower(MappingReader& reader, int watts, topology::Gpu& gpu) {
 // A note about a GPU named without its form; empty if it was named in full.
 std::string FormNote(std::string_view named, const topology::Gpu& gpu) {
   if (named == gpu.name || named.ends_with(".yaml")) return "";
-  return fmt::format("gpu: {} is interpreted as {}; for another form, write the full name", named,
-                     gpu.name);
+  return fmt::format(
+      "gpu: {} is interpreted as {}; for another form factor, write the full name of the GPU",
+      named, gpu.name);
 }
 
 // The GPU's data sheet, and the node without its name.

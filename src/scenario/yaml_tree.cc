@@ -122,7 +122,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void Refuse(const YAML::Mark& mark, std::string_view tag, YAML::anchor_t anchor) {
     if (anchor != YAML::NullAnchor) {
       Fail(mark, "yaml.reference", "anchors are not supported",
-           "remove the '&' name: there are no aliases to use it");
+           "remove '&' and the name after it: stepcast does not support aliases");
     }
     if (!tag.empty() && tag != "?") {
       Fail(mark, "yaml.reference", fmt::format("tags are not supported: {}", Quoted(tag)),
@@ -376,11 +376,10 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
   } catch (const Stop&) {
     return std::nullopt;
   } catch (const BlockBuffer::TooFarAhead&) {
-    diagnostics.push_back(
-        {"yaml.too-large", builder.At(builder.last()).location(),
-         fmt::format("a value that begins on this line or later does not end within {} MiB",
-                     kFarthestAhead >> 20),
-         "close brackets and quotes; write long lists as lines, '- ITEM'"});
+    diagnostics.push_back({"yaml.too-large", builder.At(builder.last()).location(),
+                           fmt::format("no end of a value was found within {} MiB after this line",
+                                       kFarthestAhead >> 20),
+                           "close brackets and quotes; write long lists as lines, '- ITEM'"});
     return std::nullopt;
   } catch (const YAML::Exception& exception) {
     return syntax(exception.mark, exception.msg);

@@ -504,7 +504,7 @@ inline void CompiledProgram::InstructionQueues::Write(Index i, const Instruction
       SetTarget(i, item);
       break;
     default:
-      STEPCAST_CHECK(false, "the host must run other instructions by itself");
+      STEPCAST_CHECK(false, "the host must run all other instructions");
   }
   item.issued = span_.length;
 }

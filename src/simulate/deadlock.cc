@@ -102,8 +102,7 @@ void Simulation::ExplainCollective(const SimulatedClass& run, const SimulatedCla
     return;
   }
   STEPCAST_CHECK(own.rendezvous != kNone,
-                 "collectives within a class must start when they are "
-                 "reached");
+                 "a collective among the ranks of one class must not wait for other classes");
   const Rendezvous& rendezvous = rendezvous_[own.rendezvous];
   const auto same = [&](const SimulatedClass& other, std::uint32_t communicator) {
     return SameCollective(run.CollectiveAt(stream.wait_for.slot), other.CollectiveAt(communicator));

@@ -140,8 +140,8 @@ class Porter {
     if (by_rules_) {
       refusal_.push_back(
           WrongOption("--to", question_.to,
-                      "on this cluster, no plan is legal with degrees that divide the degrees of "
-                      "the original plan",
+                      "this cluster has no legal plan with degrees that divide the degrees of the "
+                      "original plan",
                       fmt::format("search all plans instead: stepcast plan {} --cluster {}",
                                   question_.scenario, question_.to)));
     }
@@ -263,7 +263,7 @@ class Porter {
     std::vector<std::string> settings = found_;
     settings.push_back(Override(key, value));
     const auto loaded = Load(settings);
-    return loaded ? "this setting depends on a setting that changes"
+    return loaded ? "this setting depends on another setting, which changes"
                   : loaded.error().front().message;
   }
 

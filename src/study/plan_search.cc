@@ -505,11 +505,10 @@ class Search final : public PlanSearch {
       report.not_tried.emplace_back("tensor parallelism across nodes");
     }
     if (degrees["context"].size() > 1) {
-      report.not_tried.push_back(
-          fmt::format("parts of a sequence below {} tokens", planner::kLeastContextTokens));
+      report.not_tried.push_back(fmt::format("parts of a sequence with fewer than {} tokens",
+                                             planner::kLeastContextTokens));
     }
-    if (degrees["pipeline"].size() > 1)
-      report.not_tried.emplace_back("hand-chosen layers per stage");
+    if (degrees["pipeline"].size() > 1) report.not_tried.emplace_back("manual layers per stage");
     const auto varies = [&settings](const char* key) {
       return std::find(settings.begin(), settings.end(), key) != settings.end();
     };
@@ -673,7 +672,8 @@ class Search final : public PlanSearch {
     for (const auto& [code, reason] : result.illegal) {
       for (const auto& [message, refused] : reason.messages) {
         if (2 * refused.count <= result.states.plans()) continue;
-        notes.push_back(fmt::format("most plans are illegal: {}: {}", message, refused.hint));
+        notes.push_back(
+            fmt::format("most plans are illegal, because {}: {}", message, refused.hint));
       }
     }
   }
@@ -689,7 +689,8 @@ class Search final : public PlanSearch {
     if (space_->size() <= kMostPlansWithAll) return;
     std::vector<std::string> answers;
     if (question_.best == 0)
-      answers.push_back(fmt::format("a proof of ranks 2 to {0} (--best {0})", kBest));
+      answers.push_back(
+          fmt::format("a proof that plans 2 to {0} are the next best (--best {0})", kBest));
     if (!FindsFront()) answers.emplace_back("the front of step time, memory and GPUs (--front)");
     if (!FindsSensitivity())
       answers.emplace_back("changes that would improve the best plan (--sensitivity)");

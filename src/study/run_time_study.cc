@@ -159,12 +159,13 @@ Result<RunTimeAnswer> AnswerRunTime(const RunTimeQuestion& question) {
   whole.target.availability = whole.time.shares.work;
   constexpr double kLongest = 1000 * 365 * forecast::kDay;
   if (!(whole.Seconds() <= kLongest)) {
-    return tl::unexpected(Diagnostics{WrongOption(
-        "--tokens", question.tokens,
-        fmt::format("the run would take more than 1,000 years: {:.2g} % of the time is effective",
-                    100 * whole.time.shares.work),
-        "reduce --checkpoint-interval, or check --node-mtbf, --job-mtbf, --restart and "
-        "--storage")});
+    return tl::unexpected(Diagnostics{
+        WrongOption("--tokens", question.tokens,
+                    fmt::format("the run would take more than 1,000 years, because only {:.2g} % "
+                                "of the time is effective",
+                                100 * whole.time.shares.work),
+                    "reduce --checkpoint-interval, or check --node-mtbf, --job-mtbf, --restart and "
+                    "--storage")});
   }
   whole.power = forecast::PowerOf(answer.scenario);
   whole.node_watts = question.node_watts.value_or(0);

@@ -309,10 +309,10 @@ TracedRates LearnRates(const scenario::Scenario& scenario, const forecast::Run& 
     const double most = Scale(factors[kParts[0].name], factors[kParts[1].name],
                               factors[kParts[2].name], factors[kLaunches], costs);
     if (most > 1) {
-      learned.notes.push_back(
-          fmt::format("the trace reaches {:.2f} times the data sheet's rate, so the profile has 1; "
-                      "check that the trace and the scenario have the same GPU and precision",
-                      most));
+      learned.notes.push_back(fmt::format(
+          "the trace reaches {:.2f} times the data sheet's rate, so the profile contains an "
+          "efficiency of 1; check that the trace and the scenario have the same GPU and precision",
+          most));
     }
     result.sections.kernels = std::move(costs);
   }

@@ -374,7 +374,7 @@ Result<std::vector<calibration::CurveFile>> ReadCollectiveTable(const std::strin
         .machine = fmt::format("one node of {}", gpu.name),
         .topology = topology,
         .nccl = release,
-        .rule = half ? "every second size is held back" : "all are fitted",
+        .rule = half ? "every second size is held back from the fit" : "all are fitted",
         .not_counted = {},
         .inside = {},
         .network = {},

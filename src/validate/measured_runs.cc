@@ -58,7 +58,7 @@ void CheckPlausible(const SimulatedRun& run, Time time_at_peak, Diagnostics& mis
   mistakes.push_back(
       {"runs.implausible", run.location,
        fmt::format(
-           "the measured step time of {} is more than {} times {} than the forecast of {}: {}",
+           "the measured step time of {} is more than {} times {} than the forecast time of {}: {}",
            Quoted(run.name), kMostApart, apart > 1 ? "longer" : "shorter", FormatTime(run.forecast),
            FormatTime(run.measured)),
        hint});

@@ -598,7 +598,7 @@ StepCauses DifferenceOf(const RankStep& forecast, const RankStep& measured) {
 }
 
 StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
-  STEPCAST_CHECK(!measured.empty(), "causes exist only for a measured step");
+  STEPCAST_CHECK(!measured.empty(), "the step must have been measured");
   MarkTransfers(measured);
   std::vector<const RankStep*> ranks;
   for (const RankStep& step : measured) {

@@ -69,7 +69,7 @@ std::vector<float> CheckedTarget(const program::Collective& collective, int memb
         break;
       }
       default:
-        STEPCAST_CHECK(false, "step programs contain no other collective");
+        STEPCAST_CHECK(false, "a step program must contain only supported collectives");
     }
   }
   return values;

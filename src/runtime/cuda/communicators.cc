@@ -202,7 +202,7 @@ Attempt<void> Communicators::Part(const program::Collective& collective, std::in
     case CollectiveKind::kAllToAll:
       return AllToAll(collective, parts, source, target, stream);
     default:
-      STEPCAST_CHECK(false, "step programs contain no other collective");
+      STEPCAST_CHECK(false, "a step program must contain only supported collectives");
   }
   if (result == ncclSuccess) return {};
   return Check(result, fmt::format("starting {} on communicator '{}'", Name(collective.kind),

@@ -169,7 +169,7 @@ Attempt<void> Communicator::CheckOnStaging(const program::Collective& collective
           break;
         }
         default:
-          STEPCAST_CHECK(false, "step programs contain no other collective");
+          STEPCAST_CHECK(false, "a step program must contain only supported collectives");
       }
       const float got = values::ToFp32(to[i]);
       if (got == expected) continue;

@@ -486,7 +486,7 @@ class MpiChannel : public Channel {
       case CollectiveKind::kAllToAll:
         return AllToAll(call);
       default:
-        STEPCAST_CHECK(false, "step programs contain no other collective");
+        STEPCAST_CHECK(false, "a step program must contain only supported collectives");
     }
     return {};
   }

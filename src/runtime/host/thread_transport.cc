@@ -246,7 +246,7 @@ void Meeting::Work(int position) const {
       break;
     }
     default:
-      STEPCAST_CHECK(false, "step programs contain no other collective");
+      STEPCAST_CHECK(false, "a step program must contain only supported collectives");
   }
 }
 
