@@ -84,7 +84,7 @@ std::string Backends() {
   const fs::path folder = OwnFolder();
   const std::string program = (folder / kProgram).string();
   if (!Runs(program))
-    return fmt::format("none, because {} is not in {}", kProgram, folder.string());
+    return fmt::format("none, because the program {} is not in the folder {}", kProgram, folder.string());
   const std::string version = OutputOf(program, {"--version"});
   constexpr std::string_view kLine = "\nbackends ";
   const std::size_t line = version.find(kLine);

@@ -669,7 +669,7 @@ class Importer {
     };
     constexpr Need kNeeds[] = {
         {"model", "which model is trained",
-         "name the model's config.json, or a model from stepcast list models: --model config.json"},
+         "add --model config.json, or --model NAME; 'stepcast list models' prints the names"},
         {"cluster.topology", "the cluster on which the model is trained",
          "add --gpus '8 x h100-sxm', or --cluster dgx-h100 --nodes 2; stepcast list topologies "
          "prints the names"},

@@ -870,7 +870,7 @@ class Reader {
     node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = direct ? 0 : 1;
     Note(fmt::format("the input has no NVLinks. Assumed: the {} links of a {}, {}", model->nvlinks,
                      model->name,
-                     direct ? "the same number to every other GPU" : "all to one switch"));
+                     direct ? "divided equally among the other GPUs" : "all to one switch"));
   }
 
   // NVLink-C2C of Grace: `bw` in MB/s for each of `count` links.

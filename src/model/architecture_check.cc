@@ -498,8 +498,8 @@ void CheckRecurrent(const Architecture& a, Faults& faults) {
   }
   if (state.head > kMostWidth / state.heads || state.state > kMostWidth / state.groups) {
     faults.Add("mixers",
-               fmt::format("heads x head and groups x state must be at most {}: {} x {}, "
-                           "{} x {}",
+               fmt::format("heads x head and groups x state must each be at most {}: they are {} "
+                           "x {} and {} x {}",
                            kMostWidth, state.heads, state.head, state.groups, state.state));
     return;
   }

@@ -219,9 +219,12 @@ std::vector<TrainingSetting> Rows() {
        .values =
            "the modules of each block that `selective` recomputes, separated by spaces or as a "
            "list (Megatron-LM's `--recompute-modules`). `core_attn`: scores, softmax and "
-           "multiplication by the values. `mlp`: the feed-forward layer, from its input. "
-           "`layernorm`: both norms of a block; their outputs are not kept. `moe`: the layer of "
-           "experts, from its input. `moe_act`: the activations of experts. `mla_up_proj`: "
+           "multiplication by the values. `mlp`: the complete feed-forward layer; only its input "
+           "is "
+           "kept. `layernorm`: both norms of a block; their outputs are not kept. `moe`: the "
+           "complete "
+           "layer of experts; only its input is kept. `moe_act`: the activations of experts. "
+           "`mla_up_proj`: "
            "queries, keys and values of latent attention, from the latent vectors",
        .default_value = "`core_attn`"},
       {.key = "checkpoint_early_stop",

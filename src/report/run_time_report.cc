@@ -239,9 +239,8 @@ PageSection TimeSection(const WholeRun& run) {
 PageSection InputSection(const WholeRun& run) {
   PageSection section{.heading = "Effects on the effective time"};
   section.paragraphs = {
-      "The range of the effective time combines the effects of the best and the worst value of "
-      "each quantity with the effect of the random number of failures. The range is the square "
-      "root of the sum of the squared effects."};
+      "The effective time changes if a quantity has its best or worst value, and because failures "
+      "are random. The range is the square root of the sum of the squares of these changes."};
   section.tables.push_back({.caption = "Inputs", .table = InputTable(run.inputs).ToTable()});
   return section;
 }

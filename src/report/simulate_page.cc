@@ -291,8 +291,8 @@ PageSection MemorySection(const forecast::Run& run) {
   section.chart = MemoryChart(instants, end - start, memory);
   if (step != run.first_step) {
     section.notes.push_back(
-        fmt::format("The chart shows the memory of step {} of the run, which has the peak, but "
-                    "the times of step {}.",
+        fmt::format("This chart shows step {} of the run, which has the peak of memory. The times "
+                    "on this page are those of step {}.",
                     step, run.first_step));
   }
   if (instants.size() >= kMostInstants / 2) {

@@ -389,7 +389,7 @@ constexpr SectionKey kParallelismKeys[] = {
 // `bucket_size`: a size, or the word `unit`.
 void ReadBucketSize(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
   const std::optional<Node> node =
-      reader.ReadNode("bucket_size", Need::kOptional, "a number of bytes, or unit");
+      reader.ReadNode("bucket_size", Need::kOptional, "a number of bytes, or the word unit");
   if (!node.has_value()) return;
   if (IsWord(*node, "unit")) {
     request.bucket_size = plan::PerUnit{};
