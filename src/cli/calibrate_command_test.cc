@@ -101,7 +101,7 @@ TEST_F(CalibrateCommandTest, NamesTheGroupsThatThereAre) {
   EXPECT_EQ(result.output, "");
   EXPECT_THAT(result.messages,
               HasSubstr("--groups: error[command.bad-group]: these ranks cannot form groups of 3 "
-                        "ranks that use the same number of GPUs on each node: 33\n"
+                        "ranks that use the same number of GPUs on each node: 3\n"
                         "  hint: write --groups with sizes from 2, 4\n"));
   EXPECT_TRUE(Files().empty());
 }

@@ -101,7 +101,9 @@ TEST_F(HandOverTest, SaysWhereToGetTheOtherProgram) {
     EXPECT_THAT(result.messages, HasSubstr("[command.no-hardware]")) << arguments;
     EXPECT_THAT(result.messages, HasSubstr(fs::canonical(folder_).string())) << arguments;
   }
-  EXPECT_THAT(RunCopy("--version").output, HasSubstr("backends none: stepcast-hardware is not in"));
+  EXPECT_THAT(
+      RunCopy("--version").output,
+      HasSubstr("backends none, because the program stepcast-hardware is not in the folder"));
   // A forecast needs no second program.
   EXPECT_EQ(RunCopy("simulate " + Path("toy.yaml")).status, 0);
 }
@@ -207,7 +209,7 @@ TEST_F(MainTest, AComparisonNeedsASecondPlan) {
   const ShellResult alone = Run("compare " + Path("toy.yaml"));
   EXPECT_EQ(alone.status, 2);
   EXPECT_EQ(alone.output, "");
-  EXPECT_THAT(alone.messages, HasSubstr("B is missing"));
+  EXPECT_THAT(alone.messages, HasSubstr("the second scenario, B, is missing"));
   EXPECT_THAT(alone.messages, HasSubstr("stepcast compare " + Path("toy.yaml") + " --set-b "));
 }
 
