@@ -50,7 +50,7 @@ TEST(WarnOfOptimizerStates, SaysWhereMasterWeightsWouldNotFit) {
           "optimizer_state_dtype: bf16, fsdp2's default, optimizer states need 10 GiB per rank, "
           "and the plan fits. With master_weights: fp32 and optimizer_state_dtype: fp32, as with "
           "Apex's FusedAdam and amp O2, optimizer states would need 30 GiB, and the plan would "
-          "not. Set training.master_weights to the value that your job uses"}));
+          "not fit. Set training.master_weights to the value that your job uses"}));
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(55)).empty());
   // Neither choice fits.
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(85)).empty());

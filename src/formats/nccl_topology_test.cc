@@ -203,9 +203,8 @@ TEST(NcclTopology, NvLinksThatAreNotListedAreAskedFor) {
   const auto four = read(4, MissingNvLinks::kAssume);
   ASSERT_TRUE(four.has_value()) << Format(four.error());
   EXPECT_EQ(four->node_type.Count(DeviceKind::kNvSwitch), 0);
-  EXPECT_TRUE(Noted(*four,
-                    "assumed: the 18 links of a h100-sxm, the same number to every other "
-                    "GPU"));
+  EXPECT_TRUE(
+      Noted(*four, "Assumed: the 18 links of a h100-sxm, divided equally among the other GPUs"));
   const auto eight = read(8, MissingNvLinks::kAssume);
   ASSERT_TRUE(eight.has_value()) << Format(eight.error());
   EXPECT_EQ(eight->node_type.Count(DeviceKind::kNvSwitch), 1);
@@ -249,7 +248,8 @@ TEST(NcclTopology, ASpeedThatIsNotToldCanBeGiven) {
 TEST(NcclTopology, ATopologyInTwoPartsIsNamed) {
   const auto topology = Parse(System(Cpu(0, Gpu(0, "") + Nic(0)) + Gpu(1, "")));
   EXPECT_EQ(CodeOf(topology), "topology.impossible");
-  EXPECT_NE(topology.error().front().message.find("not all connected"), std::string::npos);
+  EXPECT_NE(topology.error().front().message.find("some devices are not connected"),
+            std::string::npos);
 }
 
 // The second GPU reaches the first over NVLink, but no link leads to a NIC.

@@ -102,8 +102,7 @@ class AxisRules : public Rules {
           fmt::format("the model's {} of {} is not divisible by parallelism.tensor {}", name,
                       extent, ranks),
           extent == 1 && columns > 1
-              ? "write parallelism.tensor: 1, or framework: megatron, which copies the " +
-                    std::string(name)
+              ? "write tensor: 1, or framework: megatron, where each rank keeps a copy"
               : fmt::format(
                     "set parallelism.tensor to a divisor of {}{}", extent,
                     columns > 1 ? "; with framework: megatron, a multiple also works" : ""));
