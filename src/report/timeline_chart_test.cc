@@ -181,7 +181,7 @@ TEST(TimelineChartTest, TakesAtMostItsBytes) {
   }
   const TimelineFigure figure = TimelineChart(lanes, Microseconds(100 * kBars), "label");
   EXPECT_LE(figure.chart.data.ToJson().dump().size(), 400'000U);
-  EXPECT_THAT(figure.note, HasSubstr("as one bar"));
+  EXPECT_THAT(figure.note, HasSubstr("are drawn as one"));
 }
 
 TEST(TimelineChartTest, NotesAreInTheUnitOfTheChart) {
