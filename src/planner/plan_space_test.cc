@@ -358,7 +358,7 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
   ASSERT_FALSE(space.has_value());
   EXPECT_EQ(space.error()[0].message, "no framework in the search supports ZeRO stage 0");
   EXPECT_EQ(space.error()[0].hint,
-            "omit the option, or search the frameworks that support it: --framework "
+            "remove the option, or search a framework that supports it: --framework "
             "reference,ddp,deepspeed,megatron,nanotron");
 
   options_.vary = {{"training.micro_batch_size", {}}};
@@ -409,7 +409,7 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
             "no framework in the search supports this setting: 'data_parallel.prefetch'");
   EXPECT_EQ(
       space.error()[0].hint,
-      "omit the option, or search the frameworks that support it: --framework reference,fsdp2");
+      "remove the option, or search a framework that supports it: --framework reference,fsdp2");
 
   // Stage 3 is the scenario's.
   options_.vary = {};

@@ -32,7 +32,7 @@ TEST(JobDevicesTest, RefusesNodesThatWouldDiffer) {
   EXPECT_EQ(placed.error().message,
             "a job must use the same number of GPUs on each node, but this is impossible with 13 "
             "GPUs on 2 nodes of 8 GPUs");
-  EXPECT_EQ(placed.error().hint, "take 12 or 14 GPUs");
+  EXPECT_EQ(placed.error().hint, "set cluster.devices to 12 or 14");
 }
 
 TEST(JobDevicesTest, RefusesMoreThanThereAre) {
