@@ -63,7 +63,7 @@ class CompareTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("no-a.yaml", done.stderr)
         self.assertIn("no-b.yaml", done.stderr)
-        done = run("compare", DDP, "--set", "training.precision=bf17")
+        done = run("compare", DDP, DDP, "--set", "training.precision=bf17")
         self.assertEqual(done.stderr.count("bf17'"), 1, done.stderr)
 
     def test_says_when_one_does_not_fit(self):
