@@ -54,18 +54,21 @@ TEST(KnownGaps, OfMixturesDependOnTheHost) {
   EXPECT_FALSE(Widened(megatron, 0.3).known_gap.has_value());
 }
 
+// The largest ratios of measured to forecast step times are 1.17, and 1.37 for mixtures with the
+// delta rule. Ranges that are wider for other reasons stay as they are.
 TEST(KnownGaps, OfRecurrentLayersInMegatron) {
-  const auto factor = [](const std::string& model) {
+  const auto reach = [](const std::string& model) {
     const Forecast forecast = Widened(
         {"model=models/" + model, "data_parallel.framework=megatron", "data_parallel.zero_stage=1"},
         0);
-    return forecast.known_gap ? forecast.known_gap->factor : 1;
+    return forecast.step_time_range->high.seconds() / forecast.step_time.seconds();
   };
-  EXPECT_EQ(factor("llama3.1-8b.yaml"), 1);
-  EXPECT_GT(factor("qwen3.5-27b.yaml"), 1);
-  EXPECT_EQ(factor("nemotron-3-nano-30b-a3b.yaml"), factor("qwen3.5-27b.yaml"));
-  EXPECT_EQ(factor("deepseek-v4-flash.yaml"), factor("qwen3.5-27b.yaml"));
-  EXPECT_GT(factor("qwen3.5-35b-a3b.yaml"), factor("qwen3.5-27b.yaml"));
+  for (const char* const model :
+       {"qwen3.5-27b.yaml", "nemotron-3-nano-30b-a3b.yaml", "deepseek-v4-flash.yaml"}) {
+    EXPECT_GE(reach(model), 1.169) << model;
+    EXPECT_LT(reach(model), 1.36) << model;
+  }
+  EXPECT_NEAR(reach("qwen3.5-35b-a3b.yaml"), 1.37, 0.001);
 }
 
 // Learned runs already include the gap.
