@@ -43,13 +43,17 @@
     return widths[key];
   }
 
-  // The number of columns in which a legend fits, and the room of one label.
+  // The number of columns in which a legend fits beside the vertical axis, and the room of one label.
   function legendIn(spec, width) {
+    const kAxis = 48;
     const parts = [spec, ...(spec.layer ?? [])];
     const labels = parts.flatMap(part => part.encoding?.color?.scale?.domain ?? []);
     const kSymbol = 40;
     const widest = kSymbol + Math.max(0, ...labels.map(label => widthOf(label, kLegendSize)));
-    return {columns: Math.max(1, Math.floor(width / widest)), labelLimit: width - kSymbol};
+    return {
+      columns: Math.max(1, Math.floor((width - kAxis) / widest)),
+      labelLimit: width - kAxis - kSymbol
+    };
   }
 
   // What a row says: pairs of a title and a text.
