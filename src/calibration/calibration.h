@@ -73,9 +73,9 @@ struct GemmTiling {
 };
 
 // A device's power draw in watts: the idle draw, and the additional draw of matrix multiplications.
-// The additional draw applies at the unlimited clock of the profile's tiles, or of the largest
-// multiplication of its surface. Zero means unknown; the clock is then constant
-// (cost/kernel_time.h).
+// The additional draw is that of multiplications at full clock: at the rate of the profile's tiles,
+// or without tiles, of the largest multiplication of the profile's surface. Zero means unknown; the
+// clock is then constant (cost/kernel_time.h).
 struct PowerDraw {
   double idle = 0;
   double products = 0;

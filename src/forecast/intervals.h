@@ -15,8 +15,8 @@ struct Interval {
 
 using Intervals = std::vector<Interval>;
 
-// Appends an interval to a list, which need not be a union. Joins the interval with the last
-// interval if they touch, because most successive operations touch.
+// Appends an interval to a list, which may be unsorted and may contain overlapping intervals. Joins
+// the interval with the last interval if they touch, because most successive operations touch.
 inline void Append(const Interval& interval, Intervals& to) {
   if (!to.empty() && interval.start == to.back().end && interval.end >= interval.start) {
     to.back().end = interval.end;

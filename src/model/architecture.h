@@ -261,8 +261,9 @@ struct Architecture {
   friend bool operator==(const Architecture&, const Architecture&) = default;
 };
 
-// Returns the first kind of block that has a table of distances. If `of_encoder`, considers only
-// the encoder's blocks, otherwise only the other blocks. Null: no kind has a table.
+// Returns the first kind of block whose attention scores have a bias by relative distance. If
+// `of_encoder`, considers only the encoder's blocks, otherwise only the other blocks. Null: no kind
+// has a table.
 const Architecture* BiasedByDistance(const Architecture& architecture, bool of_encoder);
 // Returns whether every token attends to its full sequence in all blocks that are not part of
 // `encoder`.

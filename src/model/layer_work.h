@@ -76,9 +76,9 @@ struct WorkOptions {
   // Kernels then copy them and the output, and backward keeps the copies. One case is
   // FlashAttention under Transformer Engine, with tokens before sequences
   // (transformer_engine/pytorch/attention/dot_product_attention/backends.py). The other case is
-  // torch.matmul of heads, whose batches must be contiguous although a token's heads are adjacent
-  // (Hugging Face's and NVIDIA's BERT, `transpose_for_scores`). If a micro-batch is a single
-  // sequence, both orders are the same.
+  // torch.matmul with one batch entry for each head (Hugging Face's and NVIDIA's BERT,
+  // `transpose_for_scores`). The multiplication requires contiguous heads, but the heads of one
+  // token are adjacent in memory. If a micro-batch is a single sequence, both orders are the same.
   bool transposes_attention = false;
   // Whether a separate kernel after the GEMM adds the biases of queries, keys and values. True for
   // Megatron-LM's own linear layer (megatron/core/tensor_parallel/layers.py, `output + bias`). Also

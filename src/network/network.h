@@ -160,8 +160,8 @@ class Network::Router {
   //     the cards nearest to the sender and arrives by the cards nearest to the receiver
   //     (ncclTopoGetNetDev, src/graph/topo.cc of NVIDIA/nccl), even if a path through the
   //     processors to the receiver's rail is shorter.
-  //   - Two places connected by NVLink use only NVLink, with any latency (NCCL ranks kinds of paths
-  //     in the same way, src/graph/paths.cc).
+  //   - Two places connected by NVLink use only NVLink, even if another route has less latency.
+  //     (NCCL also prefers some kinds of paths to others, src/graph/paths.cc.)
   //   - If NVLink connects neither the two places nor a switch between them, but connects both
   //     places to another GPU, this GPU relays. The relay is the first GPU with the largest NVLink
   //     bandwidth. A route has at most one relay (PATH_NVB in NCCL, P2P_INTERMEDIATE in

@@ -222,9 +222,9 @@ class Searcher {
   // search ends after `rounds` rounds, or when no bound is better than the best plan.
   Finding FindBestOfKinds(int rounds);
 
-  // Returns the group outside `but` whose next plan has the best estimated forecast: its bound
-  // times the smallest ratio of a forecast to its bound in the group. Returns the number of groups
-  // if no group has another plan.
+  // Returns the group whose next plan has the best estimate, without the groups in `but`. The
+  // estimate is the plan's bound times the smallest ratio of forecast to bound in the group so far.
+  // Returns queues.size() if no other group has a plan that can be better than the best plan.
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
 

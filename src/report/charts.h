@@ -75,7 +75,8 @@ using ByteBar = std::pair<std::string, std::vector<Bytes>>;
 Chart ByteBars(const std::string& label, const std::vector<ByteBar>& bars, const Palette& parts,
                Bytes capacity);
 
-// Returns a line chart over words, from the first word to the last. The columns of `data` are x,
+// Returns a line chart whose x axis shows texts, such as "1 MiB", at equal distances in the order
+// of `data`. The columns of `data` are x,
 // line, value and those of `tips`. `x` and `y` are the titles of the axes.
 Chart LinesOver(const std::string& label, const std::string& x, const std::string& y,
                 ChartData data, const std::vector<std::string>& lines, std::vector<ChartTip> tips);

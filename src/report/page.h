@@ -47,7 +47,7 @@ class ChartData {
     bool has_words = false;
     std::vector<Json> values{};                            // distinct
     std::unordered_map<std::string, std::size_t> known{};  // index of each value, by its text
-    std::vector<std::size_t> rows{};                       // the index of each row's value
+    std::vector<std::size_t> rows{};                       // for each row: index in `values`
     void Add(const std::string& text, Json value);
     bool indexed() const;
     Json ToJson() const;

@@ -78,9 +78,9 @@ class NodeRoutes {
   Route ToNic(int gpu, int nic) const;
   Route FromNic(int nic, int gpu) const;
 
-  // Returns the NICs that are nearest to a GPU, in ascending order. The GPU communicates through
-  // these NICs. GPUs with the same nearest NICs divide them. The list is empty if the GPU reaches
-  // no NIC.
+  // Returns the NICs through which a GPU communicates, in ascending order: its part of the NICs
+  // that are nearest to it and to other GPUs. If there are fewer NICs than GPUs, several GPUs use
+  // one NIC. Empty if the GPU reaches no NIC.
   const std::vector<int>& NicsOf(int gpu) const { return nics_of_[static_cast<std::size_t>(gpu)]; }
 
  private:

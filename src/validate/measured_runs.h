@@ -31,8 +31,8 @@ struct SimulatedRun {
   Time measured, forecast;  // forecast without corrections by learned runs
   std::vector<SimulatedMemory> memory;
   // The time in seconds that the model's floating-point operations take at the devices' peak rate.
-  // Zero if the operations are not counted. peak_seconds divided by the step time is the achieved
-  // fraction of the peak rate.
+  // Zero if the FLOPs of the step are unknown. peak_seconds divided by the step time is the
+  // achieved fraction of the peak rate.
   double peak_seconds = 0;
 };
 
@@ -49,8 +49,8 @@ Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const st
 
 // Returns the step time, in seconds, of a baseline without simulation: the time at the same
 // fraction of the peak rate as the most similar run in `known`
-// (calibration::LearnedRuns::Likeness). No value if no known run uses the same GPU, or if
-// operations are not counted.
+// (calibration::LearnedRuns::Likeness). Returns no value if no known run uses the same GPU, or if
+// the FLOPs of the step are unknown.
 std::optional<double> TimeByNearest(const SimulatedRun& run,
                                     const std::vector<const SimulatedRun*>& known);
 

@@ -35,7 +35,7 @@ inline constexpr FrameworkStyle kDeepSpeedStyle{
 
 const FrameworkPolicy& DeepSpeedPolicy();  // deepspeed.cc
 
-// The style of torch.distributed.fsdp.FullyShardedDataParallel, which is not a prototype since
+// The style of torch.distributed.fsdp.FullyShardedDataParallel, which was a prototype before
 // PyTorch 1.12. The model's code provides the divided layers, as in Hetu-Galvatron.
 inline constexpr FrameworkStyle kFsdp1Style{
     .first_torch = {1, 12},

@@ -146,8 +146,9 @@ struct CollectiveOperands {
   Conversions before, after;  // conversions before and after the communication
 };
 
-// Returns the operands of a collective's effects. `at` returns the address of elements. `staging`
-// has Work::staging bytes (launch_plan.h).
+// Returns the source and target addresses of each part of a collective (one part for each effect),
+// and the conversions before and after it. `at` maps elements to their address. `staging` has
+// Work::staging bytes (launch_plan.h).
 CollectiveOperands OperandsOf(const program::Collective& collective, std::int64_t ranks,
                               std::span<const program::Effect> effects,
                               const std::function<std::byte*(const program::Elements&)>& at,
