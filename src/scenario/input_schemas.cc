@@ -18,7 +18,7 @@
 namespace stepcast::scenario {
 namespace {
 
-using Kind = SchemaValue::Kind;
+using SchemaKind = SchemaValue::Kind;
 
 // Runs a reader so that it asks for all keys that it accepts. A document's contents decide the
 // reader's path, so `ways` are YAML documents that together reach every path. Everything else is
@@ -39,7 +39,7 @@ void AddModel(Schema& schema) {
          {"{kind: transformer, family: llama}", "{kind: transformer, family: gpt2}",
           "{kind: transformer, family: deepseek}",
           "{kind: transformer, family: mixtral, num_experts: 8, moe_intermediate_size: 64}"});
-  transformer.Fix("kind", {.kind = Kind::kWord, .words = {"transformer"}});
+  transformer.Fix("kind", {.kind = SchemaKind::kWord, .words = {"transformer"}});
   // Mixers, feed-forward layers, blocks and towers have names that the file chooses.
   Schema& described = schema.AddOther();
   LetAsk(ReadModel, described,
@@ -49,12 +49,12 @@ void AddModel(Schema& schema) {
           "output: {kind: values}, condition: {}, text: {}}",
           "{kind: transformer, mixers: {}, feed_forwards: {}, blocks: {}, pattern: A, "
           "output: {kind: classes}}"});
-  described.Fix("kind", {.kind = Kind::kWord, .words = {"transformer"}});
+  described.Fix("kind", {.kind = SchemaKind::kWord, .words = {"transformer"}});
   LetAsk(ReadModel, schema.AddOther(),
          {"{config: config.json, family: family.yaml}", "{config: config.json}"});
   Schema& layers = schema.AddOther();
   LetAsk(ReadModel, layers, {"kind: layers"});
-  layers.Fix("kind", {.kind = Kind::kWord, .words = {"layers"}});
+  layers.Fix("kind", {.kind = SchemaKind::kWord, .words = {"layers"}});
 }
 
 void AddTopology(Schema& schema) {
@@ -63,10 +63,10 @@ void AddTopology(Schema& schema) {
       ReadTopology, nodes,
       {"{kind: nodes, fabric: {kind: one-switch}}", "{kind: nodes, fabric: {kind: rail-optimised}}",
        "{kind: nodes, fabric: {kind: fat-tree}}", "{kind: nodes, node: {host: {speed: 1}}}"});
-  nodes.At("kind").TakeOnly({.kind = Kind::kWord, .words = {"nodes"}});
+  nodes.At("kind").TakeOnly({.kind = SchemaKind::kWord, .words = {"nodes"}});
   Schema& flat = schema.AddOther();
   LetAsk(ReadTopology, flat, {"kind: flat", "{kind: flat, gpu: h100-sxm}"});
-  flat.Fix("kind", {.kind = Kind::kWord, .words = {"flat"}});
+  flat.Fix("kind", {.kind = SchemaKind::kWord, .words = {"flat"}});
 }
 
 void Describe(Schema& section, const auto& settings) {
@@ -79,10 +79,11 @@ Schema ScenarioSchema() {
   Schema schema;
   LetAsk(ReadScenarioFile, schema,
          {"{}", "parallelism: {stage_layers: Et|tL}", "data_parallel: {reshard_after_forward: 8}"});
-  schema.Fix("stepcast", {.kind = Kind::kInteger, .integers = {kFormatVersion, kFormatVersion}});
+  schema.Fix("stepcast",
+             {.kind = SchemaKind::kInteger, .integers = {kFormatVersion, kFormatVersion}});
   // These keys hold the name of a file, or the content itself.
   const auto take_path = [](Schema& source) -> Schema& {
-    source.Take({.kind = Kind::kText});
+    source.Take({.kind = SchemaKind::kText});
     return source;
   };
   AddModel(take_path(schema.At("model")));
@@ -103,7 +104,8 @@ Schema ScenarioSchema() {
 Schema PlanSchema() {
   Schema plan;
   LetAsk(ScenarioOfPlan, plan, {"stepcast_plan: 1"});
-  plan.Fix("stepcast_plan", {.kind = Kind::kInteger, .integers = {kPlanVersion, kPlanVersion}});
+  plan.Fix("stepcast_plan",
+           {.kind = SchemaKind::kInteger, .integers = {kPlanVersion, kPlanVersion}});
   plan.At("scenario").AddOther() = ScenarioSchema();
   return plan;
 }
