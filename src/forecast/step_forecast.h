@@ -142,7 +142,7 @@ class StepForecast {
   std::vector<std::vector<memory::DriverCallsAt>> calls_;  // by priced class: driver calls of its
                                                            // allocator
   bool stops_ = false;                                     // whether any class has driver calls
-  // By reported class:
+  // indexed by reported class:
   std::vector<Time> own_ends_;  // ends of the described step
   std::vector<MemoryForecast> memories_;
   Run run_;
