@@ -68,10 +68,8 @@ constexpr Resource KindOf(Resource resource) {
 enum class Occupancy : std::uint8_t {
   kTurns,       // thread blocks start and end, so operations alternate
   kPersistent,  // one block on each multiprocessor that the operation uses, until it ends
-  // The operation reserves its multiprocessors, and no other operation runs on them. For
-  // collectives. Messages and operations that wait for other operations use kTurns, because no
-  // published pipeline shows a stronger effect (docs/accuracy.md, "Tensor parallelism: what is
-  // missing").
+  // The operation reserves its multiprocessors, and no other operation runs on them. Collectives
+  // use this value. Messages, and operations that wait for other operations, use kTurns.
   kHolds,
 };
 
