@@ -1,14 +1,9 @@
 """A digest of the code that answers come from."""
 
-load("//src:unity.bzl", "OwnLibraries", "own_libraries")
-
 def _code_digest_impl(ctx):
     files = {}
     for dep in ctx.attr.deps:
-        for library in dep[OwnLibraries].libraries.to_list():
-            for file in library.sources + library.headers:
-                files[file] = True
-        for linked in dep[OwnLibraries].kept.to_list():
+        for linked in dep[CcInfo].linking_context.linker_inputs.to_list():
             for library in linked.libraries:
                 files[library.pic_static_library or library.static_library] = True
     source = ctx.actions.declare_file(ctx.label.name + ".cc")
@@ -36,9 +31,9 @@ END
     return [DefaultInfo(files = depset([source]))]
 
 # Numbers may change from build to build without a change of the version, and two programs, stepcast
-# and stepcast-hardware, give the same: what tells builds apart are the sources of what both link, and the
-# libraries of other workspaces as they are compiled.
+# and stepcast-hardware, give the same: what tells builds apart are the compiled
+# libraries that both link.
 code_digest_source = rule(
     implementation = _code_digest_impl,
-    attrs = {"deps": attr.label_list(providers = [CcInfo], aspects = [own_libraries])},
+    attrs = {"deps": attr.label_list(providers = [CcInfo])},
 )

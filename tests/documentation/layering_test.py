@@ -89,7 +89,7 @@ def targets_of(folder, text):
             return [] if name.isupper() else lambda *_, **__: None
 
     rules = Rules(glob=glob, select=Select)
-    for kind in ("cc_library", "cc_binary", "cc_test", "cuda_library", "unit_test"):
+    for kind in ("cc_library", "combined_library", "cc_binary", "cc_test", "cuda_library", "unit_test"):
         rules[kind] = recorded(kind)
     exec(text, rules)  # pylint: disable=exec-used
     return found
