@@ -583,17 +583,19 @@ Deadlock Simulation<List>::Explain() const {
     const Deadlock::Waiting& waiting = deadlock.waiting[i];
     const auto& calls = jobs_[static_cast<std::size_t>(waiting.job)].calls;
     const int ranks = calls.front()->list().ranks();
-    deadlock.report +=
-        fmt::format("rank {} waits in {}, for {} {}, ", waiting.rank,
-                    describe(waiting.job, waiting.call), waiting.peer < ranks ? "rank" : "switch",
-                    waiting.peer < ranks ? waiting.peer : waiting.peer - ranks);
+    const std::string call = describe(waiting.job, waiting.call);
+    const std::string peer = waiting.peer < ranks ? fmt::format("rank {}", waiting.peer)
+                                                  : fmt::format("switch {}", waiting.peer - ranks);
     if (waiting.peer_call < 0) {
-      deadlock.report += "which has made all its calls\n";
+      deadlock.report += fmt::format("rank {} waits in {}, for {}, which has made all its calls\n",
+                                     waiting.rank, call, peer);
     } else if (waiting.peer_call == waiting.call) {
-      deadlock.report += "which waits in the same call\n";
+      deadlock.report += fmt::format("rank {} waits in {}, for {}, which waits in the same call\n",
+                                     waiting.rank, call, peer);
     } else {
       deadlock.report +=
-          fmt::format("which waits in {}\n", describe(waiting.job, waiting.peer_call));
+          fmt::format("rank {} waits in {}, for {}, which waits in {}\n", waiting.rank, call, peer,
+                      describe(waiting.job, waiting.peer_call));
     }
   }
   if (deadlock.waiting.size() > 10) {

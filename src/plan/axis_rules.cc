@@ -213,7 +213,7 @@ class AxisRules : public Rules {
     if (!mistake) return;
     const bool of_stages = mistake->number == parallel::ShapeMistake::Number::kStages;
     Add(of_stages ? "parallelism.pipeline" : "training.gradient_accumulation", "plan.schedule",
-        fmt::format("{} {}", named.name, mistake->sentence), mistake->hint);
+        fmt::format("{}: {}", named.name, mistake->sentence), mistake->hint);
   }
 
   void CheckListedSchedule(std::int64_t virtual_stages) {

@@ -186,8 +186,7 @@ class Checker : public Rules {
     const int stage = request_.zero_stage.value_or(traits.first_stage);
     if (stage >= traits.first_stage && stage <= traits.last_stage) return;
     Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
-        fmt::format("{} {}: zero_stage is {}", traits.name, traits.stages, stage),
-        fmt::format("write {}", traits.other_stage));
+        fmt::format("{}: zero_stage is {}", traits.stages, stage), traits.other_stage);
   }
 
   // gbs = mbs x grad_acc x dp.

@@ -61,9 +61,11 @@ class OptimizerStateRules : public Rules {
     }
     const bool pytorch = TraitsOf(*request_.framework).of_pytorch;
     Add(kMasterWeights, "plan.master-weights",
-        fmt::format("without master weights, updates of fp16 parameters are lost by rounding and "
-                    "underflow: {} none",
-                    request_.master_weights ? "master_weights is" : "PyTorch's optimizers keep"),
+        fmt::format(
+            "without master weights, rounding and underflow lose updates of fp16 parameters: "
+            "{}",
+            request_.master_weights ? "master_weights is none"
+                                    : "PyTorch's optimizers keep no master weights"),
         pytorch ? "write parameter_dtype: fp32 (autocast, or FSDP's mixed precision), or "
                   "master_weights: fp32 (possible with Apex's amp O2 and FusedAdam)"
                 : "write master_weights: fp32, or omit master_weights");

@@ -24,14 +24,14 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          Fsdp2(r);
        },
        kMaster, "plan.master-weights",
-       "without master weights, updates of fp16 parameters are lost by rounding and underflow: "
-       "PyTorch's optimizers keep none"},
+       "without master weights, rounding and underflow lose updates of fp16 parameters: "
+       "PyTorch's optimizers keep no master weights"},
       {[](Request& r) {
          r.precision = DataType::kFp16;
          r.master_weights = MasterWeights::kNone;
        },
        kMaster, "plan.master-weights",
-       "without master weights, updates of fp16 parameters are lost by rounding and underflow: "
+       "without master weights, rounding and underflow lose updates of fp16 parameters: "
        "master_weights is none"},
       {[](Request& r) {
          r.precision = DataType::kFp16;

@@ -239,8 +239,9 @@ class Builder {
       const auto has = [&](Framework framework) { return IsFor(framework, axis.key); };
       const std::string option = fmt::format("--vary {}", axis.key);
       CheckSomeHave(frameworks, has, option, fmt::format("this setting: {}", Quoted(axis.key)));
-      NoteWhoLacks(frameworks, has, option,
-                   "this setting, so the search includes {} plans without it");
+      NoteWhoLacks(
+          frameworks, has, option,
+          "{}: {} {} not support this setting, so the search includes {} plans without it");
     }
     CheckStages(frameworks);
   }
@@ -265,7 +266,7 @@ class Builder {
     }
     NoteWhoLacks(
         frameworks, [&](Framework framework) { return !Stages(framework).empty(); }, option,
-        "this stage, so the search omits {} plans");
+        "{}: {} {} not support this stage, so the search omits {} plans");
   }
 
   template <typename Has>
@@ -288,16 +289,15 @@ class Builder {
 
   template <typename Has>
   void NoteWhoLacks(const std::vector<Framework>& frameworks, const Has& has,
-                    const std::string& option, const char* what) {
+                    const std::string& option, const char* note) {
     std::vector<const char*> lacking;
     for (const Framework framework : frameworks) {
       if (!has(framework)) lacking.push_back(plan::Name(framework));
     }
     if (lacking.empty() || lacking.size() == frameworks.size()) return;
     const bool one = lacking.size() == 1;
-    notes_.push_back(fmt::format("{}: {} {} not support {}", option, fmt::join(lacking, ", "),
-                                 one ? "does" : "do",
-                                 fmt::format(fmt::runtime(what), one ? "its" : "their")));
+    notes_.push_back(fmt::format(fmt::runtime(note), option, fmt::join(lacking, ", "),
+                                 one ? "does" : "do", one ? "its" : "their"));
   }
 
   std::vector<Framework> Frameworks() {
@@ -632,9 +632,9 @@ class Builder {
   void NoteSettings() {
     for (const auto& [key, frameworks] : without_setting_) {
       const bool one = frameworks.size() == 1;
-      notes_.push_back(fmt::format("{} {} not support {}: the search includes {} plans without it",
-                                   fmt::join(frameworks, ", "), one ? "does" : "do", key,
-                                   one ? "its" : "their"));
+      notes_.push_back(fmt::format(
+          "{} {} not support {}, so the search includes {} plans without it",
+          fmt::join(frameworks, ", "), one ? "does" : "do", key, one ? "its" : "their"));
     }
   }
 

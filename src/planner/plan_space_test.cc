@@ -481,8 +481,9 @@ TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
   options_.frameworks = {plan::Framework::kFsdp2};
   space = PlanSpace::Around(base, options_);
   ASSERT_TRUE(space.has_value());
-  EXPECT_THAT(space->notes(), ElementsAre("fsdp2 does not support training.blocks_per_checkpoint: "
-                                          "the search includes its plans without it"));
+  EXPECT_THAT(space->notes(),
+              ElementsAre("fsdp2 does not support training.blocks_per_checkpoint, so "
+                          "the search includes its plans without it"));
   EXPECT_TRUE(load(*space, 0).has_value());
 }
 

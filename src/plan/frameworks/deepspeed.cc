@@ -77,23 +77,25 @@ class DeepSpeedRules : public Rules {
     const auto refuse = [&](const char* key, DataType type, std::string_view rule,
                             std::string_view allowed) {
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
-          fmt::format("deepspeed {}, but {} is {}", rule, key, Name(type)),
+          fmt::format("{}, but {} is {}", rule, key, Name(type)),
           fmt::format("write {0}: {1}, or omit {0}", key, allowed));
     };
     if (request_.parameter_dtype && *request_.parameter_dtype != computes) {
       refuse("parameter_dtype", *request_.parameter_dtype,
-             fmt::format("keeps parameters in the computation's data type, {}", Name(computes)),
+             fmt::format("deepspeed keeps parameters in the data type of the computation, {}",
+                         Name(computes)),
              Name(computes));
     }
     if (!request_.gradient_dtype || *request_.gradient_dtype == computes) return;
     if (request_.zero_stage == 0 || request_.zero_stage == 2) {
       refuse("gradient_dtype", *request_.gradient_dtype,
-             fmt::format("accumulates gradients at stages 0 and 2 in the parameters' type, {}",
-                         Name(computes)),
+             fmt::format(
+                 "at stages 0 and 2, deepspeed accumulates gradients in the parameters' type, {}",
+                 Name(computes)),
              Name(computes));
     } else if (*request_.gradient_dtype != DataType::kFp32) {
       refuse("gradient_dtype", *request_.gradient_dtype,
-             "accumulates gradients in the parameters' type or in fp32", "fp32");
+             "deepspeed accumulates gradients in the parameters' type or in fp32", "fp32");
     }
   }
 
@@ -226,27 +228,28 @@ class DeepSpeedRules : public Rules {
       const auto device = deepspeed.*setting.given;
       if (!device || *device == OffloadDevice::kNone) continue;
       const std::string key = fmt::format("data_parallel.deepspeed.{}", setting.key);
-      const std::string what = fmt::format("{} is {}", setting.key, Name(*device));
       if (request_.zero_stage && !setting.HasEffect(*request_.zero_stage)) {
         Add(key, "plan.offload-stage",
-            fmt::format("{}, but zero_stage {} does not support this offloading", what,
-                        *request_.zero_stage),
+            fmt::format("{} is {}, but zero_stage {} does not support this offloading",
+                        setting.key, Name(*device), *request_.zero_stage),
             fmt::format("write zero_stage: {}, or omit {}", 3, setting.key));
       } else if (*device == OffloadDevice::kNvme && request_.zero_stage.value_or(3) != 3) {
         Add(key, "plan.offload-stage",
-            fmt::format("{}, but only stage 3 can use NVMe: zero_stage is {}", what,
-                        *request_.zero_stage),
+            fmt::format("{} is {}, but only stage 3 can use NVMe: zero_stage is {}", setting.key,
+                        Name(*device), *request_.zero_stage),
             fmt::format("write {}: cpu, or zero_stage: 3", setting.key));
       }
       if (facts_.host_memory && !*facts_.host_memory) {
         Add(key, "plan.no-host-memory",
-            fmt::format("{}, but the cluster's topology does not describe the memory of its hosts",
-                        what),
+            fmt::format("{} is {}, but the cluster's topology does not describe the memory of its "
+                        "hosts",
+                        setting.key, Name(*device)),
             "name a topology with hosts, such as --cluster dgx-h100 instead of --gpus; in your own "
             "topology file, add node.host with memory and memory_bandwidth");
       } else if (*device == OffloadDevice::kNvme && facts_.nvme && !*facts_.nvme) {
         Add(key, "plan.no-nvme",
-            fmt::format("{}, but the cluster's topology does not describe NVMe drives", what),
+            fmt::format("{} is {}, but the cluster's topology does not describe NVMe drives",
+                        setting.key, Name(*device)),
             fmt::format("add node.host.nvme with capacity, read and write to the topology, or "
                         "write {}: cpu",
                         setting.key));

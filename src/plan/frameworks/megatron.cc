@@ -77,9 +77,12 @@ class MegatronRules : public Rules {
     const bool standard = schedule.name == (interleaves ? kInterleaved : "1f1b");
     if (!standard || request_.listed_schedule != nullptr) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format("{} virtual stages, megatron supports only {}, but schedule is {}",
-                      interleaves ? "with" : "without", interleaves ? kInterleaved : "1f1b",
-                      schedule.name),
+          interleaves
+              ? fmt::format("with virtual stages, megatron supports only {}, but schedule is {}",
+                            kInterleaved, schedule.name)
+              : fmt::format(
+                    "without virtual stages, megatron supports only 1f1b, but schedule is {}",
+                    schedule.name),
           "omit schedule, or write framework: reference");
     }
     const bool overlaps = request_.overlap_p2p_comm.value_or(interleaves);
@@ -108,21 +111,26 @@ class MegatronRules : public Rules {
   // megatron/training/arguments.py.
   void CheckGatherInUpdate() {
     const auto refuse = [&](const char* rule, const char* hint) {
-      Add("data_parallel.overlap_param_gather_with_optimizer_step", "plan.overlap",
-          fmt::format("overlap_param_gather_with_optimizer_step {}", rule), hint);
+      Add("data_parallel.overlap_param_gather_with_optimizer_step", "plan.overlap", rule, hint);
     };
     if (ScheduleOf(request_).virtual_stages == 1) {
-      refuse("updates the first virtual stage before the others, but virtual_stages is 1",
-             "write virtual_stages: 2 or more, or omit overlap_param_gather_with_optimizer_step");
+      refuse(
+          "overlap_param_gather_with_optimizer_step updates the first virtual stage before the "
+          "other stages, but virtual_stages is 1",
+          "write virtual_stages: 2 or more, or omit overlap_param_gather_with_optimizer_step");
     }
     if (!request_.overlap_param_gather.value_or(request_.overlap.value_or(true))) {
-      refuse("needs overlap_param_gather, but overlap_param_gather is false",
-             "write overlap_param_gather: true, or omit overlap_param_gather_with_optimizer_step");
+      refuse(
+          "overlap_param_gather_with_optimizer_step needs overlap_param_gather, but "
+          "overlap_param_gather is false",
+          "write overlap_param_gather: true, or omit overlap_param_gather_with_optimizer_step");
     }
     if (request_.optimizer_cpu_offload.value_or(false)) {
       refuse(
-          "is impossible if the host updates all parameters: optimizer_cpu_offload is true",
-          "write optimizer_cpu_offload: false, or omit overlap_param_gather_with_optimizer_step");
+          "overlap_param_gather_with_optimizer_step is impossible if the host updates all "
+          "parameters: optimizer_cpu_offload is true",
+          "write optimizer_cpu_offload: false, or omit "
+          "overlap_param_gather_with_optimizer_step");
     }
   }
 
