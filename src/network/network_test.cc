@@ -35,7 +35,7 @@ TEST(NetworkTest, RefusesLinksThatCarryNothing) {
   description.AddPlace({b});
   EXPECT_EQ(MessagesOf(description),
             std::vector<std::string>({"a link has no bandwidth: b to a: 0 B/s",
-                                      "a link has a negative latency: b to a: -1 ps"}));
+                                      "the latency of link b to a is negative: -1 ps"}));
 }
 
 TEST(NetworkTest, RefusesRanksWithoutALink) {

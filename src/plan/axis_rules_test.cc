@@ -64,15 +64,16 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.virtual_stages = 2;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "interleaved_1f1b needs a multiple of 8 micro-batches, but there are 4"},
+       "interleaved_1f1b: the schedule needs a multiple of 8 micro-batches, but there are 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.virtual_stages = 2;
          r.microbatch_group_size_per_vp_stage = 3;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "interleaved_1f1b runs micro-batches in groups of 3, but with 4 micro-batches, the last "
-       "group has only 1"},
+       "interleaved_1f1b: the schedule runs micro-batches in groups of 3, but with 4 "
+       "micro-batches, "
+       "the last group has only 1"},
       {[](Request& r) {
          r.pipeline = 4;
          r.virtual_stages = 2;
@@ -106,7 +107,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.schedule = "dualpipe_v";
        },
        "training.gradient_accumulation", "plan.schedule",
-       "dualpipe_v needs at least 8 micro-batches with 4 stages, but there are 4"},
+       "dualpipe_v: the schedule needs at least 8 micro-batches with 4 stages, but there are 4"},
       {[](Request& r) {
          r.pipeline = 8;
          r.framework = Framework::kFsdp2;
