@@ -50,7 +50,9 @@ void LayerTape::Register(Value value, std::string name) {
 }
 
 LayerTape::Use LayerTape::UseOf(Values reads, Values writes) const {
-  STEPCAST_CHECK(reads.size() + writes.size() <= Use::kMost, "an operator has too many operands");
+  STEPCAST_CHECK(reads.size() + writes.size() <= Use::kMost,
+                 "the number of operands of an "
+                 "operator exceeds the maximum");
   Use use{.reads = reads.size()};
   for (const Values& values : {reads, writes}) {
     for (const Piece& piece : values) {

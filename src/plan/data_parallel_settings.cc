@@ -41,7 +41,7 @@ std::vector<DataParallelSetting> Rows() {
        .values =
            "`true`: gradients are reduced during backward. `false`: gradients are reduced after "
            "the end of backward (megatron: `overlap_grad_reduce`, deepspeed: `overlap_comm`)",
-       .default_value = "`true`; deepspeed at stages 1 and 2: `false`"},
+       .default_value = "deepspeed at stages 1 and 2: `false`. Otherwise: `true`"},
       {.key = "bucket_size",
        .type = OwnNotation<&Given::bucket_size>(),
        .uses = {Of(kReference), Of(kDdp), Of(kMegatron, "with overlap"),
@@ -57,8 +57,8 @@ std::vector<DataParallelSetting> Rows() {
        .type = OwnNotation<&Given::first_bucket_size>(),
        .uses = {Of(kReference), Of(kDdp)},
        .values = "the maximum size, in bytes, of the first bucket that backward fills",
-       .default_value = "reference: `bucket_size`. ddp: 1 MiB; since torch 2.0, `bucket_size` if "
-                        "the scenario sets `bucket_size`"},
+       .default_value = "reference: `bucket_size`. ddp from torch 2.0 on: `bucket_size` if the "
+                        "scenario sets `bucket_size`. Otherwise: 1 MiB"},
       {.key = "prefetch",
        .type = Count{&Given::prefetch, &DataParallel::prefetch, 0, kMostUnits},
        .uses = {At(kReference, 3, 3), Of(kFsdp2)},
@@ -73,13 +73,13 @@ std::vector<DataParallelSetting> Rows() {
            "sharded over groups of k neighboring ranks. k requires `tensor: 1`, and must divide n "
            "= `shard_group_size` x `context`. `1` has the same effect as `false`, and n has the "
            "same effect as `true`",
-       .default_value = "`true`; `false` for fsdp2 at stage 2 and in a pipeline"},
+       .default_value = "fsdp2 at stage 2, and fsdp2 in a pipeline: `false`. Otherwise: `true`"},
       {.key = "accumulate_unsharded",
        .type = Switch{&Given::accumulate_unsharded, &DataParallel::accumulate_unsharded},
        .uses = {At(kReference, 2, 3), Of(kFsdp1), Of(kFsdp2)},
        .values = "`true`: each rank adds up full gradients over the micro-batches, and reduces the "
                  "sums once per step",
-       .default_value = "`false`; `true` for fsdp2 in a pipeline"},
+       .default_value = "fsdp2 in a pipeline: `true`. Otherwise: `false`"},
       {.key = "no_sync",
        .type = Switch{&Given::no_sync, &DataParallel::no_sync},
        .uses = {At(kReference, 0, 1), Of(kDdp), Of(kMegatron)},
@@ -227,8 +227,8 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "find_unused_parameters",
        .type = Switch{&Given::find_unused_parameters, &DataParallel::find_unused_parameters},
        .uses = {TakenByReference(), Of(kDdp)},
-       .values = "`true`: buckets stay in the order in which parameters are defined, and an "
-                 "additional all-reduce finds the parameters that were used",
+       .values = "`true`: buckets follow the order in which the model defines its parameters, and "
+                 "an additional all-reduce finds the parameters that were used",
        .default_value = "`false`"},
       {.key = "comm_hook",
        .type = Words<&Given::comm_hook, &DataParallel::comm_hook, CommHook::kNone,
@@ -249,9 +249,9 @@ std::vector<DataParallelSetting> Rows() {
        .type = Words<&Given::backward_prefetch, &DataParallel::backward_prefetch,
                      BackwardPrefetch::kPre, BackwardPrefetch::kPost, BackwardPrefetch::kNone>(),
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "the time at which backward gathers its next unit. `pre`: before the gradients "
-                 "of the current unit are computed. `post`: after the gradients of the current "
-                 "unit are computed. `none`: when backward needs the next unit",
+       .values = "the time at which backward gathers the next unit. `pre`: before the gradients of "
+                 "the current unit are computed. `post`: after the gradients of the current unit "
+                 "are computed. `none`: when backward needs the next unit",
        .default_value = "`pre`; before torch 2.0 `none`"},
       {.key = "forward_prefetch",
        .type = Switch{&Given::forward_prefetch, &DataParallel::forward_prefetch},
@@ -262,8 +262,8 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "limit_all_gathers",
        .type = Switch{&Given::limit_all_gathers, &DataParallel::limit_all_gathers},
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "`true`: before each gather, the host waits until at most about two earlier "
-                 "units are still gathered on the device",
+       .values = "`true`: before each gather, the host waits until the device has at most about "
+                 "two gathered units",
        .default_value = "`true`; before torch 2.1 `false`"},
       {.key = "units",
        .type = Words<&Given::units, &DataParallel::units, WrappedUnits::kBlock,
@@ -328,7 +328,7 @@ namespace {
 
 const SettingUses& UsesOf(std::string_view key) {
   const DataParallelSetting* setting = FindSetting(DataParallelSettings(), key);
-  STEPCAST_CHECK(setting != nullptr, "the setting is a row of the table");
+  STEPCAST_CHECK(setting != nullptr, "the setting must be in the table of settings");
   return setting->uses;
 }
 

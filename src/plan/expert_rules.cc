@@ -114,8 +114,8 @@ class ExpertRules : public Rules {
     const std::int64_t folded = ranks() * parts();
     if (of_stage % folded != 0) {
       Add("parallelism.expert", "plan.expert-folding",
-          fmt::format("expert x expert_tensor, {} x {}, must be a divisor of tensor x context x "
-                      "data, {} x {} x {}",
+          fmt::format("expert x expert_tensor ({} x {}) must be a divisor of tensor x context x "
+                      "data ({} x {} x {})",
                       ranks(), parts(), request_.tensor.value_or(1), request_.context.value_or(1),
                       *data),
           parts() > 1 ? "write expert_tensor: 1, or a smaller parallelism.expert"
@@ -141,8 +141,8 @@ class ExpertRules : public Rules {
     const auto most = static_cast<double>(ranks());
     if (*request_.imbalance <= most) return;
     Add("experts.imbalance", "plan.expert-imbalance",
-        fmt::format("experts.imbalance (the rows of the busiest rank, divided by the mean) can be "
-                    "at most {} with {} ranks, but is {}",
+        fmt::format("experts.imbalance (rows of the busiest rank, divided by the mean rows of a "
+                    "rank) can be at most {} with {} ranks, but is {}",
                     ranks(), ranks(), *request_.imbalance),
         ranks() == 1 ? "omit experts.imbalance, because every rank has all experts"
                      : "write an experts.imbalance between 1 and parallelism.expert");
@@ -162,8 +162,8 @@ class ExpertRules : public Rules {
                            : nullptr;
     if (divided && kept != nullptr) {
       refuse("data_parallel.reshard_after_forward",
-             fmt::format("a number for reshard_after_forward is not supported yet with expert "
-                         "parallelism: reshard_after_forward is {}",
+             fmt::format("with expert parallelism, reshard_after_forward must be true or false, "
+                         "not a number: reshard_after_forward is {}",
                          *kept),
              "write reshard_after_forward: true or false, or expert: 1");
     }
@@ -174,7 +174,7 @@ class ExpertRules : public Rules {
     }
     if (divided && request_.precision == DataType::kFp16) {
       refuse("training.precision",
-             "fp16's overflow check of gradients is not modelled with expert parallelism: "
+             "the overflow check of FP16 gradients is not modelled with expert parallelism: "
              "precision is fp16",
              "write precision: bf16");
     }
@@ -300,8 +300,8 @@ class ExpertRules : public Rules {
     } else if (selective && request_.recompute_modules &&
                request_.recompute_modules->Has(model::Module::kMixture)) {
       RefuseOverlap("training.recompute_modules",
-                    "with overlap_communication, a mixture of experts cannot be recomputed, "
-                    "because its exchanges would be repeated",
+                    "with overlap_communication, layers of experts cannot be recomputed, because "
+                    "recomputation would repeat their exchanges",
                     "remove moe from recompute_modules; moe_act and layernorm are allowed");
     }
   }

@@ -52,8 +52,8 @@ void AppendTypesWithoutEffect(const Request& request, std::vector<std::string>& 
   if (IsFsdp(*request.framework) && request.gradient_dtype &&
       *request.gradient_dtype != parameters) {
     sentences.push_back(
-        fmt::format("training.gradient_dtype has no effect with framework {}, whose gradients have "
-                    "the type of the parameters: {}",
+        fmt::format("training.gradient_dtype has no effect with framework {}, because gradients "
+                    "have the data type of the parameters: {}",
                     Name(*request.framework), Name(parameters)));
   }
 }
@@ -73,8 +73,8 @@ std::vector<std::string> KeysWithoutEffectOn(const Request& request,
   if (request.imbalance.value_or(1) > 1 && architecture.experts.exist() &&
       ImplementationOf(request) == model::ExpertImplementation::kDeepSpeed) {
     sentences.emplace_back(
-        "experts.imbalance has no effect with DeepSpeed's own layer, because its experts always "
-        "process their full capacity");
+        "experts.imbalance has no effect with DeepSpeed's own layer of experts, because each "
+        "expert always processes its full capacity");
   }
   if (architecture.experts.exist()) return sentences;
   for (const MixtureSetting& setting : MixtureSettings()) {

@@ -46,7 +46,7 @@ class Checker : public Rules {
         fmt::format("stepcast models {} only from version {}.{} to {}.{}, but the version is {}.{}",
                     name, oldest.major, oldest.minor, newest.major, newest.minor, version->major,
                     version->minor),
-        "write the nearest version in that range");
+        "write the nearest version in the supported range");
   }
 
   void CheckVersions() {
@@ -116,8 +116,8 @@ class Checker : public Rules {
     const std::int64_t context = std::max<std::int64_t>(request_.context.value_or(1), 1);
     if (micro_batch * sequence / context > kMostTokenPairs / sequence) {
       Add(key, "plan.too-many-tokens",
-          fmt::format("attention over {} x {} x {} pairs of tokens exceeds the maximum of {} for "
-                      "each of {} context-parallel ranks",
+          fmt::format("attention over {} x {} x {} pairs of tokens exceeds the maximum of {} pairs "
+                      "per rank: context is {}",
                       micro_batch, sequence, sequence, kMostTokenPairs, context),
           "use a smaller micro_batch_size or sequence_length, or a larger parallelism.context");
     }
@@ -130,7 +130,7 @@ class Checker : public Rules {
     }
     Add("training.precision", "plan.precision-not-of-device",
         fmt::format("{} does not compute in {}", facts_.device, Name(*request_.precision)),
-        "write a precision that has a peak in the GPU's data sheet");
+        "write a precision with a peak rate in the GPU's data sheet");
   }
 
   // data x tensor x pipeline x context = devices.
@@ -144,7 +144,7 @@ class Checker : public Rules {
               "the cluster's {} devices are not divisible by tensor {} x pipeline {} x context {}",
               *facts_.devices, request_.tensor.value_or(1), request_.pipeline.value_or(1),
               request_.context.value_or(1)),
-          "write degrees whose product is a divisor of the number of devices, or change the "
+          "choose degrees with a product that divides the number of devices, or change the "
           "cluster" +
               (replica < *facts_.devices ? LeavingSomeIdle() : WithMoreNodes(replica)));
       return;
@@ -159,7 +159,7 @@ class Checker : public Rules {
         (*facts_.devices % replica == 0
              ? fmt::format("write data: {}, or omit data (--set parallelism.data=null)",
                            *facts_.devices / replica)
-             : fmt::format("write degrees whose product is a divisor of {}", *facts_.devices)) +
+             : fmt::format("choose degrees with a product that divides {}", *facts_.devices)) +
             (*request_.data * replica < *facts_.devices ? LeavingSomeIdle()
                                                         : WithMoreNodes(*request_.data * replica)));
   }
@@ -229,14 +229,14 @@ class Checker : public Rules {
           "write a larger micro_batch_size or a smaller global_batch_size");
     } else if (facts_.layers && count > kMostLayerPasses / *facts_.layers) {
       Add(key, "plan.too-many-micro-batches",
-          fmt::format("a step of {} micro-batches times {} layers exceeds the maximum of {}", count,
+          fmt::format("{} micro-batches per step times {} layers exceed the maximum of {}", count,
                       *facts_.layers, kMostLayerPasses),
           "write a larger micro_batch_size or a smaller global_batch_size, or use fewer layers");
     } else if (facts_.tensors && *facts_.tensors > 0 &&
                count > kMostTensorPasses / *facts_.tensors) {
       Add(key, "plan.too-many-micro-batches",
-          fmt::format("a step of {} micro-batches times {} parameter tensors exceeds the maximum "
-                      "of {}",
+          fmt::format("{} micro-batches per step times {} parameter tensors exceed the maximum of "
+                      "{}",
                       count, *facts_.tensors, kMostTensorPasses),
           "write a larger micro_batch_size or a smaller global_batch_size, or use fewer tensors");
     }
@@ -246,7 +246,8 @@ class Checker : public Rules {
     if (request_.framework && !TraitsOf(*request_.framework).of_pytorch &&
         request_.optimizer_implementation == OptimizerImplementation::kSingle) {
       Add("training.optimizer_implementation", "plan.optimizer-not-of-framework",
-          fmt::format("{} does not update tensor by tensor, but optimizer_implementation is single",
+          fmt::format("{} cannot update the parameter tensors one by one, but "
+                      "optimizer_implementation is single",
                       plan::Name(*request_.framework)),
           "write optimizer_implementation: fused or foreach, or framework: ddp, fsdp1 or fsdp2");
     }
@@ -258,8 +259,8 @@ class Checker : public Rules {
       Add("training.activation_offload", "plan.no-host-memory",
           "activation_offload is true, but the cluster's topology does not describe the memory of "
           "its hosts",
-          "name a topology with hosts, such as --cluster dgx-h100 instead of --gpus; in your own "
-          "topology file, add node.host with memory and memory_bandwidth");
+          "choose a topology that describes hosts, such as --cluster dgx-h100 instead of --gpus. "
+          "In your own topology file, add node.host with memory and memory_bandwidth");
     }
     if (request_.unit_blocks.value_or(1) > 1 && request_.units == WrappedUnits::kModel) {
       Add("data_parallel.unit_blocks", "plan.units",

@@ -17,7 +17,7 @@ class LossRules : public Rules {
     if (!request_.loss || !model::MakesLogits(*request_.loss)) {
       if (!request_.loss_chunk) return;
       Add("training.loss_chunk", "plan.loss",
-          fmt::format("only loss: chunked computes the logits in chunks, but loss_chunk is {}",
+          fmt::format("loss_chunk is {}, but only loss: chunked computes the logits in chunks",
                       *request_.loss_chunk),
           "omit loss_chunk, or write loss: chunked");
       return;
@@ -57,7 +57,7 @@ class LossRules : public Rules {
     if (!request_.loss_chunk) return;
     if (*request_.loss != model::Loss::kChunked) {
       Add("training.loss_chunk", "plan.loss",
-          fmt::format("loss: cut keeps no logits in memory, but loss_chunk is {}",
+          fmt::format("loss_chunk is {}, but loss: cut keeps no logits in memory",
                       *request_.loss_chunk),
           "omit loss_chunk, or write loss: chunked");
       return;
@@ -68,7 +68,8 @@ class LossRules : public Rules {
     if (parts <= kMostParts) return;
     Add("training.loss_chunk", "plan.loss",
         fmt::format(
-            "a micro-batch can have at most {} chunks, but {} tokens in chunks of {} are {} chunks",
+            "a micro-batch can have at most {} chunks, but {} tokens in chunks of {} tokens need "
+            "{} chunks",
             kMostParts, tokens, *request_.loss_chunk, parts),
         fmt::format("write loss_chunk: {} or more", tokens / kMostParts + 1));
   }

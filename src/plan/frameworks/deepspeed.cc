@@ -135,21 +135,23 @@ class DeepSpeedRules : public Rules {
     if (facts_.expert_biases) {
       RefuseWithExperts(
           "experts.implementation",
-          "the gate of DeepSpeed's own layer has no bias, but the model's gate has one",
+          "the gate of DeepSpeed's own layer of experts has no bias, but the model's gate has a "
+          "bias",
           "write implementation: autoep");
     }
     if (request_.router_dtype.value_or(DataType::kFp32) != DataType::kFp32) {
       RefuseWithExperts(
           "experts.router_dtype",
-          fmt::format("the gate of DeepSpeed's own layer computes in fp32, but router_dtype is {}",
+          fmt::format("the gate of DeepSpeed's own layer of experts computes in fp32, but "
+                      "router_dtype is {}",
                       Name(*request_.router_dtype)),
           "omit router_dtype");
     }
     const auto products = request_.expert_products.value_or(model::ExpertProducts::kLooped);
     if (products != model::ExpertProducts::kLooped) {
       RefuseWithExperts("experts.products",
-                        fmt::format("DeepSpeed's own layer runs the experts one after another "
-                                    "(looped), but products is {}",
+                        fmt::format("DeepSpeed's own layer of experts runs the experts one after "
+                                    "another (looped), but products is {}",
                                     model::Name(products)),
                         "omit products, or write implementation: autoep");
     }
@@ -161,8 +163,8 @@ class DeepSpeedRules : public Rules {
           std::pair("min_capacity", request_.min_capacity.has_value())}) {
       if (!given) continue;
       RefuseWithExperts("experts.implementation",
-                        fmt::format("only DeepSpeed's own layer has an expert capacity, but {} is "
-                                    "set for implementation {}",
+                        fmt::format("only DeepSpeed's own layer of experts has an expert capacity, "
+                                    "but {} is set for implementation {}",
                                     key, model::Name(ImplementationOf(request_))),
                         fmt::format("write implementation: deepspeed, or omit {}", key));
     }
@@ -222,7 +224,8 @@ class DeepSpeedRules : public Rules {
     if (deepspeed.quantized_gradients.value_or(false) && !deepspeed.reduce_scatter.value_or(true)) {
       Add("data_parallel.deepspeed.zero_quantized_gradients", "plan.quantized-gradients",
           "zero_quantized_gradients needs reduce_scatter, but reduce_scatter is false",
-          "omit reduce_scatter; quantized gradients are exchanged by all-to-all, not all-reduced");
+          "omit reduce_scatter, because quantized gradients use an all-to-all instead of an "
+          "all-reduce");
     }
     for (const auto& setting : kDeepSpeedOffload) {
       const auto device = deepspeed.*setting.given;
@@ -230,8 +233,8 @@ class DeepSpeedRules : public Rules {
       const std::string key = fmt::format("data_parallel.deepspeed.{}", setting.key);
       if (request_.zero_stage && !setting.HasEffect(*request_.zero_stage)) {
         Add(key, "plan.offload-stage",
-            fmt::format("{} is {}, but zero_stage {} does not support this offloading",
-                        setting.key, Name(*device), *request_.zero_stage),
+            fmt::format("{} is {}, but zero_stage {} does not support this offloading", setting.key,
+                        Name(*device), *request_.zero_stage),
             fmt::format("write zero_stage: {}, or omit {}", 3, setting.key));
       } else if (*device == OffloadDevice::kNvme && request_.zero_stage.value_or(3) != 3) {
         Add(key, "plan.offload-stage",
@@ -244,8 +247,8 @@ class DeepSpeedRules : public Rules {
             fmt::format("{} is {}, but the cluster's topology does not describe the memory of its "
                         "hosts",
                         setting.key, Name(*device)),
-            "name a topology with hosts, such as --cluster dgx-h100 instead of --gpus; in your own "
-            "topology file, add node.host with memory and memory_bandwidth");
+            "choose a topology that describes hosts, such as --cluster dgx-h100 instead of --gpus. "
+            "In your own topology file, add node.host with memory and memory_bandwidth");
       } else if (*device == OffloadDevice::kNvme && facts_.nvme && !*facts_.nvme) {
         Add(key, "plan.no-nvme",
             fmt::format("{} is {}, but the cluster's topology does not describe NVMe drives",

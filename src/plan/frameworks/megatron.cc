@@ -96,8 +96,8 @@ class MegatronRules : public Rules {
     }
     if (!overlaps && interleaves && stages == 2) {
       refuse("overlap_p2p_comm",
-             "megatron interleaves two stages only with overlapping messages, but overlap_p2p_comm "
-             "is false",
+             "with two pipeline stages and virtual stages, megatron must overlap messages, but "
+             "overlap_p2p_comm is false",
              "write parallelism.pipeline: 3 or more, or overlap_p2p_comm: true");
     }
     if (overlaps && request_.scatter_gather_tensors_in_pipeline.value_or(false)) {
@@ -159,7 +159,8 @@ class MegatronRules : public Rules {
     if (request_.reduce_dtype && *request_.reduce_dtype != gradient) {
       Add("training.reduce_dtype", "plan.dtype-not-of-framework",
           fmt::format(
-              "megatron reduces main gradients in their own type, {}, but reduce_dtype is {}",
+              "megatron reduces main gradients without a change of type, in {}, but reduce_dtype "
+              "is {}",
               Name(gradient), Name(*request_.reduce_dtype)),
           fmt::format("write reduce_dtype: {}, or omit reduce_dtype", Name(gradient)));
     }
@@ -193,7 +194,7 @@ class MegatronRules : public Rules {
         request_.tensor.value_or(1) * request_.context.value_or(1) > 1) {
       Add("software.cuda_device_max_connections", "plan.connections",
           fmt::format("on GPUs before Blackwell, megatron's sequence parallelism needs "
-                      "cuda_device_max_connections: 1, but it is {}",
+                      "cuda_device_max_connections: 1, not {}",
                       *request_.cuda_device_max_connections),
           "omit cuda_device_max_connections");
     }
