@@ -119,7 +119,8 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
     {.name = "megatron",
      .first_stage = 0,
      .last_stage = 1,
-     .stages = "megatron keeps full copies (stage 0) or uses its distributed optimizer (stage 1)",
+     .stages = "megatron keeps full copies of the model states (stage 0) or uses its distributed "
+               "optimizer (stage 1)",
      .other_stage = "write zero_stage: 1 or 0, or framework: reference or fsdp2",
      .fused_update = true,
      .pipelines = true,
@@ -135,7 +136,8 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
     {.name = "nanotron",
      .first_stage = 0,
      .last_stage = 1,
-     .stages = "nanotron keeps full copies (stage 0) or shards the optimizer (stage 1)",
+     .stages = "nanotron keeps full copies of the model states (stage 0) or shards the optimizer "
+               "states (stage 1)",
      .other_stage = "write zero_stage: 1 or 0, or framework: reference or fsdp2",
      .fused_update = true,
      .searched_by_default = false,

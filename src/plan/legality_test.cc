@@ -372,8 +372,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 3;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "megatron keeps full copies (stage 0) or uses its distributed "
-       "optimizer (stage 1): zero_stage is 3"},
+       "megatron keeps full copies of the model states (stage 0) or uses its distributed optimizer "
+       "(stage 1): zero_stage is 3"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.reduce_dtype = DataType::kBf16;
@@ -395,8 +395,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 2;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "nanotron keeps full copies (stage 0) or shards the optimizer (stage "
-       "1): zero_stage is 2"},
+       "nanotron keeps full copies of the model states (stage 0) or shards the optimizer states "
+       "(stage 1): zero_stage is 2"},
       {[](Request& r) {
          r.framework = Framework::kNanotron;
          r.precision = DataType::kFp32;
@@ -460,8 +460,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.reshard_after_forward = ReshardAfterForward(true);
        },
        "data_parallel.reshard_after_forward", "plan.reshard",
-       "stage 2 of fsdp2 keeps complete parameters after forward: zero_stage is 2 and "
-       "reshard_after_forward is true"},
+       "at zero_stage 2, fsdp2 keeps complete parameters after forward, but reshard_after_forward "
+       "is true"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;

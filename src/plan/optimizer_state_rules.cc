@@ -50,8 +50,8 @@ class OptimizerStateRules : public Rules {
     if (request_.master_weights == MasterWeights::kFp16Remainder &&
         parameters_ != DataType::kBf16) {
       Add(kMasterWeights, "plan.master-weights",
-          fmt::format("fp16_remainder extends bf16 parameters to FP32, but the parameters have "
-                      "the type {}",
+          fmt::format("fp16_remainder extends only bf16 parameters to FP32, but the parameters "
+                      "have the type {}",
                       Name(parameters_)),
           Short() ? "write master_weights: fp32" : "omit master_weights");
       return false;
@@ -66,8 +66,8 @@ class OptimizerStateRules : public Rules {
             "{}",
             request_.master_weights ? "master_weights is none"
                                     : "PyTorch's optimizers keep no master weights"),
-        pytorch ? "write parameter_dtype: fp32 (autocast, or FSDP's mixed precision), or "
-                  "master_weights: fp32 (possible with Apex's amp O2 and FusedAdam)"
+        pytorch ? "write parameter_dtype: fp32 (with autocast or FSDP's mixed precision), or write "
+                  "master_weights: fp32 (with Apex's amp O2 and FusedAdam)"
                 : "write master_weights: fp32, or omit master_weights");
     return false;
   }
@@ -103,8 +103,8 @@ class OptimizerStateRules : public Rules {
     if (states_.type != updated && !of_own_types) {
       RefuseStateType(
           fmt::format(
-              "only a fused AdamW keeps moments in a type other than the type of the updated "
-              "values, {}",
+              "without a fused AdamW, moments must have the type of the weights that the optimizer "
+              "updates, {}",
               Name(updated)),
           fmt::format("{}; or write optimizer_state_dtype: {}", hint, Name(updated)));
     }
@@ -122,8 +122,8 @@ class OptimizerStateRules : public Rules {
                           "write master_weights: fp32 or none, or cpu_offload: false");
     } else if (states_.type != updated) {
       RefuseStateType(
-          fmt::format("with cpu_offload, the host's optimizer keeps moments in the type of the "
-                      "updated values, {}",
+          fmt::format("with cpu_offload, moments must have the type of the weights that the "
+                      "optimizer updates on the host, {}",
                       Name(updated)),
           fmt::format("write optimizer_state_dtype: {}, or cpu_offload: false", Name(updated)));
     }
@@ -165,7 +165,7 @@ class OptimizerStateRules : public Rules {
                OptimizerImplementationOf(request_) != OptimizerImplementation::kFused) {
       refuse("megatron's precision-aware optimizer needs Transformer Engine's FusedAdam");
     } else if (request_.optimizer_cpu_offload.value_or(false)) {
-      refuse("with optimizer_cpu_offload, the host updates FP32 values");
+      refuse("with optimizer_cpu_offload, the host updates only FP32 weights");
     } else if (request_.copy_main_gradients.value_or(false)) {
       Add("data_parallel.copy_main_gradients", "plan.dtype-not-of-framework",
           "megatron's precision-aware optimizer reads main gradients without a copy, but "

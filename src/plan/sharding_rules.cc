@@ -49,7 +49,7 @@ class ShardingRules : public Rules {
               ? "true"
               : fmt::format("{}", std::get<std::int64_t>(*request_.reshard_after_forward));
       Add("data_parallel.reshard_after_forward", "plan.reshard",
-          fmt::format("stage 2 of {} keeps complete parameters after forward: zero_stage is 2 and "
+          fmt::format("at zero_stage 2, {} keeps complete parameters after forward, but "
                       "reshard_after_forward is {}",
                       plan::Name(*request_.framework), value),
           "write zero_stage: 3, or reshard_after_forward: false");

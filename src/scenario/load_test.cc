@@ -102,8 +102,8 @@ TEST(Load, WithdrawnSettingsAreNamed) {
                 "s.yaml:12:9 plan.no-longer-modelled", "s.yaml:13:40 plan.no-longer-modelled",
                 "s.yaml:13:49 input.unknown-key", "s.yaml:14:43 plan.no-longer-modelled"}));
   const std::string said = Format(asked.error());
-  EXPECT_NE(said.find("this version of stepcast does not support vocabularies divided among the "
-                      "stages of a pipeline: 'vocab_1'"),
+  EXPECT_NE(said.find("this version of stepcast does not support a vocabulary that is divided "
+                      "among the stages of a pipeline: 'vocab_1'"),
             std::string::npos)
       << said;
   EXPECT_NE(said.find("this version of stepcast does not support plans of InternEvo: 'internevo'\n "
