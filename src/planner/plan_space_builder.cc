@@ -229,10 +229,10 @@ class Builder {
     std::set<Framework> seen;
     for (const Framework framework : frameworks) {
       if (seen.insert(framework).second) continue;
-      faults_.push_back(Refusal(
-          "planner.framework", "--framework",
-          fmt::format("--framework has this framework twice: {}", Quoted(plan::Name(framework))),
-          "write each framework only once"));
+      faults_.push_back(Refusal("planner.framework", "--framework",
+                                fmt::format("--framework lists the same framework twice: {}",
+                                            Quoted(plan::Name(framework))),
+                                "write each framework only once"));
     }
     for (const SweepAxis& axis : options_.vary) {
       if (axis.key == kFramework || axis.key == kStage) continue;
@@ -282,8 +282,8 @@ class Builder {
         fmt::format("no framework in the search supports {}", what),
         others.empty()
             ? "remove the option"
-            : fmt::format("remove the option, or search a framework that supports it: --framework "
-                          "{}",
+            : fmt::format("remove the option, or search a framework that supports the option: "
+                          "--framework {}",
                           fmt::join(others, ","))));
   }
 
@@ -721,7 +721,7 @@ class Builder {
 
   void NoteTypes() {
     for (const auto& [type, frameworks] : without_type_) {
-      notes_.push_back(fmt::format("{} cannot use {}, so these plans use the default of {}",
+      notes_.push_back(fmt::format("{} cannot use {}, so the affected plans use the default of {}",
                                    fmt::join(frameworks, ", "), type,
                                    frameworks.size() == 1 ? "that framework" : "each framework"));
     }

@@ -136,7 +136,8 @@ TEST_F(ResultStoreTest, AnotherFormatIsRefused) {
   Opened()->Put("a", "1");
   Sql("PRAGMA user_version=7");
   EXPECT_EQ(Refusal(path_, kFacts),
-            "store.other-format: this program reads version 2 of the store's format, not 7");
+            "store.other-format: this program reads version 2 of the store's format, not version "
+            "7");
   Sql("PRAGMA user_version=2");
   EXPECT_EQ(Opened()->kept(), 1);
 }
@@ -149,7 +150,7 @@ TEST_F(ResultStoreTest, AResultUnderAnotherKeyIsNotBelieved) {
   }
   Sql("UPDATE results SET result = (SELECT result FROM results WHERE key = 'b') WHERE key = 'a'");
   EXPECT_EQ(Refusal(path_, kFacts),
-            "store.damaged: this store is damaged: a stored result is not a result of 'a'");
+            "store.damaged: this store is damaged: a stored entry is not a result of 'a'");
 }
 
 TEST_F(ResultStoreTest, OtherFilesAreRefusedAndStayAsTheyAre) {

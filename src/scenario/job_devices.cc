@@ -69,7 +69,7 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
     if (at != found.end() && at->rank == slow.rank) {
       diagnostics.push_back({"scenario.device-twice", slow.location,
                              fmt::format("this device is listed twice: '{}'", slow.device),
-                             "keep only one entry of each device"});
+                             "list each device only once"});
       continue;
     }
     found.insert(at, std::move(slow));

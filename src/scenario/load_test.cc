@@ -478,8 +478,8 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
     return LoadString(std::string(kShipped), {override}).error().at(0).hint;
   };
   EXPECT_EQ(hint("cluster.topology=h100"),
-            "h100 is a GPU: write --gpus '8 x h100-sxm', or --cluster dgx-h100; in a scenario, "
-            "cluster: {gpu: h100-sxm, gpus: 8}");
+            "h100 is a GPU, not a cluster: write --gpus '8 x h100-sxm', or --cluster dgx-h100; in a "
+            "scenario, write cluster: {gpu: h100-sxm, gpus: 8}");
   EXPECT_EQ(hint("model=gpt2.yaml"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("model=models/mixtral-7b.yaml"), "did you mean 'models/mixtral-8x7b.yaml'?");
   // Another size is not meant, however little differs.
@@ -604,8 +604,8 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
                 "weights",
                 "training.checkpoint_early_stop has no effect with activation_checkpointing none; "
                 "it applies only to full and selective_op",
-                "communication.nccl_collnet has no effect on one node, because its GPUs send "
-                "nothing through the fabric's switches",
+                "communication.nccl_collnet has no effect on one node, because the GPUs of one "
+                "node do not use the switches of the fabric",
                 "training.norm has no effect with this model, because its layers run the same "
                 "kernels by default"}));
 }
@@ -698,10 +698,9 @@ TEST(Load, AProfileMayHoldForSeveralGpus) {
   }
   const auto idle = LoadString(std::string(kShipped), {pin, "calibration_of_another_gpu=true"});
   ASSERT_TRUE(idle.has_value()) << Messages(idle);
-  EXPECT_EQ(
-      idle->warnings,
-      std::vector<std::string>{
-          "calibration_of_another_gpu has no effect here, because all profiles are for this GPU"});
+  EXPECT_EQ(idle->warnings,
+            std::vector<std::string>{
+                "calibration_of_another_gpu has no effect, because all profiles are for this GPU"});
 }
 
 TEST(Load, ProfilesOfOtherNodesAreOfTheirGpusToo) {
