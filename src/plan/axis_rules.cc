@@ -64,7 +64,7 @@ class AxisRules : public Rules {
       refuse(
           "activation_checkpointing: selective_op selects matrix multiplications, but "
           "tensor_overlap: async replaces these matrix multiplications",
-          "write activation_checkpointing: none or full, or tensor_overlap: none");
+          "write activation_checkpointing: none or full, or write tensor_overlap: none");
     }
     if (facts_.node_devices && *facts_.node_devices % ranks != 0) {
       refuse(
@@ -80,7 +80,7 @@ class AxisRules : public Rules {
       refuse(fmt::format("with user_buffers, {} ranks x {} parts must evenly divide the {} tokens "
                          "of a micro-batch",
                          ranks, model::kPiecesOfUserBuffers, tokens),
-             "write another micro_batch_size or sequence_length, or tensor_overlap: none");
+             "choose another micro_batch_size or sequence_length, or write tensor_overlap: none");
     }
   }
 
@@ -152,7 +152,7 @@ class AxisRules : public Rules {
           fmt::format("in a pipeline, reshard_after_forward must be true or false, not a number: "
                       "reshard_after_forward is {}",
                       std::get<std::int64_t>(*request_.reshard_after_forward)),
-          "write reshard_after_forward: true or false, or parallelism.pipeline: 1");
+          "write reshard_after_forward: true or false, or write parallelism.pipeline: 1");
     }
     if (request_.activation_offload.value_or(false)) {
       Add("training.activation_offload", "plan.axis-not-supported-with",
@@ -198,7 +198,7 @@ class AxisRules : public Rules {
           fmt::format("microbatch_group_size_per_vp_stage must be at least {}, one micro-batch per "
                       "pipeline stage, but is {}",
                       stages, *given),
-          "write a larger number, or omit microbatch_group_size_per_vp_stage");
+          "write a larger value, or omit microbatch_group_size_per_vp_stage");
       return;
     }
     const std::int64_t group = interleaved ? MicroBatchGroupOf(request_, *MicroBatches()) : 0;
@@ -323,7 +323,7 @@ class AxisRules : public Rules {
     if (!StageLayersOf(request_, model, stages).empty()) return;
     if (*facts_.blocks < stages) {
       Add("parallelism.pipeline", "plan.stage-layers",
-          fmt::format("the model has {} blocks, fewer than pipeline{}: {}", *facts_.blocks,
+          fmt::format("the model has {} blocks, but pipeline{} is {}", *facts_.blocks,
                       request_.virtual_stages.value_or(1) > 1 ? " x virtual_stages" : "", stages),
           fmt::format("use at most {} stages", *facts_.blocks));
       return;

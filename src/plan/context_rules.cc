@@ -93,7 +93,7 @@ class ContextRules : public Rules {
     const bool inner = method_ == ContextMethod::kHierarchical;
     if (torch_ && method_ != ContextMethod::kRing && method_ != ContextMethod::kAllGather) {
       Refuse("PyTorch's context parallelism has only all_gather and ring",
-             "write context_method: all_gather or ring, or framework: megatron");
+             "write context_method: all_gather or ring, or write framework: megatron");
     }
     if (inner != request_.context_inner.has_value()) {
       Refuse(inner
@@ -154,7 +154,7 @@ class ContextRules : public Rules {
           fmt::format("with context parallelism, reshard_after_forward must be true or false, not "
                       "a number: reshard_after_forward is {}, and context is {}",
                       std::get<std::int64_t>(*request_.reshard_after_forward), ranks_),
-          "write reshard_after_forward: true or false, or context: 1");
+          "write reshard_after_forward: true or false, or write context: 1");
     }
   }
 

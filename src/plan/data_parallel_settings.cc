@@ -165,12 +165,12 @@ std::vector<DataParallelSetting> Rows() {
        .shown =
            [](const DataParallel& data_parallel) { return !data_parallel.copy_main_gradients; },
        .values =
-           "`true`: 16-bit main gradients are copied to FP32 for the fused optimizer. `false`: "
-           "the optimizer reads 16-bit gradients directly, like Megatron-LM's precision-aware "
-           "and Apex's distributed optimizers",
+           "`true`: 16-bit main gradients are copied to FP32 for the fused optimizer. `false`: the "
+           "optimizer reads 16-bit gradients directly, like the precision-aware optimizer of "
+           "Megatron-LM and the distributed optimizers of Apex",
        .default_value =
-           "`true`; `false` if `optimizer_state_dtype` or `master_weights` require the "
-           "precision-aware optimizer"},
+           "`false` if `optimizer_state_dtype` or `master_weights` require the precision-aware "
+           "optimizer; otherwise `true`"},
       {.key = "overlap_p2p_comm",
        .type = Switch{&Given::overlap_p2p_comm, &DataParallel::overlap_p2p_comm},
        .uses = {Of(kMegatron, "in a pipeline with virtual stages")},

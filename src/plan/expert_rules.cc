@@ -67,8 +67,8 @@ class ExpertRules : public Rules {
     Add("parallelism.expert", "plan.axis-not-of-framework",
         fmt::format("expert parallelism is not modelled with framework {}: {}",
                     plan::Name(*request_.framework), ranks()),
-        "write expert: 1, so that every rank has all experts, or framework: megatron, fsdp2 or "
-        "deepspeed");
+        "write expert: 1, so that every rank has all experts, or write framework: megatron, fsdp2 "
+        "or deepspeed");
   }
 
   void CheckDegrees() {
@@ -95,7 +95,7 @@ class ExpertRules : public Rules {
           fmt::format(
               "tensor parallelism of a mixture of experts is not modelled with framework {}",
               plan::Name(*request_.framework)),
-          "write tensor: 1, or framework: megatron or fsdp2");
+          "write tensor: 1, or write framework: megatron or fsdp2");
       return;
     }
     if (!request_.sequence_parallel.value_or(false)) {
@@ -165,7 +165,7 @@ class ExpertRules : public Rules {
              fmt::format("with expert parallelism, reshard_after_forward must be true or false, "
                          "not a number: reshard_after_forward is {}",
                          *kept),
-             "write reshard_after_forward: true or false, or expert: 1");
+             "write reshard_after_forward: true or false, or write expert: 1");
     }
     if (divided && request_.cpu_offload.value_or(false)) {
       refuse("data_parallel.cpu_offload",
@@ -213,7 +213,7 @@ class ExpertRules : public Rules {
     if (ranks() == 1) {
       RefuseOverlap("parallelism.expert",
                     "overlap_communication hides exchanges between experts, but expert is 1",
-                    "write expert: 2 or more, or overlap_communication: false");
+                    "write expert: 2 or more, or write overlap_communication: false");
     }
     if (request_.dispatcher == model::Dispatcher::kAllGather) {
       RefuseOverlap(
@@ -247,14 +247,14 @@ class ExpertRules : public Rules {
     if (!request_.overlap_shared_experts.value_or(false)) return;
     if (request_.overlap_communication.value_or(false)) {
       RefuseOverlap("experts.overlap_shared_experts",
-                    "exchanges can overlap shared experts or another micro-batch, but not both: "
-                    "overlap_shared_experts and overlap_communication are true",
+                    "exchanges can overlap either shared experts or another micro-batch: "
+                    "overlap_shared_experts and overlap_communication are both true",
                     "write overlap_shared_experts: false, or overlap_communication: false");
     }
     if (ranks() == 1) {
       RefuseOverlap("parallelism.expert",
                     "overlap_shared_experts hides exchanges of rows, but expert is 1",
-                    "write expert: 2 or more, or overlap_shared_experts: false");
+                    "write expert: 2 or more, or write overlap_shared_experts: false");
     }
     if (request_.dispatcher.value_or(model::Dispatcher::kAllToAll) !=
         model::Dispatcher::kAllToAll) {

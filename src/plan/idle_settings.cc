@@ -98,8 +98,8 @@ class Search {
     if (deepspeed && deepspeed->hpz_partition_size.value_or(1) > 1 &&
         deepspeed->hpz_partition_size == ShardRanks(plan_)) {
       sentences_.emplace_back(
-          "data_parallel.deepspeed.zero_hpz_partition_size has no effect with all ranks in one "
-          "partition");
+          "data_parallel.deepspeed.zero_hpz_partition_size has no effect, because one partition "
+          "contains all ranks");
     }
     return std::move(sentences_);
   }

@@ -136,7 +136,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
       (request.tensor.value_or(1) == 1 || request.sequence_parallel.value_or(false))) {
     sentences.emplace_back(
         "data_parallel.scatter_gather_tensors_in_pipeline has no effect without parallelism.tensor "
-        "or with sequence_parallel: no two ranks send the same data");
+        "or with sequence_parallel, because no two ranks send the same data");
   }
   if (request.cuda_device_max_connections && !request.overlap_communication.value_or(false) &&
       (StyleOf(*request.framework).connections == 0 || request.tensor.value_or(1) == 1)) {
@@ -151,7 +151,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
       checkpointing != model::Checkpointing::kSelectiveOp) {
     sentences.push_back(
         fmt::format("training.checkpoint_early_stop has no effect with activation_checkpointing "
-                    "{}; it applies only to full and selective_op",
+                    "{}, but only with full and selective_op",
                     model::Name(checkpointing)));
   }
   if (TraitsOf(*request.framework).textbook && request.dispatch) {

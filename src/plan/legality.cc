@@ -169,8 +169,10 @@ class Checker : public Rules {
   std::string WithMoreNodes(std::int64_t ranks) const {
     if (facts_.one_machine) return fmt::format("; or use {0} GPUs: --set cluster.gpus={0}", ranks);
     if (!facts_.node_devices || ranks % *facts_.node_devices != 0) return "";
-    return fmt::format("; or use as many nodes as these degrees need: --set cluster.nodes={}",
-                       ranks / *facts_.node_devices);
+    return fmt::format(
+        "; or use the number of nodes that these degrees need: --set "
+        "cluster.nodes={}",
+        ranks / *facts_.node_devices);
   }
 
   // A hint to leave devices idle; empty for a flat cluster, which has as many devices as it states.
@@ -195,8 +197,8 @@ class Checker : public Rules {
       Add("training.global_batch_size", "plan.batch",
           fmt::format("gradient_accumulation {} and global_batch_size {} cannot both be set",
                       *request_.gradient_accumulation, *request_.global_batch_size),
-          "omit one of the two keys: global_batch_size = micro_batch_size x gradient_accumulation "
-          "x data");
+          "omit one of the two keys, because global_batch_size = micro_batch_size x "
+          "gradient_accumulation x data");
       return;
     }
     if (request_.gradient_accumulation) {
@@ -249,7 +251,8 @@ class Checker : public Rules {
           fmt::format("{} cannot update the parameter tensors one by one, but "
                       "optimizer_implementation is single",
                       plan::Name(*request_.framework)),
-          "write optimizer_implementation: fused or foreach, or framework: ddp, fsdp1 or fsdp2");
+          "write optimizer_implementation: fused or foreach, or write framework: ddp, fsdp1 or "
+          "fsdp2");
     }
     CheckOptimizer(request_, facts_, violations_);
     CheckOptimizerStates(request_, facts_, violations_);
@@ -264,7 +267,7 @@ class Checker : public Rules {
     }
     if (request_.unit_blocks.value_or(1) > 1 && request_.units == WrappedUnits::kModel) {
       Add("data_parallel.unit_blocks", "plan.units",
-          fmt::format("units: model has only one unit, but unit_blocks is {}",
+          fmt::format("with units: model, the complete model is one unit, but unit_blocks is {}",
                       *request_.unit_blocks),
           "omit unit_blocks, or write units: block");
     }
@@ -283,7 +286,7 @@ class Checker : public Rules {
     const model::Share blocks = request_.checkpointed_blocks.value_or(model::Share());
     if (!blocks.all() && checkpointing == model::Checkpointing::kNone) {
       Add("training.checkpointed_blocks", "plan.no-checkpoints",
-          fmt::format("nothing is recomputed, but checkpointed_blocks is {}", model::Text(blocks)),
+          fmt::format("no block is recomputed, but checkpointed_blocks is {}", model::Text(blocks)),
           "write activation_checkpointing: full, selective or selective_op, or omit "
           "checkpointed_blocks");
     }
@@ -314,17 +317,19 @@ class Checker : public Rules {
              "write checkpointed_blocks: all, or blocks_per_checkpoint: 1");
     }
     if (request_.checkpoint_early_stop.value_or(false)) {
-      refuse("plan.checkpoints", "checkpoint_early_stop: true is modelled for single blocks only",
+      refuse("plan.checkpoints",
+             "checkpoint_early_stop: true is modelled only for checkpoints of "
+             "one block",
              "write checkpoint_early_stop: false, the default of reentrant checkpoints");
     }
     if (request_.activation_offload.value_or(false)) {
       refuse("plan.checkpoints",
-             "activation_offload: true is modelled only if each block keeps its own activations",
+             "activation_offload: true is modelled only for checkpoints of one block",
              "write activation_offload: false, or blocks_per_checkpoint: 1");
     }
     if (request_.framework && request_.zero_stage.value_or(0) == 3) {
       refuse("plan.checkpoints", "zero_stage 3 gathers the parameters of one block at a time",
-             "write zero_stage: 0, 1 or 2, or blocks_per_checkpoint: 1");
+             "write zero_stage: 0, 1 or 2, or write blocks_per_checkpoint: 1");
     }
   }
 
@@ -344,7 +349,9 @@ class Checker : public Rules {
           instead != nullptr && instead->uses.Has(*request_.framework)
               ? fmt::format("remove the key; {} uses {} instead", plan::Name(*request_.framework),
                             setting.elsewhere)
-              : fmt::format("remove the key; frameworks that have this setting: {}", having));
+              : fmt::format("remove the key, or use a framework that has this setting: "
+                            "{}",
+                            having));
     }
   }
 
@@ -353,7 +360,7 @@ class Checker : public Rules {
     if (!request_.no_sync || !request_.framework || !request_.zero_stage) return;
     if (TraitsOf(*request_.framework).textbook && *request_.zero_stage >= 2) {
       Add("data_parallel.no_sync", "plan.key-not-of-framework",
-          fmt::format("no_sync is for zero_stage 0 and 1, but zero_stage is {}",
+          fmt::format("no_sync is a setting for zero_stage 0 and 1, but zero_stage is {}",
                       *request_.zero_stage),
           fmt::format("remove no_sync, and write accumulate_unsharded: {}", *request_.no_sync));
     }

@@ -323,8 +323,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.checkpoint_early_stop = true;
        },
        "training.blocks_per_checkpoint", "plan.checkpoints",
-       "checkpoint_early_stop: true is modelled for single blocks only, but blocks_per_checkpoint "
-       "is 4"},
+       "checkpoint_early_stop: true is modelled only for checkpoints of one block, but "
+       "blocks_per_checkpoint is 4"},
       {[](Request& r) { r.global_batch_size = 64; }, "training.global_batch_size", "plan.batch",
        "gradient_accumulation 4 and global_batch_size 64 cannot both be set"},
       {[](Request& r) {

@@ -26,10 +26,11 @@ class LossRules : public Rules {
       Add(key, "plan.loss", fmt::format("{}: loss is {}", rule, model::Name(*request_.loss)), hint);
     };
     if (const std::int64_t tensor = request_.tensor.value_or(1); tensor > 1) {
-      refuse(
-          "training.loss",
-          fmt::format("with {} tensor-parallel ranks, the loss needs all logits at once", tensor),
-          "write loss: fused, or tensor: 1");
+      refuse("training.loss",
+             fmt::format("with {} tensor-parallel ranks, the loss function needs all logits "
+                         "at once",
+                         tensor),
+             "write loss: fused, or tensor: 1");
     }
     if (facts_.encoder.value_or(false)) {
       refuse("training.loss", "an encoder's head predicts masked tokens only",
@@ -43,7 +44,8 @@ class LossRules : public Rules {
     if (request_.pipeline.value_or(1) > 1 && splits) {
       refuse("training.loss",
              fmt::format(
-                 "{} splits backward, so the head's weight gradient would need all logits at once",
+                 "the schedule {} splits backward, so the weight gradient of the head would need "
+                 "all logits at once",
                  schedule.name),
              "write loss: fused, or schedule: 1f1b");
     }

@@ -19,15 +19,15 @@ TEST(LossRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor = 2;
        },
        "training.loss", "plan.loss",
-       "with 2 tensor-parallel ranks, the loss needs all logits at once: loss is chunked"},
+       "with 2 tensor-parallel ranks, the loss function needs all logits at once: loss is chunked"},
       {[](Request& r) {
          r.loss = model::Loss::kChunked;
          r.pipeline = 4;
          r.schedule = "zb_h1";
        },
        "training.loss", "plan.loss",
-       "zb_h1 splits backward, so the head's weight gradient would need all logits at once: loss "
-       "is chunked"},
+       "the schedule zb_h1 splits backward, so the weight gradient of the head would need all "
+       "logits at once: loss is chunked"},
       {[](Request& r) {
          r.loss = model::Loss::kChunked;
          r.micro_batch_size = 1 << 10;

@@ -29,11 +29,11 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values = "how tokens are sent to the ranks of their experts. `all_to_all`: each rank "
-                 "sends each row to the rank of its expert, and the host waits for the numbers of "
-                 "rows. `all_gather`: all ranks receive all tokens. `deepep` and `hybridep`: a "
-                 "token is sent once to each node that has experts of the token. Within a node, "
-                 "the token is sent once to each rank that has experts of the token",
+       .values = "how tokens are sent to the ranks that have their experts. `all_to_all`: each "
+                 "rank sends each row to the rank with the row's expert, and the host waits for "
+                 "the numbers of rows. `all_gather`: all ranks receive all tokens. `deepep` and "
+                 "`hybridep`: a token is sent once to each node that has experts of the token. "
+                 "Within a node, the token is sent once to each rank that has experts of the token",
        .default_value =
            "`all_to_all`, as in NVIDIA's recipes. Megatron-Core's own default is `allgather`"},
       {.key = "implementation",

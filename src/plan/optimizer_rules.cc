@@ -112,7 +112,7 @@ class OptimizerRules : public Rules {
       Refuse(kOptimizer,
              fmt::format("LAMB is modelled only as Apex's FusedLAMB with ddp: framework is {}",
                          plan::Name(*request_.framework)),
-             "write framework: ddp or reference, or optimizer: adamw");
+             "write framework: ddp or reference, or write optimizer: adamw");
     } else if (request_.zero_stage.value_or(0) > 0) {
       Refuse(kOptimizer,
              fmt::format("LAMB needs the norms of complete tensors, but zero_stage is {}",

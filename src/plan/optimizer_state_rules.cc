@@ -89,10 +89,10 @@ class OptimizerStateRules : public Rules {
       return;
     }
     const char* const hint =
-        adamw ? "write optimizer_implementation: fused, for Apex's or Transformer Engine's "
-                "FusedAdam"
-              : "write optimizer: adamw with optimizer_implementation: fused, for Apex's or "
-                "Transformer Engine's FusedAdam";
+        adamw ? "write optimizer_implementation: fused, to use the FusedAdam of Apex or "
+                "Transformer Engine"
+              : "write optimizer: adamw and optimizer_implementation: fused, to use the FusedAdam "
+                "of Apex or Transformer Engine";
     const bool of_own_types =
         fused && (adamw || (textbook && request_.optimizer == Optimizer::kSgd));
     if (remainders && !of_own_types) {
@@ -119,7 +119,7 @@ class OptimizerStateRules : public Rules {
         states_.master_weights == MasterWeights::kNone ? parameters_ : DataType::kFp32;
     if (states_.master_weights == MasterWeights::kFp16Remainder) {
       RefuseMasterWeights("with cpu_offload, the host's optimizer does not support fp16_remainder",
-                          "write master_weights: fp32 or none, or cpu_offload: false");
+                          "write master_weights: fp32 or none, or write cpu_offload: false");
     } else if (states_.type != updated) {
       RefuseStateType(
           fmt::format("with cpu_offload, moments must have the type of the weights that the "
@@ -144,7 +144,8 @@ class OptimizerStateRules : public Rules {
   void CheckPrecisionAware() {
     if (Short() && states_.master_weights == MasterWeights::kNone) {
       RefuseMasterWeights("megatron always keeps master weights for 16-bit parameters",
-                          "write master_weights: fp32, or fp16_remainder with bf16");
+                          "write master_weights: fp32. With bf16 parameters, master_weights: "
+                          "fp16_remainder is also possible");
       return;
     }
     const bool remainders = states_.master_weights == MasterWeights::kFp16Remainder;

@@ -80,8 +80,8 @@ std::vector<ParallelismSetting> Rows() {
        .without = "context",
        .shown = [](const Parallelism& axes) { return axes.context_inner > 1; },
        .values =
-           "with `hierarchical`: the number of neighboring ranks that divide the heads, a divisor "
-           "of c",
+           "with `hierarchical`: the number of neighboring ranks that divide the heads. The number "
+           "must be a divisor of c",
        .default_value = "none; required with `hierarchical`"},
       {.key = "expert",
        .type = Count{&Given::expert, &Parallelism::expert, 1, kMostOfAnAxis},
@@ -148,8 +148,9 @@ std::vector<ParallelismSetting> Rows() {
                  "same name). Every group of micro-batches, including the last group, must have at "
                  "least P micro-batches",
        .default_value =
-           "P. fsdp2: the M micro-batches of a step form max(1, floor(M / P)) equal groups, and M "
-           "must be divisible by the number of groups (torch.distributed.pipelining)"},
+           "P, the number of stages. fsdp2: the M micro-batches of a step form max(1, floor(M / "
+           "P)) equal groups, and M must be divisible by the number of groups "
+           "(torch.distributed.pipelining)"},
       {.key = "stage_layers",
        .type = OwnNotation<&Given::stage_layers>(),
        .uses = {},
@@ -160,11 +161,11 @@ std::vector<ParallelismSetting> Rows() {
                  "list, the value can be a layout of Megatron-LM: `Et*3|(tt|)*2L`. In a layer "
                  "list, every layer is a block. The first stage and the last stage may have 0 "
                  "blocks, because they have the embedding and the head",
-       .default_value = "equal numbers of blocks. fsdp2: if the number of blocks is not divisible "
-                        "by P, the first stages have one more block than the other stages "
-                        "(torchtitan). nanotron: each stage gets blocks until the stage has 1/P "
-                        "of the weights of all matrix multiplications, including the head's "
-                        "weights"},
+       .default_value = "each stage has the same number of blocks. fsdp2: if the number of blocks "
+                        "is not divisible by P, the first stages have one more block than the "
+                        "other stages (torchtitan). nanotron: each stage gets blocks until the "
+                        "stage has 1/P of the weights of all matrix multiplications, including the "
+                        "head's weights"},
       {.key = "account_for_embedding_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_embedding_in_pipeline_split>(),
        .uses = {},

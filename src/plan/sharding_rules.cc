@@ -79,7 +79,7 @@ class ShardingRules : public Rules {
         fmt::format("with tensor parallelism, reshard_after_forward must be true or false, not a "
                     "number: tensor is {} and reshard_after_forward is {}",
                     *request_.tensor, ranks),
-        "write reshard_after_forward: true or false, or parallelism.tensor: 1");
+        "write reshard_after_forward: true or false, or write parallelism.tensor: 1");
   }
 };
 

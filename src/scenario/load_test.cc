@@ -477,9 +477,10 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
   const auto hint = [](const std::string& override) {
     return LoadString(std::string(kShipped), {override}).error().at(0).hint;
   };
-  EXPECT_EQ(hint("cluster.topology=h100"),
-            "h100 is a GPU, not a cluster: write --gpus '8 x h100-sxm', or --cluster dgx-h100; in a "
-            "scenario, write cluster: {gpu: h100-sxm, gpus: 8}");
+  EXPECT_EQ(
+      hint("cluster.topology=h100"),
+      "h100 is a GPU, not a cluster: write --gpus '8 x h100-sxm', or --cluster dgx-h100; in a "
+      "scenario, write cluster: {gpu: h100-sxm, gpus: 8}");
   EXPECT_EQ(hint("model=gpt2.yaml"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("model=models/mixtral-7b.yaml"), "did you mean 'models/mixtral-8x7b.yaml'?");
   // Another size is not meant, however little differs.
@@ -602,8 +603,8 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
             (std::vector<std::string>{
                 "training.master_weights has no effect with fp32 parameters, which need no master "
                 "weights",
-                "training.checkpoint_early_stop has no effect with activation_checkpointing none; "
-                "it applies only to full and selective_op",
+                "training.checkpoint_early_stop has no effect with activation_checkpointing none, "
+                "but only with full and selective_op",
                 "communication.nccl_collnet has no effect on one node, because the GPUs of one "
                 "node do not use the switches of the fabric",
                 "training.norm has no effect with this model, because its layers run the same "

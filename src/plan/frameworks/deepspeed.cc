@@ -48,7 +48,7 @@ class DeepSpeedRules : public Rules {
           fmt::format(
               "DeepSpeed's pipelines do not support ZeRO-2 and ZeRO-3, but zero_stage is {}",
               *request_.zero_stage),
-          "write zero_stage: 1 or 0, or parallelism.pipeline: 1");
+          "write zero_stage: 1 or 0, or write parallelism.pipeline: 1");
     }
     if (schedule.name != "1f1b" || request_.listed_schedule != nullptr) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
@@ -123,7 +123,7 @@ class DeepSpeedRules : public Rules {
           fmt::format(
               "with implementation: transformers, every rank has all experts, but expert is {}",
               *request_.expert),
-          "write expert: 1, or experts.implementation: deepspeed or autoep");
+          "write expert: 1, or write experts.implementation: deepspeed or autoep");
       return;
     }
     if (slots) CheckSlots();
@@ -185,8 +185,8 @@ class DeepSpeedRules : public Rules {
                         own ? "DeepSpeed's own layer of experts does not support ZeRO-3 ('MoE not "
                               "supported with Stage 3'), but zero_stage is 3"
                             : "AutoEP with ZeRO-3 is not modelled, but zero_stage is 3",
-                        "write zero_stage: 2 or 1, or experts.implementation: transformers with "
-                        "expert: 1");
+                        "write zero_stage: 2 or 1, or write experts.implementation: transformers "
+                        "with expert: 1");
     }
     if (request_.deepspeed && !request_.deepspeed->reduce_scatter.value_or(true)) {
       RefuseWithExperts(

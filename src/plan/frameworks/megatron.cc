@@ -98,7 +98,7 @@ class MegatronRules : public Rules {
       refuse("overlap_p2p_comm",
              "with two pipeline stages and virtual stages, megatron must overlap messages, but "
              "overlap_p2p_comm is false",
-             "write parallelism.pipeline: 3 or more, or overlap_p2p_comm: true");
+             "write parallelism.pipeline: 3 or more, or write overlap_p2p_comm: true");
     }
     if (overlaps && request_.scatter_gather_tensors_in_pipeline.value_or(false)) {
       refuse("scatter_gather_tensors_in_pipeline",

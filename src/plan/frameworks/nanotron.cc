@@ -29,7 +29,7 @@ class NanotronRules : public Rules {
           fmt::format(
               "nanotron's gradient accumulator needs 16-bit parameters, but precision is {}",
               Name(*request_.precision)),
-          "write precision: bf16, or framework: ddp or megatron");
+          "write precision: bf16, or write framework: ddp or megatron");
       return;
     }
     const auto check = [&](const char* key, std::optional<DataType> given, DataType own,
