@@ -34,7 +34,7 @@ TEST(IdleSettings, SaysWhyARowIsIdle) {
   Request request = RequestOf(Framework::kReference, 0);
   request.host_waits = HostWaits::kStep;
   EXPECT_EQ(IdleOf(request), Sentences{"training.host_waits has no effect with framework "
-                                       "reference, because it does not model the host"});
+                                       "reference, which does not model the host"});
   request.host_waits = HostWaits::kLaunch;  // nothing overlaps
   EXPECT_EQ(IdleOf(request), Sentences());
   request.host_waits = HostWaits::kNever;  // the default
@@ -61,8 +61,8 @@ TEST(IdleSettings, NothingIsSentOrBesideOnOneGpu) {
 TEST(IdleSettings, ComparesTheKernelsOfLayers) {
   Request request = RequestOf(Framework::kDdp, 0);
   request.norm = model::Implementation::kApex;  // differs from `fused` in layer norms alone
-  EXPECT_EQ(IdleOf(request), Sentences{"training.norm has no effect with this model, because its "
-                                       "layers run the same kernels by default"});
+  EXPECT_EQ(IdleOf(request), Sentences{"training.norm has no effect with this model, because "
+                                       "the model's layers run the same kernels by default"});
   request.norm = model::Implementation::kEager;
   EXPECT_EQ(IdleOf(request), Sentences());
   request.norm = model::Implementation::kTransformerEngine;  // brings a workspace

@@ -165,8 +165,8 @@ TEST_F(ResultStoreTest, OtherFilesAreRefusedAndStayAsTheyAre) {
 }
 
 TEST_F(ResultStoreTest, PathsThatCannotBeWrittenAreRefused) {
-  EXPECT_THAT(Refusal(folder_, kFacts), HasSubstr("this is a directory"));
-  EXPECT_THAT(Refusal("/dev/null", kFacts), HasSubstr("this is not a file"));
+  EXPECT_THAT(Refusal(folder_, kFacts), HasSubstr("the path is a directory"));
+  EXPECT_THAT(Refusal("/dev/null", kFacts), HasSubstr("the path is not a file"));
   EXPECT_THAT(Refusal(folder_ + "/none/results.sqlite", kFacts),
               HasSubstr("store.cannot-write: the store cannot be written: No such file"));
 }

@@ -607,8 +607,8 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
                 "but only with full and selective_op",
                 "communication.nccl_collnet has no effect on one node, because the GPUs of one "
                 "node do not use the switches of the fabric",
-                "training.norm has no effect with this model, because its layers run the same "
-                "kernels by default"}));
+                "training.norm has no effect with this model, because the model's layers run the "
+                "same kernels by default"}));
 }
 
 TEST(Load, WarnsAboutKeysWithoutEffect) {
