@@ -83,8 +83,7 @@ void LayerTape::Run(Kernel kernel, Values reads, Values writes, std::vector<int>
 
 LayerTape::Recorded LayerTape::RecordedOf(const Collective& collective, Piece source,
                                           Piece target) const {
-  STEPCAST_CHECK(lane_ == 0,
-                 "collectives on a lane other than the compute stream are not modelled");
+  STEPCAST_CHECK(lane_ == 0, "collectives are modelled only on the compute stream");
   Recorded recorded;
   recorded.use = UseOf({source}, {target});
   recorded.operation.group = {.collective = collective.kind,

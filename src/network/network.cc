@@ -179,7 +179,7 @@ std::vector<Fault> Network::FaultsOfParts() const {
       names += (i == 0 ? "" : ", ") + PlaceName(cut_off[i]);
     }
     if (cut_off.size() > 4) names += fmt::format(" and {} more", cut_off.size() - 4);
-    faults.push_back({fmt::format("the topology has unconnected parts: there is no route in both "
+    faults.push_back({fmt::format("the topology has unconnected parts: no route leads in both "
                                   "directions between {} and {}",
                                   PlaceName(0), names),
                       "connect the parts with a link or a switch"});

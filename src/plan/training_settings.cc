@@ -258,12 +258,12 @@ std::vector<TrainingSetting> Rows() {
                 Of(Framework::kMegatron)},
        .of_architectures = true,
        .shown = ChecksWholeBlocks,
-       .values = "the number of blocks under one checkpoint, from 1. A checkpoint keeps only the "
-                 "input of its first block, and backward first runs all blocks of the checkpoint "
-                 "again (Megatron-LM's `--recompute-method uniform --recompute-num-layers`, "
-                 "PyTorch's `checkpoint_sequential`). Each pipeline stage begins a new "
-                 "checkpoint. A value near the square root of the number of all blocks needs the "
-                 "least memory",
+       .values = "the number of blocks under one checkpoint, at least 1. A checkpoint keeps only "
+                 "the input of its first block, and backward first runs all blocks of the "
+                 "checkpoint again (Megatron-LM's `--recompute-method uniform "
+                 "--recompute-num-layers`, PyTorch's `checkpoint_sequential`). Each pipeline stage "
+                 "begins a new checkpoint. A value near the square root of the number of all "
+                 "blocks needs the least memory",
        .default_value = "1"},
       {.key = "attention",
        .type = Words<&Given::attention, &Training::attention, model::Attention::kFlash,
@@ -299,7 +299,7 @@ std::vector<TrainingSetting> Rows() {
        .shown = [](const Training& training) { return training.loss_chunk > 0; },
        .values = "with `loss: chunked`: the number of tokens in a chunk. The logits of only one "
                  "chunk are in memory at the same time",
-       .default_value = "the number of a rank's tokens divided by `vocab_size / hidden_size`, "
+       .default_value = "the number of tokens of a rank, divided by `vocab_size / hidden_size` and "
                         "rounded up to a power of two, as in Liger"},
       {.key = "norm",
        .type = Words<&Given::norm, &Training::norm, model::Implementation::kEager,
@@ -535,8 +535,8 @@ std::vector<TrainingSetting> Rows() {
                  "launches, also during recomputation. `autograd` applies to kernels that autograd "
                  "launches. Kernels of compiled blocks have no dispatch time",
        .default_value = "the value for the framework under `host.dispatch` in the profile. If the "
-                        "profile has no such value: the value in the framework's file, which the "
-                        "profile lists under `frameworks`"},
+                        "profile has no such value: the value for the framework in the profile's "
+                        "`frameworks` file"},
   };
 }
 

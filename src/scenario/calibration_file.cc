@@ -187,7 +187,7 @@ std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
       section.Report("cases", "calibration.runs",
                      fmt::format("a profile must have 1 to {} runs: {}", LearnedRuns::kMostRuns,
                                  cases->size()),
-                     "remove 'runs', or keep only the runs that are most similar to yours");
+                     "remove 'runs', or keep only the runs that are most similar to your training");
     }
   }
   section.Finish();

@@ -238,7 +238,7 @@ class Parser {
     }
     if (c == '\'') {
       const std::size_t end = text_.find('\'', at_ + 1);
-      if (end == std::string_view::npos) Fail("a text has no closing quote");
+      if (end == std::string_view::npos) Fail("a string has no closing quote");
       FamilyValue text = FamilyValue::Of(std::string(text_.substr(at_ + 1, end - at_ - 1)));
       at_ = end + 1;
       return text;

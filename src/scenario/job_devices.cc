@@ -184,8 +184,8 @@ tl::expected<NodesOfGpus, NoPlace> PlaceJob(std::int64_t devices, const NodesOfG
   if (!Equal(devices, topology.gpus)) {
     return tl::unexpected(
         NoPlace{"scenario.unequal-nodes",
-                fmt::format("a job must use the same number of GPUs on each node, but this is "
-                            "impossible with {} GPUs on {} nodes of {} GPUs",
+                fmt::format("a job must use the same number of GPUs on each node, but {} GPUs "
+                            "cannot be divided equally among {} nodes of {} GPUs",
                             devices, nodes, topology.gpus),
                 fmt::format("set cluster.devices to {}", Nearest(devices, topology, tensor))});
   }

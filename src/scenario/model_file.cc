@@ -195,7 +195,7 @@ void CheckSize(const LayerList& list, MappingReader& reader) {
     if (!beyond) return;
     reader.Report("layers", "model.too-large",
                   fmt::format("the layers, including repeats, exceed the maximum of {}", what),
-                  "check the repeats, sizes and units");
+                  "check the repeats, sizes and units of the layers");
   };
   limit(totals.layers > kMostListedLayers, fmt::format("{} layers", kMostListedLayers));
   limit(totals.tensors > static_cast<long double>(kMostListedTensors),

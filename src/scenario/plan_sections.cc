@@ -216,7 +216,8 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
            .message = fmt::format("{} needs two numbers, a number of tokens and a weight, but has "
                                   "{}",
                                   Quoted(row.path()), pair->size()),
-           .hint = "for example, write [512, 70] if 70 samples, or 70 % of them, have 512 tokens"});
+           .hint = "for example, write [512, 70] if 70 samples, or 70 % of all samples, have 512 "
+                   "tokens"});
       continue;
     }
     const auto tokens = ReadInteger((*pair)[0], kTokens, reader.diagnostics());

@@ -227,8 +227,8 @@ void WarnOfAssumedRates(Scenario& scenario) {
         return kind.mixer == model::Mixer::kStateSpace;
       })) {
     scenario.warnings.push_back(
-        "Mamba-2's scans have not been measured. The forecast uses the rate of the delta rule, "
-        "and the step's range is wider");
+        "Mamba-2's scans have not been measured. The forecast uses the rate of the delta rule, and "
+        "a wider range for the step time");
   }
   if (any([](const model::Architecture& kind) {
         return kind.indexer.chooses() || kind.shared_key.exists();
