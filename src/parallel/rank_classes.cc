@@ -71,7 +71,9 @@ std::vector<int> StableColours(const LabelledGraph& graph) {
   std::vector<std::uint64_t> label;  // [edge], mixed
   label.reserve(graph.edges.size());
   for (const LabelledGraph::Edge& edge : graph.edges) {
-    STEPCAST_CHECK(is_node(edge.a) && is_node(edge.b), "an edge must connect two nodes");
+    STEPCAST_CHECK(is_node(edge.a) && is_node(edge.b),
+                   "every edge of the graph must connect two "
+                   "of its nodes");
     label.push_back(Mixed(static_cast<std::uint64_t>(edge.label)));
   }
   std::vector<int> colours;

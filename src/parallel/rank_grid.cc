@@ -48,8 +48,7 @@ int RankGrid::Rank(const Coordinates& at) const {
   for (const Dimension& dimension : dimensions_) {
     const int coordinate = at[Place(dimension.axis)];
     STEPCAST_CHECK(coordinate >= 0 && coordinate < dimension.degree,
-                   "coordinates must be in the "
-                   "grid");
+                   "coordinates must be within the grid of ranks");
     rank += coordinate * stride;
     stride *= dimension.degree;
   }

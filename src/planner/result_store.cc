@@ -218,8 +218,8 @@ std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts
                        fmt::format("this program reads version {} of the store's format, not "
                                    "version {}",
                                    kFormatVersion, version),
-                       "continue with the version of stepcast that wrote the store, or write "
-                       "--store with another file to start again");
+                       "use the version of stepcast that wrote the store, or write --store with "
+                       "another file to start again");
   } else if (SchemaOf(connection_.get()) != OwnSchema()) {
     fault = WrongInput("store.not-a-store", path_,
                        "this store was changed: its tables differ from the tables that stepcast "
