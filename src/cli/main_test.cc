@@ -526,7 +526,7 @@ TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
       {"--tokens 15X", "--tokens needs a number of tokens: '15X'"},
       {"--price free", "the price must be a number above 0: 'free'"},
       {"--tokens 1B --availability 110%", "the availability must be above 0 and at most 1: '110%'"},
-      {"--framework ddp,ddp", "--framework has this framework twice: 'ddp'"},
+      {"--framework ddp,ddp", "--framework lists the same framework twice: 'ddp'"},
       {"--framework ddp --vary data_parallel.prefetch=1",
        "no framework in the search supports this setting: 'data_parallel.prefetch'"},
       {"--framework ddp --vary data_parallel.zero_stage=3",

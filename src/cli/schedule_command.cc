@@ -90,7 +90,7 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
     const bool of_stages = mistake->number == parallel::ShapeMistake::Number::kStages;
     refuse(of_stages ? fmt::format("--stages {}", *options.stages)
                      : fmt::format("--micro-batches {}", *options.micro_batches),
-           fmt::format("{} {}", options.schedule, mistake->sentence), mistake->hint.c_str());
+           fmt::format("{}: {}", options.schedule, mistake->sentence), mistake->hint.c_str());
     return tl::make_unexpected(std::move(mistakes));
   }
   return named.build(shape);

@@ -24,7 +24,10 @@ class Partition {
   // Creates a partition. Requires total >= 0, blocks > 0 and parts > 0.
   Partition(Bytes total, std::int64_t blocks, std::int64_t parts)
       : total_(total), blocks_(blocks), parts_(parts) {
-    STEPCAST_CHECK(total.count() >= 0 && blocks > 0 && parts > 0, "there is data to cut");
+    STEPCAST_CHECK(total.count() >= 0 && blocks > 0 && parts > 0,
+                   "a partition needs a size of "
+                   "zero or more, and at least one "
+                   "block and one part");
     block_ = total.count() / blocks;
     longer_blocks_ = total.count() % blocks;
     for (std::int64_t longer = 0; longer < 2; ++longer) {

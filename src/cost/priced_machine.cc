@@ -236,7 +236,7 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
 
 tl::expected<SiblingLinks::OnLinks, network::Fault> SiblingLinks::Of(std::string_view algorithm,
                                                                      CollectiveKind kind) const {
-  STEPCAST_CHECK(!groups_.empty(), "only a group that uses links can load links");
+  STEPCAST_CHECK(!groups_.empty(), "only a group that uses links can add load to links");
   const auto known = loads_->Of(*cluster_, nodes_, groups_, algorithm, kind);
   if (!known) return tl::unexpected(known.error());
   std::vector<GroupLoads::Load> loads = **known;

@@ -56,8 +56,8 @@ TEST(ScheduleCsvTest, ListsThatCannotRunTogether) {
             "  hint: correct the order of the actions; for a valid example, run stepcast schedule "
             "--stages 2 --micro-batches 4 --print csv\n");
   EXPECT_EQ(Mistakes("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"),
-            "mine.csv:1:5: error[schedule.not-runnable]: the schedule cannot run: the orders of "
-            "the stages form a cycle: stage 0 at B0 waits for B0 of stage 1, stage 1 at F1 waits "
+            "mine.csv:1:5: error[schedule.not-runnable]: the schedule cannot run: the stages wait "
+            "for each other in a cycle: stage 0 at B0 waits for B0 of stage 1, stage 1 at F1 waits "
             "for F1 of stage 0\n"
             "  hint: correct the order of the actions; for a valid example, run stepcast schedule "
             "--stages 2 --micro-batches 4 --print csv\n");

@@ -69,7 +69,7 @@ struct ScheduleShape {
 struct ShapeMistake {
   enum class Number : std::uint8_t { kStages, kMicroBatches };
   Number number = Number::kMicroBatches;  // the invalid number
-  std::string sentence;                   // a predicate; the schedule's name is its subject
+  std::string sentence;                   // without the schedule's name
   std::string hint;
 };
 

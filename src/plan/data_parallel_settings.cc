@@ -17,13 +17,15 @@ constexpr std::int64_t kMostRanks = 10'000'000;
 
 // Reason why messages and gathers of virtual stages have no effect; empty if they have.
 std::string_view WithoutVirtualStages(const Plan& plan) {
-  if (plan.parallelism.virtual_stages <= 1) return "without parallelism.virtual_stages";
-  return plan.data_parallel.overlap_param_gather ? "" : "without overlap_param_gather";
+  if (plan.parallelism.virtual_stages <= 1)
+    return "has no effect without parallelism.virtual_stages";
+  return plan.data_parallel.overlap_param_gather ? ""
+                                                 : "has no effect without overlap_param_gather";
 }
 
 std::string_view OnOneRank(const Plan& plan) {
-  return GradientRanks(plan) == 1 ? "with one data-parallel rank, because this rank has no "
-                                    "gradients to send"
+  return GradientRanks(plan) == 1 ? "has no effect with one data-parallel rank, because this "
+                                    "rank has no gradients to send"
                                   : "";
 }
 
@@ -39,7 +41,7 @@ std::vector<DataParallelSetting> Rows() {
        .values =
            "`true`: gradients are reduced during backward. `false`: gradients are reduced after "
            "the end of backward (megatron: `overlap_grad_reduce`, deepspeed: `overlap_comm`)",
-       .default_value = "`true`; deepspeed at stages 1 and 2: `false`"},
+       .default_value = "deepspeed at stages 1 and 2: `false`. Otherwise: `true`"},
       {.key = "bucket_size",
        .type = OwnNotation<&Given::bucket_size>(),
        .uses = {Of(kReference), Of(kDdp), Of(kMegatron, "with overlap"),
@@ -55,8 +57,8 @@ std::vector<DataParallelSetting> Rows() {
        .type = OwnNotation<&Given::first_bucket_size>(),
        .uses = {Of(kReference), Of(kDdp)},
        .values = "the maximum size, in bytes, of the first bucket that backward fills",
-       .default_value = "reference: `bucket_size`. ddp: 1 MiB; since torch 2.0, `bucket_size` if "
-                        "the scenario sets `bucket_size`"},
+       .default_value = "reference: `bucket_size`. ddp from torch 2.0 on: `bucket_size` if the "
+                        "scenario sets `bucket_size`. Otherwise: 1 MiB"},
       {.key = "prefetch",
        .type = Count{&Given::prefetch, &DataParallel::prefetch, 0, kMostUnits},
        .uses = {At(kReference, 3, 3), Of(kFsdp2)},
@@ -71,18 +73,19 @@ std::vector<DataParallelSetting> Rows() {
            "sharded over groups of k neighboring ranks. k requires `tensor: 1`, and must divide n "
            "= `shard_group_size` x `context`. `1` has the same effect as `false`, and n has the "
            "same effect as `true`",
-       .default_value = "`true`; `false` for fsdp2 at stage 2 and in a pipeline"},
+       .default_value = "fsdp2 at stage 2, and fsdp2 in a pipeline: `false`. Otherwise: `true`"},
       {.key = "accumulate_unsharded",
        .type = Switch{&Given::accumulate_unsharded, &DataParallel::accumulate_unsharded},
        .uses = {At(kReference, 2, 3), Of(kFsdp1), Of(kFsdp2)},
        .values = "`true`: each rank adds up full gradients over the micro-batches, and reduces the "
                  "sums once per step",
-       .default_value = "`false`; `true` for fsdp2 in a pipeline"},
+       .default_value = "fsdp2 in a pipeline: `true`. Otherwise: `false`"},
       {.key = "no_sync",
        .type = Switch{&Given::no_sync, &DataParallel::no_sync},
        .uses = {At(kReference, 0, 1), Of(kDdp), Of(kMegatron)},
        .idle = [](const Plan& plan) -> std::string_view {
-         return plan.training.gradient_accumulation == 1 ? "with one micro-batch" : OnOneRank(plan);
+         return plan.training.gradient_accumulation == 1 ? "has no effect with one micro-batch"
+                                                         : OnOneRank(plan);
        },
        .shown = [](const DataParallel& data_parallel) { return !data_parallel.no_sync; },
        .elsewhere = "accumulate_unsharded",
@@ -112,7 +115,7 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {Of(kMegatron, "in a pipeline, with overlap")},
        .without = "pipeline",
        .idle = [](const Plan& plan) -> std::string_view {
-         return plan.data_parallel.overlap ? "" : "without overlap";
+         return plan.data_parallel.overlap ? "" : "has no effect without overlap";
        },
        .values =
            "`true`: when the last pipeline stage has computed the gradients of a virtual stage, "
@@ -154,19 +157,20 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {Of(kMegatron)},
        .idle = [](const Plan& plan) -> std::string_view {
          return plan.training.gradient_dtype == DataType::kFp32
-                    ? "with training.gradient_dtype fp32, because the optimizer reads FP32 "
+                    ? "has no effect with training.gradient_dtype fp32, because the optimizer "
+                      "reads FP32 "
                       "gradients without a copy"
                     : "";
        },
        .shown =
            [](const DataParallel& data_parallel) { return !data_parallel.copy_main_gradients; },
        .values =
-           "`true`: 16-bit main gradients are copied to FP32 for the fused optimizer. `false`: "
-           "the optimizer reads 16-bit gradients directly, like Megatron-LM's precision-aware "
-           "and Apex's distributed optimizers",
+           "`true`: 16-bit main gradients are copied to FP32 for the fused optimizer. `false`: the "
+           "optimizer reads 16-bit gradients directly, like the precision-aware optimizer of "
+           "Megatron-LM and the distributed optimizers of Apex",
        .default_value =
-           "`true`; `false` if `optimizer_state_dtype` or `master_weights` require the "
-           "precision-aware optimizer"},
+           "`false` if `optimizer_state_dtype` or `master_weights` require the precision-aware "
+           "optimizer; otherwise `true`"},
       {.key = "overlap_p2p_comm",
        .type = Switch{&Given::overlap_p2p_comm, &DataParallel::overlap_p2p_comm},
        .uses = {Of(kMegatron, "in a pipeline with virtual stages")},
@@ -182,7 +186,7 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {Of(kMegatron, "in a pipeline, without `overlap_p2p_comm`")},
        .without = "pipeline",
        .idle = [](const Plan& plan) -> std::string_view {
-         return plan.data_parallel.overlap_p2p_comm ? "with overlap_p2p_comm" : "";
+         return plan.data_parallel.overlap_p2p_comm ? "has no effect with overlap_p2p_comm" : "";
        },
        .shown = [](const DataParallel& data_parallel) { return !data_parallel.batch_p2p_sync; },
        .values = "`true`: after each batch of sends and receives, the host waits for the device",
@@ -223,8 +227,8 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "find_unused_parameters",
        .type = Switch{&Given::find_unused_parameters, &DataParallel::find_unused_parameters},
        .uses = {TakenByReference(), Of(kDdp)},
-       .values = "`true`: buckets stay in the order in which parameters are defined, and an "
-                 "additional all-reduce finds the parameters that were used",
+       .values = "`true`: buckets follow the order in which the model defines its parameters, and "
+                 "an additional all-reduce finds the parameters that were used",
        .default_value = "`false`"},
       {.key = "comm_hook",
        .type = Words<&Given::comm_hook, &DataParallel::comm_hook, CommHook::kNone,
@@ -245,9 +249,9 @@ std::vector<DataParallelSetting> Rows() {
        .type = Words<&Given::backward_prefetch, &DataParallel::backward_prefetch,
                      BackwardPrefetch::kPre, BackwardPrefetch::kPost, BackwardPrefetch::kNone>(),
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "the time at which backward gathers its next unit. `pre`: before the gradients "
-                 "of the current unit are computed. `post`: after the gradients of the current "
-                 "unit are computed. `none`: when backward needs the next unit",
+       .values = "the time at which backward gathers the next unit. `pre`: before the gradients of "
+                 "the current unit are computed. `post`: after the gradients of the current unit "
+                 "are computed. `none`: when backward needs the next unit",
        .default_value = "`pre`; before torch 2.0 `none`"},
       {.key = "forward_prefetch",
        .type = Switch{&Given::forward_prefetch, &DataParallel::forward_prefetch},
@@ -258,8 +262,8 @@ std::vector<DataParallelSetting> Rows() {
       {.key = "limit_all_gathers",
        .type = Switch{&Given::limit_all_gathers, &DataParallel::limit_all_gathers},
        .uses = {TakenByReference(), Of(kFsdp1)},
-       .values = "`true`: before each gather, the host waits until at most about two earlier "
-                 "units are still gathered on the device",
+       .values = "`true`: before each gather, the host waits until the device has at most about "
+                 "two gathered units",
        .default_value = "`true`; before torch 2.1 `false`"},
       {.key = "units",
        .type = Words<&Given::units, &DataParallel::units, WrappedUnits::kBlock,
@@ -295,7 +299,7 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {Of(kFsdp1)},
        .idle = [](const Plan& plan) -> std::string_view {
          return SizeOf(plan.training.parameter_dtype) < SizeOf(DataType::kFp32)
-                    ? "with 16-bit parameters, which need no cast"
+                    ? "has no effect with 16-bit parameters, which need no cast"
                     : "";
        },
        .values = "the mechanism that casts 32-bit parameters. `fsdp`: FSDP's `MixedPrecision`, "
@@ -324,7 +328,7 @@ namespace {
 
 const SettingUses& UsesOf(std::string_view key) {
   const DataParallelSetting* setting = FindSetting(DataParallelSettings(), key);
-  STEPCAST_CHECK(setting != nullptr, "the setting is a row of the table");
+  STEPCAST_CHECK(setting != nullptr, "the setting must be in the table of settings");
   return setting->uses;
 }
 

@@ -29,13 +29,13 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values = "how tokens are sent to the ranks of their experts. `all_to_all`: each rank "
-                 "sends each row to the rank of its expert, and the host waits for the numbers of "
-                 "rows. `all_gather`: all ranks receive all tokens. `deepep` and `hybridep`: a "
-                 "token is sent once to each node that has experts of the token. Within a node, "
-                 "the token is sent once to each rank that has experts of the token",
+       .values = "how tokens are sent to the ranks that have their experts. `all_to_all`: each "
+                 "rank sends each row to the rank with the row's expert, and the host waits for "
+                 "the numbers of rows. `all_gather`: all ranks receive all tokens. `deepep` and "
+                 "`hybridep`: a token is sent once to each node that has experts of the token. "
+                 "Within a node, the token is sent once to each rank that has experts of the token",
        .default_value =
-           "`all_to_all`, as in NVIDIA's recipes; the default of Megatron-Core is `allgather`"},
+           "`all_to_all`, as in NVIDIA's recipes. Megatron-Core's own default is `allgather`"},
       {.key = "implementation",
        .type =
            Words<&Given::expert_implementation, &Mixture::implementation,
@@ -52,11 +52,11 @@ std::vector<MixtureSetting> Rows() {
                     mixture.implementation != model::ExpertImplementation::kTorchtitan;
            },
        .values =
-           "the library that implements the layers of experts. `torchtitan` (fsdp2). "
-           "`transformers` (fsdp2, deepspeed): Hugging Face's layers; each rank has all experts. "
-           "`deepspeed` (deepspeed): `deepspeed.moe.layer.MoE`. `autoep` (deepspeed): DeepSpeed's "
-           "`expert_parallel` with transformers' layers. ddp and fsdp1 always use transformers' "
-           "layers, and megatron always uses Megatron-Core's layers",
+           "the library that implements the layers of experts. `torchtitan` (fsdp2): torchtitan's "
+           "layers. `transformers` (fsdp2, deepspeed): Hugging Face's layers; each rank has all "
+           "experts. `deepspeed` (deepspeed): `deepspeed.moe.layer.MoE`. `autoep` (deepspeed): "
+           "DeepSpeed's `expert_parallel` with transformers' layers. ddp and fsdp1 always use "
+           "transformers' layers, and megatron always uses Megatron-Core's layers",
        .default_value = "fsdp2: `torchtitan`. deepspeed: `transformers` if `expert` is 1, "
                         "otherwise `deepspeed`"},
       {.key = "products",
@@ -66,14 +66,16 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .had_by = IsMixture,
        .needed = kNeeded,
-       .values = "how the matrix multiplications of a rank's experts are launched. `grouped`: one "
+       .values = "how a rank launches the matrix multiplications of its experts. `grouped`: one "
                  "kernel for all experts. `streams`: one kernel per expert, on four streams "
                  "(Transformer Engine's GroupedLinear). `looped`: one kernel per expert, one after "
-                 "the other (Megatron-Core without `moe_grouped_gemm`). In transformers before 5, "
-                 "the host also waits for the number of tokens of each expert",
-       .default_value = "megatron: `streams`, as in NVIDIA's recipes; the default of Megatron-Core "
-                        "is `looped`. DeepSpeed's own layer: `looped`. transformers' layers and "
-                        "AutoEP before torch 2.9: `looped`. Otherwise: `grouped`"},
+                 "the other (Megatron-Core without `moe_grouped_gemm`). With `looped` in "
+                 "transformers before 5, the host also waits for the number of tokens of each "
+                 "expert",
+       .default_value = "megatron: `streams`, as in NVIDIA's recipes (Megatron-Core's own default "
+                        "is `looped`). `implementation: deepspeed`: `looped`. `implementation: "
+                        "transformers` or `autoep`, with torch before 2.9: `looped`. Otherwise: "
+                        "`grouped`"},
       {.key = "dispatch_dtype",
        .type = Words<&Given::dispatch_dtype, &Mixture::dispatch_dtype, DataType::kBf16,
                      DataType::kFp8>(),
@@ -94,7 +96,7 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .values = "the data type of the router's logits (Megatron-Core's `moe_router_dtype`)",
-       .default_value = "bf16; torchtitan's and DeepSpeed's layers: fp32"},
+       .default_value = "fp32 for the layers of torchtitan and DeepSpeed; otherwise bf16"},
       {.key = "node_limit",
        .type = Count{&Given::node_limit, &Mixture::node_limit, 1, kMostNodes},
        .uses = {Of(Framework::kMegatron), TakenByReference()},
@@ -103,20 +105,21 @@ std::vector<MixtureSetting> Rows() {
        .needed = kNeeded,
        .idle = [](const Plan& plan) -> std::string_view {
          if (!model::SendsTokensOnce(plan.mixture.dispatcher)) {
-           return "with this dispatcher, because it sends a row to each expert of a token; write "
-                  "deepep or hybridep";
+           return "has no effect with this dispatcher, which sends a row to each expert of a "
+                  "token; "
+                  "write dispatcher: deepep or hybridep";
          }
-         return plan.mixture.node_limit == 0
-                    ? "with this value, because the experts are divided among no more nodes"
-                    : "";
+         return plan.mixture.node_limit == 0 ? "has no effect, because the experts are divided "
+                                               "among at most this number of nodes"
+                                             : "";
        },
        .shown = [](const Mixture& mixture) { return mixture.node_limit > 0; },
        .values =
            "with `deepep` and `hybridep`: the maximum number of nodes to which one token is sent "
            "(Megatron-Core's `moe_router_group_topk`, with one group of experts per node)",
        .default_value =
-           "if the number of nodes that divide the experts equals the model's number of groups: "
-           "the model's number of groups per token. Otherwise: no limit"},
+           "the model's number of groups per token, if the experts are divided among as many nodes "
+           "as the model has groups. Otherwise: no limit"},
       {.key = "fused_router",
        .type = Switch{&Given::fused_router, &Mixture::fused_router},
        .uses = {Of(Framework::kMegatron), TakenByReference()},
@@ -125,8 +128,7 @@ std::vector<MixtureSetting> Rows() {
        .needed = kNeeded,
        .values = "`true`: one kernel computes the scores and chooses the experts "
                  "(`moe_router_fusion`)",
-       .default_value =
-           "true, as NVIDIA's guide recommends; the default of Megatron-Core is false"},
+       .default_value = "true, as NVIDIA's guide recommends. Megatron-Core's own default is false"},
       {.key = "fused_permutation",
        .type = Switch{&Given::fused_permutation, &Mixture::fused_permutation},
        .uses = {Of(Framework::kMegatron), TakenByReference()},
@@ -135,8 +137,7 @@ std::vector<MixtureSetting> Rows() {
        .needed = kNeeded,
        .values = "`true`: three kernels replace the sort that computes the map of a permutation "
                  "(`moe_permute_fusion`)",
-       .default_value =
-           "true, as NVIDIA's guide recommends; the default of Megatron-Core is false"},
+       .default_value = "true, as NVIDIA's guide recommends. Megatron-Core's own default is false"},
       {.key = "fused_rows",
        .type = Switch{&Given::fused_rows, &Mixture::fused_rows},
        .uses = {Of(Framework::kMegatron), TakenByReference()},
@@ -146,14 +147,14 @@ std::vector<MixtureSetting> Rows() {
        .idle = [](const Plan& plan) -> std::string_view {
          return plan.mixture.dispatcher == model::Dispatcher::kHybridEp
                     ? ""
-                    : "but with dispatcher: hybridep";
+                    : "has an effect only with dispatcher: hybridep";
        },
        .shown = [](const Mixture& mixture) { return mixture.fused_rows; },
-       .values = "`true`: HybridEP's exchange, the router and Transformer Engine's fused grouped "
-                 "MLP also permute and cast rows, and pad rows for multiplications in 8 bits, "
-                 "without separate kernels. Values for the experts' backward are copied into pages "
-                 "and back (`moe_paged_stash`). Megatron-Bridge's recipes use `true` from "
-                 "container 26.06 on",
+       .values = "`true`: rows are permuted, cast, and padded for 8-bit multiplications without "
+                 "separate kernels. HybridEP's exchange, the router and Transformer Engine's fused "
+                 "grouped MLP do this work. Values that the backward of experts needs are copied "
+                 "into pages and back (`moe_paged_stash`). Megatron-Bridge's recipes use `true` "
+                 "from container 26.06 on",
        .default_value = "false"},
       {.key = "imbalance",
        .type = OwnNotation<&Given::imbalance>(),
@@ -162,9 +163,9 @@ std::vector<MixtureSetting> Rows() {
        .had_by = IsMixture,
        .needed = kNeeded,
        .values =
-           "the number of rows of the rank with the most rows, divided by the mean over all "
-           "ranks. The value is from 1 to the number of ranks that divide the experts. In every "
-           "layer, the forecast uses the time, messages and memory of the rank with the most "
+           "the number of rows of the rank with the most rows, divided by the mean number of rows "
+           "of all ranks. The value is from 1 to the number of ranks that divide the experts. In "
+           "every layer, the forecast uses the time, messages and memory of the rank with the most "
            "rows. A layer list has fixed times and memory, so the imbalance affects only its "
            "all-to-alls along the expert axis",
        .default_value =
@@ -181,14 +182,14 @@ std::vector<MixtureSetting> Rows() {
          const bool drops = *mixture.capacity_factor < mixture.imbalance;
          return drops || mixture.pad_to_capacity
                     ? ""
-                    : "with a value of experts.imbalance or more, because no expert receives more "
-                      "rows than that";
+                    : "has no effect if its value is at least experts.imbalance, because no expert "
+                      "then exceeds its capacity";
        },
        .values = "the maximum number of rows of an expert, divided by the mean number of rows of "
                  "all experts. Tokens above the maximum are dropped and need no time "
-                 "(Megatron-Core's `moe_expert_capacity_factor`). DeepSpeed's own layer always "
-                 "allocates and computes the maximum number of rows",
-       .default_value = "none (no token is dropped). DeepSpeed's own layer: 1"},
+                 "(Megatron-Core's `moe_expert_capacity_factor`). With `implementation: "
+                 "deepspeed`, each expert always allocates and computes the maximum number of rows",
+       .default_value = "`implementation: deepspeed`: 1. Otherwise: none (no token is dropped)"},
       {.key = "min_capacity",
        .type = Count{&Given::min_capacity, &Mixture::min_capacity, 0, kMostRows},
        .uses = {Of(Framework::kDeepSpeed, "its own layer")},
@@ -198,14 +199,15 @@ std::vector<MixtureSetting> Rows() {
        .idle = [](const Plan& plan) -> std::string_view {
          return plan.mixture.implementation == model::ExpertImplementation::kDeepSpeed
                     ? ""
-                    : "except with DeepSpeed's own layer";
+                    : "has an effect only with DeepSpeed's own layer of experts";
        },
        .shown =
            [](const Mixture& mixture) {
              return mixture.implementation == model::ExpertImplementation::kDeepSpeed;
            },
        .values =
-           "the minimum capacity of an expert, in rows from each rank (DeepSpeed's `min_capacity`)",
+           "the minimum capacity of an expert, as the number of rows from each rank (DeepSpeed's "
+           "`min_capacity`)",
        .default_value = "4"},
       {.key = "pad_to_capacity",
        .type = Switch{&Given::pad_to_capacity, &Mixture::pad_to_capacity},
@@ -238,7 +240,8 @@ std::vector<MixtureSetting> Rows() {
        .shown = [](const Mixture& mixture) { return mixture.delay_weight_gradients; },
        .values =
            "`true`: weight gradients are computed later, so that the exchange of rows does not "
-           "wait for them (`delay_wgrad_compute`). `true` requires `overlap_communication`",
+           "wait for weight gradients (`delay_wgrad_compute`). `true` requires "
+           "`overlap_communication`",
        .default_value = "false"},
       {.key = "overlap_shared_experts",
        .type = Switch{&Given::overlap_shared_experts, &Mixture::overlap_shared_experts},

@@ -28,7 +28,8 @@ std::vector<ParallelismSetting> Rows() {
        .type = Count{&Given::data, &Parallelism::data, 1, kMostRanks},
        .of_task = true,  // it follows from the others
        .uses = {},
-       .values = "dp, the data-parallel degree",
+       .values = "dp, the data-parallel degree: the number of ranks that process different "
+                 "sequences",
        .default_value = "the number of devices divided by the degrees of all other axes"},
       {.key = "tensor",
        .type = Count{&Given::tensor, &Parallelism::tensor, 1, kMostOfAnAxis},
@@ -79,8 +80,8 @@ std::vector<ParallelismSetting> Rows() {
        .without = "context",
        .shown = [](const Parallelism& axes) { return axes.context_inner > 1; },
        .values =
-           "with `hierarchical`: the number of neighboring ranks that divide the heads, a divisor "
-           "of c",
+           "with `hierarchical`: the number of neighboring ranks that divide the heads. The number "
+           "must be a divisor of c",
        .default_value = "none; required with `hierarchical`"},
       {.key = "expert",
        .type = Count{&Given::expert, &Parallelism::expert, 1, kMostOfAnAxis},
@@ -101,7 +102,7 @@ std::vector<ParallelismSetting> Rows() {
            },
        .values = "the number of ranks that divide each expert (Megatron-Core's "
                  "`expert_tensor_parallel_size`)",
-       .default_value = "for mixtures of experts: t, as in Megatron-Core"},
+       .default_value = "for models with experts: t, as in Megatron-Core"},
       {.key = "sequence_parallel",
        .type = Switch{&Given::sequence_parallel, &Parallelism::sequence_parallel},
        .uses = {},
@@ -121,7 +122,7 @@ std::vector<ParallelismSetting> Rows() {
            "path of a CSV file of actions ([format](other-tools.md#pipeline-schedules)), relative "
            "to the scenario's folder. `megatron` supports only the first two schedules of this "
            "list, and `fsdp2` only the first six. `stepcast schedule` draws a schedule",
-       .default_value = "`1f1b`; `interleaved_1f1b` if `virtual_stages` is more than 1"},
+       .default_value = "`interleaved_1f1b` if `virtual_stages` is more than 1; otherwise `1f1b`"},
       {.key = "virtual_stages",
        .type = Count{&Given::virtual_stages, &Parallelism::virtual_stages, 1, kMostVirtualStages},
        .uses = {},
@@ -131,7 +132,7 @@ std::vector<ParallelismSetting> Rows() {
                  "`breadth_first`, stage s has chunks s, s + P, s + 2P, ... With `zb_v`, `v_half`, "
                  "`v_min` and `dualpipe_v`, stage s has chunks s and 2P-1-s, and a step needs at "
                  "least 2P micro-batches. A CSV file lists the chunks of each stage",
-       .default_value = "1; 2 with schedules that have several chunks"},
+       .default_value = "2 for schedules with several chunks per stage; otherwise 1"},
       {.key = "microbatch_group_size_per_vp_stage",
        .type = Count{&Given::microbatch_group_size_per_vp_stage,
                      &Parallelism::microbatch_group_size_per_vp_stage, 1, kMostMicroBatchGroup},
@@ -147,8 +148,9 @@ std::vector<ParallelismSetting> Rows() {
                  "same name). Every group of micro-batches, including the last group, must have at "
                  "least P micro-batches",
        .default_value =
-           "P. fsdp2: the M micro-batches of a step form max(1, floor(M / P)) equal groups, and M "
-           "must be divisible by the number of groups (torch.distributed.pipelining)"},
+           "P, the number of stages. fsdp2: the M micro-batches of a step form max(1, floor(M / "
+           "P)) equal groups, and M must be divisible by the number of groups "
+           "(torch.distributed.pipelining)"},
       {.key = "stage_layers",
        .type = OwnNotation<&Given::stage_layers>(),
        .uses = {},
@@ -159,32 +161,35 @@ std::vector<ParallelismSetting> Rows() {
                  "list, the value can be a layout of Megatron-LM: `Et*3|(tt|)*2L`. In a layer "
                  "list, every layer is a block. The first stage and the last stage may have 0 "
                  "blocks, because they have the embedding and the head",
-       .default_value = "equal numbers of blocks. fsdp2: if the number of blocks is not divisible "
-                        "by P, the first stages have one more block than the other stages "
-                        "(torchtitan). nanotron: each stage gets blocks until the stage has 1/P "
-                        "of the weights of all matrix multiplications, including the head's "
-                        "weights"},
+       .default_value = "each stage has the same number of blocks. fsdp2: if the number of blocks "
+                        "is not divisible by P, the first stages have one more block than the "
+                        "other stages (torchtitan). nanotron: each stage gets blocks until the "
+                        "stage has 1/P of the weights of all matrix multiplications, including the "
+                        "head's weights"},
       {.key = "account_for_embedding_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_embedding_in_pipeline_split>(),
        .uses = {},
        .without = "pipeline",
        .values = "`true`: the embedding is counted as a block, so the first chunk has one block "
                  "less than the other chunks (Megatron-LM's setting with the same name)",
-       .default_value = "false; fsdp2: true (`pipeline_parallel_first_stage_less_layers: 1`)"},
+       .default_value = "fsdp2: true (`pipeline_parallel_first_stage_less_layers: 1`). Otherwise: "
+                        "false"},
       {.key = "account_for_loss_in_pipeline_split",
        .type = OwnNotation<&Given::account_for_loss_in_pipeline_split>(),
        .uses = {},
        .without = "pipeline",
        .values = "`true`: the head with the loss is counted as a block, so the last chunk has one "
                  "block less than the other chunks (Megatron-LM's setting with the same name)",
-       .default_value = "false; fsdp2: true (`pipeline_parallel_last_stage_less_layers: 1`)"},
+       .default_value = "fsdp2: true (`pipeline_parallel_last_stage_less_layers: 1`). Otherwise: "
+                        "false"},
   };
 }
 
 const Count& FindAxis(std::string_view axis) {
   const ParallelismSetting* const setting = FindSetting(ParallelismSettings(), axis);
   STEPCAST_CHECK(setting != nullptr && std::holds_alternative<Count>(setting->type),
-                 "the table has the axis, and its degree is a number");
+                 "the table of settings must have the axis, and the degree of the axis must be a "
+                 "number");
   return std::get<Count>(setting->type);
 }
 

@@ -115,9 +115,9 @@ struct Setting {
   // The setting of `parallelism` (a degree) that must exceed 1 for this setting to have an effect.
   // Empty: no such degree.
   std::string_view without = "";
-  // Returns the reason why the setting has no effect in a complete plan, such as "with framework
-  // reference". Empty: the setting has an effect. Null: the setting has an effect in every plan of
-  // the frameworks that have it.
+  // Returns text that follows the key if the setting has no effect in a complete plan, such as "has
+  // no effect with framework reference". Empty: the setting has an effect. Null: the setting has an
+  // effect in every plan of the frameworks that have it.
   std::string_view (*idle)(const Plan& plan) = nullptr;
   // Returns whether the resolved scenario shows the setting. Null: the setting is shown whenever it
   // has an effect.

@@ -61,24 +61,25 @@ std::string_view WhyNoHostWaits(const Plan& plan) {
     const bool one_gpu = GradientRanks(plan) == 1 && axes.tensor == 1 && axes.pipeline == 1 &&
                          axes.context == 1 && axes.expert == 1;
     return textbook && one_gpu
-               ? "with framework reference on one GPU, because nothing runs concurrently there"
+               ? "has no effect with framework reference on one GPU, because no operations "
+                 "run concurrently"
                : "";
   }
   if (textbook) {
-    return "with framework reference, because it does not model the host";
+    return "has no effect with framework reference, which does not model the host";
   }
   return waits != HostWaits::kPhase && WaitsAnyway(plan)
-             ? "with framework deepspeed at stage 3, because the host always waits there"
+             ? "has no effect with framework deepspeed at stage 3, because the host always waits"
              : "";
 }
 // Pipeline stages end their steps at different times.
 std::string_view WhyNoStepBarrier(const Plan& plan) {
   if (plan.parallelism.pipeline > 1) return "";
   if (TraitsOf(plan.data_parallel.framework).textbook) {
-    return "with framework reference, because its steps do not overlap";
+    return "has no effect with framework reference, because successive steps do not overlap";
   }
-  return WaitsAnyway(plan) ? "with framework deepspeed at stage 3, because its steps do not "
-                             "overlap"
+  return WaitsAnyway(plan) ? "has no effect with framework deepspeed at stage 3, because "
+                             "successive steps do not overlap"
                            : "";
 }
 
@@ -88,8 +89,8 @@ std::vector<TrainingSetting> Rows() {
        .type = Count{&Given::sequence_length, &Training::sequence_length, 1, kMostTokens, 4096},
        .required = true,
        .uses = {},
-       .values = "the number of tokens per sequence, from 1. If the model has learned positions, "
-                 "at most the number of positions",
+       .values = "the number of tokens per sequence, at least 1. If the model has learned position "
+                 "embeddings, the value is at most the number of positions",
        .default_value = "required"},
       {.key = "micro_batch_size",
        .type = Count{&Given::micro_batch_size, &Training::micro_batch_size, 1, kMostSequences, 1},
@@ -110,7 +111,8 @@ std::vector<TrainingSetting> Rows() {
        .of_task = true,
        .uses = {},
        .values =
-           "the number of sequences per step: mbs x grad_acc x the number of data-parallel ranks",
+           "the number of sequences per step: `micro_batch_size` x `gradient_accumulation` x the "
+           "number of data-parallel ranks",
        .default_value = "computed from `gradient_accumulation`. Exactly one of "
                         "`gradient_accumulation` and `global_batch_size` is required"},
       {.key = "precision",
@@ -128,8 +130,8 @@ std::vector<TrainingSetting> Rows() {
        .of_task = true,
        .uses = {},
        .values = "the data type in which a rank stores parameters: `fp32`, `bf16`, `fp16`",
-       .default_value = "the same as `precision`, except `bf16` with `fp8`, `mxfp8` and `nvfp4`, "
-                        "and `fp32` with `tf32`"},
+       .default_value = "`bf16` if `precision` is `fp8`, `mxfp8` or `nvfp4`. `fp32` if `precision` "
+                        "is `tf32`. Otherwise: the same as `precision`"},
       {.key = "master_weights",
        .type = Words<&Given::master_weights, &Training::master_weights, MasterWeights::kNone,
                      MasterWeights::kFp32, MasterWeights::kFp16Remainder>(),
@@ -138,9 +140,9 @@ std::vector<TrainingSetting> Rows() {
        .values = "the master weights that the optimizer keeps for 16-bit parameters: `none`, "
                  "`fp32` or `fp16_remainder`, explained below. deepspeed, megatron and nanotron "
                  "always keep master weights",
-       .default_value = "`fp32`, with two exceptions. ddp, fsdp1 and fsdp2 without `lamb`: `none`, "
-                        "as in PyTorch's optimizers. megatron with a 16-bit "
-                        "`optimizer_state_dtype` and `bf16` parameters: `fp16_remainder`"},
+       .default_value = "ddp, fsdp1 and fsdp2 without `lamb`: `none`, as in PyTorch's optimizers. "
+                        "megatron with a 16-bit `optimizer_state_dtype` and `bf16` parameters: "
+                        "`fp16_remainder`. Otherwise: `fp32`"},
       {.key = "optimizer_state_dtype",
        .type = Words<&Given::optimizer_state_dtype, &Training::optimizer_state_dtype,
                      DataType::kFp32, DataType::kBf16, DataType::kFp16>(),
@@ -168,8 +170,9 @@ std::vector<TrainingSetting> Rows() {
        .of_task = true,
        .uses = {},
        .values = "the data type in which gradients are sent and reduced: `fp32`, `bf16`, `fp16`",
-       .default_value = "`parameter_dtype`. With fsdp1 and fsdp2: the same as `precision`, except "
-                        "`bf16` with `fp8`, and `fp32` with `tf32`"},
+       .default_value = "frameworks other than fsdp1 and fsdp2: `parameter_dtype`. fsdp1 and "
+                        "fsdp2: `bf16` if `precision` is `fp8`, `fp32` if `precision` is `tf32`, "
+                        "otherwise the same as `precision`"},
       {.key = "optimizer",
        .type = Words<&Given::optimizer, &Training::optimizer, Optimizer::kAdamW, Optimizer::kSgd,
                      Optimizer::kLamb, Optimizer::kAdamW8bit, Optimizer::kLion,
@@ -188,9 +191,10 @@ std::vector<TrainingSetting> Rows() {
        .shown = [](const Training& training) { return !HasOwnKernels(training.optimizer); },
        .values = "`fused` (one kernel), `foreach` (a chain of kernels over all tensors) or "
                  "`single` (the same chain, run separately for each tensor), explained below",
-       .default_value = "`fused` with `lamb`; `single` with `adamw_8bit`, `lion` and `adafactor`. "
-                        "With other optimizers: `fused` for reference, megatron and deepspeed; "
-                        "`single` for ddp and fsdp1 before torch 2.0; otherwise `foreach`"},
+       .default_value = "with `lamb`: `fused`. With `adamw_8bit`, `lion` and `adafactor`: "
+                        "`single`. With other optimizers: `fused` for reference, megatron and "
+                        "deepspeed; `single` for ddp and fsdp1 before torch 2.0; otherwise "
+                        "`foreach`"},
       {.key = "optimizer_in_backward",
        .type = Switch{&Given::optimizer_in_backward, &Training::optimizer_in_backward},
        .uses = {Of(Framework::kFsdp2)},
@@ -254,12 +258,12 @@ std::vector<TrainingSetting> Rows() {
                 Of(Framework::kMegatron)},
        .of_architectures = true,
        .shown = ChecksWholeBlocks,
-       .values = "the number of blocks under one checkpoint, from 1. A checkpoint keeps only the "
-                 "input of its first block, and backward first runs all blocks of the checkpoint "
-                 "again (Megatron-LM's `--recompute-method uniform --recompute-num-layers`, "
-                 "PyTorch's `checkpoint_sequential`). Each pipeline stage begins a new "
-                 "checkpoint. A value near the square root of the number of all blocks needs the "
-                 "least memory",
+       .values = "the number of blocks under one checkpoint, at least 1. A checkpoint keeps only "
+                 "the input of its first block, and backward first runs all blocks of the "
+                 "checkpoint again (Megatron-LM's `--recompute-method uniform "
+                 "--recompute-num-layers`, PyTorch's `checkpoint_sequential`). Each pipeline stage "
+                 "begins a new checkpoint. A value near the square root of the number of all "
+                 "blocks needs the least memory",
        .default_value = "1"},
       {.key = "attention",
        .type = Words<&Given::attention, &Training::attention, model::Attention::kFlash,
@@ -295,7 +299,7 @@ std::vector<TrainingSetting> Rows() {
        .shown = [](const Training& training) { return training.loss_chunk > 0; },
        .values = "with `loss: chunked`: the number of tokens in a chunk. The logits of only one "
                  "chunk are in memory at the same time",
-       .default_value = "the number of a rank's tokens divided by `vocab_size / hidden_size`, "
+       .default_value = "the number of tokens of a rank, divided by `vocab_size / hidden_size` and "
                         "rounded up to a power of two, as in Liger"},
       {.key = "norm",
        .type = Words<&Given::norm, &Training::norm, model::Implementation::kEager,
@@ -350,7 +354,7 @@ std::vector<TrainingSetting> Rows() {
        .had_by = HasSinks,
        .needed = "attention sinks",
        .shown = [](const Training& training) { return training.sinks_fallback; },
-       .values = "`true`: with attention sinks, `attention: cudnn` runs at only 0.18 of its usual "
+       .values = "`true`: with attention sinks, `attention: cudnn` runs at only 18 % of its usual "
                  "rate. In NVIDIA's containers up to 26.06, Transformer Engine uses slow kernels "
                  "for attention sinks",
        .default_value = "`false`"},
@@ -375,7 +379,8 @@ std::vector<TrainingSetting> Rows() {
                  "lengths, as in NeMo's fine-tuning with packed sequences). Not allowed with "
                  "`attention: math` and `fused_softmax`, because their kernels compute and mask "
                  "all scores. The key is shorthand for packed `lengths` with one length",
-       .default_value = "each sequence is one document, or attention has no mask for documents"},
+       .default_value = "not set: each sequence is one document, or attention has no mask between "
+                        "documents"},
       {.key = "lengths",
        .type = OwnNotation<&Given::lengths>(),
        .of_task = true,
@@ -437,8 +442,8 @@ std::vector<TrainingSetting> Rows() {
        .of_architectures = true,
        .shown =
            [](const Training& training) { return training.make_vocab_size_divisible_by != 128; },
-       .values = "the vocabulary is padded so that each rank's part is a multiple of this number, "
-                 "from 1. The rows of the logits are then aligned in memory",
+       .values = "the vocabulary is padded so that each rank's part is a multiple of this number "
+                 "(at least 1). The rows of the logits are then aligned in memory",
        .default_value = "`128`"},
       {.key = "lora",
        .type = OwnNotation<&Given::lora>(),
@@ -462,7 +467,8 @@ std::vector<TrainingSetting> Rows() {
                  "`fp16`, and `fp8` if `precision` is `fp8`. With `fp8`, matrices of blocks take "
                  "one byte per element and need no casts (NeMo's `fp8_params`)",
        .default_value =
-           "the same as `precision`, except `bf16` with `fp8`, and `fp32` with `tf32`"},
+           "`bf16` if `precision` is `fp8`. `fp32` if `precision` is `tf32`. Otherwise: the same "
+           "as `precision`"},
       {.key = "activation_offload",
        .type = Switch{&Given::activation_offload, &Training::activation_offload},
        .uses = {},
@@ -477,8 +483,8 @@ std::vector<TrainingSetting> Rows() {
        .of_task = true,
        .uses = {},
        .idle = WhyNoHostWaits,
-       .values = "the points at which the host waits, because the training loop reads a value "
-                 "from the device: `never`, `step`, `update`, `micro_batch`, `phase` or `launch`, "
+       .values = "the points at which the host waits for the device, because the training loop "
+                 "reads a value: `never`, `step`, `update`, `micro_batch`, `phase` or `launch`, "
                  "explained below",
        .default_value = "`never`"},
       {.key = "gradient_clipping",
@@ -504,12 +510,12 @@ std::vector<TrainingSetting> Rows() {
        .of_task = true,
        .uses = {},
        .values = "a mapping, described below: the time and the processes that load data",
-       .default_value = "no step waits for data"},
+       .default_value = "not set: no step waits for data"},
       {.key = "checkpoint_saving",
        .type = OwnNotation<&Given::checkpoint_saving>(),
        .of_task = true,
        .uses = {},
-       .values = "a mapping, described below: how often and how checkpoints are saved",
+       .values = "a mapping, described below: how checkpoints are saved, and how often",
        .default_value = "no checkpoint is saved"},
       {.key = "step_barrier",
        .type = Switch{&Given::step_barrier, &Training::step_barrier},
@@ -528,8 +534,9 @@ std::vector<TrainingSetting> Rows() {
                  "autograd: TIME}`. `module` applies to kernels that the code of a module "
                  "launches, also during recomputation. `autograd` applies to kernels that autograd "
                  "launches. Kernels of compiled blocks have no dispatch time",
-       .default_value = "the framework's value under `host.dispatch` of the profile; otherwise the "
-                        "framework's value in the file under `frameworks` of the profile"},
+       .default_value = "the value for the framework under `host.dispatch` in the profile. If the "
+                        "profile has no such value: the value for the framework in the profile's "
+                        "`frameworks` file"},
   };
 }
 

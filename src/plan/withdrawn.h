@@ -14,7 +14,7 @@ struct Withdrawn {
 };
 
 inline constexpr Withdrawn kWithdrawn[] = {
-    {"parallelism.vocabulary", "", "vocabularies divided among the stages of a pipeline",
+    {"parallelism.vocabulary", "", "a vocabulary that is divided among the stages of a pipeline",
      "remove the key: the first stage has the embedding, and the last stage has the head"},
     {"data_parallel.framework", "internevo", "plans of InternEvo",
      "write framework: megatron or reference"},

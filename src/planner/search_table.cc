@@ -270,8 +270,8 @@ const std::vector<SearchRow>& Rows() {
        kLayout,
        {},
        VirtualStages,
-       "all numbers for which the number of blocks is divisible by the number of chunks. For fsdp2 "
-       "and nanotron, which allow unequal stages, powers of two",
+       "all numbers that divide the blocks into chunks of equal size. For fsdp2 and nanotron, "
+       "which allow chunks of different sizes: powers of two",
        "pipelines"},
       {"parallelism.account_for_embedding_in_pipeline_split",
        kLayout,
@@ -289,8 +289,8 @@ const std::vector<SearchRow>& Rows() {
        kLayout,
        {},
        Context,
-       "divisors of the number of devices, up to the largest for which each rank has at least "
-       "1,024 tokens of a sequence",
+       "divisors of the number of devices, as long as each rank has at least 1,024 tokens of a "
+       "sequence",
        "models that are not layer lists"},
       {"parallelism.context_method",
        kLayout,
@@ -315,9 +315,9 @@ const std::vector<SearchRow>& Rows() {
        kKernels,
        {},
        MicroBatches,
-       "divisors of the number of sequences that a data-parallel rank has in a step",
-       "models that are not layer lists. The times of a layer list are valid only for the "
-       "scenario's value"},
+       "divisors of the number of sequences that a data-parallel rank processes in a step",
+       "models that are not layer lists. The times in a layer list are valid only for the "
+       "scenario's own value"},
       {"training.activation_checkpointing",
        kKernels,
        {},
@@ -341,7 +341,7 @@ const std::vector<SearchRow>& Rows() {
        {Of(kMegatron), Of(kFsdp2)},
        TensorOverlaps,
        "`none`; also `user_buffers` (megatron), `async` (fsdp2)",
-       "plans with sequence parallelism; with fsdp2 only compiled plans"},
+       "plans with sequence parallelism; for fsdp2, also only compiled plans"},
       {"data_parallel.deepspeed.offload_optimizer",
        kKernels,
        {At(kDeepSpeed, 1, 3)},
@@ -358,7 +358,7 @@ const std::vector<SearchRow>& Rows() {
        kCommunication,
        {Of(kMegatron), Of(kReference)},
        GroupSizes,
-       "the number of stages, larger divisors of the number of micro-batches of a rank, and the "
+       "the number of stages, larger divisors of the number of micro-batches per step, and the "
        "scenario's own value",
        "`interleaved_1f1b`"},
       {"data_parallel.bucket_size",
@@ -370,8 +370,8 @@ const std::vector<SearchRow>& Rows() {
          sizes.emplace_back(kDefaultValue);
          return sizes;
        },
-       "the default, and 1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first size into which all "
-       "gradients fit",
+       "the default, and 1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first size that is enough "
+       "for all gradients",
        ""},
       {"data_parallel.bucket_size",
        kCommunication,
@@ -379,7 +379,7 @@ const std::vector<SearchRow>& Rows() {
        [](const SearchPoint& point) {
          return BucketSizes(point, plan::WrittenGradientType(point.scenario.plan.training));
        },
-       "1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first size into which all gradients fit",
+       "1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first size that is enough for all gradients",
        ""},
       {"data_parallel.bucket_size",
        kCommunication,
@@ -387,7 +387,7 @@ const std::vector<SearchRow>& Rows() {
        [](const SearchPoint& point) {
          return BucketSizes(point, plan::ComputeType(point.scenario.plan.training.precision));
        },
-       "1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first size into which all gradients fit",
+       "1, 5, 10, 25, 50, 100, 200, 400 MiB, up to the first size that is enough for all gradients",
        ""},
       {"data_parallel.bucket_size",
        kCommunication,
@@ -456,7 +456,7 @@ const std::vector<SearchRow>& Rows() {
        {Of(kFsdp1), At(kReference, 2, 3)},
        PutOff,
        "`true` and `false`",
-       "plans with several micro-batches"},
+       "plans with several micro-batches per step"},
       {"data_parallel.accumulate_unsharded",
        kCommunication,
        {Of(kFsdp2)},
@@ -464,7 +464,7 @@ const std::vector<SearchRow>& Rows() {
          return point.layout.pipeline > 1 ? Values() : PutOff(point);  // put off in any case
        },
        "`true` and `false`",
-       "plans with several micro-batches and without a pipeline"},
+       "plans with several micro-batches per step and without a pipeline"},
       {"data_parallel.deepspeed.reduce_bucket_size",
        kCommunication,
        {At(kDeepSpeed, 1, 3)},

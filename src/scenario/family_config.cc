@@ -328,7 +328,8 @@ class ConfigEvaluator {
     } else if (value = DefaultOf(key, *absent); value.IsNull()) {
       diagnostics_.push_back({"input.missing-key", reader_.location(),
                               fmt::format("missing key: {}", Quoted(Whole(key))),
-                              "add the key: every config.json of this model_type contains it"});
+                              "add the key to config.json: every model of this model_type has the "
+                              "key"});
       value = Wrong(key);
     }
     values_[key] = value;
@@ -408,7 +409,7 @@ class ConfigEvaluator {
       diagnostics_.push_back(
           {"model.family", node.position.location(),
            fmt::format("{}: {}", Quoted(node.scalar), mistake.what),
-           "check the expression, and the keys of config.json in the expression"});
+           "check the expression, and the keys of config.json that the expression uses"});
       return std::nullopt;
     }
   }
@@ -643,7 +644,7 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
     diagnostics.push_back({"model.unknown-type", type->location,
                            fmt::format("the family {} does not support this model_type: {}",
                                        Quoted(NameOfFamily(family)), Quoted(type->text)),
-                           "add the type to 'model_types' in the family's file"});
+                           "add this model_type to 'model_types' in the file of the family"});
     return std::nullopt;
   }
   FamilyModel model{.description = family, .family = std::move(names), .name = {}};
@@ -656,7 +657,7 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
     diagnostics.push_back({"model.not-modelled", described->position.location(),
                            fmt::format("the family {} does not support models of the type {}",
                                        Quoted(NameOfFamily(family)), Quoted(part)),
-                           fmt::format("remove '{}' from the model file", part)});
+                           fmt::format("remove the key '{}' from the model file", part)});
   }
   if (!section->empty() && !parts.patches) {
     model.warnings.push_back(

@@ -1091,12 +1091,13 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   // OPT is a known name.
   EXPECT_THAT(MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
               testing::StartsWith(
-                  "opt differs from gpt2 by feed-forward layers of ReLU, which stepcast does not "
-                  "model; " +
+                  "opt differs from gpt2 by feed-forward layers of ReLU, but stepcast does not "
+                  "model this feature; " +
                   known));
-  EXPECT_THAT(
-      MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
-      testing::StartsWith("jamba has state-space layers, which stepcast does not model; " + known));
+  EXPECT_THAT(MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
+              testing::StartsWith("jamba has state-space layers, but stepcast does not model "
+                                  "this feature; " +
+                                  known));
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }
 

@@ -102,8 +102,8 @@ TEST(Load, WithdrawnSettingsAreNamed) {
                 "s.yaml:12:9 plan.no-longer-modelled", "s.yaml:13:40 plan.no-longer-modelled",
                 "s.yaml:13:49 input.unknown-key", "s.yaml:14:43 plan.no-longer-modelled"}));
   const std::string said = Format(asked.error());
-  EXPECT_NE(said.find("this version of stepcast does not support vocabularies divided among the "
-                      "stages of a pipeline: 'vocab_1'"),
+  EXPECT_NE(said.find("this version of stepcast does not support a vocabulary that is divided "
+                      "among the stages of a pipeline: 'vocab_1'"),
             std::string::npos)
       << said;
   EXPECT_NE(said.find("this version of stepcast does not support plans of InternEvo: 'internevo'\n "
@@ -477,9 +477,10 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
   const auto hint = [](const std::string& override) {
     return LoadString(std::string(kShipped), {override}).error().at(0).hint;
   };
-  EXPECT_EQ(hint("cluster.topology=h100"),
-            "h100 is a GPU: write --gpus '8 x h100-sxm', or --cluster dgx-h100; in a scenario, "
-            "cluster: {gpu: h100-sxm, gpus: 8}");
+  EXPECT_EQ(
+      hint("cluster.topology=h100"),
+      "h100 is a GPU, not a cluster: write --gpus '8 x h100-sxm', or --cluster dgx-h100; in a "
+      "scenario, write cluster: {gpu: h100-sxm, gpus: 8}");
   EXPECT_EQ(hint("model=gpt2.yaml"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("model=models/mixtral-7b.yaml"), "did you mean 'models/mixtral-8x7b.yaml'?");
   // Another size is not meant, however little differs.
@@ -602,12 +603,12 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
             (std::vector<std::string>{
                 "training.master_weights has no effect with fp32 parameters, which need no master "
                 "weights",
-                "training.checkpoint_early_stop has no effect with activation_checkpointing none; "
-                "it applies only to full and selective_op",
-                "communication.nccl_collnet has no effect on one node, because its GPUs send "
-                "nothing through the fabric's switches",
-                "training.norm has no effect with this model, because its layers run the same "
-                "kernels by default"}));
+                "training.checkpoint_early_stop has no effect with activation_checkpointing none, "
+                "but only with full and selective_op",
+                "communication.nccl_collnet has no effect on one node, because the GPUs of one "
+                "node do not use the switches of the fabric",
+                "training.norm has no effect with this model, because the model's layers run the "
+                "same kernels by default"}));
 }
 
 TEST(Load, WarnsAboutKeysWithoutEffect) {
@@ -698,10 +699,9 @@ TEST(Load, AProfileMayHoldForSeveralGpus) {
   }
   const auto idle = LoadString(std::string(kShipped), {pin, "calibration_of_another_gpu=true"});
   ASSERT_TRUE(idle.has_value()) << Messages(idle);
-  EXPECT_EQ(
-      idle->warnings,
-      std::vector<std::string>{
-          "calibration_of_another_gpu has no effect here, because all profiles are for this GPU"});
+  EXPECT_EQ(idle->warnings,
+            std::vector<std::string>{
+                "calibration_of_another_gpu has no effect, because all profiles are for this GPU"});
 }
 
 TEST(Load, ProfilesOfOtherNodesAreOfTheirGpusToo) {
