@@ -209,7 +209,7 @@ TEST_F(CalibrateTraceTest, WrongInputIsNamed) {
   EXPECT_THAT(code(fmt::format("explain {} --measured {}", s, s)), HasSubstr("file.not-json"));
   EXPECT_THAT(code(fmt::format("explain {} --measured none.json", s)), HasSubstr("file.not-found"));
   EXPECT_THAT(code(fmt::format("explain {} --measured 5.2", s)),
-              HasSubstr("or the path of a trace"));
+              HasSubstr("a trace, or a folder with one trace"));
   std::filesystem::create_directories(Path("empty"));
   EXPECT_THAT(code(fmt::format("calibrate trace {} --scenario {}", Path("empty"), s)),
               HasSubstr("traced.no-traces"));

@@ -148,7 +148,7 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"simulate x --set cluster.nodes 2", "write --set cluster.nodes=2"},
       {"--nothing-like-it", "stepcast --help lists the commands"},
       {"simulate", "for example: stepcast simulate"},
-      {"list", "WHAT accepts one of models, topologies, gpus"},
+      {"list", "the value of WHAT must be one of models, topologies, gpus"},
       {"topology show a b", "write stepcast topology show FILE [OPTIONS]"},
       {"collective x all_reduce 1GB", "write stepcast collective x --op all_reduce --to 1GB"},
       {"simulate x --set", "for example: --set training.micro_batch_size=1"},
@@ -209,7 +209,7 @@ TEST_F(MainTest, AComparisonNeedsASecondPlan) {
   const ShellResult alone = Run("compare " + Path("toy.yaml"));
   EXPECT_EQ(alone.status, 2);
   EXPECT_EQ(alone.output, "");
-  EXPECT_THAT(alone.messages, HasSubstr("the second scenario, B, is missing"));
+  EXPECT_THAT(alone.messages, HasSubstr("the second scenario (B) is missing"));
   EXPECT_THAT(alone.messages, HasSubstr("stepcast compare " + Path("toy.yaml") + " --set-b "));
 }
 

@@ -386,7 +386,7 @@ class Importer {
           {"file.too-large",
            {file, 0, 0},
            fmt::format("a configuration can have at most {} MiB", kLargestConfiguration >> 20),
-           "check that this is the right file"});
+           "check that the path is correct"});
     }
     switch (SyntaxOf(file, *text)) {
       case Syntax::kToml:
@@ -489,7 +489,7 @@ class Importer {
            fmt::format(
                "a configuration can have at most {} settings, with names of at most {} characters",
                kMost, Document::kLongestName),
-           "check that this is the right file"});
+           "check that the path is correct"});
       return true;
     }
     ReplaceVariables(document, variables_);

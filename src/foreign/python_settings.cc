@@ -711,7 +711,7 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
         {"file.too-large",
          {file, line, 0},
          fmt::format("this configuration has more than {} values", kMostPythonValues),
-         "check that this is the right file"}};
+         "check that the path is correct"}};
   };
   if (program.too_large()) return tl::make_unexpected(too_large(0));
   std::string chosen = function;

@@ -69,7 +69,7 @@ class Parser {
     too_large_ = true;
     faults_.push_back({"file.too-large", std::move(location),
                        fmt::format("more than {} {}", most, what),
-                       "check that this is the right file"});
+                       "check that the path is correct"});
   }
 
   Location Here() const { return {file_, line_, static_cast<int>(at_ - line_begin_) + 1}; }

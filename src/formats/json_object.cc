@@ -209,7 +209,7 @@ class Collector {
     too_large_ = true;
     mistakes.push_back({"json.too-large", std::move(location),
                         fmt::format("more than {} {}", most, what),
-                        "check that this is the right file"});
+                        "check that the path is correct"});
   }
 
   bool Open(JsonValue::Kind kind) {
@@ -217,7 +217,7 @@ class Collector {
       mistakes.push_back(
           {"json.too-deep", lines_.At(*read_ - 1),
            fmt::format("brackets are nested more than {} levels deep", kMostBrackets),
-           "check that this is the right file"});
+           "check that the path is correct"});
       return false;
     }
     Frame frame{.object = kind == JsonValue::Kind::kObject};

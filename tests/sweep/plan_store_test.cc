@@ -160,7 +160,8 @@ TEST_F(PlanStoreTest, AnInterruptSaysWhatIsKept) {
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 0) GTEST_SKIP() << "the search was faster than the signal";
   EXPECT_EQ(WEXITSTATUS(status), 130);
-  EXPECT_THAT(Read("err"), HasSubstr("stepcast: stopping; the best plan so far follows"));
+  EXPECT_THAT(Read("err"),
+              HasSubstr("stepcast: stopping the search and printing the best plan so far"));
   EXPECT_THAT(Read("err"),
               HasSubstr(fmt::format(" bounds and forecasts are saved in '{}'; run the same command "
                                     "again to continue",

@@ -407,7 +407,7 @@ Attempt<void> HostDevice::HostWait(Index event) {
 }
 
 Attempt<void> HostDevice::BeginCapture() {
-  return tl::unexpected(Failure{"the host backend cannot capture a step and replay it"});
+  return tl::unexpected(Failure{"the host backend cannot capture and replay a step (--graph)"});
 }
 Attempt<void> HostDevice::EndCapture() { return BeginCapture(); }
 Attempt<void> HostDevice::Replay(std::uint32_t /*step*/) { return BeginCapture(); }
