@@ -89,7 +89,7 @@ class Comparer {
       auto setting = cost::NcclSettingOf(*scenario);
       if (!setting) {
         return Diagnostics{{"calibration.implausible", curve.location,
-                            "NCCL is not modelled for the topology of this curve",
+                            "stepcast does not model NCCL for the topology of the curve",
                             "use a topology with nodes and CUDA devices"}};
       }
       if (own) {

@@ -192,7 +192,7 @@ Result<PublishedAccuracy> ReadStoredOutcomes(const std::string& source) {
       return tl::unexpected(
           Diagnostics{{"published.not-stored", accuracy->CaseOf(outcome).location,
                        fmt::format("no result is stored for this case: '{}'", name),
-                       "simulate the cases: stepcast validate published --run"}});
+                       "to simulate the cases, run stepcast validate published --run"}});
     }
   }
   return accuracy;

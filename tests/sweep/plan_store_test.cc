@@ -260,7 +260,8 @@ TEST_F(PlanStoreTest, AKilledRankEndsTheJobAndTheRestFollows) {
   EXPECT_EQ(Read("out"), "");
   EXPECT_THAT(Read("err"), HasSubstr("rank 1 on '"));
   // Ranks report their stage only from time to time, so this one may still be setting up.
-  EXPECT_THAT(Read("err"), AnyOf(HasSubstr("it was forecasting"), HasSubstr("it was setting up")));
+  EXPECT_THAT(Read("err"),
+              AnyOf(HasSubstr("the rank was forecasting"), HasSubstr("the rank was setting up")));
   EXPECT_THAT(Read("err"), HasSubstr(" bounds and forecasts are saved in '"));
   const std::int64_t kept = Kept();
   EXPECT_GT(kept, 0);
