@@ -163,8 +163,8 @@ TEST_F(PlanStoreTest, AnInterruptSaysWhatIsKept) {
   EXPECT_THAT(Read("err"),
               HasSubstr("stepcast: stopping the search and printing the best plan so far"));
   EXPECT_THAT(Read("err"),
-              HasSubstr(fmt::format(" bounds and forecasts are saved in '{}'; run the same command "
-                                    "again to continue",
+              HasSubstr(fmt::format(" bounds and forecasts are saved in '{}'; to continue, run the "
+                                    "same command again",
                                     store_)));
   EXPECT_EQ(Shell(Stored("")).output, undisturbed);
 }

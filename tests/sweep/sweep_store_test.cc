@@ -170,8 +170,8 @@ TEST_F(SweepStoreTest, AnInterruptSaysWhatIsKept) {
   EXPECT_EQ(Read("out"), "");
   EXPECT_THAT(Read("err"), HasSubstr("stepcast: interrupted\nstepcast: "));
   EXPECT_THAT(Read("err"),
-              HasSubstr(fmt::format(" of {} combinations are saved in '{}'; run the same command "
-                                    "again to continue",
+              HasSubstr(fmt::format(" of {} combinations are saved in '{}'; to continue, run the "
+                                    "same command again",
                                     rows_.count, store_)));
   ExpectTheRest("--csv", undisturbed);
 }
