@@ -211,7 +211,7 @@ TEST(MappingReader, NamesValueAndRemedy) {
   EXPECT_EQ(first("count: 1\nlist: [1, true]"),
             "sample.yaml:2:11: error[input.not-an-integer]: 'list[1]' needs an integer, in plain "
             "decimal digits: 'true'\n"
-            "  hint: write an integer that is at least 0\n");
+            "  hint: write an integer of at least 0\n");
 }
 
 TEST(ParseDocument, NeverThrowsOnBrokenText) {

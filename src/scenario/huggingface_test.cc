@@ -411,10 +411,10 @@ TEST(HuggingFaceTest, TypesOfLayers) {
     return mistakes.at(0).message;
   };
   EXPECT_EQ(refused(mistral, LayerTypes(16, full, 16, sliding)),
-            "the the layers without an attention window must be at regular intervals in "
+            "the layers without an attention window must be at regular intervals in "
             "layer_types: 'layer_types' is an array");
   EXPECT_EQ(refused(qwen, LayerTypes(14, full, 14, sliding)),
-            "the the layers without an attention window must be at regular intervals in "
+            "the layers without an attention window must be at regular intervals in "
             "layer_types: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
             "models with the same model_type have no attention window: 'layer_types' is an array");
