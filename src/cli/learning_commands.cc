@@ -118,7 +118,7 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
                            : "no profile is written, because no two configurations are similar "
                              "enough to learn corrections";
   } else if (options.output.empty()) {
-    report.unwritten = "no profile is written; to write one, add --output FILE";
+    report.unwritten = "no profile is written; to write a profile, add --output FILE";
   } else {
     const auto profile = ProfileToWrite(options, report);
     if (!profile) return profile.error();

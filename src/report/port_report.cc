@@ -24,7 +24,7 @@ std::string LossText(const PlanReport& report) {
   if (!loss) {
     return report.best.empty()
                ? "no plan in the search meets the goal on this cluster\n"
-               : "the ported plan does not fit on this cluster; the best plan does\n";
+               : "on this cluster, the ported plan does not fit, but the best plan fits\n";
   }
   constexpr double kNothing = 0.0005;
   if (*loss < kNothing)

@@ -167,7 +167,7 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                                    {"in range"}},
                        .note =
                            "The table shows errors of step time. For your own runs, expect the "
-                           "errors in the row 'of sources that were never fitted'."};
+                           "errors in the row 'sources to which no profile was fitted'."};
   const auto add = [&](std::string name, Selection selection) {
     selection.split = Split::kCheck;
     const AccuracyFigures figures = accuracy.StepTime(selection);
@@ -182,8 +182,8 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                           PerCent(figures.median), SignedPerCent(figures.bias),
                           InRange(accuracy.StepTimeCoverage(selection))});
   };
-  add("of sources that profiles were fitted to", {.fitted_source = true});
-  add("of sources that were never fitted", {.fitted_source = false});
+  add("sources to which profiles were fitted", {.fitted_source = true});
+  add("sources to which no profile was fitted", {.fitted_source = false});
   constexpr int kNode = 8, kLarge = 512;
   constexpr double kNearlyFull = 0.9;
   add("up to 8 GPUs", {.most_devices = kNode});
@@ -307,7 +307,8 @@ PublishedTable StandIns(const PublishedAccuracy& accuracy) {
       cases.emplace_back(text, &outcome);
     }
   }
-  return Counted("Simulated with other settings than the run", "replacement", accuracy, cases);
+  return Counted("Cases simulated with other settings than the settings of the run", "replacement",
+                 accuracy, cases);
 }
 
 PublishedTable TooLarge(const PublishedAccuracy& accuracy) {

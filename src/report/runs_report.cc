@@ -246,14 +246,14 @@ std::string RunsText(const RunsReport& report) {
   }
   if (const std::vector<std::string> doubtful = DoubtfulRuns(report); !doubtful.empty()) {
     out += fmt::format(
-        "the step time of these runs differs from the forecast by a factor of more than 1.5, "
-        "although the profile learned from the runs: {}. Check that the table has all settings of "
-        "the runs\n",
+        "the step times of some runs differ from the forecasts by a factor of more than 1.5, "
+        "although the profile learned from the runs. Check that the table has all settings of the "
+        "runs: {}\n",
         Named(doubtful));
   }
   for (const calibrate::SettingResidual& setting : report.fit.settings) {
     out +=
-        fmt::format("steps with `{}` take {} ({} runs); steps without it take {}\n",
+        fmt::format("steps with `{}` take {} ({} runs); steps without this setting take {}\n",
                     setting.setting, Longer(setting.with), setting.runs, Longer(setting.without));
   }
   if (!report.written.empty()) out += fmt::format("wrote {}\n", report.written);

@@ -90,12 +90,13 @@ PageSection DrawingSection(const TimedSchedule& timed) {
 std::string SchedulePage(const TimedSchedule& timed) {
   const std::string bubble = Decimal(kHundred * timed.bubble(), 1) + " %";
   Page page{.kind = "Pipeline schedule", .title = timed.name};
-  page.asked = {{"stages", Grouped(static_cast<std::int64_t>(timed.schedule.stages.size()))},
-                {"micro-batches", Grouped(timed.schedule.micro_batches)},
-                {"durations", fmt::format("forward {}, backward of inputs {}, of weights {} slots",
-                                          timed.durations.forward, timed.durations.backward_input,
-                                          timed.durations.backward_weight)}};
-  page.verdict = fmt::format("A step takes {} slots, in which stages are idle for {}.",
+  page.asked = {
+      {"stages", Grouped(static_cast<std::int64_t>(timed.schedule.stages.size()))},
+      {"micro-batches", Grouped(timed.schedule.micro_batches)},
+      {"durations", fmt::format("forward {}, backward for inputs {}, backward for weights {} slots",
+                                timed.durations.forward, timed.durations.backward_input,
+                                timed.durations.backward_weight)}};
+  page.verdict = fmt::format("A step takes {} slots; the stages are idle for {} of the time.",
                              Grouped(timed.timing.slots), bubble);
   page.answer = {
       {.label = "Step", .value = Grouped(timed.timing.slots) + " slots"},

@@ -300,7 +300,7 @@ PageSection MemorySection(const forecast::Run& run) {
         "If several times are at the same pixel, the chart shows the largest memory of these "
         "times.");
   }
-  section.tables.push_back({.caption = fmt::format("At the peak, on rank {}", memory.rank),
+  section.tables.push_back({.caption = fmt::format("Memory at the peak, on rank {}", memory.rank),
                             .table = MemoryRows(memory)});
   return section;
 }
@@ -317,7 +317,7 @@ PageSection CollectiveSection(const forecast::Forecast& forecast) {
                   Milliseconds(forecast.communication_total),
                   Milliseconds(forecast.time.exposed_communication))};
   section.tables.push_back(
-      {.caption = "One rank in one step", .table = CollectiveRows(forecast).ToTable()});
+      {.caption = "One step on one rank", .table = CollectiveRows(forecast).ToTable()});
   return section;
 }
 

@@ -64,7 +64,7 @@ std::string TargetText(const TrainingTarget& target) {
     return text + "; the availability for each number of GPUs is the forecast of stepcast run-time";
   }
   if (!target.availability) {
-    return text + "; an availability of 100 % is assumed (change it with --availability 0.9)";
+    return text + "; an availability of 100 % is assumed (to change it, add --availability 0.9)";
   }
   return text + fmt::format("; availability {:.4g} %", kHundred * *target.availability);
 }
