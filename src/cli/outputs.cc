@@ -149,8 +149,8 @@ void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optiona
   } else if (!least && verdict == forecast::MemoryVerdict::kMayNotFit) {
     outcome.messages += fmt::format(
         "warning: the plan may not fit. Given the error of memory forecasts, the probability that "
-        "it fits is {}. With --fit-probability P, the exit status is 4 if the probability is below "
-        "P\n",
+        "the plan fits is {}. With --fit-probability P, the exit status is 4 if the probability is "
+        "below P\n",
         probability);
   }
 }

@@ -517,7 +517,7 @@ std::string HeldText(const PlanReport& report) {
 std::string Reason(const planner::Goal& goal, const PlanRow& row) {
   const planner::Outcome& outcome = row.outcome;
   if (!outcome.fits) {
-    return fmt::format("needs {} more than the device has", FormatBytes(outcome.over));
+    return fmt::format("needs {} more memory than the device has", FormatBytes(outcome.over));
   }
   const std::string lack = LackText(goal, row.facts, outcome);
   if (!lack.empty()) return lack;

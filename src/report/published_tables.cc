@@ -273,12 +273,12 @@ PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
                   {"fitted %"},
                   {"off %"}},
       .note = fmt::format(
-          "The column 'peaks' is the number of measured peaks of check rows. A case compares a "
-          "measured peak with an imaginary device. For each percent of the probability of fitting, "
-          "there is one imaginary device whose capacity gives the forecast this probability. The "
-          "column 'fitted' is the number of cases with a measured peak of at most the capacity. "
-          "The column 'off' is the difference between the forecast and the observed percentage; "
-          "the target is at most {:.0f} %.",
+          "The column 'peaks' is the number of measured peaks of check rows. Each peak is compared "
+          "with imaginary devices, one for each percentage: the capacity of the device leads to "
+          "this forecast probability of fitting. Each comparison is a case. The column 'fitted' is "
+          "the number of cases in which the measured peak is at most the capacity. The column 'off' "
+          "is the observed percentage minus the forecast percentage; the target is at most {:.0f} "
+          "%.",
           100 * validate::kFitCalibrationLimit)};
   // Errors of rows of one source are correlated, so at least two sources are needed.
   if (accuracy.MemoryTransfer({}).sources < 2) return table;

@@ -240,9 +240,9 @@ std::string RunsText(const RunsReport& report) {
         Decimal(one->factor, kDigits), Decimal(one->low, kDigits), Decimal(one->high, kDigits));
   }
   if (const std::vector<std::string> far = FarRuns(report); !far.empty()) {
-    out += fmt::format("{} not similar to any other run, so {} nothing in the profile: {}\n",
-                       far.size() == 1 ? "a run is" : fmt::format("{} runs are", far.size()),
-                       far.size() == 1 ? "changes" : "change", Named(far));
+    out += fmt::format(
+        "runs that do not affect the profile, because they are not similar to any other run: {}\n",
+        Named(far));
   }
   if (const std::vector<std::string> doubtful = DoubtfulRuns(report); !doubtful.empty()) {
     out += fmt::format(
