@@ -506,7 +506,7 @@ TEST_F(MainTest, AFolderThatDoesNotExistIsAMistake) {
   const ShellResult here = Shell(fmt::format(
       "binary=$PWD/{} && cd {} && $binary simulate {} --emit .", kBinary, Path("here"), toy));
   EXPECT_EQ(here.status, 2);
-  EXPECT_THAT(here.messages, HasSubstr("the folder to replace is the working directory"));
+  EXPECT_THAT(here.messages, HasSubstr("the working directory cannot be replaced"));
   EXPECT_THAT(Files(), testing::ElementsAre("here", "toy.yaml"));
 }
 

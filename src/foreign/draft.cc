@@ -231,13 +231,16 @@ std::string OmissionText(const Draft& draft, const std::string& prefix) {
   std::string text;
   if (!modelled.empty()) {
     text += fmt::format(
-        "{}Settings that stepcast does not model, each with the assumption of the forecast:\n{}",
+        "{}Settings that stepcast does not model, each with the assumption of the forecast:\n"
+        "{}",
         prefix, modelled);
   }
   if (!unknown.empty()) {
     text += fmt::format(
         "{0}Settings that stepcast does not know. The forecast does not include their effects on "
-        "the\n{0}time and the memory of the step:\n{1}",
+        "the\n"
+        "{0}time and the memory of the step:\n"
+        "{1}",
         prefix, unknown);
   }
   return text;

@@ -126,8 +126,9 @@ std::string CollectiveAccuracyText(const CollectiveAccuracy& accuracy) {
   return fmt::format(
       "An error is the forecast time minus the measured time, in percent of the measured time. The "
       "columns 'median' and 'p90' describe absolute errors; the column 'mean' is the mean of "
-      "signed errors. The columns 'law' show errors of forecasts without measured "
-      "curves.\n\n{}\n{}{}{}{}",
+      "signed errors. The columns 'law' show errors of forecasts without measured curves.\n\n"
+      "{}\n"
+      "{}{}{}{}",
       ErrorTable(accuracy, true).ToString(), TotalSentence(accuracy, Role::kFit),
       TotalSentence(accuracy, Role::kHeldBack), Choices(accuracy), Targets(accuracy));
 }

@@ -133,7 +133,8 @@ std::string CollectiveText(const std::string& name, const CollectiveForecast& fo
                      About(forecast),
                      forecast.network == scenario::Fidelity::kAnalytic
                          ? ""
-                         : fmt::format("\nnetwork: {}, simulated on the links of the cluster",
+                         : fmt::format("\n"
+                                       "network: {}, simulated on the links of the cluster",
                                        kNetworks[static_cast<std::size_t>(forecast.network)])) +
          Rows(forecast, false).Text() + FasterChoicesText(forecast);
 }

@@ -49,7 +49,8 @@ std::string LearnedRatesText(const LearnedRates& learned) {
   if (learned.learned)
     out += fmt::format(", with the learned rates {}", FormatTime(*learned.learned));
   return out + (learned.written.empty()
-                    ? "\nno profile was written; to write a profile, add --output FILE\n"
+                    ? "\n"
+                      "no profile was written; to write a profile, add --output FILE\n"
                     : fmt::format("\nwritten    {}; to use the profile: --set calibration={}\n",
                                   learned.written, learned.written));
 }

@@ -548,8 +548,8 @@ std::string PlanText(const PlanReport& report) {
   }
   if (!report.held.empty()) {
     out += fmt::format(
-        "fixed  by the scenario: {}\n       no other values were tried; to try other values, add "
-        "--vary KEY=V1,V2\n",
+        "fixed  by the scenario: {}\n"
+        "       no other values were tried; to try other values, add --vary KEY=V1,V2\n",
         HeldText(report));
   }
   for (const std::string& note : report.notes) out += fmt::format("note   {}\n", note);
