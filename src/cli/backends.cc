@@ -31,7 +31,7 @@ MadeBackend MakeBackend(const std::string& name) {
         Wrong("command.no-cuda", fmt::format("CUDA cannot be used: {}", backend.error().message),
               "check the driver with nvidia-smi, or use the CPUs: --backend host"));
 #else
-    return tl::unexpected(Wrong("command.no-cuda", "this stepcast was built without CUDA",
+    return tl::unexpected(Wrong("command.no-cuda", "stepcast was built without CUDA",
                                 "build stepcast with `bazel build --config=cuda "
                                 "//src/cli:stepcast`, or use the CPUs: --backend host"));
 #endif

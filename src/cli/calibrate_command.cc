@@ -302,7 +302,7 @@ Outcome RunThreads(const CalibrateOptions& options, MadeBackend backend) {
   const int ranks = options.ranks > 0 ? options.ranks : std::min(cores, most);
   if (ranks > most) {
     return WrongInput("launch.wrong-number", "--ranks",
-                      fmt::format("this process can run {} ranks, not {}", most, ranks),
+                      fmt::format("the process can run at most {} ranks, not {}", most, ranks),
                       "start one process for each rank with mpirun or srun");
   }
   auto jobs = runtime::MakeThreadJobs(ranks);

@@ -130,7 +130,7 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   } else if (!launched && devices > most) {
     refuse(
         "launch.wrong-number", setting.scenario,
-        fmt::format("the plan needs {} devices, but this process has {}", devices, most),
+        fmt::format("the plan needs {} devices, but the process has only {}", devices, most),
         "start one process for each device with mpirun or srun, or change the cluster with --set");
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));

@@ -138,7 +138,7 @@ TEST_F(CalibrateRunsTest, ASingleRunTeachesOneFactor) {
   const ShellResult one =
       Run(fmt::format("calibrate runs {} --output {}", Path("runs.csv"), Path("mine.yaml")));
   EXPECT_EQ(one.status, 0) << one.messages;
-  EXPECT_THAT(OneLine(one.output), HasSubstr("no other configuration confirms this"));
+  EXPECT_THAT(OneLine(one.output), HasSubstr("no other configuration confirms the factor"));
   EXPECT_TRUE(std::filesystem::exists(Path("mine.yaml")));
 }
 

@@ -156,7 +156,7 @@ void ReadNumber(Reading& reading, std::string_view option, std::string_view key)
     reading.Wrong(option,
                   fmt::format("{} must be an integer or auto, not {}", Quoted(option),
                               Quoted(value->Shown())),
-                  fmt::format("set the value: --set {}=1", key));
+                  fmt::format("to set the value, add --set {}=1", key));
   }
 }
 

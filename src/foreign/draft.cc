@@ -74,7 +74,7 @@ void Draft::AskForVariable(const std::string& name, const std::string& subject,
   if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) return;
   asked_.push_back(name);
   const bool argument = name.find_first_not_of("0123456789") == std::string::npos;
-  std::string hint = fmt::format("set the variable: --variable {}={}", name,
+  std::string hint = fmt::format("to set the variable, add --variable {}={}", name,
                                  words.empty() ? "VALUE" : words.front());
   const auto set_by = set_by_.find(name);
   const bool by_loop = set_by != set_by_.end() && set_by->second == "a loop";

@@ -117,7 +117,7 @@ void Reading::ReadRow(const Option& option, const Setting& setting) {
       Wrong(setting.name,
             fmt::format("{} must be true or false, not {}", Quoted(setting.name),
                         Quoted(value.Shown())),
-            fmt::format("set the value: --set {}=true", option.key));
+            fmt::format("to set the value, add --set {}=true", option.key));
     }
     return;
   }

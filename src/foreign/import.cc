@@ -520,10 +520,11 @@ class Importer {
 
   void ReportUnknown(const Document& document) {
     if (IsScenario(document)) {
-      draft_.Report({"foreign.unknown-file",
-                     {document.file, 0, 0},
-                     "this is already a scenario",
-                     fmt::format("forecast it: stepcast simulate {}", document.file)});
+      draft_.Report(
+          {"foreign.unknown-file",
+           {document.file, 0, 0},
+           "the file is already a scenario",
+           fmt::format("to forecast the scenario, run stepcast simulate {}", document.file)});
       return;
     }
     const std::string_view what = OtherProgramOf(document);

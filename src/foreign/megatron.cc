@@ -67,7 +67,7 @@ constexpr Option kOptions[] = {
     Sets("cross-entropy-loss-fusion", "training.loss", "", "true=fused false=in_place"),
     NotModelled("transformer-impl", "transformer_engine",
                 "all layers are layers of Transformer Engine"),
-    NotModelled("no-bias-swiglu-fusion", "false", "SwiGLU is one kernel"),
+    NotModelled("no-bias-swiglu-fusion", "false", "SwiGLU runs as one kernel"),
     NotModelled("no-bias-gelu-fusion", "false", "bias and GELU run as one kernel"),
     NotModelled("no-bias-dropout-fusion", "false",
                 "bias, dropout and residual addition run as one kernel"),
@@ -704,10 +704,10 @@ void ReadRecipe(Reading& reading) {
   if (const Setting* unknown = reading.Stated("recipe")) {
     std::vector<std::string_view> names;
     for (const Recipe& recipe : Recipes()) names.push_back(recipe.name);
-    reading.Wrong("recipe",
-                  fmt::format("stepcast does not know the settings of this recipe: '{}'",
-                              unknown->value.text),
-                  fmt::format("known recipes of {}: {}", kRecipeRelease, fmt::join(names, ", ")));
+    reading.Wrong(
+        "recipe",
+        fmt::format("stepcast does not know the settings of the recipe: '{}'", unknown->value.text),
+        fmt::format("known recipes of {}: {}", kRecipeRelease, fmt::join(names, ", ")));
   }
   const std::string model = reading.Text("recipe.model");
   if (model.empty() || reading.draft().Has("model")) return;

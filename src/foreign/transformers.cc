@@ -132,7 +132,7 @@ void ReadSharding(Reading& reading) {
   if (named.empty()) {
     if (reading.has_file_of("accelerate")) return;
     reading.draft().Assume("data_parallel.framework", "ddp",
-                           "transformers' Trainer without DeepSpeed and FSDP");
+                           "transformers' Trainer uses neither DeepSpeed nor FSDP");
     reading.draft().Assume("data_parallel.zero_stage", "0", "DistributedDataParallel");
     if (const auto size = reading.Integer("ddp_bucket_cap_mb")) {
       reading.Set("data_parallel.bucket_size", fmt::format("{} MiB", *size), "ddp_bucket_cap_mb");

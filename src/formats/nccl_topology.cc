@@ -220,7 +220,7 @@ class Reader {
     const std::size_t end = text_.find_last_not_of(" \t\r\n") + 1;
     const Location location = lines_.At(std::min(offset, text_.size()));
     if (result.status == pugi::status_no_document_element) {
-      Report("xml.syntax", location, "there is no XML element in the file",
+      Report("xml.syntax", location, "the file contains no XML element",
              "use the file that NCCL writes if NCCL_TOPO_DUMP_FILE is set");
     } else if (const auto open = LastOpen(); open && (offset + 1 >= end || EndsInsideATag())) {
       Report("xml.syntax", location,
@@ -230,7 +230,8 @@ class Reader {
     } else {
       std::string what = result.description();
       if (!what.empty()) what[0] = Lower(what.substr(0, 1))[0];
-      Report("xml.syntax", location, fmt::format("not well-formed XML: {}", Quoted(what, "")),
+      Report("xml.syntax", location,
+             fmt::format("the XML is not well-formed: {}", Quoted(what, "")),
              "correct the XML at or before the position of the error");
     }
     return false;
@@ -788,7 +789,7 @@ class Reader {
       ReadDirectNvLink(places_[other->second].index, link, links, listed);
     } else if (kind.starts_with("0x03")) {
       Note(fmt::format(
-          "line {}: the links to {} are ignored, because the input has no GPU with this address",
+          "line {}: the links to {} are ignored, because the input has no GPU with the address",
           LocationOf(link).line, links.target));
     } else if (kind == "0x068001") {  // an IBM bridge: the CPU
       if (gpu.cpu < 0) return;

@@ -74,7 +74,7 @@ AnswerTable Rows(const CollectiveForecast& forecast, bool csv) {
   AnswerTable table{{{"size B", "size_bytes"},
                      {"size", ""},
                      {"time us", "time_us"},
-                     {"nine of ten us", csv ? "" : "time_range_us"},
+                     {"90 % range, us", csv ? "" : "time_range_us"},
                      {"algbw GB/s", "algbw_gb_s"},
                      {"busbw GB/s", "busbw_gb_s"},
                      {"algorithm", "algorithm", kLeft},

@@ -326,11 +326,8 @@ std::string LinkLoadText(const std::string& name, const topology::Cluster& clust
   });
   const ByteUnit unit = UnitFor(most);
   std::string out = fmt::format(
-      "{}\n"
-      "\n"
-      "{} of {} by rings over {} ranks on {}: the bytes that cross each link in one direction\n"
-      "(links of one node, because all nodes are alike, and links of the fabric)\n"
-      "\n",
+      "{}\n\n{} of {} by rings over {} ranks on {}: the bytes that cross each link in one "
+      "direction\n(links of the fabric, and of one node, because all nodes are equal)\n\n",
       name, Name(kind), FormatBytes(size), Grouped(cluster.devices()),
       cluster.nodes() == 1 ? "1 node" : fmt::format("{} nodes", Grouped(cluster.nodes())));
   Table table({{"kind", kLeft},

@@ -167,7 +167,7 @@ std::string MeasuredLine(const forecast::Forecast& forecast, const MeasuredStep&
                   PerCent(std::abs(part)), part < 0 ? "less" : "more");
   if (!step.in_range) return text + "; the profile has no range for the step time\n";
   const forecast::TimeRange& range = *forecast.step_time_range;
-  return text + fmt::format("; {} the stated range, {} to {}\n",
+  return text + fmt::format("; {} the range of the forecast, {} to {}\n",
                             *step.in_range ? "inside" : "outside", FormatTime(range.low),
                             FormatTime(range.high));
 }

@@ -81,7 +81,7 @@ std::string WhyLonger(const PlanRow& plan, const PlanRow& than) {
   };
   std::vector<std::pair<Time, const char*>> more = {
       {a.computing - b.computing, "computing"},
-      {a.communicating - b.communicating, "communication that nothing hides"},
+      {a.communicating - b.communicating, "exposed communication"},
       {a.bubble - b.bubble, "waiting in the pipeline"},
       {rest(a) - rest(b), "waiting for the host"}};
   std::stable_sort(more.begin(), more.end(),

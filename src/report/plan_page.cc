@@ -189,7 +189,7 @@ PageSection FrontSection(const PlanReport& report, const PlanNames& name) {
 }
 
 PageSection SensitivitySection(const PlanReport& report) {
-  PageSection section{.heading = "Changes that would lead to another best plan"};
+  PageSection section{.heading = "Effects of changes on the best plan"};
   const Time now = report.best.front().outcome.step_time;
   Table table({{"with", Align::kLeft}, {"step ms"}, {"%"}});
   const auto add = [&](std::string what, Time then) {

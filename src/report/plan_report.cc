@@ -326,7 +326,7 @@ std::string SizesText(const PlanReport& report) {
   }
   std::string out = SizesText(report.goal.training, std::move(sizes));
   if (!without.empty()) {
-    out += fmt::format("no plan on {} GPUs meets the goal\n", fmt::join(without, ", "));
+    out += fmt::format("no plan with {} GPUs meets the goal\n", fmt::join(without, ", "));
   }
   return out + "\n";
 }

@@ -150,7 +150,7 @@ std::string PublishedAccuracyHtml(const PublishedAccuracy& accuracy) {
   }
   PageSection sources{.heading = "Sources"};
   sources.tables.push_back(
-      {.caption = "Where the measurements come from", .table = SourceTable(accuracy)});
+      {.caption = "Sources of the measurements", .table = SourceTable(accuracy)});
   page.sections.push_back(std::move(sources));
   return PageHtml(page);
 }

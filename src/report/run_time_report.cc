@@ -38,10 +38,10 @@ struct TimePart {
 };
 
 std::vector<TimePart> PartsOf(const forecast::TimeShares& shares) {
-  return {{"training that is kept", "work", shares.work},
+  return {{"effective training", "work", shares.work},
           {"saving checkpoints", "saving", shares.saving},
           {"recovering from failures", "recovery", shares.recovery},
-          {"work that is repeated", "rework", shares.rework},
+          {"repeated work", "rework", shares.rework},
           {"waiting for repairs", "waiting", shares.waiting}};
 }
 
@@ -243,8 +243,9 @@ PageSection TimeSection(const WholeRun& run) {
 PageSection InputSection(const WholeRun& run) {
   PageSection section{.heading = "Effects on the effective time"};
   section.paragraphs = {
-      "The effective time changes if a quantity has its best or worst value, and because failures "
-      "are random. The range is the square root of the sum of the squares of these changes."};
+      "The table shows how the effective time changes if a quantity has its best or worst value, "
+      "and because failures are random. The range of the effective time is the square root of the "
+      "sum of the squares of these changes."};
   section.tables.push_back({.caption = "Inputs", .table = InputTable(run.inputs).ToTable()});
   return section;
 }

@@ -235,8 +235,8 @@ std::string RunsText(const RunsReport& report) {
   if (const std::optional<OneFactor> one = OneFactorOf(report)) {
     constexpr int kDigits = 3;
     out += fmt::format(
-        "a step of this configuration takes {} times as long as the forecast ({} to {} in 90 % of "
-        "measurements); no other configuration confirms this factor\n",
+        "a step of the configuration takes {} times as long as the forecast ({} to {} in 90 % of "
+        "measurements); no other configuration confirms the factor\n",
         Decimal(one->factor, kDigits), Decimal(one->low, kDigits), Decimal(one->high, kDigits));
   }
   if (const std::vector<std::string> far = FarRuns(report); !far.empty()) {

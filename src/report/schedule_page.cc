@@ -66,7 +66,7 @@ PageSection DrawingSection(const TimedSchedule& timed) {
   constexpr std::size_t kMostPasses = 20'000;
   if (passes > kMostPasses) {
     section.paragraphs = {
-        fmt::format("The page draws only up to {} passes, but this schedule has {}. Reduce "
+        fmt::format("The page draws only up to {} passes, but the schedule has {} passes. Reduce "
                     "--micro-batches: the pattern of the schedule repeats.",
                     Grouped(kMostPasses), Grouped(static_cast<std::int64_t>(passes)))};
     return section;
@@ -100,7 +100,7 @@ std::string SchedulePage(const TimedSchedule& timed) {
                              Grouped(timed.timing.slots), bubble);
   page.answer = {
       {.label = "Step", .value = Grouped(timed.timing.slots) + " slots"},
-      {.label = "Bubble", .value = bubble, .more = "of all stages' time"},
+      {.label = "Bubble", .value = bubble, .more = "of the time of all stages"},
       {.label = "Micro-batches in flight",
        .value = Grouped(*std::max_element(timed.in_flight.begin(), timed.in_flight.end())),
        .more = "maximum on one stage"}};

@@ -35,8 +35,9 @@ TEST(SchedulePageTest, DrawsEveryPassOfEveryStage) {
 
 TEST(SchedulePageTest, TooManyPassesAreNotDrawn) {
   const std::string page = PageOf(parallel::OneForwardOneBackward(64, 200));
-  EXPECT_THAT(page,
-              HasSubstr("The page draws only up to 20,000 passes, but this schedule has 25,600."));
+  EXPECT_THAT(
+      page,
+      HasSubstr("The page draws only up to 20,000 passes, but the schedule has 25,600 passes."));
   EXPECT_THAT(page, Not(HasSubstr("<figure")));
   EXPECT_THAT(page, HasSubstr("stage"));
 }

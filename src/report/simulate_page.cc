@@ -291,8 +291,8 @@ PageSection MemorySection(const forecast::Run& run) {
   section.chart = MemoryChart(instants, end - start, memory);
   if (step != run.first_step) {
     section.notes.push_back(
-        fmt::format("This chart shows step {} of the run, which has the peak of memory. The times "
-                    "on this page are those of step {}.",
+        fmt::format("The chart shows step {} of the run, in which the memory reaches its peak. All "
+                    "times on the page are those of step {}.",
                     step, run.first_step));
   }
   if (instants.size() >= kMostInstants / 2) {

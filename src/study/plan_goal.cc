@@ -150,8 +150,8 @@ std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults) {
   const auto seconds = LongTime(text);
   if (!seconds) {
     faults.push_back(WrongOption("--within", text,
-                                 fmt::format("this is not a time: {}", Quoted(text)),
-                                 "write for example 10s or '2 min'"));
+                                 fmt::format("the value is not a time: {}", Quoted(text)),
+                                 "write a time such as 10s or '2 min'"));
   }
   return seconds;
 }

@@ -39,15 +39,14 @@ struct PlanQuestion {
     question.Option("--vary", &vary, "KEY=VALUES",
                     "A setting, and the values that the search tries. Can be repeated");
     question.Option("--fix", &fix, "KEY",
-                    "Keep a setting at the scenario's value. Can be repeated");
+                    "Do not vary a setting, but keep the value in the scenario. Can be repeated");
     question.Flag("--fewer-nodes", &fewer_nodes,
                   "Also try fewer GPUs: part of a node, and 1, 2, 4, 8, ... nodes (default with "
                   "--target gpus)");
     training.Describe(question);
-    question.Option(
-        "--headroom", &headroom, "SIZE|PERCENT",
-        "Memory that must remain free on each device: '4 GiB', '5%', 0 (default: the error of "
-        "memory forecasts, docs/uncertainty.md)");
+    question.Option("--headroom", &headroom, "SIZE|PERCENT",
+                    "Memory that must remain free on each device: '4 GiB', '5%' or 0 (default: the "
+                    "error of memory forecasts, docs/uncertainty.md)");
   }
 
   // The number of plans to rank; 0 means five. If the space has more than kMostPlansWithAll plans,

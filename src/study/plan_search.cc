@@ -103,7 +103,7 @@ class Search final : public PlanSearch {
                      [this](const planner::PlanPart& part) { return IsAskedFor(part); })) {
       return tl::unexpected(Diagnostics{WrongOption(
           "--why", why_.layout_text,
-          fmt::format("no plan in the search has this layout: {}", Quoted(why_.layout_text)),
+          fmt::format("no plan in the search has the layout: {}", Quoted(why_.layout_text)),
           "choose another layout; to see the rule that excludes a value, add --vary "
           "parallelism.KEY=VALUE")});
     }

@@ -109,7 +109,7 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
           WrongOption("--tokens", question.tokens,
                       fmt::format("the value of --tokens must be a number of tokens{}: {}",
                                   tokens ? " up to 1e18" : "", Quoted(question.tokens)),
-                      "write for example 15T, 300B or 300e9"));
+                      "write a number such as 15T, 300B or 300e9"));
     }
   }
   if (!question.deadline.empty()) {
@@ -118,7 +118,7 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
       faults.push_back(
           WrongOption("--deadline", question.deadline,
                       fmt::format("--deadline needs a time: {}", Quoted(question.deadline)),
-                      "write for example '30 d' or '12 h'"));
+                      "write a time such as '30 d' or '12 h'"));
     }
     if (question.tokens.empty()) {
       faults.push_back(WrongOption("--deadline", question.deadline,

@@ -154,7 +154,8 @@ class Comparer {
     }
     return Diagnostics{
         {"cost.no-algorithm", curve.location,
-         fmt::format("NCCL cannot run this collective with the algorithm {}", curve.algorithm),
+         fmt::format("NCCL cannot run the collective of the curve with the algorithm {}",
+                     curve.algorithm),
          "correct or remove the key 'algorithm' of the curve"}};
   }
 

@@ -471,7 +471,7 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
       [this](const program::Elements& elements) { return effects_->At(elements); },
       arenas_->output(stream) + work.staging.count());
   for (const auto& [types, works] : operands.before) {
-    STEPCAST_TRY(Check(LaunchMoves(works, types, streams_[stream]), "converting what is sent"));
+    STEPCAST_TRY(Check(LaunchMoves(works, types, streams_[stream]), "converting sent data"));
   }
 
   STEPCAST_TRY(communicators_->Begin());
@@ -493,8 +493,7 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
   if (!ended) return ended;
 
   for (const auto& [types, works] : operands.after) {
-    STEPCAST_TRY(
-        Check(LaunchMoves(works, types, streams_[stream]), "converting what was received"));
+    STEPCAST_TRY(Check(LaunchMoves(works, types, streams_[stream]), "converting received data"));
   }
   STEPCAST_TRY(
       effects_->Launch(work.batches_behind, work.last_batch, operation, instruction, Step()));

@@ -130,7 +130,7 @@ Attempt<void> HostDevice::OpenCommunicators() {
     const auto found = std::find(ranks.begin(), ranks.end(), rank_);
     if (found == ranks.end()) {
       return tl::unexpected(Failure{fmt::format(
-          "the program's communicator '{}' does not include this rank", communicator.name)});
+          "the communicator '{}' of the program does not include the rank", communicator.name)});
     }
     positions.push_back(static_cast<int>(found - ranks.begin()));
     Attempt<std::unique_ptr<Channel>> channel = transport_->Open(communicator.name, ranks);
