@@ -22,7 +22,7 @@ TEST(OutputFailureTest, ASlipInANameIsWrongInput) {
   EXPECT_THAT(nowhere.messages, HasSubstr("hint: create the folder first, or write another path"));
   // The folder's name belongs to a file.
   EXPECT_EQ(CannotCreate(folder + "/file/page.html", "cannot create it").status, kWrongInput);
-  EXPECT_THAT(CannotCreate(folder, "cannot create it").messages, HasSubstr("this is a folder"));
+  EXPECT_THAT(CannotCreate(folder, "cannot create it").messages, HasSubstr("leads to a folder"));
 
   const Outcome full = CannotCreate(folder + "/page.html", "the disk is full");
   EXPECT_EQ(full.status, kFailed);
