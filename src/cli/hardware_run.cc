@@ -109,10 +109,10 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
     if (options.check && list != nullptr && scenario->plan.parallelism.pipeline > 1 &&
         std::any_of(list->layers.begin(), list->layers.end(),
                     [](const model::ListedLayer& layer) { return layer.output < Bytes(4); })) {
-      refuse(
-          kNotExecutable, *scenario,
-          "--check compares the outputs of layers, but the output of a layer is smaller than 4 B",
-          "set the key 'output' of all layers to at least 4 B, or omit --check");
+      refuse(kNotExecutable, *scenario,
+             "--check compares the data that stages send to each other, but the output of a layer "
+             "is smaller than 4 B",
+             "set the key 'output' of all layers to at least 4 B, or omit --check");
     }
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));

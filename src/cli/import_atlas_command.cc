@@ -152,7 +152,8 @@ class Import {
     rates.comments.emplace_back(
         "Written by 'stepcast calibrate import atlas'. Mean error of forecasts in percent, and "
         "bias in parentheses,");
-    rates.comments.emplace_back("for all rows, and (half) for the rows that are not in the fit:");
+    rates.comments.emplace_back(
+        "for all rows; and after 'half', for the rows that are not in the fit:");
     for (const Line& line : lines_) {
       rates.comments.push_back(fmt::format("  {}: {} ({:+.1f}) for {} rows; half: {}", line.what,
                                            report::PerCent(line.fitted.mean),

@@ -162,7 +162,7 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
     if (!loads) {
       return WrongInput(
           "command.bad-group", "--op " + options.op,
-          fmt::format("this collective cannot use rings over the {} ranks of the topology: {}",
+          fmt::format("the collective cannot use rings over the {} ranks of the topology: {}",
                       cluster->devices(), Quoted(options.op)),
           "use a topology with links and at least two devices; set --op to all_reduce, "
           "reduce_scatter, all_gather or broadcast");

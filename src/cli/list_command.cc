@@ -80,7 +80,7 @@ Result<std::string> ProfileOf(const topology::Gpu& gpu) {
   const auto path = scenario::FindInput(fmt::format("calibration/{}.yaml", gpu.name), "");
   if (!path) {
     const auto stand_in = calibration::StandInOf(gpu.name, gpu.compute_capability);
-    return stand_in ? fmt::format("no own profile; forecasts use {}", stand_in->profile)
+    return stand_in ? fmt::format("none; forecasts use {}", stand_in->profile)
                     : std::string("none");
   }
   const auto profile = scenario::LoadCalibration(*path);

@@ -50,7 +50,7 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
     mistakes.push_back(
         {"command.wrong-use",
          {"command line", 0, 0},
-         "--stages and --micro-batches, or --csv, are missing",
+         "the command needs either --stages and --micro-batches, or --csv",
          fmt::format("write stepcast schedule --stages {} --micro-batches {}",
                      options.stages.value_or(4), options.micro_batches.value_or(8))});
   }

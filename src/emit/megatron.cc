@@ -116,7 +116,7 @@ std::string ExpertGroupObstacle(const plan::Plan& plan, const model::Experts& ex
   if (limited.count == 0) return "";
   const ExpertGroups own = GroupsOfModel(experts);
   if (own.count > 0 && own != limited) {
-    return "the router of Megatron-LM cannot limit both groups of experts and nodes: "
+    return "the router of Megatron-LM can limit either groups of experts or nodes: "
            "experts.node_limit";
   }
   if (own.count == 0 && !model::SendsTokensOnce(plan.mixture.dispatcher)) {

@@ -48,8 +48,8 @@ TEST(WarnOfOptimizerStates, SaysWhereMasterWeightsWouldNotFit) {
       (std::vector<std::string>{
           "training.master_weights is not set. With master_weights: none and "
           "optimizer_state_dtype: bf16 (the default of fsdp2), optimizer states need 10 GiB per "
-          "rank, and the plan fits. With master_weights: fp32 and optimizer_state_dtype: fp32 "
-          "(which Apex's FusedAdam uses with amp O2), optimizer states would need 30 GiB, and the "
+          "rank, and the plan fits. With master_weights: fp32 and optimizer_state_dtype: fp32 (the "
+          "choice of Apex's FusedAdam with amp O2), optimizer states would need 30 GiB, and the "
           "plan would not fit. Set training.master_weights to the value that your job uses"}));
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(55)).empty());
   // Neither choice fits.

@@ -184,13 +184,13 @@ std::optional<OptimizerChoice> OtherChoice(const plan::Plan& plan) {
   if (traits.of_pytorch) {
     other.master_weights = MasterWeights::kFp32;
     other.optimizer_state_dtype = DataType::kFp32;
-    return OptimizerChoice{other, "which Apex's FusedAdam uses with amp O2"};
+    return OptimizerChoice{other, "the choice of Apex's FusedAdam with amp O2"};
   }
   if (other.parameter_dtype != DataType::kBf16) return std::nullopt;
   other.optimizer_state_dtype = DataType::kBf16;
   if (traits.textbook) {
     other.master_weights = MasterWeights::kNone;
-    return OptimizerChoice{other, "which PyTorch's optimizers use"};
+    return OptimizerChoice{other, "the choice of PyTorch's optimizers"};
   }
   const bool precision_aware =
       plan::StyleOf(plan.data_parallel.framework).precision_aware_optimizer &&
@@ -199,7 +199,7 @@ std::optional<OptimizerChoice> OtherChoice(const plan::Plan& plan) {
       !plan.data_parallel.optimizer_cpu_offload;
   if (!precision_aware) return std::nullopt;
   other.master_weights = MasterWeights::kFp16Remainder;
-  return OptimizerChoice{other, "which the precision-aware optimizer uses"};
+  return OptimizerChoice{other, "the choice of the precision-aware optimizer"};
 }
 
 std::string Text(const plan::Training& training) {

@@ -69,12 +69,12 @@ struct PlanQuestion {
                 "20,000 plans, only the best plan is proved)")
         .Between(1, kMostRows);
     question.Flag("--front", &front,
-                  "Find the Pareto front even in a search of more than 20,000 plans; this takes "
-                  "most of the search time");
+                  "Find the Pareto front, even in a search of more than 20,000 plans, where the "
+                  "front takes most of the time");
     question.Flag("--no-front", &no_front, "Omit the Pareto front");
     question.Option("--why", &why, "N|LAYOUT",
                     "Explain why the N plans after the best plans, or the plans of a layout "
-                    "(tensor=8,pipeline=16), are not the best");
+                    "(tensor=8,pipeline=16), are not among the best");
     question.Option("--within", &within, "TIME",
                     "Stop after TIME (for example 10s), print the best plan so far, and list the "
                     "parts of the answer that are not proved");

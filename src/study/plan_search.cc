@@ -251,8 +251,8 @@ class Search final : public PlanSearch {
     }
     if (CountsEnergy() && forecast::PowerOf(*base_).at_most) {
       report.notes.emplace_back(
-          "the calibration profile has no power model, so the energy is an upper bound: it assumes "
-          "the power limit of the board");
+          "the calibration profile has no power model, so the energy is an upper bound that "
+          "assumes the power limit of the board");
     }
     NoteWhatWasLeftOut(report.notes);
     report.held = space_->held();

@@ -45,8 +45,8 @@ struct RunTimeQuestion {
                     "h', or none (default: 9.3 h)");
     question
         .Option("--restarts", &restarts, "HOW",
-                "How failures are detected and the job is restarted: automatic, or manual for "
-                "people (default: automatic)")
+                "How failures are detected and the job is restarted: automatic, or manual (by "
+                "people) (default: automatic)")
         .OneOf({"automatic", "manual"});
     question.Option("--detection", &detection, "TIME",
                     "Time from a failure to its detection (default: included in --restart; with "
