@@ -53,7 +53,7 @@ std::string NothingFits(const Fitting& fitting) {
 
 AnswerTable Settings(const Fitting& fitting) {
   AnswerTable table{{{"", ""},
-                     {"what makes it fit", "set", kLeft},
+                     {"settings that fit", "set", kLeft},
                      {"step ms", "step_time_s"},
                      {"longer by %", ""},
                      {"left GiB", "free_bytes"},

@@ -145,7 +145,7 @@ std::string SizesText(const TrainingTarget& target, std::vector<SizeRow> rows) {
         {{"GPUs", ""}, row.step.gpus},
         {{"step ms", ""}, row.step.time},
         {{"tokens/s/GPU", ""}, Fixed(row.tokens_per_second_per_gpu, 1)},
-        {{"of the fewest %", ""}, Decimal(kHundred * row.tokens_per_second_per_gpu / fewest, 1)}};
+        {{"relative rate %", ""}, Decimal(kHundred * row.tokens_per_second_per_gpu / fewest, 1)}};
     for (Figure& figure : TrainingFigures(target, row.step)) figures.push_back(std::move(figure));
     figures.push_back({{"with", "", Align::kLeft}, row.settings});
     table.AddFigures(std::move(figures));
