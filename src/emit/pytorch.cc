@@ -76,8 +76,9 @@ std::string OptimizerText(const plan::Plan& plan) {
       break;
     case plan::Optimizer::kMuon:
       name = distributed
-                 ? "\"Muon\"  # dion, for the matrices of blocks; AdamW for the rest"
-                 : "\"Muon\"  # torch.optim, for the matrices of blocks; AdamW for the rest";
+                 ? "\"Muon\"  # dion, for the matrices of blocks; AdamW for all other parameters"
+                 : "\"Muon\"  # torch.optim, for the matrices of blocks; AdamW for all other "
+                   "parameters";
       break;
   }
   std::string text = fmt::format("OPTIMIZER = {}\nOPTIMIZER_SETTINGS = {}\n", name, settings);
@@ -103,7 +104,7 @@ std::string Training(const scenario::Scenario& scenario) {
   text += fmt::format("WORLD_SIZE = {}\n", plan.parallelism.data);
   text += fmt::format("COMPUTE_DTYPE = \"{}\"\n", TorchType(plan::ComputeType(training.precision)));
   text += fmt::format("PARAMETER_DTYPE = \"{}\"\n", TorchType(training.parameter_dtype));
-  text += fmt::format("ALLOW_TF32 = {}  # in products of 32-bit matrices\n",
+  text += fmt::format("ALLOW_TF32 = {}  # in multiplications of 32-bit matrices\n",
                       Boolean(training.precision == DataType::kTf32));
   if (std::holds_alternative<model::Architecture>(scenario.model->source)) {
     text += fmt::format("ATTENTION = \"{}\"\n", model::Name(training.attention));
@@ -114,11 +115,13 @@ std::string Training(const scenario::Scenario& scenario) {
                       model::Name(training.activation_checkpointing));
   if (training.activation_checkpointing != model::Checkpointing::kNone) {
     const model::Share& blocks = training.checkpointed_blocks;
-    text +=
-        blocks.first > 0
-            ? fmt::format("CHECKPOINTED_BLOCKS = {}  # the first ones\n", blocks.first)
-            : fmt::format("CHECKPOINTED_BLOCKS = ({}, {})  # part of the blocks, evenly spaced\n",
-                          blocks.part, blocks.of);
+    text += blocks.first > 0
+                ? fmt::format("CHECKPOINTED_BLOCKS = {}  # the first blocks of the model\n",
+                              blocks.first)
+                : fmt::format(
+                      "CHECKPOINTED_BLOCKS = ({}, {})  # (part, total): this part of the blocks, "
+                      "evenly spaced\n",
+                      blocks.part, blocks.of);
     if (training.blocks_per_checkpoint > 1) {
       text += fmt::format(
           "BLOCKS_PER_CHECKPOINT = {}  # blocks under one reentrant checkpoint, as in "
@@ -212,9 +215,9 @@ constexpr const char* kSetTf32 = "    torch.backends.cuda.matmul.allow_tf32 = AL
 std::string Head(const char* what) {
   return fmt::format(
       "\"\"\"{}\n\n"
-      "Written by `stepcast`. plan.json in this folder is the whole plan. The constants are the "
-      "plan, and\n"
-      "the functions apply them. You write the training loop.\n"
+      "Written by `stepcast`. plan.json in this folder is the complete plan. The constants are the "
+      "settings\n"
+      "of the plan, and the functions apply the settings. You write the training loop.\n"
       "\"\"\"\n\n",
       what);
 }
@@ -252,16 +255,14 @@ std::string DdpFunctions(const plan::DataParallel& data_parallel) {
       "\n"
       "def micro_batch(model, index):\n";
   text += data_parallel.no_sync
-              ? "    \"\"\"The context for micro-batch `index`: gradients are reduced in the last "
-                "one.\"\"\"\n"
-                "    import contextlib\n"
-                "\n"
+              ? "    \"\"\"The context for micro-batch `index`: the last micro-batch reduces the "
+                "gradients.\"\"\"\n"
+                "    import contextlib\n\n"
                 "    last = index == GRADIENT_ACCUMULATION - 1\n"
                 "    return contextlib.nullcontext() if last else model.no_sync()\n"
-              : "    \"\"\"The context for micro-batch `index`: each one reduces its "
+              : "    \"\"\"The context for micro-batch `index`: each micro-batch reduces its "
                 "gradients.\"\"\"\n"
-                "    import contextlib\n"
-                "\n"
+                "    import contextlib\n\n"
                 "    return contextlib.nullcontext()\n";
   return text;
 }
@@ -272,18 +273,16 @@ std::string FullyShardedFunctions(const plan::DataParallel& data_parallel) {
   const bool whole = data_parallel.units == plan::WrappedUnits::kModel;
   std::string text =
       layers  ? "def parallelize(model, block_classes, embedding, head):\n"
-                "    \"\"\"The model with a unit for each block of these classes and one for the "
-                "rest.\n"
-                "\n"
-                "    The embedding and the head are units too, unless they share a tensor.\n"
+                "    \"\"\"The model with a unit for each block of these classes, and a unit for "
+                "the other layers.\n\n"
+                "    The embedding and the head are also units, unless they share a tensor.\n"
                 "    \"\"\"\n"
       : whole ? "def parallelize(model, block_classes):\n"
-                "    \"\"\"The model as one unit.\"\"\"\n"
+                "    \"\"\"The model as one FSDP unit.\"\"\"\n"
               : "def parallelize(model, block_classes):\n"
-                "    \"\"\"The model with a unit for each block of these classes, and one for "
-                "the rest.\"\"\"\n"
-                "    import functools\n"
-                "\n";
+                "    \"\"\"The model with a unit for each block of these classes, and a unit for "
+                "the other layers.\"\"\"\n"
+                "    import functools\n\n";
   text +=
       "    import torch\n"
       "    from torch.distributed.fsdp import (\n"
@@ -353,21 +352,19 @@ std::string FullyShardFunctions(const plan::Plan& plan) {
   const char* module = plan.software.torch >= Version{2, 6} ? "torch.distributed.fsdp"
                                                             : "torch.distributed._composable.fsdp";
   std::string text =
-      layers  ? "def parallelize(model, embedding, blocks, head):\n"
-                "    \"\"\"Shards the model in place: a unit for each block in order, one for the "
-                "rest.\n"
-                "\n"
-                "    The embedding and the head are units too, unless they share a tensor.\n"
-                "    \"\"\"\n"
-      : whole ? "def parallelize(model, blocks):\n"
-                "    \"\"\"Shards the model in place, as one unit.\"\"\"\n"
-      : several
-          ? "def parallelize(model, blocks):\n"
-            "    \"\"\"Shards the model in place: a unit for UNIT_BLOCKS blocks in order, one "
-            "for the rest.\"\"\"\n"
-          : "def parallelize(model, blocks):\n"
-            "    \"\"\"Shards the model in place: a unit for each block in order, one for the "
-            "rest.\"\"\"\n";
+      layers    ? "def parallelize(model, embedding, blocks, head):\n"
+                  "    \"\"\"Shards the model in place: a unit for each block, and a unit for the "
+                  "other layers.\n\n"
+                  "    The embedding and the head are also units, unless they share a tensor.\n"
+                  "    \"\"\"\n"
+      : whole   ? "def parallelize(model, blocks):\n"
+                  "    \"\"\"Shards the model in place, as one unit.\"\"\"\n"
+      : several ? "def parallelize(model, blocks):\n"
+                  "    \"\"\"Shards the model in place: units of UNIT_BLOCKS blocks, and a unit "
+                  "for the other layers.\"\"\"\n"
+                : "def parallelize(model, blocks):\n"
+                  "    \"\"\"Shards the model in place: a unit for each block, and a unit for the "
+                  "other layers.\"\"\"\n";
   text += fmt::format(
       "    import torch\n"
       "    from torch.distributed.device_mesh import init_device_mesh\n"
@@ -409,7 +406,10 @@ std::string FullyShardFunctions(const plan::Plan& plan) {
       "        fully_shard(unit, mesh=mesh, mp_policy=policy, {0}**FULLY_SHARD)\n"
       "    fully_shard(model, mesh=mesh, mp_policy=policy, {0}**FULLY_SHARD)\n",
       offload);
-  if (several) text += "    units = [unit[0] for unit in units]  # they have the whole unit\n";
+  if (several)
+    text +=
+        "    units = [unit[0] for unit in units]  # the first module of a unit has the complete "
+        "unit\n";
   text +=
       "    if PREFETCH > 1:\n"
       "        for i, unit in enumerate(units):\n"
@@ -440,7 +440,7 @@ Target DdpModule(const scenario::Scenario& scenario) {
   if (one_size) {
     if (give_size && first != bucket) {
       return CannotRun(
-          fmt::format("torch {}.{} uses one size for all buckets unless this size is 25 MiB: "
+          fmt::format("torch {}.{} uses one size for all buckets, unless bucket_size is 25 MiB: "
                       "first_bucket_size is {}, and bucket_size is {}",
                       plan.software.torch.major, plan.software.torch.minor, ExactBytes(first),
                       ExactBytes(bucket)));
@@ -450,7 +450,7 @@ Target DdpModule(const scenario::Scenario& scenario) {
       give_first = false;
     }
   }
-  std::string text = Head("DistributedDataParallel as planned.");
+  std::string text = Head("The DistributedDataParallel settings of the plan.");
   text += Training(scenario);
   text += "\n# Arguments of torch.nn.parallel.DistributedDataParallel.\nDDP = {\n";
   if (give_size) {
@@ -465,23 +465,29 @@ Target DdpModule(const scenario::Scenario& scenario) {
   text += "    \"static_graph\": False,\n}\n";
   const bool powersgd = data_parallel.comm_hook == plan::CommHook::kPowerSgd;
   text +=
-      "# A hook of torch.distributed.algorithms.ddp_comm_hooks. None: gradients are all-reduced.\n";
+      "# A hook of torch.distributed.algorithms.ddp_comm_hooks, or None for the default "
+      "all-reduce.\n";
   text += data_parallel.comm_hook == plan::CommHook::kNone
               ? "COMM_HOOK = None\n"
               : fmt::format("COMM_HOOK = \"{}_hook\"\n", plan::Name(data_parallel.comm_hook));
   if (powersgd) {
     const plan::PowerSgd& state = data_parallel.powersgd;
     text += fmt::format(
-        "# Arguments of PowerSGDState there.\nPOWERSGD = {{\n"
-        "    \"matrix_approximation_rank\": {},\n    \"start_powerSGD_iter\": {},\n"
-        "    \"min_compression_rate\": {},\n    \"use_error_feedback\": {},\n"
-        "    \"warm_start\": {},\n}}\n",
+        "# Arguments of PowerSGDState in "
+        "torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook.\n"
+        "POWERSGD = {{\n"
+        "    \"matrix_approximation_rank\": {},\n"
+        "    \"start_powerSGD_iter\": {},\n"
+        "    \"min_compression_rate\": {},\n"
+        "    \"use_error_feedback\": {},\n"
+        "    \"warm_start\": {},\n"
+        "}}\n",
         state.rank, state.start_iteration, state.min_compression_rate,
         Boolean(state.error_feedback), Boolean(state.warm_start));
   }
   text += fmt::format(
-      "# For torch.distributed._DEFAULT_FIRST_BUCKET_BYTES, which its code tells users to set.\n"
-      "# None: leave it unchanged.\n"
+      "# The value for torch.distributed._DEFAULT_FIRST_BUCKET_BYTES, or None for torch's "
+      "default.\n"
       "FIRST_BUCKET_BYTES = {}\n\n\n",
       give_first ? std::to_string(first.count()) : "None");
   text += DdpFunctions(data_parallel);
@@ -501,8 +507,8 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
       data_parallel.shard_group_size != scenario.cluster->gpus_per_node() &&
       plan.software.torch < Version{2, 2}) {
     return CannotRun(
-        "hybrid sharding over groups other than a node's GPUs needs a device mesh: torch 2.2 or "
-        "later");
+        "hybrid sharding over groups other than the GPUs of a node needs a device mesh, and torch "
+        "2.2 or later");
   }
   if (data_parallel.use_orig_params && plan.software.torch < Version{2, 0}) {
     return CannotRun("use_orig_params needs torch 2.0 or later");
@@ -515,10 +521,10 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
                                                                          : "None";
   if (data_parallel.unit_blocks > 1) {
     return CannotRun(
-        "in FSDP, only the model's code can put several blocks into one module: "
-        "data_parallel.unit_blocks");
+        "with FSDP, several blocks form a unit only if the model's code has a module with these "
+        "blocks: data_parallel.unit_blocks");
   }
-  std::string text = Head("FullyShardedDataParallel as planned.");
+  std::string text = Head("The FullyShardedDataParallel settings of the plan.");
   text += Training(scenario);
   text += fmt::format("SHARD_GROUP_SIZE = {}  # ranks that share one copy of the states\n",
                       data_parallel.shard_group_size);
@@ -553,7 +559,7 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (data_parallel.prefetch == 0) {
     return CannotRun(
-        "fully_shard always gathers the next unit of backward: data_parallel.prefetch is 0");
+        "fully_shard always prefetches the next unit in backward: data_parallel.prefetch is 0");
   }
   std::string reshard;
   if (const auto* ranks = std::get_if<std::int64_t>(&data_parallel.reshard_after_forward)) {
@@ -565,9 +571,10 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
   // torch/distributed/_composable/fsdp/fully_shard.py: accepts lists of modules since 2.5.
   if (several && plan.software.torch < Version{2, 5}) {
     return CannotRun(
-        "fully_shard accepts several blocks only since torch 2.5: data_parallel.unit_blocks");
+        "a unit of several blocks needs fully_shard of torch 2.5 or later: "
+        "data_parallel.unit_blocks");
   }
-  std::string text = Head("FSDP2 (fully_shard) as planned.");
+  std::string text = Head("The FSDP2 settings (fully_shard) of the plan.");
   text += Training(scenario);
   text += fmt::format("SHARD_GROUP_SIZE = {}  # ranks that share one copy of the states\n",
                       data_parallel.shard_group_size);
@@ -576,8 +583,9 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
   text += fmt::format("MIXED_PRECISION = {{\"param_dtype\": \"{}\", \"reduce_dtype\": \"{}\"}}\n",
                       TorchType(plan::ComputeType(plan.training.precision)),
                       TorchType(plan.training.reduce_dtype));
-  text += fmt::format("PREFETCH = {}  # units gathered ahead; 1 is fully_shard's own behavior\n",
-                      data_parallel.prefetch);
+  text += fmt::format(
+      "PREFETCH = {}  # units that are gathered ahead; 1 is the default of fully_shard\n",
+      data_parallel.prefetch);
   if (several) {
     text += fmt::format("UNIT_BLOCKS = {}  # blocks per unit\n", data_parallel.unit_blocks);
   }
@@ -596,17 +604,18 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
       training.optimizer == plan::Optimizer::kAdamW || training.optimizer == plan::Optimizer::kSgd;
   if (of_torch && (plan::KeepsMasterWeights(training) || !plan::HasStatesOfUpdatedType(training))) {
     return CannotRun(
-        "torch.optim keeps no master weights, and keeps moments in the parameters' type: "
+        "torch.optim has no master weights, and stores moments in the data type of the parameters: "
         "training.master_weights, training.optimizer_state_dtype");
   }
   if (scenario.plan.parallelism.pipeline > 1) {
-    return CannotRun("the module has no pipeline stages: parallelism.pipeline");
+    return CannotRun("the emitted module does not support pipeline stages: parallelism.pipeline");
   }
   if (scenario.plan.parallelism.tensor > 1) {
-    return CannotRun("the module shards only over data-parallel ranks: parallelism.tensor");
+    return CannotRun("the emitted module shards only over data-parallel ranks: parallelism.tensor");
   }
   if (scenario.plan.parallelism.context > 1) {
-    return CannotRun("the module does not split sequences: parallelism.context");
+    return CannotRun(
+        "the emitted module does not divide sequences among ranks: parallelism.context");
   }
   if (const auto module = TrainerOf(scenario.plan).module) return module(scenario);
   return CannotRun("the plan's framework is not ddp, fsdp1 or fsdp2");
@@ -624,7 +633,7 @@ Target LaunchPytorch(const scenario::Scenario& scenario,
   if (const Target settings = PytorchSettings(scenario); !settings) {
     return CannotRun(settings.error());
   }
-  return "# TRAIN is your training script. It imports the settings in this folder.\n"
+  return "# TRAIN is your training script, which imports the settings in this folder.\n"
          "export PYTHONPATH=\"$here${PYTHONPATH:+:$PYTHONPATH}\"\n"
          "set -- \"${TRAIN:?set TRAIN to your training script}\" \"$@\"\n";
 }

@@ -23,7 +23,7 @@ namespace stepcast::formats {
 
 // The hint for a feature of layers that model files cannot describe.
 inline constexpr const char* kTakeTheKeyOut =
-    "remove the key if the model does not have this feature; stepcast cannot forecast models with "
+    "if the model does not use the feature, remove the key; stepcast cannot forecast models with "
     "the feature";
 
 // Reads the values of a config.json by path. Records the requested values, so that the remaining

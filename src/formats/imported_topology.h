@@ -48,8 +48,8 @@ inline constexpr Time kPcieLatency = Nanoseconds(150);
 inline constexpr Time kCpuLatency = Nanoseconds(200);
 inline constexpr Time kPortLatency = Nanoseconds(600);
 inline constexpr const char* kLatencyNote =
-    "the input has no latencies. Assumed: NVLink 250 ns, PCIe 150 ns, links between CPUs 200 ns, "
-    "ports of NICs 600 ns";
+    "the input has no latencies. Assumed latencies: NVLink 250 ns, PCIe 150 ns, links between CPUs "
+    "200 ns, ports of NICs 600 ns";
 inline constexpr const char* kFabricNote =
     "the input does not describe the network between nodes. Assumed: one non-blocking switch with "
     "the speed of the NICs' ports";
@@ -84,7 +84,7 @@ inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   return {};
 }
 inline const char* BetweenUnknownCpusNote() {
-  return "the input does not state the type of the CPUs. Assumed: two UPI links of 10.4 GT/s "
+  return "the input does not specify the type of the CPUs. Assumed: two UPI links of 10.4 GT/s "
          "between the CPUs, 41.6 GB/s";
 }
 

@@ -38,15 +38,15 @@ TEST(ScheduleCsvTest, AllActions) {
 TEST(ScheduleCsvTest, AllWrongCellsAtOnce) {
   EXPECT_EQ(
       Mistakes("0F0, 0X1,0B0\n1F0,1SEND_B0,1B\n"),
-      "mine.csv:1:6: error[schedule.action]: this cell is not an action of a schedule: '0X1'\n"
-      "  hint: write chunk, action and micro-batch: 0F3, 0B3, 0I3, 0W3, (0F4;7B0)OVERLAP_F_B, "
-      "0UNSHARD, 0RESHARD or 0REDUCE_GRAD\n"
-      "mine.csv:2:5: error[schedule.action]: this cell is not an action of a schedule: '1SEND_B0'\n"
-      "  hint: remove sends and receives (PyTorch's format compute_only): stepcast derives them "
-      "from the schedule\n"
-      "mine.csv:2:14: error[schedule.action]: this cell is not an action of a schedule: '1B'\n"
-      "  hint: write chunk, action and micro-batch: 0F3, 0B3, 0I3, 0W3, (0F4;7B0)OVERLAP_F_B, "
-      "0UNSHARD, 0RESHARD or 0REDUCE_GRAD\n");
+      "mine.csv:1:6: error[schedule.action]: the cell is not an action of a schedule: '0X1'\n"
+      "  hint: write the chunk, the action and the micro-batch: 0F3, 0B3, 0I3, 0W3, "
+      "(0F4;7B0)OVERLAP_F_B, 0UNSHARD, 0RESHARD or 0REDUCE_GRAD\n"
+      "mine.csv:2:5: error[schedule.action]: the cell is not an action of a schedule: '1SEND_B0'\n"
+      "  hint: remove sends and receives (PyTorch's format compute_only), because stepcast derives "
+      "them from the schedule\n"
+      "mine.csv:2:14: error[schedule.action]: the cell is not an action of a schedule: '1B'\n"
+      "  hint: write the chunk, the action and the micro-batch: 0F3, 0B3, 0I3, 0W3, "
+      "(0F4;7B0)OVERLAP_F_B, 0UNSHARD, 0RESHARD or 0REDUCE_GRAD\n");
 }
 
 TEST(ScheduleCsvTest, ListsThatCannotRunTogether) {

@@ -93,7 +93,7 @@ double Longer(const PlanRow& row, const PlanRow& than);
 // forecast error between plans on one machine (docs/accuracy.md, "Executions").
 inline constexpr double kTie = 0.02;
 inline constexpr const char* kTieText =
-    "~: within 2 %, the forecast error between plans on one machine\n";
+    "~: within 2 %, which is the forecast error between plans on one machine\n";
 // Returns the range as [low, high] in seconds. Empty if the range is unknown.
 Json RangeJson(const PlanRow& row);
 // Returns the extra time of `row` compared with `than`, in per cent: "-" for the same plan, "+4.3",

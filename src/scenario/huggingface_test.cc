@@ -157,7 +157,7 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
       {"\"quantization_config\": {\"quant_method\": \"fp8\"}",
        "quantized weights are not supported: 'quantization_config' is an object"},
       {"\"sliding_window\": 4096",
-       "models of this model_type have no attention window: 'sliding_window' is 4096"},
+       "models with the same model_type have no attention window: 'sliding_window' is 4096"},
       {"\"layer_types\": [\"full_attention\", \"linear_attention\"]",
        "layers of type 'linear_attention' are not supported: 'layer_types' is an array"},
       {"\"attention_chunk_size\": 8192",
@@ -287,7 +287,8 @@ TEST(HuggingFaceTest, SmallEffectsAreWarnedOf) {
   }
   EXPECT_EQ(
       ConfigOf(With(llama, "\"silu\"", "\"relu\"")).warnings,
-      std::vector<std::string>{"model: 'hidden_act' is 'relu': the forecast uses SiLU instead"});
+      std::vector<std::string>{
+          "model: 'hidden_act' is 'relu': the forecast uses the activation function SiLU instead"});
   EXPECT_EQ(ConfigOf(With(TextOf("mpt-7b"), "\"clip_qkv\": null", "\"clip_qkv\": 8")).warnings,
             std::vector<std::string>{"model: 'attn_config.clip_qkv' is 8: the forecast does not "
                                      "clip queries, keys and values"});
@@ -335,8 +336,8 @@ TEST(HuggingFaceTest, RotaryPositionsByTypeOfLayer) {
   EXPECT_EQ(full.constants.rotary_scaling->factor, 8);
   EXPECT_EQ(full.warnings,
             std::vector<std::string>{
-                "model: 'rope_parameters.sliding_attention' is an object: this model has no layer "
-                "of that type, so the forecast ignores these rotary positions"});
+                "model: 'rope_parameters.sliding_attention' is an object: the model has no layers "
+                "of the type, so the forecast ignores the rotary positions of the type"});
   const HuggingFaceConfig windows = ConfigOf(Adding(TextOf("mistral-7b"), sections));
   EXPECT_EQ(windows.constants.rotary_base, 20'000);
   EXPECT_FALSE(windows.constants.rotary_scaling.has_value());
@@ -362,15 +363,15 @@ TEST(HuggingFaceTest, RotaryRules) {
       scaled("{\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}");
   EXPECT_FALSE(unknown.constants.rotary_scaling.has_value());
   EXPECT_EQ(unknown.warnings, std::vector<std::string>{
-                                  "model: 'rope_scaling.type' is 'mrope': this type of scaling is "
+                                  "model: 'rope_scaling.type' is 'mrope': the type of scaling is "
                                   "unknown, so the forecast does not scale rotary positions"});
   EXPECT_EQ(scaled("2.0").warnings,
             std::vector<std::string>{"model: 'rope_scaling' is 2: the value is not an object, so "
                                      "the forecast does not scale rotary positions"});
   EXPECT_EQ(
       ConfigOf(Adding(Llama31OfTransformers5(), "\"rope_scaling\": {\"factor\": 2.0}")).warnings,
-      std::vector<std::string>{
-          "model: 'rope_scaling' is an object: the forecast uses rope_parameters instead"});
+      std::vector<std::string>{"model: 'rope_scaling' is an object: the forecast ignores the key "
+                               "and uses rope_parameters"});
 }
 
 // layer_types as written since transformers 4.53: `count` layers of one type, then the rest of
@@ -410,15 +411,15 @@ TEST(HuggingFaceTest, TypesOfLayers) {
     return mistakes.at(0).message;
   };
   EXPECT_EQ(refused(mistral, LayerTypes(16, full, 16, sliding)),
-            "layers without an attention window must be at regular intervals in layer_types: "
-            "'layer_types' is an array");
+            "the layers without an attention window must be at regular intervals in "
+            "layer_types: 'layer_types' is an array");
   EXPECT_EQ(refused(qwen, LayerTypes(14, full, 14, sliding)),
-            "layers without an attention window must be at regular intervals in layer_types: "
-            "'layer_types' is an array");
+            "the layers without an attention window must be at regular intervals in "
+            "layer_types: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
-            "models of this model_type have no attention window: 'layer_types' is an array");
+            "models with the same model_type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(32, sliding, 0, "")),
-            "models of this model_type have no attention window: 'layer_types' is an array");
+            "models with the same model_type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(mistral, LayerTypes(31, sliding, 0, "")),
             "the model has 32 layers, but layer_types has 31 entries: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, "\"layer_types\": [\"full_attention\", 1]"),

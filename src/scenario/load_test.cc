@@ -346,10 +346,11 @@ TEST(Load, TheModelsWarningsAreTheScenarios) {
       LoadString(Shipped("models/gpt2.yaml", (folder / "config.json").string()));
   ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
   EXPECT_EQ(loaded->model->name, "squared");
-  EXPECT_EQ(loaded->warnings,
-            (std::vector<std::string>{
-                "model: 'hidden_act' is 'relu': the forecast uses SiLU instead",
-                "model: 'made_up' is 1: the forecast ignores this key, because it is unknown"}));
+  EXPECT_EQ(
+      loaded->warnings,
+      (std::vector<std::string>{
+          "model: 'hidden_act' is 'relu': the forecast uses the activation function SiLU instead",
+          "model: 'made_up' is 1: the forecast ignores this key, because it is unknown"}));
 }
 
 // Terms of the field and of other programs, and keys without their section.
