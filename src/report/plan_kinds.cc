@@ -181,7 +181,7 @@ std::string KindsText(const PlanReport& report) {
     const Bytes lacks = LackedBy(report.goal, kind.row);
     const char* const at_least = kind.row.simulated ? "" : "at least ";
     without += lacks <= Bytes(0)
-                   ? fmt::format("{}, {}: none of the most promising plans fits (of {} plans)\n",
+                   ? fmt::format("{}, {}: none of the simulated plans fits (of {} plans)\n",
                                  framework, divides, Grouped(kind.plans))
                    : fmt::format(
                          "{}, {}: no plan fits; the plan {}, {} needs {}{}, and lacks {}{}\n",

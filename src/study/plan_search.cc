@@ -169,10 +169,10 @@ class Search final : public PlanSearch {
     constexpr double kPartForBounds = 0.5;
     double searching = 1 - kPartForDetails;
     if (!why_.layout.empty()) searching /= 2;
+    report::PlanReport report;
+    SayOwn(report);  // whatever its time: only an interrupt ends it
     if (within_) stop_.RequestAt(TimeOf(1));
     enough_ = Enough(searching);
-    report::PlanReport report;
-    SayOwn(report);
     const planner::SearchOptions search_options{
         .best = question_.best > 0 ? question_.best : kBest,
         .exact = question_.best > 0 || space_->size() <= kMostPlansWithAll ? 0 : 1,
