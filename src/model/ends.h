@@ -52,8 +52,8 @@ struct TextRows {
   friend bool operator==(const TextRows&, const TextRows&) = default;
 };
 
-// The vectors that a block or the head computes from the condition (adaLN, arXiv 2212.09748): a
-// scale and a shift after each norm, and a factor for the output of attention and of the
+// The vectors that a block or the head computes from the condition (adaLN, arXiv 2212.09748). They
+// are a scale and a shift after each norm, and a factor for each output of attention or of the
 // feed-forward layer.
 struct Modulation {
   std::int64_t vectors = 0;  // 0: none

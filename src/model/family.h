@@ -48,9 +48,9 @@ struct ModuleNames {
   // Names for experts that read a latent vector: the linear layers before and after the experts,
   // and the vector's norm.
   std::string_view latent_down{}, latent_up{}, latent_norm{};
-  // Names for a block with experts in parallel with a dense layer: the norm after the dense layer,
-  // the norms before and after the experts, the factors of the router's input, and the factors of
-  // the experts' weights.
+  // Names for a block with experts in parallel with a dense layer. In order: the norm after the
+  // dense layer, the norms before and after the experts, and the factors of the router's input and
+  // of the experts' weights.
   std::string_view dense_post_norm{}, experts_norm{}, experts_post_norm{}, router_scale{},
       expert_scale{};
   // The name of the linear layer that computes the gate of attention's output. Empty if the query

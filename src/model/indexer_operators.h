@@ -17,10 +17,10 @@
 // rank scores the keys of all ranks for its own queries.
 //
 // Backward keeps the indices of the chosen keys, and the scores if no fused kernel computes them.
-// The indexer's loss uses the attention weights of the chosen keys, summed over attention's heads,
-// which a second multiplication of queries and keys computes (DSAIndexerLossAutoScaler, with the
-// loss over chosen keys). Forecasts include the input gradients of the indexer's GEMMs, which
-// frameworks skip, so they are slightly too long.
+// The indexer's loss uses the attention weights of the chosen keys, summed over attention's heads.
+// A second multiplication of queries and keys computes these weights (DSAIndexerLossAutoScaler,
+// with the loss over chosen keys). Forecasts include the input gradients of the indexer's GEMMs,
+// which frameworks skip, so they are slightly too long.
 namespace stepcast::model {
 
 class IndexerOperators {
@@ -35,7 +35,7 @@ class IndexerOperators {
   // `attention` is the shape of the attention core that reads the chosen keys.
   void Choose(const Operand& x, const Operand& query_source, const AttentionShape& attention);
   // Adds the kernels that score keys and choose among them. Each key represents `compressed`
-  // tokens. `operands` are the queries, then the other inputs of the scores.
+  // tokens. `operands` starts with the queries, followed by the other inputs of the scores.
   void ChooseAmong(const std::vector<Operand>& operands, std::int64_t compressed,
                    const AttentionShape& attention);
   // For an indexer that does not run: adds only the gradients of its parameters, which are zero.
