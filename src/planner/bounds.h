@@ -64,9 +64,9 @@ class Bounds {
   // data. Layers are computed once per shape of a micro-batch. The bound depends only on these
   // data-parallel settings: framework, ZeRO stage, ranks that share states, and offload. Errors:
   // those of cost::Price for kernels and tensor-parallel collectives.
-  //   time: the maximum over all stages of the time of all passes of the stage's micro-batches, plus
-  //     the passes before the first micro-batch arrives and after the last one leaves. A pass takes
-  //     the time of its uncontended kernels and of the collectives for which they wait.
+  //   time: the maximum over all stages of the time of all passes of the stage's micro-batches,
+  //     plus the passes before the first micro-batch arrives and after the last one leaves. A pass
+  //     takes the time of its uncontended kernels and of the collectives for which they wait.
   //   memory: states that are never released, plus the activations that are alive at once, or full
   //     gradients if the stage keeps them.
   Result<Bound> First(const scenario::Scenario& scenario);
