@@ -614,7 +614,7 @@ class LayerOperators {
   // The transposed copy of the input, which the first weight gradient that needs it creates for
   // all.
   std::shared_ptr<std::optional<LayerTape::Value>> turned_;
-  // the latest output of Add; compiled code fuses Add with a norm of this output
+  // The latest output of Add. Compiled code fuses Add with a norm of this output.
   LayerTape::Value last_sum_ = -1;
 };
 

@@ -183,8 +183,7 @@ class MixtureOperators {
   void RunBeside(const std::function<void()>& operators);
 
   // Sends the equal parts of `from` to the other ranks. Returns the rank's own part and the
-  // received parts. `first` is the direction in which rows are exchanged first, which determines
-  // the loads.
+  // received parts. `first` is the direction of the exchange, which determines its loads.
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, AllToAllLoads::First first);
   // Describes an exchange among some of the ranks on `multiprocessors` multiprocessors. Not set:

@@ -28,7 +28,6 @@ inline std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
 inline constexpr std::int64_t kMostFlops = std::int64_t{1} << 58;
 inline constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
 
-
 // The sizes in bytes of an FP32 number, of an element of a dropout mask, and of a token or word
 // index.
 inline constexpr std::int64_t kFp32Size = 4, kMaskSize = 1, kIndexSize = 8;

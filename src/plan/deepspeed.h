@@ -22,9 +22,9 @@ struct DeepSpeed {
   // At stages 1 and 2: whether consecutive tensors have different owners.
   bool round_robin_gradients = false;
   // The settings below apply only to stage 3.
-  std::int64_t prefetch_bucket_size = 50'000'000;  // most elements to gather ahead
+  std::int64_t prefetch_bucket_size = 50'000'000;      // most elements to gather ahead
   std::int64_t param_persistence_threshold = 100'000;  // tensors up to this size remain gathered
-  // largest number of gathered elements while gathering ahead
+  // The largest number of gathered elements at which the framework still gathers ahead.
   std::int64_t max_live_parameters = 1'000'000'000;
   // Parameters that are used again after fewer elements than this stay gathered.
   std::int64_t max_reuse_distance = 1'000'000'000;

@@ -51,7 +51,7 @@ struct Facts {
   std::string unusual_part{};
   bool reads_context = false;   // blocks have cross-attention to an encoder's rows
   std::int64_t other_rows = 0;  // additional rows of a sample, from an encoder or a text
-  // attention adds to each score a trained number that depends on distance
+  // Whether attention adds to each score a trained number that depends on distance.
   bool distances = false;
   bool predicts_words = true;
   bool predicts_further = false;  // the model has modules for multi-token prediction

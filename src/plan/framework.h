@@ -22,8 +22,8 @@ inline constexpr Framework kFrameworks[] = {
 
 // The kernels that clip gradients (training.gradient_clipping, lowering/gradient_clipping.h).
 enum class ClippingKernels : std::uint8_t {
-  kMultiTensor,     // one kernel for the norms of all tensors
-  // torch.nn.utils.clip_grad_norm_: like kMultiTensor; before torch 2.0, one kernel per tensor
+  kMultiTensor,  // one kernel for the norms of all tensors
+  // torch.nn.utils.clip_grad_norm_: like kMultiTensor; before torch 2.0, one kernel per tensor.
   kTorch,
   kTensorByTensor,  // one kernel per tensor; the clipping factor stays on the device
   kFsdp1,           // like kTensorByTensor; before torch 2.0, the host reads the norm
@@ -32,8 +32,8 @@ enum class ClippingKernels : std::uint8_t {
 
 struct FrameworkTraits {
   const char* name;
-  int first_stage, last_stage;   // the supported ZeRO stages
-  // how it corresponds to a ZeRO stage: "keeps full copies (stage 0)"
+  int first_stage, last_stage;  // the supported ZeRO stages
+  // How the framework corresponds to a ZeRO stage: "keeps full copies (stage 0)".
   const char* stages = "";
   const char* other_stage = "";  // hint for an unsupported stage: "zero_stage: 0, or ..."
   // Whether the framework is part of PyTorch, and therefore uses PyTorch's optimizers and its

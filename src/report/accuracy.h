@@ -67,9 +67,9 @@ std::string PublishedCounts(const validate::PublishedAccuracy& accuracy);
 struct RunsReport {
   std::string path;                          // path of the file with runs
   std::vector<validate::SimulatedRun> runs;  // all runs of the file
-  // indices of the runs to which the correction was fitted
+  // Indices of the runs to which the correction was fitted.
   std::vector<std::size_t> learned;
-  std::vector<std::size_t> held_back;        // indices of the runs marked as check
+  std::vector<std::size_t> held_back;  // indices of the runs marked as check
   calibrate::RunFit fit;
   std::string written;    // "mine.yaml: h100-sxm"; empty: no profile was written
   std::string unwritten;  // why no profile was written, or how to write one

@@ -58,7 +58,6 @@ struct LayoutAnswer {
   std::string layout;              // layout as the user wrote it
   std::optional<PlanRow> best;     // the best acceptable plan of the layout
   std::optional<PlanRow> nearest;  // if no plan is acceptable: the nearest to being acceptable
-                                   // acceptable
   // The numbers of other layouts: with a better plan, without a better plan, and with neither
   // proved.
   std::int64_t better = 0, worse = 0, unknown = 0;
