@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-// Settings and values that earlier releases supported. A file that uses one of them gets an error
-// with a hint.
+// Settings and values of earlier releases. A file with such a setting or value is an error with a
+// hint.
 namespace stepcast::plan {
 
 struct Withdrawn {

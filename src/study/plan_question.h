@@ -13,8 +13,8 @@ struct SearchProgress;
 
 namespace stepcast::study {
 
-// The question of a search for plans, as text. A new setting needs a member and a row in this
-// struct, and its effect in plan_search.cc. Commands, `serve` and the libraries read the row.
+// The question of a search for plans, as text. Commands, `serve` and the libraries read the rows. A
+// new setting needs a member and a row here, and code in plan_search.cc.
 struct PlanQuestion {
   std::string scenario;
   std::vector<std::string> set;  // "KEY=VALUE"
@@ -49,17 +49,16 @@ struct PlanQuestion {
                     "error of memory forecasts, docs/uncertainty.md)");
   }
 
-  // The number of plans to rank; 0 means five. If the space has more than kMostPlansWithAll plans,
-  // only the first ranked plan is proved to be best. The others are the best simulated plans.
+  // The number of plans to rank; 0: five. In a space of more than kMostPlansWithAll plans, only the
+  // first is proved to be best; the others are the best simulated plans.
   int best = 0;
-  // `front`: compute the Pareto front. `no_front`: do not compute it. If neither is set, the search
-  // computes it in spaces of at most kMostPlansWithAll plans.
+  // Whether to compute the Pareto front. Neither is set: only in spaces of at most
+  // kMostPlansWithAll plans.
   bool front = false, no_front = false;
   std::string why;  // "5": number of runners-up to list; "tensor=8,pipeline=16": a layout to rank
   std::string within;  // "10s": time limit; empty: until the proof is complete
-  // `sensitivity`: compute the effect of more resources and of neighboring settings on the best
-  // plan. `no_sensitivity`: do not compute it. If neither is set, the search computes it in spaces
-  // of at most kMostPlansWithAll plans.
+  // Whether to compute the effect of more resources and of neighboring settings on the best plan.
+  // Neither is set: only in spaces of at most kMostPlansWithAll plans.
   bool sensitivity = false, no_sensitivity = false;
   void DescribeAnswer(Question& question) {
     constexpr int kMostRows = 1000;
