@@ -50,9 +50,9 @@ void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Progr
 // Kinds of runs that are slower than their forecasts for unknown reasons (docs/uncertainty.md,
 // "Kinds of runs that are slower").
 
-// If the scenario's kind of run is known to be slower, raises the upper end of the range to the
-// step time multiplied by the largest measured / forecast time of this kind, and sets
-// Forecast::known_gap. Call this function after the range is set.
+// For kinds of runs that are known to be slower, raises the upper end of the range to the step time
+// multiplied by their largest measured / forecast time. Also sets Forecast::known_gap. Call this
+// function after the range is set.
 void WidenByKnownGap(const scenario::Scenario& scenario, Forecast& forecast);
 
 }  // namespace stepcast::forecast
