@@ -43,8 +43,7 @@ inline constexpr ProductLayout kProductLayouts[] = {
 // The code that launches a kernel in eager execution. The host time per launch differs between
 // these kinds of code by more than a factor of ten.
 enum class Issuer : std::uint8_t {
-  kFramework,  // hooks of a sharding strategy, the optimizer, compiled graphs: only launch kernels
-               // graphs
+  kFramework,  // hooks of a sharding strategy, the optimizer, compiled graphs
   kModule,     // the Python code of a module's forward, including recomputation
   kAutograd,   // the autograd engine
   kSameCall,   // the call that launched the previous kernel of the same matrix multiplication

@@ -29,10 +29,8 @@ namespace stepcast::calibrate {
 enum class Part : std::uint8_t {
   kLaunch,        // issue and start of kernels; with several ranks, also issue of collectives
   kMemory,        // memory-bound kernels, by bytes
-  kGemm,          // matrix multiplications by m, n, k, data type and layout; and the sustained
-                  // clock if the device reports its power
-  kAttention,     // attention by heads, sequence length, head size and data type, in both
-                  // directions
+  kGemm,          // matrix multiplications by m, n, k, data type and layout; sustained clock
+  kAttention,     // attention by heads, sequence length, head size, data type and direction
   kOptimizer,     // fused AdamW, by bytes
   kCopies,        // copies in each direction, and in both directions at once
   kCollectives,   // each kind of collective, by size and shape of group
@@ -61,9 +59,9 @@ struct Options {
   Bytes from, to;
   // numbers of ranks per group; empty: all numbers for which kernel_measurements.h finds groups
   std::vector<int> group_sizes;
-                                 // kernel_measurements.h finds
-  std::string name;              // name of the profile
-  std::string gpu;               // the profile's GPU type; empty: unknown
+  // kernel_measurements.h finds
+  std::string name;  // name of the profile
+  std::string gpu;   // the profile's GPU type; empty: unknown
   // The first entries of the provenance. `machine`: machine, driver and libraries. `run`: date,
   // command and version. A stored state is used only if its `machine` entries are equal to these.
   std::vector<std::pair<std::string, std::string>> machine;

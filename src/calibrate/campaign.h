@@ -50,8 +50,7 @@ class ResidualNotes {
  private:
   struct Notes {
     std::vector<double> spreads;
-    std::vector<double> misses;  // relative error of interpolating an inner point from its
-                                 // neighbors
+    std::vector<double> misses;  // relative errors of interpolation at inner points
   };
   std::map<std::string, Notes> parts_;
 };

@@ -43,7 +43,6 @@ struct GemmEfficiency {
 // GemmEfficiency.
 struct GemmTile {
   std::int64_t m = 0, n = 0;  // part of the result per thread block, in either orientation
-                              // orientation
   double efficiency = 0;      // fraction of a multiprocessor's peak, for infinite k
   friend bool operator==(const GemmTile&, const GemmTile&) = default;
 };
@@ -155,10 +154,10 @@ struct GemmSurface {
 struct UnalignedBatches {
   // first release with these rates; {}: all earlier releases
   Version torch;
-                                              // before the other entries
+  // before the other entries
   // by DataType; zero: unknown, as for single multiplications
   std::array<double, kDataTypeCount> rate{};
-                                              // multiplications applies
+  // multiplications applies
   friend bool operator==(const UnalignedBatches&, const UnalignedBatches&) = default;
 };
 
@@ -203,10 +202,10 @@ struct KernelCosts {
   Time collective_launch;  // host time to issue one collective
 
   // Surfaces of measured matrix multiplications, by DataType.
-  std::array<GemmSurface, kDataTypeCount> gemm_surface;                  // of the forward layout
-  std::array<GemmSurface, kDataTypeCount> gemm_input_gradient_surface;   // of input gradients
-  std::array<GemmSurface, kDataTypeCount> gemm_weight_gradient_surface;  // of weight gradients,
-                                                                         // with FP32 results
+  std::array<GemmSurface, kDataTypeCount> gemm_surface;                 // of the forward layout
+  std::array<GemmSurface, kDataTypeCount> gemm_input_gradient_surface;  // of input gradients
+  // Weight gradients have FP32 results.
+  std::array<GemmSurface, kDataTypeCount> gemm_weight_gradient_surface;
   std::array<AttentionSurface, kDataTypeCount> attention_forward_surface;
   std::array<AttentionSurface, kDataTypeCount> attention_backward_surface;
   Curve memory_curve;     // times of memory-bound kernels
@@ -312,12 +311,11 @@ struct Calibration {
   std::string name;
   // The GPU types for which the values are valid (topology::Gpu::name). Empty: not stated.
   std::vector<std::string> gpus;
-  Location location;                                            // of the file, for messages
+  Location location;  // of the file, for messages
   // key and text as in the file; not empty
   std::vector<std::pair<std::string, std::string>> provenance;
-                                                                // never empty
-  std::optional<KernelCosts> kernels;          // costs for releases before `kernel_releases`
-                                               // `kernel_releases`
+  // never empty
+  std::optional<KernelCosts> kernels;          // for releases before `kernel_releases`
   std::vector<KernelRelease> kernel_releases;  // sorted by release, ascending
   std::optional<LinkCosts> links;
   std::optional<MemoryCosts> memory;

@@ -9,8 +9,7 @@ namespace stepcast::calibration {
 
 // An impossible value in a profile.
 struct Fault {
-  std::string field;  // as in the file: "kernels.gemm.bf16.max_efficiency",
-                      // "collectives[2].points[3]"
+  std::string field;  // as in the file: "kernels.gemm.bf16.max_efficiency"
   std::string message;
   std::string hint;
 };

@@ -50,7 +50,7 @@ struct DeviceSheet {
   std::array<FlopRate, kDataTypeCount> peak;  // indexed by DataType; zero: not supported
   // false for host-cpu: no host launches kernels on a separate device
   bool separate = true;
-                                              // false for host-cpu
+  // false for host-cpu
 };
 
 // Returns the values that are impossible on this device:

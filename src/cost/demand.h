@@ -73,7 +73,6 @@ enum class Occupancy : std::uint8_t {
 
 struct Demand {
   Time latency{};                          // fixed part (start-up, hops); uses no resource
-                                           // resource
   Time work{};                             // uncontended time of the remaining part
   std::array<double, kResources> share{};  // indexed by Resource, during `work`; not negative
   Provenance provenance = Provenance::kModelled;

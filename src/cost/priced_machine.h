@@ -38,7 +38,6 @@ class GroupLoads {
     std::string_view name;  // the name in the network
     bool scale_up = false;  // true: a link between GPUs of a node; false: a link to the network
     double busy = 0;        // seconds per byte of the collective, for all groups
-                            // size
   };
   using Groups = std::vector<std::vector<int>>;
 

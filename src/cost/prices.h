@@ -18,8 +18,7 @@ struct CollectivePrice {
   // "pat". "table" means that the time is from a table of the profile. "none" means that there is
   // only one rank.
   const char* algorithm = "ring";
-  const char* protocol = "";  // NCCL's protocol: "LL", "LL128", "Simple"; empty if NCCL is not
-                              // modeled
+  const char* protocol = "";  // "LL", "LL128", "Simple"; empty if NCCL is not modeled
   int channels = 0;           // thread blocks, each on one multiprocessor; 0 if not modeled
   // The mean number of bytes that a rank sends with the textbook algorithm.
   double wire_bytes_per_rank = 0;

@@ -203,8 +203,7 @@ class SharedResources {
   std::vector<Resource> resources_;
   // The state of each resource, in separate arrays, because a collective of hundreds of ranks reads
   // thousands of entries.
-  std::vector<std::uint64_t> totals_;      // sum of the shares of all running activities, in units
-                                           // of 2^-24
+  std::vector<std::uint64_t> totals_;      // sums of the shares of running activities, in 2^-24
   std::vector<std::uint32_t> reached_in_;  // number of the last solve that affects each resource
   std::vector<Activity> moved_;
   bool unsettled_ = false;
@@ -214,10 +213,8 @@ class SharedResources {
   std::uint32_t solve_ = 0;
   std::vector<std::uint32_t> reached_resources_;
   std::vector<Activity> reached_activities_;
-  std::vector<Activity> two_rounds_;   // affected activities in two rounds whose rate is not fixed
-                                       // fixed
-  std::vector<std::uint32_t> lowest_;  // the resources that are exhausted next, with equal levels
-                                       // level
+  std::vector<Activity> two_rounds_;   // in two rounds, with a rate that is not fixed
+  std::vector<std::uint32_t> lowest_;  // resources that are exhausted next, at equal levels
   // A heap of the other candidates, lowest level on top. Levels only rise while rates are fixed, so
   // an entry with an outdated level is popped too early, and is then pushed again.
   std::vector<Level> levels_;

@@ -78,7 +78,6 @@ struct Explanation {
   // of the step. None if no factor is sufficient.
   std::optional<double> speed_that_hides;
   std::vector<WhatIf> what_if;        // gains if operations are kFaster times as fast, sorted
-                                      // first
   std::vector<PeakContent> contents;  // sorted by size, largest first; adds up to memory.peak
   std::vector<LayerMemory> layers;    // sorted by size, largest first; adds up to memory.peak
 };

@@ -23,8 +23,7 @@ namespace stepcast::forecast {
 struct ClassRun : PricedClass {
   program::Timeline timeline{};  // of one rank; steps end when the last class's steps end
   memory::Account memory{};
-  Time host_waits{};  // from this time to the end of the described step, the host waits at a
-                      // barrier; without a barrier, the end of the described step
+  Time host_waits{};  // from then to the end of the described step, the host waits at a barrier
 };
 
 // A forecast, with the data from which it was computed.
@@ -32,12 +31,10 @@ struct Run {
   Forecast forecast;
   std::vector<ClassRun> classes;  // sorted by first rank; at least one class
   std::size_t critical = 0;       // the class that ends the step last; source of forecast.time
-                                  // class
   // the class of forecast.memory: a class that does not fit or has the highest peak
   std::size_t fullest = 0;
-                                  // class with the highest peak if all fit
-  std::uint32_t first_step = 0;   // the first described step, with the interval
-                                  // [step_ends[first_step - 1], step_ends[first_step]]
+  // class with the highest peak if all fit
+  std::uint32_t first_step = 0;  // starts at step_ends[first_step - 1]
 
   const ClassRun& critical_class() const { return classes[critical]; }
   const ClassRun& fullest_class() const { return classes[fullest]; }

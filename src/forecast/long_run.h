@@ -67,8 +67,7 @@ struct SpareNodes {
   std::int64_t spares = 0;  // healthy spare nodes at the start
   std::int64_t gpus_per_node = 1;
   std::int64_t gpus_per_replica = 1;  // GPUs of one replica of the model
-  bool elastic = false;               // whether the job continues with fewer replicas if no spare
-                                      // nodes remain
+  bool elastic = false;               // without spare nodes, continues with fewer replicas
   double node_rate = 0;               // failures of one node per second
   double repair = 0;                  // mean time to repair a failed node, in seconds
 };
@@ -162,15 +161,15 @@ struct LongRun {
   double work = 0;   // seconds of steps without failures
   double state = 0;  // size of a checkpoint in bytes
   std::int64_t saving_gpus = 1;
-  bool async = true;               // training continues during saves
+  bool async = true;  // training continues during saves
   // seconds for which a save blocks work; none: computed from state size and storage bandwidth
   std::optional<double> blocking;
-                                   // bytes of the state and the storage bandwidth
+  // bytes of the state and the storage bandwidth
   std::optional<double> interval;  // seconds of work between saves; none: the best interval
   SpareNodes pool;                 // node_rate is computed from the inputs
   // whether to use `pool`; false: failed nodes are replaced immediately
   bool limited_spares = false;
-                                   // once
+  // once
 };
 
 struct RunTime {

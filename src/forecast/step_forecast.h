@@ -134,14 +134,13 @@ class StepForecast {
   std::optional<MarkedOperations> marked_;
   std::vector<bool> all_;  // marks of all operations of the first class, for the range
   SteadyRun of_time_;
-  std::optional<SteadyRun> of_memory_;                           // a separate run for memory, if
-                                                                 // one is needed
+  std::optional<SteadyRun> of_memory_;  // set if memory needs a separate run
   std::vector<program::Timeline> timelines_, memory_timelines_;  // by simulated class, if copied
   std::optional<StepPeriod> period_;
   // by priced class: driver calls of its allocator
   std::vector<std::vector<memory::DriverCallsAt>> calls_;
-                                                           // allocator
-  bool stops_ = false;                                     // whether any class has driver calls
+  // allocator
+  bool stops_ = false;  // whether any class has driver calls
   // indexed by reported class:
   std::vector<Time> own_ends_;  // ends of the described step
   std::vector<MemoryForecast> memories_;

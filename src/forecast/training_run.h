@@ -27,8 +27,7 @@ struct TrainingTarget {
   std::optional<double> deadline;      // seconds; requires `tokens`
   double gpu_hour_price = 0;           // 0: unknown
   std::string currency;                // currency of the price, such as "$"; may be empty
-  std::optional<double> availability;  // fraction of the time in which GPUs train, above 0 and at
-                                       // most 1; none: 1
+  std::optional<double> availability;  // fraction of time in which GPUs train; none: 1
   // Returns the fractions of time in which `gpus` GPUs compute, given failures (long_run.h). Null:
   // no failures.
   std::function<UsedTime(std::int64_t gpus)> effective{};

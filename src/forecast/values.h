@@ -202,7 +202,7 @@ struct Forecast {
   // The time of matrix multiplications and attention at the devices' peak, without masked FLOPs.
   Time time_at_peak{};
   TimeBreakdown time;
-  Time communication_total;  // time per step with a collective in flight
+  Time communication_total;                    // time per step with a collective in flight
   std::vector<CollectiveSummary> collectives;  // sorted by collective, then by group
   MemoryForecast memory;                       // memory of the class Run::fullest
   // The forecasts of all classes, ordered by first rank (in a pipeline, from the first stage to the

@@ -39,8 +39,7 @@ struct ScenarioValue {
 struct Entry {
   std::string key;  // "training.sequence_length"
   ScenarioValue value;
-  std::string origin;  // shown in a comment: "train.toml:14", "torchtitan's default at
-                       // 238fa9953e4a"
+  std::string origin;  // shown in a comment: "train.toml:14", "torchtitan's default"
   Location location;   // where the user can change the value; no file: nowhere
 };
 

@@ -92,8 +92,7 @@ struct Surroundings {
   std::function<std::optional<std::int64_t>()> gpus_per_node{};  // GPUs per node of the cluster
   std::function<std::optional<std::int64_t>()> hidden_size{};    // hidden size of the model
   std::function<std::optional<std::int64_t>()> layers{};         // number of layers of the model
-  std::function<std::optional<std::int64_t>()> experts{};        // number of experts of the model,
-                                                                 // 0 for a dense model
+  std::function<std::optional<std::int64_t>()> experts{};        // number of experts; 0: dense
   // Returns whether one of the files belongs to the framework `name`.
   std::function<bool(std::string_view)> has_file_of{};
   // Returns the value of an option in accelerate's file as text. Empty if it is not set.

@@ -30,8 +30,7 @@ struct ImportRequest {
   std::optional<std::int64_t> sequence_length{}, global_batch{};
   std::vector<std::string> set{};        // scenario settings as "KEY=VALUE"
   std::vector<std::string> variables{};  // variables of scripts as "NAME=VALUE"
-  std::string function{};                // the function to read in a Python file with several
-                                         // configurations
+  std::string function{};                // the function to read in a Python file
   // Whether file paths become absolute, because the scenario will be in another folder.
   bool absolute_paths = false;
   // Whether an input that is already a scenario is copied.

@@ -15,8 +15,7 @@ namespace stepcast::foreign {
 
 struct Recipe {
   std::string_view name;   // "llama3_8b"
-  std::string_view model;  // a model of stepcast or, if the data root lacks it, of the Hugging Face
-                           // Hub
+  std::string_view model;  // a model of stepcast or, if missing, of the Hugging Face Hub
   // The settings with NeMo's names, separated by spaces, such as
   // "model.tensor_model_parallel_size=4".
   std::string_view settings;

@@ -79,8 +79,7 @@ struct ShellText {
 struct ShellInvocation {
   std::vector<ShellText> words{};
   std::vector<HereDocument> documents{};  // heredocs, with known variables replaced
-  bool certain = true;                    // false: the command depends on a test with unknown
-                                          // result
+  bool certain = true;                    // false: depends on a test with unknown result
 };
 
 struct ShellOutcome {

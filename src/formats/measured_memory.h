@@ -34,7 +34,6 @@ struct MeasuredMemory {
   std::string form;               // "snapshot", "summary", "timeline"
   Bytes allocated;                // peak of the bytes allocated to tensors
   std::optional<Bytes> reserved;  // peak of the bytes reserved on the device
-                                  // device
   // The bytes of each category at the peak. None if the file has no categories.
   std::optional<std::array<Bytes, kMeasuredCategories>> at_peak;
   std::vector<std::string> notes;  // sentences without a period

@@ -37,9 +37,8 @@ Holding LargestHolding(const FlatLayout& flat);
 
 // The parameters that one call of DeepSpeed's optimizer updates, in a separate flat buffer.
 struct FlatGroup {
-  model::ParameterGroup ranks_of = model::ParameterGroup::kDense;  // the kind of parameters, which
-                                                                   // determines the ranks that
-                                                                   // divide the group
+  // The kind of parameters, which determines the ranks that divide the group.
+  model::ParameterGroup ranks_of = model::ParameterGroup::kDense;
   FlatLayout flat;
 };
 
@@ -266,8 +265,7 @@ class DeepSpeedUpdate {
   Index communicator_;
   Index scalar_ = program::kNone;   // buffer of two FP32 numbers: the latest number, the sum
   Index reduced_ = program::kNone;  // index of an event
-  std::vector<Index> all_reduces_;  // collectives: over data parallelism, and over the parts of the
-                                    // model
+  std::vector<Index> all_reduces_;  // over data parallelism, over parts of the model
   Index average_ = program::kNone;  // collective over the ranks with the same experts
 };
 

@@ -49,8 +49,7 @@ struct GradientBucket {
   std::span<const int> tensors;
   FlatLayout layout;
   Range gradients;
-  Range own;  // the part of the reduced bucket that this rank keeps: its shard, or the complete
-              // bucket
+  Range own;  // the reduced elements that this rank keeps: its shard, or all
   std::size_t channel = 0;
   Index ready = program::kNone, reduced = program::kNone;  // indices of events
   int missing = 0;    // number of gradients that are not yet in the bucket

@@ -42,8 +42,7 @@ struct ShardedState {
   std::int64_t elements = 0;  // including padding
   Range parameters{}, optimizer{}, gradient{};
   model::ParameterGroup group = model::ParameterGroup::kDense;
-  bool has_gradient = false;  // whether the gradient exists; WriteShardedUpdate uses and releases
-                              // it
+  bool has_gradient = false;  // the gradient exists; released by WriteShardedUpdate
   Pieces parts{};
   std::vector<UpdatedTensor> updated{};  // the tensors that the optimizer updates
 };

@@ -110,8 +110,7 @@ class PartitionedState {
 struct CoordinatorOptions {
   std::int64_t prefetch = 0;   // elements to prefetch, rounded up to complete parameters
   std::int64_t max_live = 0;   // elements; prefetch stops at this number of gathered elements
-  std::int64_t max_reuse = 0;  // a parameter that is used again within this number of elements
-                               // remains gathered
+  std::int64_t max_reuse = 0;  // elements; parameters used again within this number are kept
 };
 
 class ParameterCoordinator {
@@ -157,7 +156,6 @@ class ParameterCoordinator {
   std::vector<Status> status_;
   std::deque<Entry> queue_;                // uses that Fetch has not processed
   std::vector<std::int64_t> fetched_for_;  // by parameter: latest visit processed by Fetch
-                                           // processed
   std::int64_t live_ = 0;  // elements gathered or in flight, without persistent parameters
   std::int64_t next_ = 0;  // next visit
 };

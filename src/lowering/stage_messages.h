@@ -95,8 +95,7 @@ class StageMessages {
     std::vector<bool> begins_pair{};
     std::vector<std::size_t> chunk_of{};  // indexed by pass: index in `chunks`
     std::vector<int> slots{};             // indexed by pass: slot of its micro-batch's activations
-    std::vector<int> gradient_slots{};    // by pass: slot of the gradient that a backward pass
-                                          // receives
+    std::vector<int> gradient_slots{};    // by pass: slot of the received gradient
     // For each pass, the pass of this stage that receives its output. kNoPass: the output is sent
     // to another stage, or there is no output.
     static constexpr std::size_t kNoPass = static_cast<std::size_t>(-1);
@@ -142,7 +141,6 @@ class StageMessages {
     program::MessageDirection direction = program::MessageDirection::kSend;
     int peer = 0;                                         // position in the communicator's group
     Index ready = program::kNone;                         // event before the stream starts
-                                                          // start
     Index arrived[2] = {program::kNone, program::kNone};  // alternate between passes
   };
 
@@ -224,8 +222,7 @@ class StageMessages {
   Index communicator_ = program::kNone, pairs_[2] = {program::kNone, program::kNone};
   Index before_ = program::kNone, after_ = program::kNone;  // indices of events
   std::vector<Index> drained_;                              // indexed by stream: events
-  std::vector<program::Message> messages_;                  // messages of the exchange that is
-                                                            // being built
+  std::vector<program::Message> messages_;                  // of the exchange that is being built
   std::vector<program::BufferUse> uses_;
   // The gathers after the exchange, with their target buffers.
   std::vector<std::pair<const Gather*, Index>> gathers_;

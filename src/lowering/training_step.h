@@ -128,8 +128,7 @@ class TrainingStep {
     // is not the first or last of the list, allocates and releases nothing, and has no other
     // effects.
     std::vector<std::size_t> plain_end{};
-    std::vector<GroupOperations::Entry> groups{};  // by operation; empty if there are no group
-                                                   // operations
+    std::vector<GroupOperations::Entry> groups{};  // by operation; may be empty
     // For each operation, the event after it that the host waits for. Empty if the host waits for
     // no operation.
     std::vector<Index> host_events{};
@@ -154,7 +153,7 @@ class TrainingStep {
     std::size_t first_kernel = 0, last_kernel = 0;  // operations on the compute stream
     // first kernel of the second lane; past the end without a second lane
     std::size_t first_beside = 0;
-                                   // lane
+    // lane
   };
   // The entries of a layer work in the program's tables. Layers with the same work run one at a
   // time, so they share temporary buffers.
@@ -295,8 +294,7 @@ class TrainingStep {
     // the list is recomputed.
     bool forward, weights, backward;
     bool begins, ends;  // whether the list is the first or last list of the stage's pass
-    bool hands_on;      // whether the list ends with a collective whose result is sent to another
-                        // stage
+    bool hands_on;      // the list ends with a collective whose result is sent
     Index passing_by;   // result of TemporariesOf
   };
   void WriteKernel(const ListRun& run, std::size_t i);
@@ -366,8 +364,7 @@ class TrainingStep {
   std::vector<std::pair<std::string, Index>> registered_;  // persistent buffers by name
   bool communicates_ = false;                              // whether layers communicate
   std::vector<Work> entries_;                              // indexed by work
-  int slots_ = 1;                  // largest number of micro-batches whose activations are stored
-                                   // at once
+  int slots_ = 1;                  // maximum number of micro-batches with stored activations
   std::vector<int> slot_of_pass_;  // indexed by pass
   std::vector<Entries> saved_;     // indexed by slot and layer: buffers
   std::vector<Entries> deferred_;  // indexed by slot and layer: buffers
@@ -378,10 +375,8 @@ class TrainingStep {
   std::vector<std::int64_t> first_elements_;  // indexed by tensor
   std::vector<int> layers_of_tensor_;         // by tensor: number of contributions to its gradient
   std::vector<Index> tied_contribution_;      // indexed by tensor: buffer; kNone: not tied
-  std::vector<int> missing_;                  // by tensor: missing contributions in this
-                                              // micro-batch
-  std::vector<bool> contributed_;             // by tensor: whether it has a contribution in this
-                                              // pass
+  std::vector<int> missing_;                  // by tensor: in this micro-batch
+  std::vector<bool> contributed_;             // by tensor: in this pass
   std::vector<std::size_t> last_pass_of_tensor_;
   std::vector<bool> ends_micro_batch_;  // indexed by pass
   std::vector<int> ready_;              // tensors whose gradients the next kernel completes

@@ -22,13 +22,11 @@ namespace stepcast::lowering {
 
 struct Unit {
   std::string name;           // name of the unit's first layer, or "root"
-  std::vector<int> layers;    // ascending; forward needs the unit from the first to the last of
-                              // these layers
+  std::vector<int> layers;    // ascending; forward needs the unit from the first to the last
   std::vector<int> tensors;   // tensors of the unit, in registration order
   std::vector<int> frozen;    // indices in Model::frozen, in registration order
   std::int64_t elements = 0;  // number of elements in `tensors`
-  bool root = false;          // contains all parameters that are in no other unit (UnitPerBlock,
-                              // UnitPerModel)
+  bool root = false;          // contains all parameters outside other units
 };
 
 struct Units {
@@ -90,8 +88,8 @@ struct ShardedUnit {
   BlockLayout gather_blocks;           // `blocks`, followed by the frozen parameters
   // layout of the shards over the k ranks of reshard_after_forward
   BlockLayout kept_blocks;
-  bool empty = false;                  // whether the unit has no elements
-  bool has_backward = true;            // false: the unit and all earlier layers are untrained
+  bool empty = false;        // whether the unit has no elements
+  bool has_backward = true;  // false: the unit and all earlier layers are untrained
   ShardedState state;
   // Parameters:
   Range gathered;  // result of the all-gather
@@ -100,14 +98,12 @@ struct ShardedUnit {
   Range frozen;    // this rank's shard of untrained parameters
   Index gather_done = program::kNone, copy_out_done = program::kNone,
         kept_written = program::kNone;  // indices of events
-  bool gather_issued = false;           // a gather is in flight, or its result has not been copied
-                                        // out
+  bool gather_issued = false;           // a gather is issued, but its result is not copied
   bool unshard_issued = false;          // the schedule has requested the parameters
   bool unsharded = false;               // the full parameters exist
   bool has_kept = false;
   // Gradients:
-  Range accumulated;                    // full gradients in reduce_dtype, if synchronization is
-                                        // deferred
+  Range accumulated;                    // full gradients in reduce_dtype; only without sync
   Range reduce_input;                   // full gradients in reduce_dtype
   Range reduce_output;                  // this rank's shard, in reduce_dtype
   Index reduced = program::kNone;       // event: the reduce-scatter has read its input

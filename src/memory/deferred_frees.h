@@ -64,8 +64,7 @@ class DeferredFrees {
 
  private:
   std::vector<std::uint32_t> free_;    // by instruction: number of the deferred free, from 1 on
-  std::vector<std::uint32_t> first_;   // by deferred free: index in uses_; then the number of uses_
-                                       // end
+  std::vector<std::uint32_t> first_;   // by deferred free: index in uses_; then the end of uses_
   std::vector<std::uint32_t> uses_;    // operation numbers
   std::vector<std::uint32_t> number_;  // indexed by instruction, from 1 on
   std::vector<program::Index> operations_;

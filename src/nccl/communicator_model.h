@@ -47,8 +47,7 @@ struct Collective {
   // reduce-scatter, this is the number of ranks times one rank's part.
   Bytes bytes;
   bool fp8 = false;     // whether elements are 8-bit floating-point numbers
-  bool scaled = false;  // the result is an average, or operands are multiplied before the reduction
-                        // reduction
+  bool scaled = false;  // the result is an average, or operands are multiplied first
   int operations = 1;   // number of collectives in one launch (ncclGroupStart)
 };
 
@@ -58,9 +57,9 @@ struct Choice {
   Protocol protocol = Protocol::kSimple;
   // in us; only for comparisons, because it is too short below about 64 MiB
   double predicted_time = 0;
-                              // MiB
-  int channels = 1;           // maximum number; see ChannelsUsed
-  int threads = 0;            // threads per channel
+  // MiB
+  int channels = 1;  // maximum number; see ChannelsUsed
+  int threads = 0;   // threads per channel
 
   friend bool operator==(const Choice&, const Choice&) = default;
 };

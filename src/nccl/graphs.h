@@ -47,11 +47,11 @@ struct Graph {
   PathType type_inter = PathType::kPix;
   // 2: a ring may enter and leave a node by different network cards
   int cross_nic = 0;
-                                   // by which it entered
-  bool same_channels = true;       // whether all channels visit the GPUs in the same order
+  // by which it entered
+  bool same_channels = true;  // whether all channels visit the GPUs in the same order
   // false: the search failed; the graph is one channel in GPU order
   bool found = true;
-                                   // order
+  // order
   double latency_inter = 0;        // latency of the network cards in us
   std::vector<ChannelPath> paths;  // indexed by channel; empty for a graph that has only numbers
 };

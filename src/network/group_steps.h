@@ -81,14 +81,12 @@ class GroupSteps {
   struct Members {
     std::vector<std::vector<int>> nodes;
     std::vector<std::vector<int>> gpus;               // indices of the members' GPUs in their node
-                                                      // same order as `nodes`
     std::vector<const topology::NodeRoutes*> routes;  // indexed by node; null on a flat cluster
     // by node: place of its switches; -1: no switches
     std::vector<int> switches;
-                                                      // switches
-    bool even = true;                                 // whether nodes have equal numbers of members
-                                                      // members
-    std::size_t most = 0;                             // largest number of members in a node
+    // switches
+    bool even = true;      // nodes have equal numbers of members
+    std::size_t most = 0;  // largest number of members in a node
   };
   Members MembersOf(std::span<const int> ranks) const;
   const topology::NodeRoutes* RoutesOf(int node) const;
@@ -109,8 +107,7 @@ class GroupSteps {
 
   const ClusterNetwork& network_;
   int gpus_per_node_ = 1;
-  std::vector<std::unique_ptr<const topology::NodeRoutes>> routes_;  // by index in
-                                                                     // ClusterNetwork::nodes
+  std::vector<std::unique_ptr<const topology::NodeRoutes>> routes_;  // by node type
 };
 
 }  // namespace stepcast::network

@@ -55,7 +55,6 @@ struct Deadlock {
   };
   std::vector<Waiting> waiting{};  // one entry per waiting rank, in order
   std::string report;              // one line per waiting rank (at most ten), with both ends
-                                   // lines
 };
 
 // Runs jobs that share the links. The traffic of all jobs must be on `network`.

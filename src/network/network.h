@@ -255,8 +255,7 @@ class Network::Router {
   // Equivalent places and links. Clusters consist of copies of a node, and a route uses only the
   // fabric and the nodes at its ends. Routes between copies below the same switches are equivalent.
   std::vector<int> alike_;  // indexed by place: equal for corresponding places of copies of a node
-  std::vector<std::vector<int>> links_of_;          // by node: links, in the same order in all
-                                                    // copies of a node
+  std::vector<std::vector<int>> links_of_;  // by node: links, in the same order in all copies
   std::unordered_map<std::uint64_t, Known> known_;  // indexed by equivalent places
   std::vector<Visit> visits_;                       // by device; empty before the first search
   std::uint32_t search_ = 0;

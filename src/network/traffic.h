@@ -36,8 +36,7 @@ struct Connection {
   // The numbers of messages and bytes in the first loop, which has the most bytes.
   std::int64_t messages = 0;
   std::int64_t bytes = 0;
-  std::int64_t blocks = 0;  // in all messages; later loops have at most as many bytes less
-                            // smaller
+  std::int64_t blocks = 0;  // in all messages; a later loop has fewer bytes, by at most this number
 };
 
 class Traffic {
