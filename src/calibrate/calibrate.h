@@ -57,11 +57,9 @@ struct Options {
   std::vector<CollectiveKind> collectives;  // empty: all kinds; with `quick`, all except broadcast
   // The range of sizes of collectives. Zero: 1 KiB to 256 MiB (with `quick`, to 64 MiB).
   Bytes from, to;
-  // numbers of ranks per group; empty: all numbers for which kernel_measurements.h finds groups
-  std::vector<int> group_sizes;
-  // kernel_measurements.h finds
-  std::string name;  // name of the profile
-  std::string gpu;   // the profile's GPU type; empty: unknown
+  std::vector<int> group_sizes;  // ranks per group; empty: all possible numbers
+  std::string name;              // name of the profile
+  std::string gpu;               // the profile's GPU type; empty: unknown
   // The first entries of the provenance. `machine`: machine, driver and libraries. `run`: date,
   // command and version. A stored state is used only if its `machine` entries are equal to these.
   std::vector<std::pair<std::string, std::string>> machine;

@@ -63,7 +63,7 @@ struct Repetition {
   std::size_t most = 200;
   double uncertainty = 0.01;  // target for the relative uncertainty of the median
   Time limit = Seconds(1);    // device time per point, except for `least` repetitions
-  // time is short: a quarter of the limit, fewer repetitions of long operations
+  // Time is short: a quarter of the limit, fewer repetitions of long operations.
   bool briefly = false;
 };
 

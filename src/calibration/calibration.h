@@ -152,12 +152,8 @@ struct GemmSurface {
 // fraction of the aligned rate. Depends on the cuBLAS release, and thus on the PyTorch release.
 // Used for attention without fused kernels.
 struct UnalignedBatches {
-  // first release with these rates; {}: all earlier releases
-  Version torch;
-  // before the other entries
-  // by DataType; zero: unknown, as for single multiplications
-  std::array<double, kDataTypeCount> rate{};
-  // multiplications applies
+  Version torch;                              // first release; {}: all earlier releases
+  std::array<double, kDataTypeCount> rate{};  // zero: as for single multiplications
   friend bool operator==(const UnalignedBatches&, const UnalignedBatches&) = default;
 };
 
@@ -311,10 +307,8 @@ struct Calibration {
   std::string name;
   // The GPU types for which the values are valid (topology::Gpu::name). Empty: not stated.
   std::vector<std::string> gpus;
-  Location location;  // of the file, for messages
-  // key and text as in the file; not empty
-  std::vector<std::pair<std::string, std::string>> provenance;
-  // never empty
+  Location location;                                            // of the file, for messages
+  std::vector<std::pair<std::string, std::string>> provenance;  // as in the file; not empty
   std::optional<KernelCosts> kernels;          // for releases before `kernel_releases`
   std::vector<KernelRelease> kernel_releases;  // sorted by release, ascending
   std::optional<LinkCosts> links;

@@ -48,9 +48,7 @@ std::vector<std::string> FillFrom(const Calibration& defaults, Calibration& prof
 struct DeviceSheet {
   Bandwidth memory_bandwidth;
   std::array<FlopRate, kDataTypeCount> peak;  // indexed by DataType; zero: not supported
-  // false for host-cpu: no host launches kernels on a separate device
-  bool separate = true;
-  // false for host-cpu
+  bool separate = true;  // false for host-cpu: no host launches kernels on a separate device
 };
 
 // Returns the values that are impossible on this device:

@@ -55,9 +55,7 @@ struct CollectiveForecast {
 
 // The ranks of a collective: a group of the plan, or a number of ranks and nodes.
 struct CollectiveGroup {
-  // the group of rank 0: "data", "shard" or "replica"; empty: see `ranks` and `nodes`
-  std::string name;
-  // and `nodes` apply
+  std::string name;          // the group of rank 0: "data", "shard" or "replica"; may be empty
   std::optional<int> ranks;  // none: all GPUs of the nodes
   std::optional<int> nodes;  // none: the smallest number for `ranks`, or all nodes
   // Whether all groups of the layout run the collective at the same time. If `ranks` and `nodes`

@@ -31,10 +31,8 @@ struct Run {
   Forecast forecast;
   std::vector<ClassRun> classes;  // sorted by first rank; at least one class
   std::size_t critical = 0;       // the class that ends the step last; source of forecast.time
-  // the class of forecast.memory: a class that does not fit or has the highest peak
-  std::size_t fullest = 0;
-  // class with the highest peak if all fit
-  std::uint32_t first_step = 0;  // starts at step_ends[first_step - 1]
+  std::size_t fullest = 0;        // the class of forecast.memory
+  std::uint32_t first_step = 0;   // first described step; begins at step_ends[first_step - 1]
 
   const ClassRun& critical_class() const { return classes[critical]; }
   const ClassRun& fullest_class() const { return classes[fullest]; }

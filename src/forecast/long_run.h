@@ -161,15 +161,11 @@ struct LongRun {
   double work = 0;   // seconds of steps without failures
   double state = 0;  // size of a checkpoint in bytes
   std::int64_t saving_gpus = 1;
-  bool async = true;  // training continues during saves
-  // seconds for which a save blocks work; none: computed from state size and storage bandwidth
-  std::optional<double> blocking;
-  // bytes of the state and the storage bandwidth
+  bool async = true;               // training continues during saves
+  std::optional<double> blocking;  // seconds; none: computed from state size and bandwidth
   std::optional<double> interval;  // seconds of work between saves; none: the best interval
   SpareNodes pool;                 // node_rate is computed from the inputs
-  // whether to use `pool`; false: failed nodes are replaced immediately
-  bool limited_spares = false;
-  // once
+  bool limited_spares = false;     // false: failed nodes are replaced immediately
 };
 
 struct RunTime {

@@ -67,9 +67,7 @@ class PaddedLengths {
   std::vector<scenario::Scenario> scenarios_;
   bool wait_in_micro_batches_ = true;
   std::vector<double> of_rank_;  // indexed by scenario: fraction of a rank's micro-batches
-  // by scenario: fraction of steps; equals of_rank_ if ranks wait only at step ends
-  std::vector<double> of_step_;
-  // only at the end of a step
+  std::vector<double> of_step_;  // by scenario: fraction of steps
 };
 
 // Returns whether ranks with different samples communicate before the last micro-batch of a step.

@@ -87,7 +87,7 @@ struct StepCounts {
   // Counts the executions in the longer step that the program represents.
   StepCounts(const program::Program& program, const program::LongerStep& longer);
 
-  // indexed by operand
+  // Indexed by operand.
   std::vector<std::uint32_t> kernels, collectives, exchanges, copies, host_tasks;
 };
 

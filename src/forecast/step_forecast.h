@@ -137,10 +137,8 @@ class StepForecast {
   std::optional<SteadyRun> of_memory_;  // set if memory needs a separate run
   std::vector<program::Timeline> timelines_, memory_timelines_;  // by simulated class, if copied
   std::optional<StepPeriod> period_;
-  // by priced class: driver calls of its allocator
-  std::vector<std::vector<memory::DriverCallsAt>> calls_;
-  // allocator
-  bool stops_ = false;  // whether any class has driver calls
+  std::vector<std::vector<memory::DriverCallsAt>> calls_;  // by priced class
+  bool stops_ = false;                                     // whether any class has driver calls
   // indexed by reported class:
   std::vector<Time> own_ends_;  // ends of the described step
   std::vector<MemoryForecast> memories_;

@@ -25,10 +25,8 @@ struct KinetoOperator {
   Moment start = 0, end = 0;
   std::optional<std::int64_t> sequence;
   std::int64_t elements = 0;  // number of elements of the first input; 0: not recorded
-  // for events of the autograd engine: index in KinetoTrace::nodes; else -1
-  std::int32_t node = -1;
-  // otherwise -1
-  bool accumulates = false;  // whether this is AccumulateGrad
+  std::int32_t node = -1;     // autograd engine: index in KinetoTrace::nodes; else -1
+  bool accumulates = false;   // whether this is AccumulateGrad
 };
 
 enum class KinetoWork : std::uint8_t { kKernel, kCopy, kSet };
@@ -43,9 +41,7 @@ struct KinetoKernel {
   std::int32_t name = 0;         // index in KinetoTrace::names
   std::int32_t collective = -1;  // NCCL: index in KinetoTrace::collectives; else -1
   std::int32_t step = -1;        // step number in a trace written by stepcast; otherwise -1
-  // earlier wait of the stream for other ranks, if stepcast wrote the trace
-  Moment waited = 0;
-  // other ranks
+  Moment waited = 0;             // only from stepcast: earlier wait of the stream for other ranks
   std::int32_t process = 0;
   KinetoWork work = KinetoWork::kKernel;
   bool optimizer = false;  // the phase is the optimizer, if stepcast wrote the trace

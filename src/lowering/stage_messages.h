@@ -61,7 +61,7 @@ class StageMessages {
   struct Stage {
     int stage = 0;
     int stages = 1;
-    // the ranks of all stages with the same position in their stage
+    // The ranks of all stages with the same position in their stage.
     parallel::GroupLayout pipeline{};
     MessageStyle style = MessageStyle::kOverlapped;
     std::vector<ExchangesBehind> behind{};  // indexed by pass; only for kBlocking

@@ -151,9 +151,7 @@ class TrainingStep {
     std::vector<int> unfinished{};  // group operations that no operation in the list waits for
     std::vector<model::ValueUse> unreleased{};      // uses of communicated values
     std::size_t first_kernel = 0, last_kernel = 0;  // operations on the compute stream
-    // first kernel of the second lane; past the end without a second lane
-    std::size_t first_beside = 0;
-    // lane
+    std::size_t first_beside = 0;  // first kernel of the second lane; may be past the end
   };
   // The entries of a layer work in the program's tables. Layers with the same work run one at a
   // time, so they share temporary buffers.

@@ -86,7 +86,7 @@ struct ShardedUnit {
   std::int64_t gathered_elements = 0;  // elements of all ranks, including frozen parameters
   BlockLayout blocks;                  // layout of the shards; only with a data flow
   BlockLayout gather_blocks;           // `blocks`, followed by the frozen parameters
-  // layout of the shards over the k ranks of reshard_after_forward
+  // Layout of the shards over the k ranks of reshard_after_forward.
   BlockLayout kept_blocks;
   bool empty = false;        // whether the unit has no elements
   bool has_backward = true;  // false: the unit and all earlier layers are untrained

@@ -55,11 +55,9 @@ struct Collective {
 struct Choice {
   Algorithm algorithm = Algorithm::kRing;
   Protocol protocol = Protocol::kSimple;
-  // in us; only for comparisons, because it is too short below about 64 MiB
-  double predicted_time = 0;
-  // MiB
-  int channels = 1;  // maximum number; see ChannelsUsed
-  int threads = 0;   // threads per channel
+  double predicted_time = 0;  // in us; only for comparisons; too short below about 64 MiB
+  int channels = 1;           // maximum number; see ChannelsUsed
+  int threads = 0;            // threads per channel
 
   friend bool operator==(const Choice&, const Choice&) = default;
 };

@@ -45,13 +45,9 @@ struct Graph {
   double bw_inter = 0;                     // GB/s through the network cards
   PathType type_intra = PathType::kLocal;  // the most distant kind of path inside the node
   PathType type_inter = PathType::kPix;
-  // 2: a ring may enter and leave a node by different network cards
-  int cross_nic = 0;
-  // by which it entered
-  bool same_channels = true;  // whether all channels visit the GPUs in the same order
-  // false: the search failed; the graph is one channel in GPU order
-  bool found = true;
-  // order
+  int cross_nic = 0;               // 2: rings may enter and leave by different cards
+  bool same_channels = true;       // whether all channels visit the GPUs in the same order
+  bool found = true;               // false: search failed; one channel in GPU order
   double latency_inter = 0;        // latency of the network cards in us
   std::vector<ChannelPath> paths;  // indexed by channel; empty for a graph that has only numbers
 };

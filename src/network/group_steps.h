@@ -82,11 +82,9 @@ class GroupSteps {
     std::vector<std::vector<int>> nodes;
     std::vector<std::vector<int>> gpus;               // indices of the members' GPUs in their node
     std::vector<const topology::NodeRoutes*> routes;  // indexed by node; null on a flat cluster
-    // by node: place of its switches; -1: no switches
-    std::vector<int> switches;
-    // switches
-    bool even = true;      // nodes have equal numbers of members
-    std::size_t most = 0;  // largest number of members in a node
+    std::vector<int> switches;                        // by node: place of its switches; -1: none
+    bool even = true;                                 // nodes have equal numbers of members
+    std::size_t most = 0;                             // largest number of members in a node
   };
   Members MembersOf(std::span<const int> ranks) const;
   const topology::NodeRoutes* RoutesOf(int node) const;
