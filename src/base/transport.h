@@ -32,10 +32,10 @@ constexpr std::string_view Name(Transport transport) {
   return "";
 }
 
-// Returns whether message times measured on one transport are valid for the other. True for equal
-// transports, and for InfiniBand and RoCE, which use the same code in NCCL (src/transport/net_ib.cc
-// of NVIDIA/nccl). Llama Team 2024 (arXiv 2407.21783, section 3.3.1) trained on clusters of both
-// types, tuned "to provide equivalent performance".
+// Returns whether message times measured on one transport are valid for another transport. True for
+// equal transports, and for InfiniBand and RoCE, which use the same code in NCCL
+// (src/transport/net_ib.cc of NVIDIA/nccl). Llama Team 2024 (arXiv 2407.21783, section 3.3.1)
+// trained on clusters of both types, tuned "to provide equivalent performance".
 constexpr bool Alike(Transport a, Transport b) {
   const auto verbs = [](Transport transport) {
     return transport == Transport::kInfiniband || transport == Transport::kRoce;

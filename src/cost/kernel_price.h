@@ -114,7 +114,7 @@ enum class KernelFault : std::uint8_t {
 struct KernelSetting {
   const topology::Gpu& gpu;
   const calibration::KernelCosts& costs;
-  Version torch{};  // PyTorch release whose libraries run
+  Version torch{};  // PyTorch release, which determines the libraries
   // The power limit of the board while these kernels run, in watts (kernel_time.h). 0: no limit.
   double limit_watts = 0;
   // Whether the kernels run inference in a serving engine. If true, the time of attention includes

@@ -54,7 +54,7 @@ Demand DemandOf(const MeasuredTime& measured, Time start_latency, bool latency_c
 // time is interpolated first over length, then over heads, then over head size. Outside the range,
 // the time is extrapolated:
 //  sequence   constant time below the first length, constant throughput beyond the last length
-//  head size  likewise
+//  head size  as for the sequence
 //  heads      by thread blocks. A block computes kQueryRows rows of one head, so a kernel has
 //             b = heads x sequence / kQueryRows blocks. The time is proportional to
 //             max(b, multiprocessors), because each multiprocessor runs one block at a time.

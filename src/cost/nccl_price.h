@@ -183,7 +183,7 @@ class NcclPricer {
   // A measured curve, prepared for corrections.
   struct Anchor {
     int ranks = 0;
-    bool is_twin = false;       // measured with the other of all-gather and reduce-scatter
+    bool is_twin = false;       // measured for the other of the two collectives (method 2)
     std::array<Part, 2> parts;  // index: whether reduction is in a switch
     const Part& Of(const Estimate& estimate) const;
   };

@@ -16,7 +16,7 @@ namespace stepcast::forecast {
 // kernel runs at a time.
 
 struct KernelSpan {
-  Time start, end;  // both are within the interval
+  Time start, end;  // start and end are within the interval
   std::uint16_t stream = 0;
   program::Phase phase = program::Phase::kForward;
   program::Index instruction = program::kNone;

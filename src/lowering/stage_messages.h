@@ -44,7 +44,7 @@ enum class MessageStyle : std::uint8_t {
 // pass. Only for kBlocking.
 enum class ExchangesBehind : std::uint8_t {
   kApart,     // an exchange for the send, then an exchange for the receives
-  kTogether,  // one exchange for both
+  kTogether,  // one exchange for the send and the receives
   kReceiveFirst,
   kNone,  // the next pass's exchange sends and receives
 };
