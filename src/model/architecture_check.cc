@@ -376,12 +376,11 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
     return std::any_of(a.kinds.begin(), a.kinds.end(), has);
   };
   if (!a.condition.exists()) {
-    if (a.text.exists() || a.norms_without_weights || any([](const Architecture& kind) {
+    if (a.text.exists() || any([](const Architecture& kind) {
           return kind.two_streams || kind.parallel_residual_norms > 0;
         })) {
       faults.Add("condition",
-                 "only diffusion models can have text, two_streams, beside_mixer and norms "
-                 "without weights",
+                 "only diffusion models can have text, two_streams and beside_mixer",
                  "write 'condition: {time: 256}', or omit these keys");
     }
     return;
