@@ -137,6 +137,13 @@ class ConfigEvaluator {
     if (const YamlNode* ignored = Child(family_, "ignored")) {
       for (const YamlTree& key : ignored->items) reader_.Accept(key->scalar);
     }
+    for (formats::HuggingFaceReader* reader : {&reader_, &around_}) {
+      if (!has_blocks_ || (reader == &around_ && section_.empty())) break;
+      if (reader->Find("quantization_config") == nullptr) continue;
+      reader->Warn(
+          "quantization_config",
+          "the forecast uses training.precision as the data type of weights, and ignores this key");
+    }
     JudgeOtherKeys(reader_, UnknownConfigKeys::kWarnOf);
     if (section_.empty()) return;
     around_.Accept(section_);

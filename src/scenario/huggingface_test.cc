@@ -154,8 +154,6 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
       {"\"num_nextn_predict_layers\": 1",
        "multi-token prediction is not supported for this model_type: 'num_nextn_predict_layers' is "
        "1"},
-      {"\"quantization_config\": {\"quant_method\": \"fp8\"}",
-       "quantized weights are not supported: 'quantization_config' is an object"},
       {"\"sliding_window\": 4096",
        "models of this model_type have no attention window: 'sliding_window' is 4096"},
       {"\"layer_types\": [\"full_attention\", \"linear_attention\"]",
@@ -453,13 +451,13 @@ TEST(HuggingFaceTest, MistakesOfAWrapper) {
   const std::string text = Adding(TextOf("llama3.1-8b"), "\"kv_lora_rank\": 512");
   const Diagnostics mistakes =
       MistakesIn("{\"model_type\": \"llava\", \"text_config\": " + text +
-                 ", \"quantization_config\": {\"quant_method\": \"fp8\"}}");
+                 ", \"is_encoder_decoder\": true}");
   ASSERT_EQ(mistakes.size(), 2U) << Format(mistakes);
   EXPECT_EQ(
       mistakes[0].message,
       "models of this model_type have no latent attention: 'text_config.kv_lora_rank' is 512");
   EXPECT_EQ(mistakes[1].message,
-            "quantized weights are not supported: 'quantization_config' is an object");
+            "decoders with cross-attention are not supported: 'is_encoder_decoder' is true");
   // Dimensions that the file leaves to transformers' defaults.
   EXPECT_EQ(MistakesIn("{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\"}}")
                 .at(0)
@@ -1078,25 +1076,28 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "write one of bert, cohere, cohere2, deepseek_v2, deepseek_v3, ernie4_5, ernie4_5_moe, "
-      "falcon, "
-      "gemma, gemma2, gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_neox, gpt_oss, gptj, granite, "
-      "granitemoe, kimi_k2, llama, llama4_text, megatron-bert, minimax_m2, mistral, mixtral, mpt, "
-      "nemotron, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, seed_oss, smollm3, "
-      "starcoder2";
+      "write one of arcee, baichuan, bailing_moe, bailing_moe_v2, bert, bloom, camembert, "
+      "chatglm, codegen, cohere, cohere2, dbrx, deepseek, deepseek_v2, deepseek_v3, "
+      "distilbert, ernie4_5, ernie4_5_moe, exaone, falcon, flex_olmo, gemma, gemma2, "
+      "gemma3_text, glm, glm4, glm4_moe, glm4v_moe_text, glm4v_text, gpt2, gpt_bigcode, "
+      "gpt_neox, gpt_oss, gptj, granite, granitemoe, granitemoeshared, helium, internlm2, "
+      "internlm3, kimi_k2, llama, llama4_text, megatron-bert, minicpm, minimax_m2, mistral, "
+      "mixtral, mpt, nemotron, olmo2, olmoe, phi, phi3, phimoe, qwen, qwen2, qwen2_moe, "
+      "qwen3, qwen3_moe, qwen3_omni_moe_text, roberta, seed_oss, smollm3, stablelm, "
+      "starcoder2, xlm-roberta";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
   EXPECT_THAT(mistakes[0].hint, testing::StartsWith(known + "; with files of models/families: "));
-  // OPT is a known name.
-  EXPECT_THAT(MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
+  // ModernBERT is a known name.
+  EXPECT_THAT(MistakesIn("{\"model_type\": \"modernbert\"}").at(0).hint,
               testing::StartsWith(
-                  "opt differs from gpt2 by feed-forward layers of ReLU, which stepcast does not "
-                  "model; " +
+                  "modernbert differs from bert by rotary positions and windows, which stepcast "
+                  "does not model; " +
                   known));
   EXPECT_THAT(
       MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
-      testing::StartsWith("jamba has state-space layers, which stepcast does not model; " + known));
+      testing::StartsWith("jamba has Mamba-1 layers, which stepcast does not model; " + known));
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }
 
