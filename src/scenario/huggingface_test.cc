@@ -1080,11 +1080,11 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
       "chatglm, codegen, cohere, cohere2, dbrx, deepseek, deepseek_v2, deepseek_v3, "
       "distilbert, ernie4_5, ernie4_5_moe, exaone, falcon, flex_olmo, gemma, gemma2, "
       "gemma3_text, glm, glm4, glm4_moe, glm4v_moe_text, glm4v_text, gpt2, gpt_bigcode, "
-      "gpt_neox, gpt_oss, gptj, granite, granitemoe, granitemoeshared, helium, internlm2, "
-      "internlm3, kimi_k2, llama, llama4_text, megatron-bert, minicpm, minimax_m2, mistral, "
-      "mixtral, mpt, nemotron, olmo2, olmoe, phi, phi3, phimoe, qwen, qwen2, qwen2_moe, "
-      "qwen3, qwen3_moe, qwen3_omni_moe_text, roberta, seed_oss, smollm3, stablelm, "
-      "starcoder2, xlm-roberta";
+      "gpt_neox, gpt_oss, gptj, granite, granitemoe, granitemoeshared, helium, internlm, "
+      "internlm2, internlm3, kimi_k2, llama, llama4_text, megatron-bert, minicpm, "
+      "minimax_m2, mistral, mixtral, mpt, nemotron, olmo2, olmoe, phi, phi3, phi3_v, "
+      "phi4_multimodal, phi4mm, phimoe, qwen, qwen2, qwen2_moe, qwen3, qwen3_moe, "
+      "qwen3_omni_moe_text, roberta, seed_oss, smollm3, stablelm, starcoder2, xlm-roberta";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
