@@ -379,8 +379,7 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
     if (a.text.exists() || any([](const Architecture& kind) {
           return kind.two_streams || kind.parallel_residual_norms > 0;
         })) {
-      faults.Add("condition",
-                 "only diffusion models can have text, two_streams and beside_mixer",
+      faults.Add("condition", "only diffusion models can have text, two_streams and beside_mixer",
                  "write 'condition: {time: 256}', or omit these keys");
     }
     return;

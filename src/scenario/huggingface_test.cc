@@ -447,11 +447,38 @@ TEST(HuggingFaceTest, TheTextModelOfAWrapperIsRead) {
   EXPECT_EQ(Parameters(ArchitectureOf(tied)), 8'030'261'248 - 128256LL * 4096);
 }
 
+// Programs for several kinds of inputs give the section of the text model other names.
+TEST(HuggingFaceTest, SectionsOfTextModels) {
+  const std::string text = TextOf("llama3.1-8b");
+  const std::pair<std::string, std::string> files[] = {
+      {"llm_config", "{\"model_type\": \"internvl_chat\", \"llm_config\": " + text + "}"},
+      {"language_config", "{\"model_type\": \"janus\", \"language_config\": " + text + "}"},
+      {"thinker_config.text_config",
+       "{\"model_type\": \"omni\", \"thinker_config\": {\"text_config\": " + text + "}}"}};
+  for (const auto& [section, file] : files) {
+    const HuggingFaceConfig config = ConfigOf(file);
+    EXPECT_EQ(Parameters(config.architecture), 8'030'261'248) << section;
+    ASSERT_EQ(config.warnings.size(), 1U) << section;
+    EXPECT_NE(config.warnings[0].find("(" + section + ")"), std::string::npos)
+        << config.warnings[0];
+  }
+}
+
+// The data type of a checkpoint is not the data type of training.
+TEST(HuggingFaceTest, QuantizedCheckpointsAreRead) {
+  const HuggingFaceConfig config = ConfigOf(
+      Adding(TextOf("llama3.1-8b"), "\"quantization_config\": {\"quant_method\": \"fp8\"}"));
+  EXPECT_EQ(Parameters(config.architecture), 8'030'261'248);
+  EXPECT_EQ(config.warnings,
+            std::vector<std::string>{
+                "model: 'quantization_config' is an object: the forecast uses training.precision "
+                "as the data type of weights, and ignores this key"});
+}
+
 TEST(HuggingFaceTest, MistakesOfAWrapper) {
   const std::string text = Adding(TextOf("llama3.1-8b"), "\"kv_lora_rank\": 512");
-  const Diagnostics mistakes =
-      MistakesIn("{\"model_type\": \"llava\", \"text_config\": " + text +
-                 ", \"is_encoder_decoder\": true}");
+  const Diagnostics mistakes = MistakesIn("{\"model_type\": \"llava\", \"text_config\": " + text +
+                                          ", \"is_encoder_decoder\": true}");
   ASSERT_EQ(mistakes.size(), 2U) << Format(mistakes);
   EXPECT_EQ(
       mistakes[0].message,
