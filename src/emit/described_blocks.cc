@@ -147,6 +147,7 @@ tl::expected<GptBlocks, std::string> GptBlocksOf(const Architecture& a) {
   }
   plain.layers = a.layers;
   plain.vocabulary = a.vocabulary;
+  if (a.position == model::Position::kLearned) plain.position = a.position;
   plain.max_positions = a.max_positions;
   plain.tie_embeddings = a.tie_embeddings;
   plain.further_tokens = a.further_tokens;

@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "src/emit/described_blocks.h"
 #include "src/emit/trainers.h"
+#include "src/model/family.h"
 
 namespace stepcast::emit {
 namespace {
@@ -81,6 +82,12 @@ std::string ModelObstacle(const model::Architecture* architecture) {
   if (std::string unsaid = UnsaidOf(*architecture); !unsaid.empty()) return unsaid;
   if (architecture->position == model::Position::kAlibi)
     return "Megatron-LM has no ALiBi positions";
+  if (architecture->normalization == model::Normalization::kLayerNorm && !architecture->norm_bias)
+    return "Megatron-LM's layer norms have biases: norm_bias";
+  if (architecture->activator == model::Activator::kRelu)
+    return "Megatron-LM has no option for feed-forward layers of ReLU: activation";
+  if (!model::NamesOf(*architecture).embedding_norm.empty())
+    return "Megatron-LM's decoders have no norm after the embedding";
   if (architecture->projection_bias != architecture->feed_forward_bias) {
     return "Megatron-LM has biases either in all linear layers or in no linear layer";
   }

@@ -377,12 +377,11 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
     return std::any_of(a.kinds.begin(), a.kinds.end(), has);
   };
   if (!a.condition.exists()) {
-    if (a.text.exists() || a.norms_without_weights || any([](const Architecture& kind) {
+    if (a.text.exists() || any([](const Architecture& kind) {
           return kind.two_streams || kind.parallel_residual_norms > 0;
         })) {
       faults.Add("condition",
-                 "the keys text, two_streams and beside_mixer, and norms without weights, are only "
-                 "for diffusion models",
+                 "the keys text, two_streams and beside_mixer are only for diffusion models",
                  "write 'condition: {time: 256}', or omit the keys of diffusion models");
     }
     return;

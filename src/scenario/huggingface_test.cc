@@ -154,8 +154,6 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
       {"\"num_nextn_predict_layers\": 1",
        "multi-token prediction is not supported for this model_type: 'num_nextn_predict_layers' is "
        "1"},
-      {"\"quantization_config\": {\"quant_method\": \"fp8\"}",
-       "quantized weights are not supported: 'quantization_config' is an object"},
       {"\"sliding_window\": 4096",
        "models with the same model_type have no attention window: 'sliding_window' is 4096"},
       {"\"layer_types\": [\"full_attention\", \"linear_attention\"]",
@@ -450,17 +448,44 @@ TEST(HuggingFaceTest, TheTextModelOfAWrapperIsRead) {
   EXPECT_EQ(Parameters(ArchitectureOf(tied)), 8'030'261'248 - 128256LL * 4096);
 }
 
+// Programs for several kinds of inputs give the section of the text model other names.
+TEST(HuggingFaceTest, SectionsOfTextModels) {
+  const std::string text = TextOf("llama3.1-8b");
+  const std::pair<std::string, std::string> files[] = {
+      {"llm_config", "{\"model_type\": \"internvl_chat\", \"llm_config\": " + text + "}"},
+      {"language_config", "{\"model_type\": \"janus\", \"language_config\": " + text + "}"},
+      {"thinker_config.text_config",
+       "{\"model_type\": \"omni\", \"thinker_config\": {\"text_config\": " + text + "}}"}};
+  for (const auto& [section, file] : files) {
+    const HuggingFaceConfig config = ConfigOf(file);
+    EXPECT_EQ(Parameters(config.architecture), 8'030'261'248) << section;
+    ASSERT_EQ(config.warnings.size(), 1U) << section;
+    EXPECT_NE(config.warnings[0].find("(" + section + ")"), std::string::npos)
+        << config.warnings[0];
+  }
+}
+
+// The data type of a checkpoint is not the data type of training.
+TEST(HuggingFaceTest, QuantizedCheckpointsAreRead) {
+  const HuggingFaceConfig config = ConfigOf(
+      Adding(TextOf("llama3.1-8b"), "\"quantization_config\": {\"quant_method\": \"fp8\"}"));
+  EXPECT_EQ(Parameters(config.architecture), 8'030'261'248);
+  EXPECT_EQ(config.warnings,
+            std::vector<std::string>{
+                "model: 'quantization_config' is an object: the forecast uses training.precision "
+                "as the data type of weights, and ignores this key"});
+}
+
 TEST(HuggingFaceTest, MistakesOfAWrapper) {
   const std::string text = Adding(TextOf("llama3.1-8b"), "\"kv_lora_rank\": 512");
-  const Diagnostics mistakes =
-      MistakesIn("{\"model_type\": \"llava\", \"text_config\": " + text +
-                 ", \"quantization_config\": {\"quant_method\": \"fp8\"}}");
+  const Diagnostics mistakes = MistakesIn("{\"model_type\": \"llava\", \"text_config\": " + text +
+                                          ", \"is_encoder_decoder\": true}");
   ASSERT_EQ(mistakes.size(), 2U) << Format(mistakes);
   EXPECT_EQ(
       mistakes[0].message,
       "models of this model_type have no latent attention: 'text_config.kv_lora_rank' is 512");
   EXPECT_EQ(mistakes[1].message,
-            "quantized weights are not supported: 'quantization_config' is an object");
+            "decoders with cross-attention are not supported: 'is_encoder_decoder' is true");
   // Dimensions that the file leaves to transformers' defaults.
   EXPECT_EQ(MistakesIn("{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\"}}")
                 .at(0)
@@ -1079,25 +1104,28 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "write one of bert, cohere, cohere2, deepseek_v2, deepseek_v3, ernie4_5, ernie4_5_moe, "
-      "falcon, "
-      "gemma, gemma2, gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_neox, gpt_oss, gptj, granite, "
-      "granitemoe, kimi_k2, llama, llama4_text, megatron-bert, minimax_m2, mistral, mixtral, mpt, "
-      "nemotron, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, seed_oss, smollm3, "
-      "starcoder2";
+      "write one of arcee, baichuan, bailing_moe, bailing_moe_v2, bert, bloom, camembert, "
+      "chatglm, codegen, cohere, cohere2, dbrx, deepseek, deepseek_v2, deepseek_v3, "
+      "distilbert, ernie4_5, ernie4_5_moe, exaone, falcon, flex_olmo, gemma, gemma2, "
+      "gemma3_text, glm, glm4, glm4_moe, glm4v_moe_text, glm4v_text, gpt2, gpt_bigcode, "
+      "gpt_neox, gpt_oss, gptj, granite, granitemoe, granitemoeshared, helium, internlm, "
+      "internlm2, internlm3, kimi_k2, llama, llama4_text, megatron-bert, minicpm, "
+      "minimax_m2, mistral, mixtral, mpt, nemotron, olmo2, olmoe, phi, phi3, phi3_v, "
+      "phi4_multimodal, phi4mm, phimoe, qwen, qwen2, qwen2_moe, qwen3, qwen3_moe, "
+      "qwen3_omni_moe_text, roberta, seed_oss, smollm3, stablelm, starcoder2, xlm-roberta";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
   EXPECT_THAT(mistakes[0].hint, testing::StartsWith(known + "; with files of models/families: "));
-  // OPT is a known name.
-  EXPECT_THAT(MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
+  // ModernBERT is a known name.
+  EXPECT_THAT(MistakesIn("{\"model_type\": \"modernbert\"}").at(0).hint,
               testing::StartsWith(
-                  "opt differs from gpt2 by feed-forward layers of ReLU, but stepcast does not "
-                  "model this feature; " +
-                  known));
+                   "modernbert differs from bert by rotary positions and windows, but stepcast "
+                   "does not model this feature; " +
+                   known));
   EXPECT_THAT(MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
-              testing::StartsWith("jamba has state-space layers, but stepcast does not model "
-                                  "this feature; " +
+              testing::StartsWith("jamba has Mamba-1 layers, but stepcast does not model this "
+                                  "feature; " +
                                   known));
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }

@@ -488,7 +488,7 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
   EXPECT_EQ(hint("model=llama3-8b"), "did you mean 'llama3.1-8b'?");
   EXPECT_EQ(hint("model=qwen3-999b").find("did you mean"), std::string::npos);
   // A family that is known not to be modelled is no slip in writing another.
-  EXPECT_EQ(hint("model=models/bloom-7b.yaml").find("mpt"), std::string::npos);
+  EXPECT_EQ(hint("model=models/rwkv-7b.yaml").find("mpt"), std::string::npos);
   EXPECT_EQ(hint("model=meta-llama/Llama-3.1-8B"), "did you mean 'llama3.1-8b'?");
   EXPECT_EQ(hint("model=gtp2"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("calibration=h200.yaml"), "did you mean 'h200'?");

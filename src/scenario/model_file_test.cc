@@ -368,9 +368,9 @@ TEST(ModelFileTest, AFamilyOfOtherLayersIsToldByName) {
     const auto model = Parse("kind: transformer\nfamily: " + family + "\n");
     return model.has_value() ? std::string() : model.error().front().hint;
   };
-  EXPECT_EQ(hint("bloom"),
-            "bloom differs from mpt by a norm behind the embedding, but stepcast does not model "
-            "this feature");
+  EXPECT_EQ(hint("grok"),
+            "grok has mixtures of experts whose gates are GELU, but stepcast does not model this "
+            "feature");
   EXPECT_EQ(hint("mistrall"), "did you mean 'mistral'?");
 }
 
