@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -35,7 +34,6 @@
 #include "src/report/output_file.h"
 #include "src/report/table.h"
 #include "src/runtime/job.h"
-#include "src/study/output_paths.h"
 
 namespace stepcast::cli {
 namespace {

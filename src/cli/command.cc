@@ -6,16 +6,13 @@
 #include <cctype>
 #include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <filesystem>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
-#include <utility>
 #include <variant>
 
 #include "fmt/format.h"

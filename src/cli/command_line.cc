@@ -1,16 +1,13 @@
 #include "src/cli/command_line.h"
 
 #include <cstddef>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "src/base/files.h"
 #include "src/cli/command.h"
 #include "src/cli/command_page.h"
 #include "src/cli/commands.h"
 #include "src/cli/option_parts.h"
-#include "src/cli/outcome.h"
 #include "src/cli/outputs.h"
 #include "src/cli/version.h"
 #include "src/report/dumps.h"

@@ -3,7 +3,6 @@
 #include <string_view>
 #include <utility>
 
-#include "fmt/format.h"
 #include "src/base/check.h"
 #include "src/cli/command_page.h"
 #include "src/cli/help.h"

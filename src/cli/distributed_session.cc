@@ -5,7 +5,6 @@
 
 #include <charconv>
 #include <cstdint>
-#include <string_view>
 #include <thread>
 #include <type_traits>
 
@@ -14,10 +13,8 @@
 #include "src/base/quantity.h"
 #include "src/base/text_lines.h"
 #include "src/base/time.h"
-#include "src/cli/outcome.h"
 #include "src/messaging/byte_stream.h"
 #include "src/report/output_file.h"
-#include "src/runtime/job.h"
 #include "src/runtime/mpi_session.h"
 
 namespace stepcast::cli {

@@ -32,6 +32,7 @@
 #include "src/report/command_text.h"
 #include "src/report/pages.h"
 #include "src/report/table.h"
+#include "src/report/timeline_text.h"
 #include "src/report/trace.h"
 #include "src/scenario/load.h"
 #include "src/study/comparison.h"

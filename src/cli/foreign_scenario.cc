@@ -2,11 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <system_error>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -15,6 +13,7 @@
 #include "src/cli/option_parts.h"
 #include "src/cli/outputs.h"
 #include "src/foreign/recipes.h"
+#include "src/scenario/memory_document.h"
 
 namespace stepcast::cli {
 

@@ -1,15 +1,12 @@
 #pragma once
 
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/cli/outcome.h"
 #include "src/foreign/import.h"
 #include "src/report/command_text.h"
-#include "src/scenario/memory_document.h"
 
 namespace stepcast::cli {
 

@@ -1,24 +1,19 @@
 #include "src/cli/hardware_commands.h"
 
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <memory>
 #include <new>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
 #include "src/cli/distributed_session.h"
-#include "src/cli/outcome.h"
 #include "src/cli/outputs.h"
 #include "src/cli/progress.h"
 #include "src/forecast/forecast.h"
 #include "src/messaging/launch.h"
-#include "src/messaging/mailbox.h"
 #include "src/report/hardware_reports.h"
 #include "src/report/table.h"
 #include "src/runtime/mpi_session.h"

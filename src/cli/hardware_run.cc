@@ -4,14 +4,12 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
-#include "src/base/quantity.h"
 #include "src/cli/backends.h"
 #include "src/cli/distributed_session.h"
 #include "src/cli/hardware_commands.h"
@@ -22,7 +20,6 @@
 #include "src/plan/rank_grid.h"
 #include "src/program/description.h"
 #include "src/program/validator.h"
-#include "src/report/output_file.h"
 #include "src/runtime/executor.h"
 #include "src/runtime/job.h"
 #include "src/runtime/watch.h"

@@ -2,13 +2,11 @@
 
 #include <cctype>
 #include <string_view>
-#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "src/base/collective_kind.h"
 #include "src/base/quantity.h"
-#include "src/report/table.h"
+#include "src/cli/command.h"
 
 namespace stepcast::cli {
 void AddOutput(Question& question, std::string& file) { question.Option("--output", &file, kFile); }

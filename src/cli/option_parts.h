@@ -7,7 +7,7 @@
 #include "src/base/bytes.h"
 #include "src/base/collective_kind.h"
 #include "src/base/diagnostic.h"
-#include "src/cli/command.h"
+#include "src/base/question.h"
 #include "src/cli/foreign_scenario.h"
 
 // Options that several commands share.

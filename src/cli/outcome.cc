@@ -7,11 +7,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/base/diagnostic.h"
 
 namespace stepcast::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "src/cli/outcome.h"
 #include "src/forecast/values.h"
 #include "src/report/output_file.h"
-#include "src/report/timeline_text.h"
+#include "src/report/table.h"
 #include "src/report/trace.h"
 #include "src/scenario/scenario.h"
 #include "tl/expected.hpp"

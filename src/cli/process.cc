@@ -10,15 +10,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <new>
-#include <string>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/text_lines.h"

@@ -29,7 +29,6 @@
 #include "src/report/page_figures.h"
 #include "src/report/pages.h"
 #include "src/report/plan_report.h"
-#include "src/report/plan_rows.h"
 #include "src/report/sweep_report.h"
 #include "src/report/table.h"
 #include "src/scenario/memory_document.h"

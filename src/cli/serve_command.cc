@@ -11,9 +11,7 @@
 #include <optional>
 #include <streambuf>
 #include <string>
-#include <string_view>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "fmt/format.h"

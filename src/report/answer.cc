@@ -65,7 +65,7 @@ std::string AnswerTable::Csv() const {
   for (const std::vector<Cell>& row : rows) {
     fields.clear();
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      if (!columns[i].key.empty()) fields.push_back(row[i].value.Field());
+      if (!columns[i].key.empty()) fields.push_back(Field(row[i].value));
     }
     out += CsvRecord(fields);
   }

@@ -1,16 +1,11 @@
 #include "src/report/answers.h"
 
-#include <cstdint>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"
 #include "src/base/version.h"
 #include "src/model/stage.h"
-#include "src/report/json.h"
 #include "src/report/step_figures.h"
 #include "src/report/table.h"
 #include "src/report/training_report.h"

@@ -1,8 +1,6 @@
 #include "src/report/charts.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdint>
 #include <numeric>
 
@@ -74,9 +72,9 @@ Json Layered(Json layers, Json encoding, double emphasis, int height) {
   Json& rows = layers.back();
   rows["encoding"]["stroke"] = in_focus("var(--mark)", rows["mark"].value("stroke", "transparent"));
   rows["encoding"]["strokeWidth"] = in_focus(emphasis, rows["mark"].value("strokeWidth", 0.0));
-  if (rows["mark"]["type"] == Json("point")) {
+  if (rows["mark"]["type"] == "point") {
     constexpr int kUsual = 60, kLarger = 3;
-    const std::int64_t size = rows["mark"].value("size", kUsual).Integer();
+    const int size = rows["mark"].value("size", kUsual);
     rows["encoding"]["size"] = in_focus(kLarger * size, size);
   }
   return Json{{"data", {{"name", "rows"}}},

@@ -234,7 +234,7 @@ Chart MessagesChart(const CollectiveSteps& steps) {
     Json channel =
         Quantity(field, "", {{"domain", {-0.5, rows - 0.5}}, {"reverse", true}, {"nice", false}});
     channel["title"] = nullptr;
-    channel["axis"] = {{"values", values}, {"labelExpr", names.dump() + "[datum.value]"}};
+    channel["axis"] = {{"values", values}, {"labelExpr", OneLine(names) + "[datum.value]"}};
     return channel;
   };
   Json lines{{"mark", {{"type", "rule"}, {"strokeWidth", 1.4}, {"tooltip", nullptr}}},

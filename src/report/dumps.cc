@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -15,9 +13,7 @@
 #include "src/base/text_lines.h"
 #include "src/base/transport.h"
 #include "src/report/json.h"
-#include "src/report/table.h"
 #include "src/topology/graph.h"
-#include "src/topology/node_type.h"
 
 namespace stepcast::report {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "fmt/format.h"
 #include "src/base/quantity.h"

@@ -65,7 +65,7 @@ std::string LearnedRatesJson(const LearnedRates& learned) {
                    {"notes", learned.notes},
                    {"traced_step_s", JsonSeconds(learned.traced)},
                    {"forecast_step_s", JsonSeconds(learned.forecast)},
-                   {"learned_step_s", learned.learned ? JsonSeconds(*learned.learned) : Json()},
+                   {"learned_step_s", Cell(learned.learned).value},
                    {"written", learned.written}});
 }
 

@@ -7,7 +7,6 @@
 #include "src/base/quantity.h"
 #include "src/report/answers.h"
 #include "src/report/categories.h"
-#include "src/report/charts.h"
 #include "src/report/json.h"
 #include "src/report/page.h"
 #include "src/report/page_figures.h"

@@ -4,7 +4,6 @@
 #include <map>
 #include <string>
 #include <tuple>
-#include <vector>
 
 namespace stepcast::report {
 namespace {

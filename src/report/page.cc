@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 
 #include "fmt/format.h"
 #include "src/base/check.h"
@@ -38,7 +37,7 @@ namespace {
 // JSON inside a script element, escaped so that its text cannot end the element.
 std::string ScriptJson(const Json& json) {
   std::string out;
-  for (const char c : json.dump()) {
+  for (const char c : OneLine(json)) {
     if (c == '<') {
       out += "\\u003c";
     } else {

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/base/bytes.h"
 #include "src/base/time.h"
 #include "src/forecast/forecast.h"
 #include "src/forecast/training_run.h"

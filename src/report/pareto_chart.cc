@@ -1,14 +1,10 @@
 #include "src/report/pareto_chart.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <numeric>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/check.h"

@@ -119,16 +119,15 @@ std::string PlanCsv(const PlanReport& report) {
   for (const auto& [list, rows] : lists) {
     int rank = 0;
     for (const PlanRow& row : *rows) {
-      const Json json = RowJson(report.goal, row);
+      Json json = RowJson(report.goal, row);
       fields = {list, fmt::format("{}", ++rank)};
-      const Json set = json.value("set", Json());
-      for (const std::string& key : keys) fields.push_back(set.value(key, Json()).Field());
-      for (const std::string& key : figures) fields.push_back(json.value(key, Json()).Field());
-      Json range = json.value("step_time_range_s", Json());
-      for (std::size_t end : {0, 1}) fields.push_back(range.size() > 0 ? range[end].Field() : "");
+      for (const std::string& key : keys) fields.push_back(Field(json["set"][key]));
+      for (const std::string& key : figures) fields.push_back(Field(json[key]));
+      const Json& range = json["step_time_range_s"];
+      for (std::size_t end : {0, 1}) fields.push_back(range.size() > 0 ? Field(range[end]) : "");
       const auto step = StepOf(row.facts, row.outcome);
       for (const Figure& figure : TrainingFigures(report.goal.training, step)) {
-        fields.push_back(figure.cell.value.dump());
+        fields.push_back(OneLine(figure.cell.value));
       }
       out += CsvRecord(fields);
     }

@@ -8,7 +8,6 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
-#include "src/report/command_text.h"
 #include "src/report/plan_rows.h"
 #include "src/report/table.h"
 #include "src/report/training_report.h"

@@ -13,7 +13,6 @@
 #include "src/planner/sensitivity.h"
 #include "src/report/answers.h"
 #include "src/report/command_text.h"
-#include "src/scenario/scenario.h"
 
 // The output of `plan`.
 namespace stepcast::report {

@@ -2,15 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <map>
 #include <string_view>
-#include <utility>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
-#include "src/report/json.h"
 #include "src/report/table.h"
 
 namespace stepcast::report {
@@ -28,7 +24,7 @@ void Flatten(const Resolved& tree, const std::string& path, Settings& settings) 
   } else if (const auto* text = std::get_if<std::string>(&tree.value)) {
     settings.emplace_back(path, *text);
   } else {
-    settings.emplace_back(path, ToJson(tree).dump());
+    settings.emplace_back(path, OneLine(ToJson(tree)));
   }
 }
 

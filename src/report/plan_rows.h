@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/forecast/training_run.h"
 #include "src/forecast/values.h"
 #include "src/report/json.h"
 #include "src/report/page.h"

@@ -2,7 +2,6 @@
 #include <optional>
 
 #include "fmt/format.h"
-#include "src/base/quantity.h"
 #include "src/report/answer.h"
 #include "src/report/plan_rows.h"
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
@@ -111,7 +110,7 @@ class MemoryDrawing {
     return Json{
         {"transform",
          {{{"fold", fold}, {"as", {"category", "bytes"}}},
-          {{"calculate", "indexof(" + fold.dump() + ", datum.category)"}, {"as", "place"}}}},
+          {{"calculate", "indexof(" + OneLine(fold) + ", datum.category)"}, {"as", "place"}}}},
         {"mark",
          {{"type", "area"}, {"interpolate", "step-after"}, {"line", false}, {"tooltip", nullptr}}},
         {"encoding",

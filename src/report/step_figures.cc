@@ -1,15 +1,12 @@
 #include "src/report/step_figures.h"
 
 #include <algorithm>
-#include <optional>
-#include <string>
 #include <variant>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "src/base/quantity.h"
 #include "src/forecast/corrections.h"
-#include "src/forecast/training_run.h"
 #include "src/model/sample_lengths.h"
 #include "src/model/stage.h"
 #include "src/plan/settings.h"

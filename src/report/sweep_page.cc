@@ -15,7 +15,6 @@
 #include "src/report/pareto_chart.h"
 #include "src/report/sweep_report.h"
 #include "src/report/table.h"
-#include "src/report/training_report.h"
 
 namespace stepcast::report {
 namespace {

@@ -1,9 +1,7 @@
 #include "src/report/sweep_report.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -362,9 +360,9 @@ std::string SweepCsv(const SweepGrid& grid, const std::vector<SweepRow>& rows,
       fields.push_back(std::move(value));
     }
     if (partly) fields.push_back(row.added.empty() ? "" : row.added.front().second);
-    for (const RowFigure& figure : kRowFigures) fields.push_back(ValueOf(figure, row).Field());
+    for (const RowFigure& figure : kRowFigures) fields.push_back(Field(ValueOf(figure, row)));
     for (const Figure& figure : TrainingFigures(target, StepOf(row))) {
-      fields.push_back(illegal ? "" : figure.cell.value.dump());
+      fields.push_back(illegal ? "" : OneLine(figure.cell.value));
     }
     out += CsvRecord(fields);
   }
@@ -396,7 +394,7 @@ std::string SweepJsonLines(const SweepGrid& grid, const std::vector<SweepRow>& r
   STEPCAST_CHECK(static_cast<std::int64_t>(rows.size()) == grid.rows(), "a row per combination");
   std::string out;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    out += Line(ToJson(grid, static_cast<std::int64_t>(i), rows[i], target));
+    out += OneLine(ToJson(grid, static_cast<std::int64_t>(i), rows[i], target)) + "\n";
   }
   return out;
 }

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <cmath>
 #include <set>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

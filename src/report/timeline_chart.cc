@@ -10,7 +10,6 @@
 #include "src/base/quantity.h"
 #include "src/program/description.h"
 #include "src/report/charts.h"
-#include "src/report/table.h"
 
 namespace stepcast::report {
 namespace {
@@ -253,7 +252,7 @@ ChartData DataOf(const std::vector<Lane>& lanes, Time tick) {
   return data;
 }
 
-std::size_t SizeOf(const ChartData& data) { return data.ToJson().dump().size(); }
+std::size_t SizeOf(const ChartData& data) { return OneLine(data.ToJson()).size(); }
 
 Json Spec(const std::vector<Lane>& lanes, double length, const std::string& unit) {
   constexpr std::array<const char*, kBarKinds> kColours = {

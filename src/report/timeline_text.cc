@@ -11,7 +11,6 @@
 
 #include "fmt/format.h"
 #include "src/report/page_figures.h"
-#include "src/report/table.h"
 #include "src/report/timeline_chart.h"
 
 namespace stepcast::report {

@@ -2,12 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdint>
 #include <iterator>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -15,8 +11,6 @@
 #include "src/base/data_type.h"
 #include "src/base/quantity.h"
 #include "src/program/description.h"
-#include "src/program/program.h"
-#include "src/program/timeline.h"
 #include "src/report/categories.h"
 #include "src/report/json.h"
 #include "src/report/message_arrows.h"
@@ -34,7 +28,7 @@ constexpr int kStepsTrack = 0;
 constexpr int kHostTrack = 1;
 constexpr int kFirstStreamTrack = 2;
 
-std::string Quote(std::string_view text) { return Json(text).dump(); }
+std::string Quote(std::string_view text) { return OneLine(text); }
 
 std::string Microseconds(Time time) {
   constexpr std::int64_t kPicoseconds = 1'000'000;

@@ -1,7 +1,6 @@
 #include "src/report/training_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "fmt/format.h"

@@ -1,10 +1,8 @@
 #include "src/study/gallery.h"
 
 #include <algorithm>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "fmt/format.h"
 #include "src/base/check.h"

@@ -1,7 +1,6 @@
 #include "src/study/plan_port.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <string_view>
 #include <utility>

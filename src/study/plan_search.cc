@@ -5,7 +5,6 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -15,9 +14,7 @@
 #include "fmt/ranges.h"
 #include "src/base/files.h"
 #include "src/base/quantity.h"
-#include "src/base/stop.h"
 #include "src/forecast/corrections.h"
-#include "src/forecast/forecast.h"
 #include "src/forecast/long_run.h"
 #include "src/forecast/memory_summary.h"
 #include "src/lowering/execution_limits.h"

@@ -9,11 +9,8 @@
 #include "src/base/stop.h"
 #include "src/forecast/forecast.h"
 #include "src/planner/result_store.h"
-#include "src/planner/search.h"
 #include "src/planner/worker_pool.h"
 #include "src/report/plan_report.h"
-#include "src/scenario/load.h"
-#include "src/scenario/variants.h"
 #include "src/study/failure.h"
 #include "src/study/plan_question.h"
 

@@ -16,7 +16,6 @@
 #include "src/planner/sweep_grid.h"
 #include "src/planner/worker_pool.h"
 #include "src/report/command_text.h"
-#include "src/scenario/load.h"
 #include "src/scenario/variants.h"
 #include "src/study/failure.h"
 #include "src/study/training_question.h"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "src/base/quantity.h"
 #include "src/forecast/training_run.h"
 
 namespace stepcast::study {

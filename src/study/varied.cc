@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "fmt/format.h"
 #include "src/scenario/key_values.h"
 #include "src/scenario/load.h"
 #include "src/scenario/variants.h"
