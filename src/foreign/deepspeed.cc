@@ -277,10 +277,8 @@ void Rules(Reading& reading) {
   if (reading.Integer("sequence_parallel_size").value_or(1) > 1) {
     reading.Omit("sequence_parallel_size", "each rank computes complete sequences");
   }
-  if (reading.IsOn("activation_checkpointing.cpu_checkpointing")) {
-    reading.Set("training.activation_offload", "true",
-                "activation_checkpointing.cpu_checkpointing");
-  }
+  reading.SetIfOn("training.activation_offload", "true",
+                  "activation_checkpointing.cpu_checkpointing");
   ReadOwn(reading);
 }
 
