@@ -88,7 +88,7 @@ void ReadTypes(Reading& reading) {
     reading.Set(key, reading.IsOn("tf32") ? "tf32" : "fp32",
                 reading.IsOn("tf32") ? "tf32" : "bf16");
   }
-  if (reading.IsOn("float32")) reading.Set("training.parameter_dtype", "fp32", "float32");
+  reading.SetIfOn("training.parameter_dtype", "fp32", "float32");
 }
 
 void ReadSharding(Reading& reading) {
@@ -117,31 +117,9 @@ void ReadSharding(Reading& reading) {
                            "axolotl loads the model in the data type that the option bf16 selects");
     return;
   }
-  // An option may have the prefix of accelerate's file, or not.
-  const auto either = [&reading](std::string_view plain, std::string_view prefixed) {
-    return reading.Stated(prefixed) != nullptr ? prefixed : plain;
-  };
-  ReadFsdp(
-      reading,
-      {.version = either("fsdp_version", "fsdp_config.fsdp_version"),
-       .strategy = either("fsdp_config.sharding_strategy", "fsdp_config.fsdp_sharding_strategy"),
-       .reshard =
-           either("fsdp_config.reshard_after_forward", "fsdp_config.fsdp_reshard_after_forward"),
-       .offload = either("fsdp_config.offload_params", "fsdp_config.fsdp_offload_params"),
-       .wrap = either("fsdp_config.auto_wrap_policy", "fsdp_config.fsdp_auto_wrap_policy"),
-       .backward_prefetch =
-           either("fsdp_config.backward_prefetch", "fsdp_config.fsdp_backward_prefetch"),
-       .forward_prefetch =
-           either("fsdp_config.forward_prefetch", "fsdp_config.fsdp_forward_prefetch"),
-       .original_parameters =
-           either("fsdp_config.use_orig_params", "fsdp_config.fsdp_use_orig_params"),
-       .limits_gathers =
-           either("fsdp_config.limit_all_gathers", "fsdp_config.fsdp_limit_all_gathers"),
-       .checkpointing = either("fsdp_config.activation_checkpointing",
-                               "fsdp_config.fsdp_activation_checkpointing")},
-      reading.Stated("fsdp") != nullptr           ? "fsdp"
-      : reading.Stated("fsdp_version") != nullptr ? "fsdp_version"
-                                                  : "fsdp_config.fsdp_version");
+  ReadFsdp(reading, reading.Stated("fsdp") != nullptr           ? "fsdp"
+                    : reading.Stated("fsdp_version") != nullptr ? "fsdp_version"
+                                                                : "fsdp_config.fsdp_version");
 }
 
 void ReadPlugins(Reading& reading) {
@@ -241,7 +219,7 @@ void Rules(Reading& reading) {
   ReadHubOptimizer(reading, "optimizer");
   ReadClipping(reading, "max_grad_norm");
   ReadRecomputation(reading);
-  if (reading.IsOn("torch_compile")) reading.Set("training.compile", "true", "torch_compile");
+  reading.SetIfOn("training.compile", "true", "torch_compile");
   ReadAttention(reading, reading.IsOn("liger_rms_norm"));
   if (reading.IsOn("flash_attn_rms_norm") && !reading.IsOn("liger_rms_norm")) {
     reading.Set("training.norm", "fused", "flash_attn_rms_norm", "FlashAttention's kernel");

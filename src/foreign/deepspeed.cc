@@ -279,10 +279,8 @@ void Rules(Reading& reading) {
     reading.Omit("sequence_parallel_size",
                  "each rank computes complete sequences, without sequence parallelism");
   }
-  if (reading.IsOn("activation_checkpointing.cpu_checkpointing")) {
-    reading.Set("training.activation_offload", "true",
-                "activation_checkpointing.cpu_checkpointing");
-  }
+  reading.SetIfOn("training.activation_offload", "true",
+                  "activation_checkpointing.cpu_checkpointing");
   ReadOwn(reading);
 }
 

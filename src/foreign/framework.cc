@@ -16,11 +16,6 @@ std::vector<std::string_view> SplitWords(std::string_view list) {
   return words;
 }
 
-bool HasWord(std::string_view list, std::string_view word) {
-  const std::vector<std::string_view> words = SplitWords(list);
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 namespace {
 
 bool IsNeutral(const Option& option, const Value& value) {
@@ -163,6 +158,11 @@ void Reading::ReadDefaults() {
   }
 }
 
+bool Reading::HasRule(std::string_view name) const {
+  const Option* row = RowOf(name);
+  return row != nullptr && row->effect == Effect::kRule;
+}
+
 const Setting* Reading::Stated(std::string_view name) const {
   const Setting* setting = document_.Find(name);
   return setting == nullptr || setting->value.kind == Value::Kind::kNothing ? nullptr : setting;
@@ -213,6 +213,11 @@ void Reading::Set(std::string_view key, ScenarioValue value, std::string_view be
 
 void Reading::SetInteger(std::string_view key, std::string_view option) {
   if (const auto number = Integer(option)) Set(key, *number, option);
+}
+
+void Reading::SetNumber(std::string_view key, std::string_view option) {
+  const auto value = Get(option);
+  if (value && value->Number()) Set(key, ScenarioWords(*value), option);
 }
 
 void Reading::Omit(std::string_view name, std::string consequence) {

@@ -11,6 +11,7 @@
 
 #include "src/foreign/draft.h"
 #include "src/foreign/setting.h"
+#include "src/scenario/source_names.h"
 
 namespace stepcast::foreign {
 
@@ -130,14 +131,22 @@ class Reading {
   std::string Text(std::string_view name) const;  // may be empty
   // Returns the setting of the option in the file. Null if the option is missing or has no value.
   const Setting* Stated(std::string_view name) const;
+  // Returns whether the framework's rules read the option.
+  bool HasRule(std::string_view name) const;
 
   // Sets the key because of the option `because_of`. The origin is the option's position in the
   // file or, if the file does not set it, the framework's default.
   void Set(std::string_view key, ScenarioValue value, std::string_view because_of,
            std::string remark = {});
+  // Sets the key because the option is on. Does nothing if the option is off.
+  void SetIfOn(std::string_view key, ScenarioValue value, std::string_view option) {
+    if (IsOn(option)) Set(key, std::move(value), option);
+  }
   // Sets the key to the integer value of the option. Does nothing if the option has no integer
   // value.
   void SetInteger(std::string_view key, std::string_view option);
+  // Sets the key to the number that is the option's value. Does nothing for other values.
+  void SetNumber(std::string_view key, std::string_view option);
   // Records that the forecast ignores the option, if the file sets it.
   void Omit(std::string_view name, std::string consequence);
   // Reports an invalid value of the option.
@@ -192,7 +201,7 @@ std::string ScenarioWords(const Value& value);
 
 // Returns the words in `list`, which are separated by spaces.
 std::vector<std::string_view> SplitWords(std::string_view list);
-bool HasWord(std::string_view list, std::string_view word);
+using scenario::HasWord;
 
 // Returns the scenario's word for `foreign`, or none, from a list such as "float32=fp32
 // bfloat16=bf16".

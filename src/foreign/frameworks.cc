@@ -69,11 +69,7 @@ void ReadDeepSpeed(Reading& reading) {
     const std::string device = reading.Text(option);
     if (device == "cpu" || device == "nvme") reading.Set(key, device, option);
   }
-  const auto clip = reading.Get("deepspeed_config.gradient_clipping");
-  if (clip && clip->Number()) {
-    reading.Set("training.gradient_clipping", ScenarioWords(*clip),
-                "deepspeed_config.gradient_clipping");
-  }
+  reading.SetNumber("training.gradient_clipping", "deepspeed_config.gradient_clipping");
 }
 
 void ReadProcesses(Reading& reading) {
@@ -92,20 +88,7 @@ void ReadProcesses(Reading& reading) {
 void Rules(Reading& reading) {
   const std::string type = reading.Text("distributed_type");
   if (type == "FSDP") {
-    const bool policy = reading.Stated("fsdp_config.fsdp_backward_prefetch_policy") != nullptr;
-    ReadFsdp(reading,
-             {.version = "fsdp_config.fsdp_version",
-              .strategy = "fsdp_config.fsdp_sharding_strategy",
-              .reshard = "fsdp_config.fsdp_reshard_after_forward",
-              .offload = "fsdp_config.fsdp_offload_params",
-              .wrap = "fsdp_config.fsdp_auto_wrap_policy",
-              .backward_prefetch = policy ? "fsdp_config.fsdp_backward_prefetch_policy"
-                                          : "fsdp_config.fsdp_backward_prefetch",
-              .forward_prefetch = "fsdp_config.fsdp_forward_prefetch",
-              .original_parameters = "fsdp_config.fsdp_use_orig_params",
-              .limits_gathers = "",
-              .checkpointing = "fsdp_config.fsdp_activation_checkpointing"},
-             "distributed_type");
+    ReadFsdp(reading, "distributed_type");
   } else if (type == "DEEPSPEED") {
     ReadDeepSpeed(reading);
   } else if (type == "MULTI_GPU" || type == "NO") {

@@ -183,8 +183,6 @@ constexpr Option kOptions[] = {
         "disable-last-saving auto-continue-train test-data-path"),
 };
 
-bool Has(const Reading& reading, std::string_view flag) { return reading.IsOn(flag); }
-
 // The vocabulary size of the tokenizer that the arguments name.
 std::optional<std::string> VocabularyOf(const Reading& reading) {
   // Pai-Megatron-Patch: the size of Qwen's tokenizer plus the option's value.
@@ -235,19 +233,19 @@ void ReadVocabulary(Reading& reading) {
 }
 
 void ReadFamily(Reading& reading) {
-  const bool rotary = Has(reading, "use-rotary-position-embeddings") ||
+  const bool rotary = reading.IsOn("use-rotary-position-embeddings") ||
                       reading.Text("position-embedding-type") == "rope";
   const bool rms = reading.Text("normalization") == "RMSNorm";
-  const bool squared = Has(reading, "squared-relu");
-  const bool latent = Has(reading, "multi-latent-attention");
-  const bool gated = Has(reading, "swiglu");
-  const std::string_view position = Has(reading, "use-rotary-position-embeddings")
+  const bool squared = reading.IsOn("squared-relu");
+  const bool latent = reading.IsOn("multi-latent-attention");
+  const bool gated = reading.IsOn("swiglu");
+  const std::string_view position = reading.IsOn("use-rotary-position-embeddings")
                                         ? "use-rotary-position-embeddings"
                                         : "position-embedding-type";
   reading.Set("model.kind", "transformer", "num-layers");
   const std::filesystem::path file(reading.document().file);
   reading.draft().Assume("model.name", file.stem().string(), "the file's name");
-  const bool head_norms = Has(reading, "qk-layernorm") && !latent;
+  const bool head_norms = reading.IsOn("qk-layernorm") && !latent;
   // Megatron-LM's GPT is one model with many options; if all relevant ones equal Llama's, it is
   // that family.
   const bool llama = rotary && rms && gated;
@@ -269,12 +267,12 @@ void ReadFamily(Reading& reading) {
     reading.Omit("position-embedding-type", "positions are learned");
   }
   if (rms && !llama && !latent) reading.Set("model.norm_bias", "false", "normalization");
-  const bool biases = !Has(reading, "disable-bias-linear");
-  const bool of_queries = biases || Has(reading, "add-qkv-bias");
+  const bool biases = !reading.IsOn("disable-bias-linear");
+  const bool of_queries = biases || reading.IsOn("add-qkv-bias");
   reading.Set("model.attention_bias", of_queries, "disable-bias-linear");
   reading.Set("model.projection_bias", biases, "disable-bias-linear");
   reading.Set("model.mlp_bias", biases, "disable-bias-linear");
-  reading.Set("model.tie_word_embeddings", !Has(reading, "untie-embeddings-and-output-weights"),
+  reading.Set("model.tie_word_embeddings", !reading.IsOn("untie-embeddings-and-output-weights"),
               "untie-embeddings-and-output-weights");
   for (const auto& [option, key] : {std::pair("hidden-dropout", "model.dropout"),
                                     std::pair("attention-dropout", "model.attention_dropout")}) {
@@ -305,26 +303,22 @@ std::int64_t FeedForward(std::int64_t hidden, bool gated) {
 // Reads the model's dimensions, if no option and no config.json names a model.
 void ReadModel(Reading& reading) {
   if (reading.Stated("num-layers") == nullptr || reading.draft().Find("model") != nullptr) return;
-  const auto set = [&reading](const char* key, std::optional<std::int64_t> value,
-                              std::string_view option) {
-    if (value) reading.Set(key, *value, option);
-  };
-  set("model.num_hidden_layers", reading.Integer("num-layers"), "num-layers");
+  reading.SetInteger("model.num_hidden_layers", "num-layers");
   const auto hidden = reading.Integer("hidden-size");
-  const auto heads = reading.Integer("num-attention-heads");
-  set("model.hidden_size", hidden, "hidden-size");
-  set("model.num_attention_heads", heads, "num-attention-heads");
+  reading.SetInteger("model.hidden_size", "hidden-size");
+  reading.SetInteger("model.num_attention_heads", "num-attention-heads");
   const bool stated = reading.Stated("ffn-hidden-size") != nullptr;
   auto width = reading.Integer("ffn-hidden-size");
-  if (!stated && hidden) width = FeedForward(*hidden, Has(reading, "swiglu"));
-  set("model.intermediate_size", width, stated ? "ffn-hidden-size" : "hidden-size");
-  const bool latent = Has(reading, "multi-latent-attention");
-  if (Has(reading, "group-query-attention") && !latent) {
-    set("model.num_key_value_heads", reading.Integer("num-query-groups"), "num-query-groups");
+  if (!stated && hidden) width = FeedForward(*hidden, reading.IsOn("swiglu"));
+  if (width) {
+    reading.Set("model.intermediate_size", *width, stated ? "ffn-hidden-size" : "hidden-size");
   }
-  if (!latent) set("model.head_dim", reading.Integer("kv-channels"), "kv-channels");
-  set("model.max_position_embeddings", reading.Integer("max-position-embeddings"),
-      "max-position-embeddings");
+  const bool latent = reading.IsOn("multi-latent-attention");
+  if (reading.IsOn("group-query-attention") && !latent) {
+    reading.SetInteger("model.num_key_value_heads", "num-query-groups");
+  }
+  if (!latent) reading.SetInteger("model.head_dim", "kv-channels");
+  reading.SetInteger("model.max_position_embeddings", "max-position-embeddings");
   if (const Setting* window = reading.Stated("window-size")) {
     const std::vector<std::string> sizes = window->value.Words();
     std::string digits = sizes.empty() ? "" : sizes.front();
@@ -337,19 +331,13 @@ void ReadModel(Reading& reading) {
   if (reading.Integer("num-experts").value_or(0) > 1) ReadExpertsOfModel(reading);
   if (reading.Integer("mtp-num-layers").value_or(0) > 0) {
     reading.SetInteger("model.num_nextn_predict_layers", "mtp-num-layers");
-    if (Has(reading, "mtp-use-repeated-layer")) {
-      reading.Set("model.mtp_use_repeated_layer", "true", "mtp-use-repeated-layer");
-    }
+    reading.SetIfOn("model.mtp_use_repeated_layer", "true", "mtp-use-repeated-layer");
   }
   const Entry* position = reading.draft().Find("model.position");
   const bool rotary = position != nullptr && position->value == "rotary";
-  if (const auto base = reading.Get("rotary-base"); rotary && base && base->Number()) {
-    reading.Set("model.rope_theta", ScenarioWords(*base), "rotary-base");
-  }
-  if (const auto epsilon = reading.Get("norm-epsilon"); epsilon && epsilon->Number()) {
-    reading.Set("model.norm_epsilon", ScenarioWords(*epsilon), "norm-epsilon");
-  }
-  if (Has(reading, "use-rope-scaling")) {
+  if (rotary) reading.SetNumber("model.rope_theta", "rotary-base");
+  reading.SetNumber("model.norm_epsilon", "norm-epsilon");
+  if (reading.IsOn("use-rope-scaling")) {
     const auto factor = reading.Get("rope-scaling-factor");
     reading.Set("model.rope_scaling",
                 ScenarioValue::Yaml(fmt::format("{{rope_type: llama3, factor: {}}}",
@@ -361,9 +349,9 @@ void ReadModel(Reading& reading) {
 
 void ReadPrecision(Reading& reading) {
   const std::string_view key = "training.precision";
-  const bool quantised = !reading.Text("fp8-format").empty() || Has(reading, "fp8-hybrid");
+  const bool quantised = !reading.Text("fp8-format").empty() || reading.IsOn("fp8-hybrid");
   const std::string recipe = reading.Text("fp8-recipe");
-  if (quantised && Has(reading, "fp8-param-gather")) {
+  if (quantised && reading.IsOn("fp8-param-gather")) {
     reading.Omit("fp8-param-gather",
                  "FSDP gathers parameters in 16 bits, so the forecast time of the gathers is up to "
                  "twice the real time");
@@ -379,25 +367,25 @@ void ReadPrecision(Reading& reading) {
       reading.Omit("fp8-recipe",
                    "each tensor has one scale, computed from the values of the tensor");
     }
-  } else if (Has(reading, "bf16")) {
+  } else if (reading.IsOn("bf16")) {
     reading.Set(key, "bf16", "bf16");
-  } else if (Has(reading, "fp16")) {
+  } else if (reading.IsOn("fp16")) {
     reading.Set(key, "fp16", "fp16");
   } else {
     reading.Set(key, "fp32", "bf16");
     return;
   }
   if (reading.has_file_of("DeepSpeed") || reading.IsOn("deepspeed")) return;
-  const bool half = Has(reading, "fp16");
+  const bool half = reading.IsOn("fp16");
   const bool in_bf16 =
-      Has(reading, "grad-reduce-in-bf16") || (reading.Text("main-grads-dtype") == "bf16" &&
-                                              !Has(reading, "accumulate-allreduce-grads-in-fp32"));
+      reading.IsOn("grad-reduce-in-bf16") || (reading.Text("main-grads-dtype") == "bf16" &&
+                                              !reading.IsOn("accumulate-allreduce-grads-in-fp32"));
   const std::string_view gradients = "training.gradient_dtype";
-  if (Has(reading, "accumulate-allreduce-grads-in-fp32")) {
+  if (reading.IsOn("accumulate-allreduce-grads-in-fp32")) {
     reading.Set(gradients, "fp32", "accumulate-allreduce-grads-in-fp32");
   } else if (in_bf16 && !half) {
     reading.Set(gradients, "bf16",
-                Has(reading, "grad-reduce-in-bf16") ? "grad-reduce-in-bf16" : "main-grads-dtype");
+                reading.IsOn("grad-reduce-in-bf16") ? "grad-reduce-in-bf16" : "main-grads-dtype");
   } else if (!half) {
     reading.Set(gradients, "fp32", "main-grads-dtype");
   }
@@ -410,10 +398,10 @@ void ReadAttention(Reading& reading) {
   if (backend == "flash" || backend == "fused") {
     reading.Set(key, backend == "flash" ? "flash" : "cudnn", option);
   } else if (backend == "unfused" || backend == "local") {
-    const bool fused = !Has(reading, "no-masked-softmax-fusion");
-    const bool wide = Has(reading, "attention-softmax-in-fp32");
+    const bool fused = !reading.IsOn("no-masked-softmax-fusion");
+    const bool wide = reading.IsOn("attention-softmax-in-fp32");
     reading.Set(key, fused ? "fused_softmax" : wide ? "math_fp32" : "math", option);
-  } else if (Has(reading, "use-flash-attn")) {
+  } else if (reading.IsOn("use-flash-attn")) {
     // megatron/core ignores it (NVIDIA/Megatron-LM @ d98e8a64ddf3; megatron/legacy did not):
     // Transformer Engine chooses its kernel.
     reading.Omit(
@@ -448,11 +436,11 @@ void ReadRecomputation(Reading& reading) {
   const std::string_view key = "training.activation_checkpointing";
   std::string granularity = reading.Text("recompute-granularity");
   std::string_view option = "recompute-granularity";
-  if (Has(reading, "checkpoint-activations")) {
+  if (reading.IsOn("checkpoint-activations")) {
     reading.Set(key, "full", "checkpoint-activations");
     return;
   }
-  if (Has(reading, "recompute-activations")) {
+  if (reading.IsOn("recompute-activations")) {
     granularity = "selective";
     option = "recompute-activations";
   }
@@ -504,15 +492,13 @@ void ReadContext(Reading& reading) {
 }
 
 void ReadTensor(Reading& reading) {
-  if (Has(reading, "no-async-tensor-model-parallel-allreduce")) {
-    reading.Set("training.async_tensor_model_parallel_allreduce", "false",
-                "no-async-tensor-model-parallel-allreduce");
-  }
+  reading.SetIfOn("training.async_tensor_model_parallel_allreduce", "false",
+                  "no-async-tensor-model-parallel-allreduce");
   if (reading.draft().Integer("parallelism.tensor").value_or(1) == 1) return;
   reading.SetInteger("software.cuda_device_max_connections", "env.CUDA_DEVICE_MAX_CONNECTIONS");
-  const bool divides = Has(reading, "sequence-parallel");
+  const bool divides = reading.IsOn("sequence-parallel");
   reading.Set("parallelism.sequence_parallel", divides, "sequence-parallel");
-  if (Has(reading, "tp-comm-overlap") && divides) {
+  if (reading.IsOn("tp-comm-overlap") && divides) {
     reading.Set("training.tensor_overlap", "user_buffers", "tp-comm-overlap");
   }
 }
@@ -545,9 +531,7 @@ void ReadUnevenStages(Reading& reading, std::int64_t stages) {
 }
 
 void ReadPipeline(Reading& reading) {
-  if (Has(reading, "no-align-grad-reduce")) {
-    reading.Set("data_parallel.align_grad_reduce", "false", "no-align-grad-reduce");
-  }
+  reading.SetIfOn("data_parallel.align_grad_reduce", "false", "no-align-grad-reduce");
   const std::int64_t stages = reading.draft().Degree("parallelism.pipeline");
   if (stages == 1) return;
   const std::string_view key = "parallelism.virtual_stages";
@@ -575,12 +559,8 @@ void ReadPipeline(Reading& reading) {
   if (reading.draft().Integer(key).value_or(1) > 1) {
     reading.SetInteger("parallelism.microbatch_group_size_per_vp_stage",
                        "microbatch-group-size-per-virtual-pipeline-stage");
-    if (Has(reading, "no-overlap-p2p-communication")) {
-      reading.Set("data_parallel.overlap_p2p_comm", "false", "no-overlap-p2p-communication");
-    }
-    if (Has(reading, "no-align-param-gather")) {
-      reading.Set("data_parallel.align_param_gather", "false", "no-align-param-gather");
-    }
+    reading.SetIfOn("data_parallel.overlap_p2p_comm", "false", "no-overlap-p2p-communication");
+    reading.SetIfOn("data_parallel.align_param_gather", "false", "no-align-param-gather");
   }
 }
 
@@ -604,9 +584,9 @@ void ReadExperts(Reading& reading) {
 
 // Reads the optimizer in one kernel with remainders, and its states in host memory.
 void ReadPrecisionAware(Reading& reading) {
-  const bool aware = Has(reading, "use-precision-aware-optimizer");
+  const bool aware = reading.IsOn("use-precision-aware-optimizer");
   if (!aware) return;
-  if (!Has(reading, "optimizer-cpu-offload")) {
+  if (!reading.IsOn("optimizer-cpu-offload")) {
     reading.Set("data_parallel.copy_main_gradients", "false", "use-precision-aware-optimizer");
   } else {
     reading.Set("data_parallel.optimizer_cpu_offload", "true", "optimizer-cpu-offload");
@@ -614,13 +594,11 @@ void ReadPrecisionAware(Reading& reading) {
     if (fraction && fraction->Number().value_or(1) < 1) {
       reading.Omit("optimizer-offload-fraction", "all optimizer states are stored in host memory");
     }
-    if (Has(reading, "overlap-cpu-optimizer-d2h-h2d")) {
-      reading.Set("data_parallel.overlap_cpu_optimizer_d2h_h2d", "true",
-                  "overlap-cpu-optimizer-d2h-h2d");
-    }
+    reading.SetIfOn("data_parallel.overlap_cpu_optimizer_d2h_h2d", "true",
+                    "overlap-cpu-optimizer-d2h-h2d");
     return;
   }
-  if (Has(reading, "bf16")) {
+  if (reading.IsOn("bf16")) {
     reading.Set("training.master_weights", "fp16_remainder", "use-precision-aware-optimizer");
   }
   const std::string moments = reading.Text("exp-avg-dtype");
@@ -655,16 +633,14 @@ void ReadByDeepSpeed(Reading& reading) {
 
 void ReadSharding(Reading& reading) {
   if (IsByDeepSpeed(reading)) return ReadByDeepSpeed(reading);
-  reading.Set("data_parallel.overlap", Has(reading, "overlap-grad-reduce"), "overlap-grad-reduce");
-  const bool shards = Has(reading, "use-distributed-optimizer");
+  reading.Set("data_parallel.overlap", reading.IsOn("overlap-grad-reduce"), "overlap-grad-reduce");
+  const bool shards = reading.IsOn("use-distributed-optimizer");
   reading.Set("data_parallel.framework", "megatron", "use-distributed-optimizer");
   reading.Set("data_parallel.zero_stage", shards ? "1" : "0", "use-distributed-optimizer");
-  if (Has(reading, "no-gradient-accumulation-fusion")) {
-    reading.Set("data_parallel.gradient_accumulation_fusion", "false",
-                "no-gradient-accumulation-fusion");
-  }
+  reading.SetIfOn("data_parallel.gradient_accumulation_fusion", "false",
+                  "no-gradient-accumulation-fusion");
   const auto bucket = reading.Integer("ddp-bucket-size");
-  if (bucket && Has(reading, "overlap-grad-reduce")) {
+  if (bucket && reading.IsOn("overlap-grad-reduce")) {
     const auto is_fp32 = [&reading](const char* key) {
       const Entry* type = reading.draft().Find(key);
       return type != nullptr && type->value == "fp32";
@@ -675,28 +651,15 @@ void ReadSharding(Reading& reading) {
                 "ddp-bucket-size", fmt::format("{} gradients", *bucket));
   }
   if (!shards) return;
-  reading.Set("data_parallel.overlap_param_gather", Has(reading, "overlap-param-gather"),
+  reading.Set("data_parallel.overlap_param_gather", reading.IsOn("overlap-param-gather"),
               "overlap-param-gather");
-  if (Has(reading, "overlap-param-gather-with-optimizer-step")) {
-    reading.Set("data_parallel.overlap_param_gather_with_optimizer_step", "true",
-                "overlap-param-gather-with-optimizer-step");
-  }
+  reading.SetIfOn("data_parallel.overlap_param_gather_with_optimizer_step", "true",
+                  "overlap-param-gather-with-optimizer-step");
   ReadPrecisionAware(reading);
   const std::string_view instances = "num-distributed-optimizer-instances";
   const std::int64_t copies = reading.Integer(instances).value_or(1);
   if (copies == 1) return;
-  std::int64_t others = std::clamp<std::int64_t>(copies, 1, 1'000);
-  for (const char* axis : {"parallelism.tensor", "parallelism.pipeline", "parallelism.context"}) {
-    others *= reading.draft().Degree(axis);
-  }
-  if (!reading.devices() || *reading.devices() % others != 0) {
-    reading.Wrong(instances,
-                  "the number of ranks that store one copy of the states together depends on the "
-                  "number of GPUs",
-                  "add the cluster: --cluster NAME --nodes N");
-    return;
-  }
-  reading.Set("data_parallel.shard_group_size", *reading.devices() / others, instances);
+  ReadCopies(reading, instances, copies);
 }
 
 // Reads the model of a recipe, or reports an unknown recipe.
@@ -738,9 +701,7 @@ void Rules(Reading& reading) {
   if (divisor && !IsByDeepSpeed(reading)) {
     reading.Set("training.make_vocab_size_divisible_by", *divisor, "make-vocab-size-divisible-by");
   }
-  if (Has(reading, "deterministic-mode")) {
-    reading.Set("training.deterministic", "true", "deterministic-mode");
-  }
+  reading.SetIfOn("training.deterministic", "true", "deterministic-mode");
   ReadRecomputation(reading);
   ReadOffloading(reading);
   ReadTensor(reading);

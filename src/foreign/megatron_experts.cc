@@ -197,15 +197,11 @@ void ReadHowExpertsRun(Reading& reading) {
   const auto capacity = reading.Get("moe-expert-capacity-factor");
   if (capacity && capacity->Number().value_or(-1) > 0) {
     reading.Set("experts.capacity_factor", ScenarioWords(*capacity), "moe-expert-capacity-factor");
-    if (reading.IsOn("moe-pad-expert-input-to-capacity")) {
-      reading.Set("experts.pad_to_capacity", "true", "moe-pad-expert-input-to-capacity");
-    }
+    reading.SetIfOn("experts.pad_to_capacity", "true", "moe-pad-expert-input-to-capacity");
   }
   if (reading.IsOn("overlap-moe-expert-parallel-comm")) {
     reading.Set("experts.overlap_communication", "true", "overlap-moe-expert-parallel-comm");
-    if (reading.IsOn("delay-wgrad-compute")) {
-      reading.Set("experts.delay_weight_gradients", "true", "delay-wgrad-compute");
-    }
+    reading.SetIfOn("experts.delay_weight_gradients", "true", "delay-wgrad-compute");
   }
   const std::string_view shared = "moe-shared-expert-overlap";
   const bool unknown = reading.Stated("num-experts") == nullptr;  // the model is named

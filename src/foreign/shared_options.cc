@@ -23,11 +23,25 @@ std::string Upper(std::string text) {
   return text;
 }
 
-void ReadStrategy(Reading& reading, const FsdpOptions& options, bool second,
-                  std::string_view because_of) {
-  const std::string name = Upper(reading.Text(options.strategy));
-  const std::string_view option =
-      reading.Stated(options.strategy) != nullptr ? options.strategy : because_of;
+// The program's spelling of an option of FSDP: the one in the file or, if there is none, one that
+// the program accepts. Empty if the program lacks the option.
+std::string FsdpOption(const Reading& reading, std::string_view name) {
+  std::string accepted;
+  for (const char* form :
+       {"fsdp_config.fsdp_{}_policy", "fsdp_config.fsdp_{}", "fsdp_config.{}", "fsdp_{}"}) {
+    std::string option = fmt::format(fmt::runtime(form), name);
+    if (!reading.HasRule(option)) continue;
+    if (reading.Stated(option) != nullptr) return option;
+    accepted = std::move(option);
+  }
+  return accepted;
+}
+
+void ReadStrategy(Reading& reading, bool second, std::string_view because_of) {
+  const std::string strategy = FsdpOption(reading, "sharding_strategy");
+  const std::string reshards = FsdpOption(reading, "reshard_after_forward");
+  const std::string name = Upper(reading.Text(strategy));
+  const std::string_view option = reading.Stated(strategy) != nullptr ? strategy : because_of;
   const bool keeps = name == "SHARD_GRAD_OP" || name == "2" || name == "HYBRID_SHARD_ZERO2" ||
                      name == "_HYBRID_SHARD_ZERO2" || name == "5";
   const bool hybrid = name.find("HYBRID") != std::string::npos || name == "4" || name == "5";
@@ -36,50 +50,66 @@ void ReadStrategy(Reading& reading, const FsdpOptions& options, bool second,
     reading.Set("data_parallel.zero_stage", "0", option);
     return;
   }
-  const auto reshard = reading.Get(options.reshard);
+  const auto reshard = reading.Get(reshards);
   // FSDP1's sharding strategy may be given in place of the switch.
   const std::string by_switch = reshard ? Upper(reshard->text) : "";
   const bool kept = keeps || by_switch == "FALSE" || by_switch == "SHARD_GRAD_OP";
   reading.Set("data_parallel.framework", second ? "fsdp2" : "fsdp1", because_of);
-  reading.Set("data_parallel.zero_stage", kept ? "2" : "3",
-              kept && !keeps ? options.reshard : option);
+  reading.Set("data_parallel.zero_stage", kept ? "2" : "3", kept && !keeps ? reshards : option);
   if (!hybrid) return;
   if (const auto gpus = reading.gpus_per_node()) {
     reading.Set("data_parallel.shard_group_size", *gpus, option, "a node");
   }
 }
 
-void ReadSwitch(Reading& reading, std::string_view option, std::string_view key) {
-  if (option.empty() || reading.Stated(option) == nullptr) return;
+void ReadSwitch(Reading& reading, std::string_view name, std::string_view key) {
+  const std::string option = FsdpOption(reading, name);
+  if (reading.Stated(option) == nullptr) return;
   reading.Set(key, reading.IsOn(option), option);
 }
 
 }  // namespace
 
-void ReadFsdp(Reading& reading, const FsdpOptions& options, std::string_view because_of) {
-  const bool second = reading.Integer(options.version).value_or(1) == 2;
-  ReadStrategy(reading, options, second, because_of);
-  if (reading.IsOn(options.offload)) {
-    reading.Set("data_parallel.cpu_offload", "true", options.offload);
-  }
+void ReadFsdp(Reading& reading, std::string_view because_of) {
+  const bool second = reading.Integer(FsdpOption(reading, "version")).value_or(1) == 2;
+  ReadStrategy(reading, second, because_of);
+  reading.SetIfOn("data_parallel.cpu_offload", "true", FsdpOption(reading, "offload_params"));
   // accelerate/accelerator.py: with mixed precision, trained parameters are converted to FP32.
   reading.draft().Assume("training.parameter_dtype", "fp32",
                          "accelerate stores trained parameters in FP32");
-  const std::string wrap = Upper(reading.Text(options.wrap));
-  if (wrap == "NO_WRAP") reading.Set("data_parallel.units", "model", options.wrap);
-  if (wrap == "SIZE_BASED_WRAP") reading.Omit(options.wrap, "each block is a separate FSDP unit");
-  if (reading.IsOn(options.checkpointing)) {
-    reading.Set("training.activation_checkpointing", "full", options.checkpointing);
-  }
+  const std::string policy = FsdpOption(reading, "auto_wrap_policy");
+  const std::string wrap = Upper(reading.Text(policy));
+  if (wrap == "NO_WRAP") reading.Set("data_parallel.units", "model", policy);
+  if (wrap == "SIZE_BASED_WRAP") reading.Omit(policy, "each block is a separate FSDP unit");
+  reading.SetIfOn("training.activation_checkpointing", "full",
+                  FsdpOption(reading, "activation_checkpointing"));
   if (second) return;
   constexpr std::string_view kPrefetch =
       "BACKWARD_PRE=pre BACKWARD_POST=post NO_PREFETCH=none 1=pre 2=post";
-  if (const auto word = WordFor(kPrefetch, Upper(reading.Text(options.backward_prefetch)))) {
-    reading.Set("data_parallel.backward_prefetch", std::string(*word), options.backward_prefetch);
+  const std::string prefetch = FsdpOption(reading, "backward_prefetch");
+  if (const auto word = WordFor(kPrefetch, Upper(reading.Text(prefetch)))) {
+    reading.Set("data_parallel.backward_prefetch", std::string(*word), prefetch);
   }
-  ReadSwitch(reading, options.forward_prefetch, "data_parallel.forward_prefetch");
-  ReadSwitch(reading, options.original_parameters, "data_parallel.use_orig_params");
-  ReadSwitch(reading, options.limits_gathers, "data_parallel.limit_all_gathers");
+  ReadSwitch(reading, "forward_prefetch", "data_parallel.forward_prefetch");
+  ReadSwitch(reading, "use_orig_params", "data_parallel.use_orig_params");
+  ReadSwitch(reading, "limit_all_gathers", "data_parallel.limit_all_gathers");
+}
+
+void ReadCopies(Reading& reading, std::string_view option, std::int64_t copies,
+                std::string remark) {
+  std::int64_t others = std::clamp<std::int64_t>(copies, 1, 1'000);
+  for (const char* axis : {"parallelism.tensor", "parallelism.pipeline", "parallelism.context"}) {
+    others *= reading.draft().Degree(axis);
+  }
+  if (!reading.devices() || *reading.devices() % others != 0) {
+    reading.Wrong(
+        option,
+        "the number of ranks that share one copy of the states depends on the number of GPUs",
+        "add the cluster: --cluster NAME --nodes N");
+    return;
+  }
+  reading.Set("data_parallel.shard_group_size", *reading.devices() / others, option,
+              std::move(remark));
 }
 
 void ReadClipping(Reading& reading, std::string_view option) {
@@ -385,9 +415,7 @@ void ReadHubAdapters(Reading& reading, std::string_view rank, std::string_view t
     names = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
   }
   reading.Set("training.lora.targets", fmt::format("{}", fmt::join(names, " ")), targets);
-  if (const auto rate = reading.Get(dropout); rate && rate->Number()) {
-    reading.Set("training.lora.dropout", ScenarioWords(*rate), dropout);
-  }
+  reading.SetNumber("training.lora.dropout", dropout);
 }
 
 }  // namespace stepcast::foreign

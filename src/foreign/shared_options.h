@@ -8,29 +8,21 @@
 
 namespace stepcast::foreign {
 
-// A program's names for accelerate's options of PyTorch FSDP. Empty: the program lacks the option.
-struct FsdpOptions {
-  std::string_view version;
-  std::string_view strategy;
-  std::string_view reshard;
-  std::string_view offload;
-  std::string_view wrap;
-  std::string_view backward_prefetch;
-  std::string_view forward_prefetch;
-  std::string_view original_parameters;
-  std::string_view limits_gathers;
-  std::string_view checkpointing;
-};
-
-// Sets the framework, the sharding and FSDP's settings. `because_of` is the option that selects
-// FSDP.
-void ReadFsdp(Reading& reading, const FsdpOptions& options, std::string_view because_of);
+// Reads the framework, the sharding and FSDP's settings from accelerate's options for PyTorch FSDP,
+// such as "fsdp_config.fsdp_version" or "fsdp_config.version". The framework's table has rules for
+// the spellings that the program accepts. `because_of` is the option that selected FSDP.
+void ReadFsdp(Reading& reading, std::string_view because_of);
 
 // A program's names for the parallel degrees in accelerate's ParallelismConfig.
 struct DegreeOptions {
   std::string_view shard, replicate, tensor, context, expert;
 };
 void ReadDegrees(Reading& reading, const DegreeOptions& options);
+
+// Sets the size of shard groups, given the number of copies of the states. The size depends on the
+// number of GPUs and on the degrees of the other axes.
+void ReadCopies(Reading& reading, std::string_view option, std::int64_t copies,
+                std::string remark = {});
 
 // Reads the limit of the gradient norm. Zero and negative values mean no limit.
 void ReadClipping(Reading& reading, std::string_view option);

@@ -3,6 +3,7 @@
 
 #include "fmt/format.h"
 #include "src/foreign/readers.h"
+#include "src/foreign/shared_options.h"
 
 namespace stepcast::foreign {
 namespace {
@@ -204,19 +205,8 @@ void ReadDataParallel(Reading& reading) {
     return;
   }
   if (!replicates) return;
-  std::int64_t others = std::clamp<std::int64_t>(replicas, 1, 1'000);
-  for (const char* axis : {"parallelism.tensor", "parallelism.pipeline", "parallelism.context"}) {
-    others *= reading.draft().Degree(axis);
-  }
-  if (!reading.devices() || *reading.devices() % others != 0) {
-    reading.Wrong(kShard,
-                  "the number of ranks that store one copy of the states together depends on the "
-                  "number of GPUs",
-                  "add the cluster: --cluster NAME --nodes N");
-    return;
-  }
-  reading.Set("data_parallel.shard_group_size", *reading.devices() / others, kShard,
-              "the number of GPUs divided by the degrees of the other axes of parallelism");
+  ReadCopies(reading, kShard, replicas,
+             "the number of GPUs divided by the degrees of the other axes of parallelism");
 }
 
 void ReadTensorParallel(Reading& reading, std::string_view asynchronous) {
@@ -225,7 +215,7 @@ void ReadTensorParallel(Reading& reading, std::string_view asynchronous) {
   const auto stated = reading.Get("parallelism.enable_sequence_parallel");
   const bool divides_tokens = !stated || stated->Boolean().value_or(true);
   reading.Set("parallelism.sequence_parallel", divides_tokens, degree);
-  if (reading.IsOn(asynchronous)) reading.Set("training.tensor_overlap", "async", asynchronous);
+  reading.SetIfOn("training.tensor_overlap", "async", asynchronous);
 }
 
 void ReadExperts(Reading& reading) {
@@ -401,7 +391,7 @@ void ReadBatch(Reading& reading) {
 }
 
 // Variables that torchtitan's launcher sets: run_train.sh.
-void ReadLauncher(Reading& reading) {
+void ReadAllocator(Reading& reading) {
   reading.draft().Assume("software.expandable_segments", "true",
                          "torchtitan's run_train.sh sets PYTORCH_CUDA_ALLOC_CONF");
 }
@@ -438,7 +428,7 @@ void TomlRules(Reading& reading) {
     reading.Set("parallelism.context_method",
                 reading.Text(rotate) == "alltoall" ? "ring" : "all_gather", rotate);
   }
-  ReadLauncher(reading);
+  ReadAllocator(reading);
 }
 
 // Micro-batch and step are given in tokens.
@@ -560,7 +550,7 @@ void PythonRules(Reading& reading) {
   ReadConverters(reading);
   ReadCheckpointingClass(reading);
   ReadOptimizerClass(reading);
-  ReadLauncher(reading);
+  ReadAllocator(reading);
 }
 
 }  // namespace

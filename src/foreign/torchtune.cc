@@ -107,9 +107,7 @@ void ReadAdapters(Reading& reading) {
   }
   reading.Set("training.lora.rank", *rank, "model.lora_rank");
   reading.Set("training.lora.targets", fmt::format("{}", fmt::join(targets, " ")), option);
-  if (const auto rate = reading.Get("model.lora_dropout"); rate && rate->Number()) {
-    reading.Set("training.lora.dropout", ScenarioWords(*rate), "model.lora_dropout");
-  }
+  reading.SetNumber("training.lora.dropout", "model.lora_dropout");
 }
 
 // Parameters, gradients and states all have one data type.
@@ -182,9 +180,7 @@ void ReadOptimizer(Reading& reading) {
       reading.Set("training.optimizer_implementation", "fused", "optimizer.fused");
     }
   }
-  if (const auto norm = reading.Get("clip_grad_norm"); norm && norm->Number()) {
-    reading.Set("training.gradient_clipping", ScenarioWords(*norm), "clip_grad_norm");
-  }
+  reading.SetNumber("training.gradient_clipping", "clip_grad_norm");
 }
 
 // Both of torchtune's chunked losses keep the logits of all chunks for the backward pass. Only

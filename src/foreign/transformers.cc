@@ -139,19 +139,7 @@ void ReadSharding(Reading& reading) {
     }
     return;
   }
-  const bool prefixed = reading.Stated("fsdp_config.fsdp_version") != nullptr;
-  ReadFsdp(reading,
-           {.version = prefixed ? "fsdp_config.fsdp_version" : "fsdp_config.version",
-            .strategy = "fsdp_config.sharding_strategy",
-            .reshard = "fsdp_config.reshard_after_forward",
-            .offload = "fsdp_config.offload_params",
-            .wrap = "",
-            .backward_prefetch = "fsdp_config.backward_prefetch",
-            .forward_prefetch = "fsdp_config.forward_prefetch",
-            .original_parameters = "fsdp_config.use_orig_params",
-            .limits_gathers = "fsdp_config.limit_all_gathers",
-            .checkpointing = "fsdp_config.activation_checkpointing"},
-           "fsdp");
+  ReadFsdp(reading, "fsdp");
   if (named.find("offload") != std::string::npos) {
     reading.Set("data_parallel.cpu_offload", "true", "fsdp");
   }
@@ -290,9 +278,7 @@ void Rules(Reading& reading) {
   ReadHubKernels(reading,
                  reading.Stated("flash_attn") != nullptr ? "flash_attn" : "attn_implementation",
                  liger, by);
-  if (reading.IsOn("use_flash_attention_2")) {
-    reading.Set("training.attention", "flash", "use_flash_attention_2");
-  }
+  reading.SetIfOn("training.attention", "flash", "use_flash_attention_2");
   ReadLoss(reading, liger, by);
   ReadLengths(reading);
   ReadAdapters(reading);

@@ -13,6 +13,9 @@ struct GpuModel {
   int nvlinks = 0;        // number of NVLinks of the GPU
   Bandwidth nvlink;       // raw bandwidth of one NVLink, one direction
   int pcie_generation = 4;
+  std::string_view pci_id;  // vendor and device: "0x10de 0x2330"
+  // Names from cudaGetDeviceProperties, which nvidia-smi prints too. Empty: unknown.
+  std::string_view cuda_name{}, other_cuda_name{};
 };
 
 // Returns the GPU type with this name, or null if the name is unknown.

@@ -18,9 +18,7 @@
 #include "src/base/quantity.h"
 #include "src/base/text_lines.h"
 #include "src/formats/gpu_models.h"
-#include "src/formats/imported_topology.h"
-#include "src/topology/faults.h"
-#include "src/topology/link_rules.h"
+#include "src/formats/topology_import.h"
 
 namespace stepcast::formats {
 namespace {
@@ -31,7 +29,6 @@ using topology::LinkKind;
 using Xml = pugi::xml_node;
 
 constexpr int kDeepest = 64;
-constexpr std::size_t kMostRules = 1000;  // limit of topology files (scenario/topology_file.h)
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
@@ -92,10 +89,10 @@ struct Place {
   int index = 0;
 };
 
-class Reader {
+class Reader : TopologyImport {
  public:
   Reader(std::string_view text, const std::string& file, const ImportOptions& options)
-      : text_(text), lines_(text, file), options_(options) {}
+      : TopologyImport(options), text_(text), lines_(text, file) {}
 
   Result<ImportedTopology> Run() {
     if (!Parse()) return Mistakes();
@@ -116,25 +113,13 @@ class Reader {
     if (!mistakes_.empty()) return Mistakes();
     CheckConnections();
     if (!mistakes_.empty()) return Mistakes();
-    return Finish();
+    for (const Cpu& cpu : cpus_) {
+      if (cpu.processor) node_type_.processor = *cpu.processor;
+    }
+    return Finish(LocationOf(root_));
   }
 
  private:
-  tl::unexpected<Diagnostics> Mistakes() { return tl::unexpected(std::move(mistakes_)); }
-
-  void Report(std::string code, Location location, std::string message, std::string hint) {
-    mistakes_.push_back(
-        {std::move(code), std::move(location), std::move(message), std::move(hint)});
-  }
-  void Note(std::string note) {
-    if (std::find(notes_.begin(), notes_.end(), note) != notes_.end()) return;
-    if (notes_.size() < kMostShownFaults) {
-      notes_.push_back(std::move(note));
-    } else {
-      ++notes_left_out_;
-    }
-  }
-
   // The position of an element's '<'.
   Location LocationOf(const Xml& element) const {
     const std::ptrdiff_t offset = element.offset_debug();
@@ -597,7 +582,7 @@ class Reader {
       std::stable_sort(places.begin(), places.end(),
                        [&](int a, int b) { return At(a).order < At(b).order; });
       for (std::size_t i = 0; i < places.size(); ++i) At(places[i]).index = static_cast<int>(i);
-      node_type_.devices[static_cast<std::size_t>(kind)] = static_cast<int>(places.size());
+      SetCount(kind, places.size());
     }
     // Switches in the order of their first GPU, otherwise of their first NIC.
     std::vector<int> switches = Of(DeviceKind::kPcieSwitch);
@@ -617,8 +602,7 @@ class Reader {
       return first[static_cast<std::size_t>(a)] < first[static_cast<std::size_t>(b)];
     });
     for (std::size_t i = 0; i < switches.size(); ++i) At(switches[i]).index = static_cast<int>(i);
-    node_type_.devices[static_cast<std::size_t>(DeviceKind::kPcieSwitch)] =
-        static_cast<int>(switches.size());
+    SetCount(DeviceKind::kPcieSwitch, switches.size());
 
     std::vector<Cpu*> cpus;
     for (Cpu& cpu : cpus_) cpus.push_back(&cpu);
@@ -626,7 +610,7 @@ class Reader {
       return std::tie(a->host, a->numa) < std::tie(b->host, b->numa);
     });
     for (std::size_t i = 0; i < cpus.size(); ++i) cpus[i]->index = static_cast<int>(i);
-    node_type_.devices[static_cast<std::size_t>(DeviceKind::kCpu)] = static_cast<int>(cpus.size());
+    SetCount(DeviceKind::kCpu, cpus.size());
     for (int i = 0; i < topology::kNodeDeviceKinds; ++i) {
       const auto kind = static_cast<DeviceKind>(i);
       if (node_type_.Count(kind) <= topology::kMostNodeDevices) continue;
@@ -664,11 +648,6 @@ class Reader {
     }
     node_type_.gpu = std::string(model->name);
     return model;
-  }
-
-  void Add(LinkKind kind, DeviceKind from_kind, int from, DeviceKind to_kind, int to, int count,
-           Time latency, Bandwidth bandwidth) {
-    links_.push_back({kind, from_kind, from, to_kind, to, count, {latency, bandwidth}});
   }
 
   void LinkPcie() {
@@ -826,7 +805,7 @@ class Reader {
     }
     int next = 0;
     for (auto& [target, index] : nvswitches) index = next++;
-    node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = next;
+    SetCount(DeviceKind::kNvSwitch, nvswitches.size());
     for (const auto& [pair, direct] : listed.direct) {
       Add(LinkKind::kNvLink, DeviceKind::kGpu, pair.first, DeviceKind::kGpu, pair.second,
           direct.count, kNvLinkLatency, direct.rate);
@@ -873,7 +852,7 @@ class Reader {
             model->nvlinks / (gpus - 1), kNvLinkLatency, model->nvlink);
       }
     }
-    node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = direct ? 0 : 1;
+    SetCount(DeviceKind::kNvSwitch, direct ? 0 : 1);
     Note(fmt::format(
         "the input has no NVLinks. Assumed: the {} links of a GPU of type {}, {}", model->nvlinks,
         model->name,
@@ -913,37 +892,25 @@ class Reader {
     }
   }
 
-  // Sets of devices connected by links.
-  class Parts {
-   public:
-    int Find(const std::pair<DeviceKind, int>& device) {
-      const auto [at, is_new] = number_.try_emplace(device, static_cast<int>(parent_.size()));
-      if (is_new) parent_.push_back(at->second);
-      int root = at->second;
-      while (parent_[static_cast<std::size_t>(root)] != root) {
-        root = parent_[static_cast<std::size_t>(root)] =
-            parent_[static_cast<std::size_t>(parent_[static_cast<std::size_t>(root)])];
-      }
-      return root;
-    }
-    void Join(const std::pair<DeviceKind, int>& a, const std::pair<DeviceKind, int>& b) {
-      const int root = Find(a);
-      parent_[static_cast<std::size_t>(Find(b))] = root;
-    }
+  // A number for each device.
+  static std::size_t IdOf(DeviceKind kind, int device) {
+    return static_cast<std::size_t>(device) * topology::kNodeDeviceKinds +
+           static_cast<std::size_t>(kind);
+  }
 
-   private:
-    std::map<std::pair<DeviceKind, int>, int> number_;
-    std::vector<int> parent_;
-  };
-
+  // Checks the sets of devices that links connect.
   void CheckConnections() {
-    Parts all;
-    Parts switches;  // without GPUs and NICs, which do not forward
+    std::size_t ids = IdOf(DeviceKind::kGpu, node_type_.Count(DeviceKind::kGpu)) +
+                      IdOf(DeviceKind::kNic, node_type_.Count(DeviceKind::kNic));
     for (const LinkedPair& link : links_) {
-      all.Join({link.from_kind, link.from}, {link.to_kind, link.to});
-      if (Forwards(link.from_kind) && Forwards(link.to_kind)) {
-        switches.Join({link.from_kind, link.from}, {link.to_kind, link.to});
-      }
+      ids = std::max({ids, IdOf(link.from_kind, link.from) + 1, IdOf(link.to_kind, link.to) + 1});
+    }
+    DisjointSets all(ids);
+    DisjointSets switches(ids);  // without GPUs and NICs, which do not forward
+    for (const LinkedPair& link : links_) {
+      const std::size_t from = IdOf(link.from_kind, link.from), to = IdOf(link.to_kind, link.to);
+      all.Join(from, to);
+      if (Forwards(link.from_kind) && Forwards(link.to_kind)) switches.Join(from, to);
     }
     const auto places = [&](DeviceKind kind) {
       std::vector<int> sorted = Of(kind);
@@ -953,10 +920,10 @@ class Reader {
     };
     const std::vector<int> gpus = places(DeviceKind::kGpu);
     const std::vector<int> nics = places(DeviceKind::kNic);
-    const int home = all.Find({DeviceKind::kGpu, 0});
+    const std::size_t home = all.Find(IdOf(DeviceKind::kGpu, 0));
     for (const DeviceKind kind : {DeviceKind::kGpu, DeviceKind::kNic}) {
       for (const int i : kind == DeviceKind::kGpu ? gpus : nics) {
-        if (all.Find({kind, At(i).index}) == home) continue;
+        if (all.Find(IdOf(kind, At(i).index)) == home) continue;
         const bool is_gpu = kind == DeviceKind::kGpu;
         Report("topology.impossible", At(i).location,
                fmt::format("some devices are not connected: there is no path from the GPU at {} "
@@ -969,10 +936,9 @@ class Reader {
       }
     }
     // The sets adjacent to each GPU and NIC.
-    std::map<std::pair<DeviceKind, int>, std::set<int>> next_to;
+    std::map<std::size_t, std::set<std::size_t>> next_to;
     for (const LinkedPair& link : links_) {
-      const std::pair from{link.from_kind, link.from};
-      const std::pair to{link.to_kind, link.to};
+      const std::size_t from = IdOf(link.from_kind, link.from), to = IdOf(link.to_kind, link.to);
       if (!Forwards(link.from_kind) && Forwards(link.to_kind)) {
         next_to[from].insert(switches.Find(to));
       }
@@ -980,13 +946,14 @@ class Reader {
         next_to[to].insert(switches.Find(from));
       }
     }
-    std::set<int> to_nics;
-    for (const int nic : nics)
-      to_nics.merge(std::set<int>(next_to[{DeviceKind::kNic, At(nic).index}]));
+    std::set<std::size_t> to_nics;
+    for (const int nic : nics) {
+      to_nics.merge(std::set<std::size_t>(next_to[IdOf(DeviceKind::kNic, At(nic).index)]));
+    }
     for (const int gpu : gpus) {
-      const std::set<int>& sets = next_to[{DeviceKind::kGpu, At(gpu).index}];
-      if (nics.empty() ||
-          std::any_of(sets.begin(), sets.end(), [&](int set) { return to_nics.contains(set); })) {
+      const std::set<std::size_t>& sets = next_to[IdOf(DeviceKind::kGpu, At(gpu).index)];
+      if (nics.empty() || std::any_of(sets.begin(), sets.end(),
+                                      [&](std::size_t set) { return to_nics.contains(set); })) {
         continue;
       }
       Report("topology.impossible", At(gpu).location,
@@ -996,33 +963,8 @@ class Reader {
     }
   }
 
-  stepcast::Result<ImportedTopology> Finish() {
-    node_type_.links = RulesOf(links_);
-    for (const Cpu& cpu : cpus_) {
-      if (cpu.processor) node_type_.processor = *cpu.processor;
-    }
-    const int nodes = fabric_ ? 2 : 1;
-    for (const topology::Fault& fault : FaultsOf(node_type_, fabric_, nodes)) {
-      Report("topology.impossible", LocationOf(root_), fault.message, fault.hint);
-    }
-    if (node_type_.links.size() > kMostRules) {
-      Report("topology.impossible", LocationOf(root_),
-             fmt::format("a topology file can have at most {} entries for links, but the machine "
-                         "needs {} entries",
-                         kMostRules, node_type_.links.size()),
-             "write the topology file by hand (docs/formats/topology.md)");
-    }
-    if (!mistakes_.empty()) return Mistakes();
-    Note(kLatencyNote);
-    if (notes_left_out_ > 0) {
-      notes_.push_back(fmt::format("{} more notes are not shown", notes_left_out_));
-    }
-    return ImportedTopology{std::move(node_type_), fabric_, std::move(notes_)};
-  }
-
   std::string_view text_;
   TextLines lines_;
-  const ImportOptions& options_;
   pugi::xml_document document_;
   Xml root_;
   std::vector<Cpu> cpus_;
@@ -1030,12 +972,6 @@ class Reader {
   std::map<std::pair<std::string, std::string>, std::size_t> by_bus_;  // (host, bus id)
   bool unknown_pcie_ = false;
   bool too_deep_ = false;
-  topology::NodeType node_type_;
-  std::optional<topology::Fabric> fabric_;
-  std::vector<LinkedPair> links_;
-  std::vector<std::string> notes_;
-  std::size_t notes_left_out_ = 0;
-  Diagnostics mistakes_;
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <charconv>
 #include <cstddef>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -11,15 +10,12 @@
 #include "fmt/format.h"
 #include "src/base/files.h"
 #include "src/formats/gpu_models.h"
-#include "src/formats/imported_topology.h"
-#include "src/topology/faults.h"
-#include "src/topology/link_rules.h"
+#include "src/formats/topology_import.h"
 
 namespace stepcast::formats {
 namespace {
 
 using topology::DeviceKind;
-using topology::LinkedPair;
 using topology::LinkKind;
 
 // A word of the text, which must outlive it.
@@ -100,30 +96,10 @@ bool IsGpu(std::string_view name) {
   return name.starts_with("GPU") && Number(name.substr(3)).has_value();
 }
 
-// Disjoint sets of devices that can be merged.
-class Sets {
- public:
-  explicit Sets(std::size_t count) : parent_(count) {
-    std::iota(parent_.begin(), parent_.end(), 0);
-  }
-  std::size_t Find(std::size_t i) {
-    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
-    return i;
-  }
-  void Join(std::size_t a, std::size_t b) {
-    a = Find(a);
-    b = Find(b);
-    parent_[std::max(a, b)] = std::min(a, b);
-  }
-
- private:
-  std::vector<std::size_t> parent_;
-};
-
-class Reader {
+class Reader : TopologyImport {
  public:
   Reader(std::string_view text, const std::string& file, const ImportOptions& options)
-      : text_(WithoutQuoting(WithoutEscapes(text))), file_(file), options_(options) {}
+      : TopologyImport(options), text_(WithoutQuoting(WithoutEscapes(text))), file_(file) {}
 
   Result<ImportedTopology> Run() {
     if (!CheckText(text_, file_, mistakes_)) return Mistakes();
@@ -146,20 +122,10 @@ class Reader {
     }
     if (!mistakes_.empty()) return Mistakes();
     Build(*model);
-    for (const topology::Fault& fault : FaultsOf(node_type_, fabric_, fabric_ ? 2 : 1)) {
-      Report("topology.impossible", At(heading_.front()), fault.message, fault.hint);
-    }
-    if (!mistakes_.empty()) return Mistakes();
-    return ImportedTopology{std::move(node_type_), fabric_, std::move(notes_)};
+    return Finish(At(heading_.front()));
   }
 
  private:
-  tl::unexpected<Diagnostics> Mistakes() { return tl::unexpected(std::move(mistakes_)); }
-  void Report(std::string code, Location location, std::string message, std::string hint) {
-    mistakes_.push_back(
-        {std::move(code), std::move(location), std::move(message), std::move(hint)});
-  }
-
   Location At(const Word& word) const { return {file_, word.line, word.column}; }
 
   // Finds the first line with column names: GPU0 GPU1 ... NIC0 ... CPU Affinity NUMA Affinity
@@ -314,13 +280,12 @@ class Reader {
     }
     if (!mistakes_.empty()) return false;
     if (left_out.empty()) return true;
-    notes_.push_back(
-        options_.nics.empty()
-            ? fmt::format(
-                  "NICs that share no PCIe switch with a GPU are ignored, because such NICs "
-                  "usually serve storage or management (to include them, add --nics all): {}",
-                  left_out)
-            : fmt::format("NICs that --nics does not list are ignored: {}", left_out));
+    Note(options_.nics.empty()
+             ? fmt::format(
+                   "NICs that share no PCIe switch with a GPU are ignored, because such NICs "
+                   "usually serve storage or management (to include them, add --nics all): {}",
+                   left_out)
+             : fmt::format("NICs that --nics does not list are ignored: {}", left_out));
     for (std::size_t i = devices(); i-- > gpus;) {
       if (kept[i]) continue;
       const auto at = static_cast<std::ptrdiff_t>(i);
@@ -337,19 +302,8 @@ class Reader {
     return word.starts_with("NV") ? Number(word.substr(2)).value_or(0) : 0;
   }
 
-  void Add(LinkKind kind, DeviceKind from_kind, std::size_t from, DeviceKind to_kind,
-           std::size_t to, int count, Time latency, Bandwidth bandwidth) {
-    links_.push_back({kind,
-                      from_kind,
-                      static_cast<int>(from),
-                      to_kind,
-                      static_cast<int>(to),
-                      count,
-                      {latency, bandwidth}});
-  }
-
   // Numbers of the sets with at least `least` devices, in the order of their first device.
-  std::map<std::size_t, std::size_t> Numbered(Sets& sets, std::size_t least) const {
+  std::map<std::size_t, std::size_t> Numbered(DisjointSets& sets, std::size_t least) const {
     std::map<std::size_t, std::size_t> sizes;
     for (std::size_t i = 0; i < devices(); ++i) ++sizes[sets.Find(i)];
     std::map<std::size_t, std::size_t> numbers;
@@ -362,8 +316,8 @@ class Reader {
 
   void Build(const GpuModel& model) {
     const auto gpus = static_cast<std::size_t>(gpus_);
-    Sets switches(devices());
-    Sets cpus(devices());
+    DisjointSets switches(devices());
+    DisjointSets cpus(devices());
     for (std::size_t i = 0; i < devices(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         const std::string_view word = matrix_[i][j].text;
@@ -406,32 +360,27 @@ class Reader {
       }
     }
     node_type_.gpu = options_.gpu;
-    const auto set = [&](DeviceKind kind, std::size_t count) {
-      node_type_.devices[static_cast<std::size_t>(kind)] = static_cast<int>(count);
-    };
-    set(DeviceKind::kGpu, gpus);
-    set(DeviceKind::kNic, devices() - gpus);
-    set(DeviceKind::kPcieSwitch, switch_numbers.size());
-    set(DeviceKind::kCpu, cpu_numbers.size());
-    node_type_.links = RulesOf(links_);
-    notes_.push_back(
-        fmt::format("the input does not specify the speed of PCIe. Assumed: 16 lanes of generation "
-                    "{}, the connection of the GPU type {}",
-                    model.pcie_generation, model.name));
-    notes_.emplace_back(
+    SetCount(DeviceKind::kGpu, gpus);
+    SetCount(DeviceKind::kNic, devices() - gpus);
+    SetCount(DeviceKind::kPcieSwitch, switch_numbers.size());
+    SetCount(DeviceKind::kCpu, cpu_numbers.size());
+    Note(fmt::format(
+        "the input does not specify the speed of PCIe. Assumed: 16 lanes of generation {}, the "
+        "connection of the GPU type {}",
+        model.pcie_generation, model.name));
+    Note(
         "the input does not specify the PCIe switches. Assumed: one PCIe switch for each group of "
         "devices with PIX or PXB connections");
     if (cpu_numbers.size() > 1) {
-      notes_.push_back(BetweenUnknownCpusNote());
+      Note(BetweenUnknownCpusNote());
     }
     if (nics_ > 0) {
       fabric_ = OneSwitch(*options_.nic_speed);
-      notes_.emplace_back(kFabricNote);
-      notes_.emplace_back("assumed: the NICs connect nodes at the given speed");
+      Note(kFabricNote);
+      Note("assumed: the NICs connect nodes at the given speed");
     } else {
-      notes_.emplace_back("the input has no NIC, so the topology has a single node");
+      Note("the input has no NIC, so the topology has a single node");
     }
-    notes_.emplace_back(kLatencyNote);
   }
 
   void LinkNvLinks(const GpuModel& model) {
@@ -460,7 +409,7 @@ class Reader {
       }
       return;
     }
-    node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = 1;
+    SetCount(DeviceKind::kNvSwitch, 1);
     for (std::size_t i = 0; i < gpus; ++i) {
       int links = 0;
       for (std::size_t j = 0; j < gpus; ++j) links = std::max(links, NvLinks(i, j));
@@ -468,13 +417,11 @@ class Reader {
       Add(LinkKind::kNvLink, DeviceKind::kGpu, i, DeviceKind::kNvSwitch, 0, links, kNvLinkLatency,
           model.nvlink);
     }
-    notes_.emplace_back(
-        "the input does not specify the number of NVSwitches. Assumed: one switch with all links");
+    Note("the input does not specify the number of NVSwitches. Assumed: one switch with all links");
   }
 
   std::string text_;
   const std::string& file_;
-  const ImportOptions& options_;
   std::vector<Row> rows_;
   Row heading_;
   std::size_t first_row_ = 0;
@@ -483,11 +430,6 @@ class Reader {
   std::vector<Row> matrix_;
   std::map<std::size_t, std::string> numa_;   // of GPUs
   std::map<std::string, std::string> names_;  // of NICs, by the legend
-  topology::NodeType node_type_;
-  std::optional<topology::Fabric> fabric_;
-  std::vector<LinkedPair> links_;
-  std::vector<std::string> notes_;
-  Diagnostics mistakes_;
 };
 
 }  // namespace

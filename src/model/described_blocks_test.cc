@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
 #include "src/model/architecture.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/family.h"
 #include "src/model/model.h"
@@ -76,7 +76,7 @@ std::int64_t Flops(const LayerWork& work, bool forward) {
 
 // A hybrid without recurrent layers is the transformer.
 TEST(DescribedBlocksTest, AttentionAloneIsTheTransformer) {
-  const Architecture plain = LlamaLike(2, kHidden, 8, 2, 2048, 1000);
+  const Architecture plain = OfFamily("llama", 2, kHidden, 8, 2, kHidden / 8, 2048, 1000);
   const WorkOptions options = Options(2, 256);
   EXPECT_EQ(OneBlock(Attention(), options), BlockOf(plain, options));
   const Model described = Build("d", Of({Attention()}, {0, 0})), model = Build("p", plain);
@@ -247,8 +247,8 @@ RC_GTEST_PROP(DescribedBlocksLaws, AHybridWithoutRecurrentLayersIsTheTransformer
       *rc::gen::nonEmpty(rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 3)));
   const Architecture hybrid = Of({kind, kind, kind}, pattern);
   const auto layers = static_cast<std::int64_t>(pattern.size());
-  Architecture plain =
-      LlamaLike(layers, kHidden, kind.heads, kind.kv_heads, kind.feed_forward, 1000);
+  Architecture plain = OfFamily("llama", layers, kHidden, kind.heads, kind.kv_heads,
+                                kHidden / kind.heads, kind.feed_forward, 1000);
   plain.head_size = kind.head_size;
   const WorkOptions options = AnyOptions(*rc::gen::inRange<std::int64_t>(1, 600));
   const Model described = Build("m", hybrid), model = Build("m", plain);

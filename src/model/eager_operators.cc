@@ -316,14 +316,10 @@ Operand LayerOperators::NewGelu(Operand x, std::string_view module) {
 // kept.
 Operand LayerOperators::Cast(Operand x, std::string_view module) {
   const Operand y = Make(Joined(module, " input"), x.width, x.tokens);
-  tape_->Run(Memory(Joined(module, ".cast"), 0, Size(x), Size(y)), {x.value}, {y.value});
-  tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(
-        Eager(Access::kWidening, Memory(Joined(module, ".cast.dgrad"), 0, Size(y), Size(x))),
-        {tape_->GradientOf(y.value)}, {dx});
-    tape_->Deliver(x.value, dx);
-  });
+  tape_->RunBothWays(
+      Memory(Joined(module, ".cast"), 0, Size(x), Size(y)),
+      {Eager(Access::kWidening, Memory(Joined(module, ".cast.dgrad"), 0, Size(y), Size(x)))},
+      {x.value}, {y.value});
   return y;
 }
 

@@ -62,27 +62,18 @@ std::array<Operand, 2> LayerOperators::DivideRows(const Operand& x, std::string_
                                                   std::int64_t first, bool copies) {
   const Operand before = Make(Joined(name, ".first"), x.width, first, x.fp32);
   const Operand after = Make(Joined(name, ".others"), x.width, x.tokens - first, x.fp32);
-  tape_->Run(Memory(std::string(name), 0, Bytes(), Bytes()), {x.value},
-             {before.value, after.value});
-  tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value);
-    const Bytes moved = copies ? Size(x) : Bytes();
-    tape_->RunBackward(Memory(Joined(name, ".dgrad"), 0, moved, moved),
-                       {tape_->GradientOf(before.value), tape_->GradientOf(after.value)}, {dx});
-    tape_->Deliver(x.value, dx);
-  });
+  const Bytes moved = copies ? Size(x) : Bytes();
+  tape_->RunBothWays(Memory(std::string(name), 0, Bytes(), Bytes()),
+                     {Memory(Joined(name, ".dgrad"), 0, moved, moved)}, {x.value},
+                     {before.value, after.value});
   return {before, after};
 }
 
 Operand LayerOperators::MeanOfTokens(Operand x, std::string_view module, std::int64_t sequences) {
   const Operand y = Make(Joined(module, " output"), x.width, sequences, x.fp32);
-  tape_->Run(Memory(std::string(module), Elements(x), Size(x), Size(y)), {x.value}, {y.value});
-  tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(module, ".dgrad"), Elements(x), Size(y), Size(x)),
-                       {tape_->GradientOf(y.value)}, {dx});
-    tape_->Deliver(x.value, dx);
-  });
+  tape_->RunBothWays(Memory(std::string(module), Elements(x), Size(x), Size(y)),
+                     {Memory(Joined(module, ".dgrad"), Elements(x), Size(y), Size(x))}, {x.value},
+                     {y.value});
   return y;
 }
 
@@ -96,13 +87,9 @@ void LayerOperators::SquaredError(Operand x, std::string_view module) {
              {x.value, target.value}, {squares});
   tape_->Run(Memory(Joined(module, ".mean"), Elements(x), Size(x), Bytes(kFp32Size)), {squares},
              {});
-  tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(
-        Memory(Joined(module, ".dgrad"), 2 * Elements(x), Size(x) + Size(target), Size(x)), {},
-        {dx});
-    tape_->Deliver(x.value, dx);
-  });
+  tape_->RunOnBackward(
+      {Memory(Joined(module, ".dgrad"), 2 * Elements(x), Size(x) + Size(target), Size(x))}, {},
+      {x.value});
 }
 
 void LayerOperators::Distances(std::string_view module, std::int64_t heads, std::int64_t buckets,

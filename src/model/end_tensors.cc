@@ -1,21 +1,14 @@
 #include "src/model/end_tensors.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
 namespace stepcast::model {
+
 namespace {
 
-using Parameters = std::vector<ModuleParameter>;
 using Of = ModuleParameter::Of;
-
-// A product that is whole on every rank, with its bias.
-void AppendWholeLinear(const Architecture& a, std::string_view module, std::int64_t in,
-                       std::int64_t out, Parameters& parameters) {
-  const bool frozen = a.lora.adapts();
-  parameters.push_back({module, Of::kWeight, {out, in}, {}, false, frozen});
-  parameters.push_back({module, Of::kBias, {out}, {}, false, frozen});
-}
 
 }  // namespace
 
@@ -27,13 +20,14 @@ InputNames InputNamesOf(const ModuleNames& names, bool of_encoder) {
   return {names.input, names.input_halving, names.positions, names.class_rows};
 }
 
-void AppendTower(const Architecture& a, const Tower& tower, Parameters& parameters) {
+void AppendTower(const Tower& tower, ParameterList& parameters) {
+  const Architecture& a = parameters.architecture();
   const ModuleNames& names = NamesOf(a);
-  const bool frozen = a.lora.adapts() || tower.frozen;
-  const auto append = [&](std::string_view module, std::vector<std::int64_t> shape,
+  const std::size_t before = parameters.list().size();
+  const auto append = [&](std::string_view module, ParameterList::Shape shape,
                           std::int64_t biases) {
-    parameters.push_back({module, Of::kWeight, std::move(shape), {}, false, frozen});
-    if (biases > 0) parameters.push_back({module, Of::kBias, {biases}, {}, false, frozen});
+    parameters.AddCopied(module, std::move(shape));
+    if (biases > 0) parameters.AddCopied(module, {biases}, Of::kBias);
   };
   const auto linear = [&](std::string_view module, std::int64_t times, std::int64_t in,
                           std::int64_t out) {
@@ -61,85 +55,66 @@ void AppendTower(const Architecture& a, const Tower& tower, Parameters& paramete
          tower.mergers * tower.merge_hidden);
   append(names.tower_merge_down, {tower.mergers * a.hidden, tower.merge_hidden},
          tower.mergers * a.hidden);
+  for (std::size_t i = before; i < parameters.list().size(); ++i) {
+    parameters.list()[i].frozen |= tower.frozen;
+  }
 }
 
-void AppendInput(const Architecture& a, const ValueInput& input, const InputNames& names,
-                 Parameters& parameters) {
+void AppendInput(const ValueInput& input, const InputNames& names, ParameterList& parameters) {
   if (!input.exists()) return;
-  const bool frozen = a.lora.adapts();
+  const std::int64_t hidden = parameters.architecture().hidden;
   const auto convolution = [&](std::string_view module, std::int64_t times, std::int64_t in) {
-    parameters.push_back(
-        {module, Of::kWeight, {times * a.hidden, input.taps * in}, {}, false, frozen});
-    if (!input.bias) return;
-    parameters.push_back({module, Of::kBias, {times * a.hidden}, {}, false, frozen});
+    parameters.AddCopied(module, {times * hidden, input.taps * in});
+    if (input.bias) parameters.AddCopied(module, {times * hidden}, Of::kBias);
   };
   convolution(names.product, 1, input.values);
-  if (input.halvings > 0) convolution(names.halving, input.halvings, a.hidden);
+  if (input.halvings > 0) convolution(names.halving, input.halvings, hidden);
   if (input.class_rows > 0) {
-    parameters.push_back({names.class_rows,
-                          Of::kWeight,
-                          {input.class_rows, a.hidden},
-                          {},
-                          false,
-                          frozen,
-                          ParameterGroup::kDense,
-                          true});
+    parameters.AddCopied(names.class_rows, {input.class_rows, hidden}, Of::kWeight, true);
   }
   if (input.positions > 0) {
-    parameters.push_back({names.positions,
-                          Of::kWeight,
-                          {input.positions, a.hidden},
-                          {},
-                          false,
-                          frozen || input.fixed_positions});
+    parameters.AddCopied(names.positions, {input.positions, hidden});
+    parameters.list().back().frozen |= input.fixed_positions;
   }
 }
 
-void AppendCondition(const Architecture& a, Parameters& parameters) {
+void AppendCondition(ParameterList& parameters) {
+  const Architecture& a = parameters.architecture();
   const Condition& condition = a.condition;
   if (!condition.exists()) return;
   const ModuleNames& names = NamesOf(a);
   const auto vector = [&](std::string_view first, std::string_view second, std::int64_t in) {
-    AppendWholeLinear(a, first, in, a.hidden, parameters);
-    AppendWholeLinear(a, second, a.hidden, a.hidden, parameters);
+    parameters.AddCopiedLinear(first, in, a.hidden);
+    parameters.AddCopiedLinear(second, a.hidden, a.hidden);
   };
   vector(names.time_in, names.time_out, condition.time);
   if (condition.guidance) vector(names.guidance_in, names.guidance_out, condition.time);
-  if (condition.classes > 0) {
-    parameters.push_back(
-        {names.classes, Of::kWeight, {condition.classes, a.hidden}, {}, false, a.lora.adapts()});
-  }
+  if (condition.classes > 0) parameters.AddCopied(names.classes, {condition.classes, a.hidden});
   if (condition.text_width > 0) {
     vector(names.text_vector_in, names.text_vector_out, condition.text_width);
   }
   if (condition.shared_vectors > 0) {
-    AppendWholeLinear(a, names.shared_modulation, a.hidden, condition.shared_vectors * a.hidden,
-                      parameters);
+    parameters.AddCopiedLinear(names.shared_modulation, a.hidden,
+                               condition.shared_vectors * a.hidden);
   }
 }
 
-void AppendText(const Architecture& a, Parameters& parameters) {
+void AppendText(ParameterList& parameters) {
+  const Architecture& a = parameters.architecture();
   if (!a.text.exists()) return;
   const ModuleNames& names = NamesOf(a);
-  AppendWholeLinear(a, names.text_in, a.text.values, a.hidden, parameters);
-  if (a.text.products > 1) AppendWholeLinear(a, names.text_out, a.hidden, a.hidden, parameters);
+  parameters.AddCopiedLinear(names.text_in, a.text.values, a.hidden);
+  if (a.text.products > 1) parameters.AddCopiedLinear(names.text_out, a.hidden, a.hidden);
 }
 
-void AppendModulation(const Architecture& a, const Modulation& modulation, std::string_view module,
-                      Parameters& parameters) {
-  if (!modulation.exists()) return;
-  const std::int64_t width = modulation.vectors * a.hidden;
-  if (modulation.by_product) {
-    AppendWholeLinear(a, module, a.hidden, width, parameters);
+void AppendModulation(std::string_view module, ParameterList& parameters) {
+  const Architecture& a = parameters.architecture();
+  if (!a.modulation.exists()) return;
+  const std::int64_t width = a.modulation.vectors * a.hidden;
+  if (a.modulation.by_product) {
+    parameters.AddCopiedLinear(module, a.hidden, width);
   } else {
-    parameters.push_back({module,
-                          Of::kWeight,
-                          {1, width},
-                          {},
-                          false,
-                          a.lora.adapts(),
-                          ParameterGroup::kDense,
-                          true});
+    parameters.AddCopied(module, {1, width}, Of::kWeight, true);
   }
 }
 

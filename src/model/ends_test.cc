@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "src/model/architecture.h"
-#include "src/model/example_ends.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/model.h"
 #include "src/model/tower.h"
@@ -57,7 +57,7 @@ WorkOptions OfTokens(std::int64_t tokens, Attention attention = Attention::kFlas
 // the inputs of GELU and of the last product.
 TEST(EndsTest, AnEncoderBlockByHand) {
   const std::int64_t s = 197, h = 768, f = 3072, a = 12, tokens = kBatch * s;
-  const Works works(VitBase(), OfTokens(s));
+  const Works works(Shipped("vit-base"), OfTokens(s));
   const std::int64_t products = 2 * tokens * (4 * h * h + 2 * h * f);
   const std::int64_t core = kBatch * 4 * s * s * h;
   EXPECT_EQ(Flops(works[1].forward), products + core);
@@ -69,7 +69,7 @@ TEST(EndsTest, AnEncoderBlockByHand) {
 // of one row of each image.
 TEST(EndsTest, PatchesAndClassesByHand) {
   const std::int64_t s = 197, h = 768;
-  const Works works(VitBase(), OfTokens(s));
+  const Works works(Shipped("vit-base"), OfTokens(s));
   const std::int64_t product = 2 * kBatch * 196 * (3 * 16 * 16) * h;
   EXPECT_EQ(Flops(works[0].forward), product);
   EXPECT_EQ(Flops(works[0].backward), product);
@@ -81,7 +81,7 @@ TEST(EndsTest, PatchesAndClassesByHand) {
 // The loss keeps the rows and the numbers that they are compared with, the norm its input.
 TEST(EndsTest, RowsAreComparedWithGivenOnes) {
   const std::int64_t s = 729, h = 1152;
-  const Works works(SiglipSo400m(), OfTokens(s));
+  const Works works(Shipped("siglip-so400m"), OfTokens(s));
   EXPECT_EQ(Flops(works[28].forward), 0);
   EXPECT_EQ(Saved(works[28]), 3 * kBatch * s * h * 2);
 }
@@ -90,7 +90,7 @@ TEST(EndsTest, RowsAreComparedWithGivenOnes) {
 // are not scaled: one kernel adds the numbers and the mask.
 TEST(EndsTest, DistancesByHand) {
   const std::int64_t s = 128, heads = 64, scores = kBatch * heads * s * s;
-  const Works works(T5EncoderXxl(), OfTokens(s, Attention::kMath));
+  const Works works(Shipped("t5-v1.1-xxl-encoder"), OfTokens(s, Attention::kMath));
   EXPECT_EQ(Saved(works[0]), scores * 2);
   EXPECT_EQ(Find(works[1], "self_attn.core.scale"), nullptr);
   EXPECT_EQ(Find(works[1], "self_attn.core.mask"), nullptr);
@@ -107,7 +107,7 @@ TEST(EndsTest, DistancesByHand) {
 TEST(EndsTest, CrossAttentionByHand) {
   const std::int64_t s = 100, context = 1500, h = 1280, a = 20;
   const std::int64_t tokens = kBatch * s, rows = kBatch * context;
-  Architecture plain = WhisperLargeV3();
+  Architecture plain = Shipped("whisper-large-v3");
   const Works with(plain, OfTokens(s));
   const LayerWork& decoding = with[1 + 32];
   const std::int64_t own = 2 * tokens * (4 * h * h + 8 * h * h) + kBatch * 2 * s * s * h;
@@ -126,7 +126,7 @@ TEST(EndsTest, CrossAttentionByHand) {
 // has rows.
 TEST(EndsTest, CrossAttentionWithSeparateKernels) {
   const std::int64_t s = 100, context = 1500, h = 1280;
-  const Works works(WhisperLargeV3(), OfTokens(s, Attention::kMath));
+  const Works works(Shipped("whisper-large-v3"), OfTokens(s, Attention::kMath));
   const LayerWork& decoding = works[1 + 32];
   const std::int64_t product = kBatch * 2 * s * context * h;
   for (const char* name : {"scores", "values", "values.dgrad", "values.dgrad_weights",
@@ -141,7 +141,7 @@ TEST(EndsTest, CrossAttentionWithSeparateKernels) {
 // 3,000 frames of 128 numbers, three at a time, then every second of three rows.
 TEST(EndsTest, ConvolutionsByHand) {
   const std::int64_t h = 1280;
-  const Works works(WhisperLargeV3(), OfTokens(100));
+  const Works works(Shipped("whisper-large-v3"), OfTokens(100));
   EXPECT_EQ(Flops(works[0].forward), kBatch * (2 * 3000 * 3 * 128 * h + 2 * 1500 * 3 * h * h));
   EXPECT_EQ(works[0].output, Bytes(kBatch * 1500 * h * 2));
 }
@@ -151,7 +151,7 @@ TEST(EndsTest, ConvolutionsByHand) {
 // each image: the input of the modulation's product, and six vectors.
 TEST(EndsTest, AModulatedBlockByHand) {
   const std::int64_t s = 256, h = 1152, f = 4608, a = 16, tokens = kBatch * s;
-  const Works works(DitXl2(), OfTokens(s));
+  const Works works(Shipped("dit-xl-2"), OfTokens(s));
   const std::int64_t products = 2 * tokens * (4 * h * h + 2 * h * f) + 2 * kBatch * h * 6 * h;
   EXPECT_EQ(Flops(works[1].forward), products + kBatch * 4 * s * s * h);
   EXPECT_EQ(Saved(works[1]), tokens * (24 * h + 4 * a + 4 * f) + kBatch * 14 * h);
@@ -160,7 +160,7 @@ TEST(EndsTest, AModulatedBlockByHand) {
 // Both streams attend to all rows; each has products of its own.
 TEST(EndsTest, TwoStreamsByHand) {
   const std::int64_t s = 1024, rows = s + 512, h = 3072;
-  const Works works(FluxDev(), OfTokens(s));
+  const Works works(Shipped("flux.1-dev"), OfTokens(s));
   const std::int64_t core = kBatch * 4 * rows * rows * h;
   EXPECT_EQ(Flops(works[1].forward),
             2 * kBatch * rows * 12 * h * h + core + 2 * 2 * kBatch * h * 6 * h);
@@ -176,7 +176,7 @@ TEST(EndsTest, TwoStreamsByHand) {
 // Wan: the time's vectors are made once, and a table is added to them in each block.
 TEST(EndsTest, CrossAttentionToATextByHand) {
   const std::int64_t s = 1560, text = 512, h = 5120, f = 13824;
-  const Works works(Wan14B(), OfTokens(s));
+  const Works works(Shipped("wan2.1-t2v-14b"), OfTokens(s));
   EXPECT_EQ(Flops(works[1].forward), 2 * kBatch * s * (6 * h * h + 2 * h * f) +
                                          2 * kBatch * text * 2 * h * h +
                                          kBatch * 4 * s * (s + text) * h);
@@ -191,14 +191,14 @@ TEST(EndsTest, EveryTensorHasItsGradient) {
     Architecture architecture;
     Attention attention = Attention::kFlash;
   };
-  const std::vector<Case> cases = {{VitBase()},
-                                   {SiglipSo400m()},
-                                   {T5EncoderXxl(), Attention::kMathFp32},
-                                   {T5With11B(), Attention::kMathFp32},
-                                   {WhisperLargeV3()},
-                                   {DitXl2()},
-                                   {Wan14B()},
-                                   {FluxDev()}};
+  const std::vector<Case> cases = {{Shipped("vit-base")},
+                                   {Shipped("siglip-so400m")},
+                                   {Shipped("t5-v1.1-xxl-encoder"), Attention::kMathFp32},
+                                   {Shipped("t5-11b"), Attention::kMathFp32},
+                                   {Shipped("whisper-large-v3")},
+                                   {Shipped("dit-xl-2")},
+                                   {Shipped("wan2.1-t2v-14b")},
+                                   {Shipped("flux.1-dev")}};
   for (const Case& each : cases) {
     for (const Checkpointing checkpointing : {Checkpointing::kNone, Checkpointing::kFull}) {
       const Works works(each.architecture, Options(kBatch, 64, checkpointing, each.attention));
@@ -219,7 +219,7 @@ TEST(EndsTest, EveryTensorHasItsGradient) {
 // the context as well.
 TEST(EndsTest, TheContextStaysWithRecomputation) {
   const std::int64_t s = 100, h = 1280;
-  const Works works(WhisperLargeV3(), Options(kBatch, s, Checkpointing::kFull));
+  const Works works(Shipped("whisper-large-v3"), Options(kBatch, s, Checkpointing::kFull));
   EXPECT_EQ(Saved(works[31]), kBatch * 1500 * h * 2);
   EXPECT_EQ(Saved(works[32]), 2 * kBatch * 1500 * h * 2);
   EXPECT_EQ(Saved(works[33]), kBatch * s * h * 2);
@@ -227,10 +227,22 @@ TEST(EndsTest, TheContextStaysWithRecomputation) {
 
 // A tower before a decoder.
 Architecture WithTower(const Tower& tower) {
-  Architecture a = DescribedModel(1024, Normalization::kRmsNorm);
+  Architecture a;
+  a.family = GeneralFamily();
+  a.layers = 2;
+  a.hidden = 1024;
+  Architecture kind = a;
+  kind.position = Position::kNone;
+  kind.heads = kind.kv_heads = 8;
+  kind.head_size = 128;
+  kind.feed_forward = 4096;
+  kind.activator = Activator::kGelu;
+  kind.attends_both_ways = true;
   a.vocabulary = 1000;
+  a.kinds = {kind};
+  a.pattern = {0, 0};
   a.towers = {tower};
-  return OfBlocks(a, {BlockKind(8, 128, 4096, false)}, {0, 0});
+  return a;
 }
 
 Tower Vision() {

@@ -1,186 +1,49 @@
 #include "src/model/family.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "fmt/format.h"
+#include "src/model/member_names.h"
 
 namespace stepcast::model {
 namespace {
 
-struct NamedField {
-  std::string_view name;
-  std::string_view ModuleNames::*field;
-};
-constexpr NamedField kFields[] = {
-    {"tower_patch", &ModuleNames::tower_patch},
-    {"tower_positions", &ModuleNames::tower_positions},
-    {"tower_norm", &ModuleNames::tower_norm},
-    {"tower_query_key_value", &ModuleNames::tower_query_key_value},
-    {"tower_projection", &ModuleNames::tower_projection},
-    {"tower_up", &ModuleNames::tower_up},
-    {"tower_down", &ModuleNames::tower_down},
-    {"tower_last_norm", &ModuleNames::tower_last_norm},
-    {"tower_merge_norm", &ModuleNames::tower_merge_norm},
-    {"tower_merge_up", &ModuleNames::tower_merge_up},
-    {"tower_merge_down", &ModuleNames::tower_merge_down},
-
-    {"streams_attention", &ModuleNames::streams_attention},
-    {"streams_feed_forward", &ModuleNames::streams_feed_forward},
-    {"streams_head", &ModuleNames::streams_head},
-    {"shared_key", &ModuleNames::shared_key},
-    {"shared_key_norm", &ModuleNames::shared_key_norm},
-    {"output_down", &ModuleNames::output_down},
-    {"compress", &ModuleNames::compress},
-    {"compress_positions", &ModuleNames::compress_positions},
-    {"compress_norm", &ModuleNames::compress_norm},
-    {"index_compress", &ModuleNames::index_compress},
-    {"index_compress_positions", &ModuleNames::index_compress_positions},
-    {"index_compress_norm", &ModuleNames::index_compress_norm},
-
-    {"embedding", &ModuleNames::embedding},
-    {"positions", &ModuleNames::positions},
-    {"blocks", &ModuleNames::blocks},
-    {"final_norm", &ModuleNames::final_norm},
-    {"head", &ModuleNames::head},
-    {"attention_norm", &ModuleNames::attention_norm},
-    {"attention", &ModuleNames::attention},
-    {"query", &ModuleNames::query},
-    {"key", &ModuleNames::key},
-    {"value", &ModuleNames::value},
-    {"query_key_value", &ModuleNames::query_key_value},
-    {"projection", &ModuleNames::projection},
-    {"feed_forward_norm", &ModuleNames::feed_forward_norm},
-    {"feed_forward", &ModuleNames::feed_forward},
-    {"gate", &ModuleNames::gate},
-    {"up", &ModuleNames::up},
-    {"activator", &ModuleNames::activator},
-    {"down", &ModuleNames::down},
-    {"linear_qkv", &ModuleNames::linear_qkv},
-    {"linear_fc1", &ModuleNames::linear_fc1},
-    {"token_types", &ModuleNames::token_types},
-    {"embedding_norm", &ModuleNames::embedding_norm},
-    {"pooler", &ModuleNames::pooler},
-    {"predictions", &ModuleNames::predictions},
-    {"head_dense", &ModuleNames::head_dense},
-    {"head_norm", &ModuleNames::head_norm},
-    {"next_sentence", &ModuleNames::next_sentence},
-    {"attention_post_norm", &ModuleNames::attention_post_norm},
-    {"feed_forward_post_norm", &ModuleNames::feed_forward_post_norm},
-    {"query_norm", &ModuleNames::query_norm},
-    {"key_norm", &ModuleNames::key_norm},
-    {"sinks", &ModuleNames::sinks},
-    {"query_down", &ModuleNames::query_down},
-    {"query_latent_norm", &ModuleNames::query_latent_norm},
-    {"query_up", &ModuleNames::query_up},
-    {"kv_down", &ModuleNames::kv_down},
-    {"kv_latent_norm", &ModuleNames::kv_latent_norm},
-    {"kv_up", &ModuleNames::kv_up},
-    {"further_embedding_norm", &ModuleNames::further_embedding_norm},
-    {"further_hidden_norm", &ModuleNames::further_hidden_norm},
-    {"further_projection", &ModuleNames::further_projection},
-    {"further_norm", &ModuleNames::further_norm},
-    {"further_words", &ModuleNames::further_words},
-    {"further_streams", &ModuleNames::further_streams},
-    {"further_streams_head", &ModuleNames::further_streams_head},
-    {"router", &ModuleNames::router},
-    {"experts_gate_up", &ModuleNames::experts_gate_up},
-    {"experts_down", &ModuleNames::experts_down},
-    {"shared_gate", &ModuleNames::shared_gate},
-    {"shared_up", &ModuleNames::shared_up},
-    {"shared_down", &ModuleNames::shared_down},
-    {"shared_expert_gate", &ModuleNames::shared_expert_gate},
-    {"latent_down", &ModuleNames::latent_down},
-    {"latent_up", &ModuleNames::latent_up},
-    {"latent_norm", &ModuleNames::latent_norm},
-    {"dense_post_norm", &ModuleNames::dense_post_norm},
-    {"experts_norm", &ModuleNames::experts_norm},
-    {"experts_post_norm", &ModuleNames::experts_post_norm},
-    {"router_scale", &ModuleNames::router_scale},
-    {"expert_scale", &ModuleNames::expert_scale},
-    {"attention_gate", &ModuleNames::attention_gate},
-    {"index_query", &ModuleNames::index_query},
-    {"index_key", &ModuleNames::index_key},
-    {"index_key_norm", &ModuleNames::index_key_norm},
-    {"index_weights", &ModuleNames::index_weights},
-    {"index_query_norm", &ModuleNames::index_query_norm},
-    {"delta_in", &ModuleNames::delta_in},
-    {"delta_decay_beta", &ModuleNames::delta_decay_beta},
-    {"delta_conv", &ModuleNames::delta_conv},
-    {"delta_query", &ModuleNames::delta_query},
-    {"delta_key", &ModuleNames::delta_key},
-    {"delta_value", &ModuleNames::delta_value},
-    {"delta_query_conv", &ModuleNames::delta_query_conv},
-    {"delta_key_conv", &ModuleNames::delta_key_conv},
-    {"delta_value_conv", &ModuleNames::delta_value_conv},
-    {"delta_beta", &ModuleNames::delta_beta},
-    {"delta_decay_down", &ModuleNames::delta_decay_down},
-    {"delta_decay_up", &ModuleNames::delta_decay_up},
-    {"delta_gate_down", &ModuleNames::delta_gate_down},
-    {"delta_gate_up", &ModuleNames::delta_gate_up},
-    {"delta_a", &ModuleNames::delta_a},
-    {"delta_bias", &ModuleNames::delta_bias},
-    {"delta_norm", &ModuleNames::delta_norm},
-    {"delta_out", &ModuleNames::delta_out},
-    {"state_in", &ModuleNames::state_in},
-    {"state_conv", &ModuleNames::state_conv},
-    {"state_a", &ModuleNames::state_a},
-    {"state_d", &ModuleNames::state_d},
-    {"state_bias", &ModuleNames::state_bias},
-    {"state_norm", &ModuleNames::state_norm},
-    {"state_out", &ModuleNames::state_out},
-    {"layer_table", &ModuleNames::layer_table},
-    {"layer_projection", &ModuleNames::layer_projection},
-    {"layer_projection_norm", &ModuleNames::layer_projection_norm},
-    {"layer_gate", &ModuleNames::layer_gate},
-    {"layer_up", &ModuleNames::layer_up},
-    {"layer_norm", &ModuleNames::layer_norm},
-    {"bank_attention", &ModuleNames::bank_attention},
-    {"bank_feed_forward", &ModuleNames::bank_feed_forward},
-    {"bank_head", &ModuleNames::bank_head},
-    {"input", &ModuleNames::input},
-    {"input_halving", &ModuleNames::input_halving},
-    {"class_rows", &ModuleNames::class_rows},
-    {"distances", &ModuleNames::distances},
-    {"encoder_distances", &ModuleNames::encoder_distances},
-    {"encoder_blocks", &ModuleNames::encoder_blocks},
-    {"encoder_norm", &ModuleNames::encoder_norm},
-    {"encoder_input", &ModuleNames::encoder_input},
-    {"encoder_input_halving", &ModuleNames::encoder_input_halving},
-    {"encoder_positions", &ModuleNames::encoder_positions},
-    {"cross_norm", &ModuleNames::cross_norm},
-    {"cross_query", &ModuleNames::cross_query},
-    {"cross_key", &ModuleNames::cross_key},
-    {"cross_value", &ModuleNames::cross_value},
-    {"cross_projection", &ModuleNames::cross_projection},
-    {"cross_query_norm", &ModuleNames::cross_query_norm},
-    {"cross_key_norm", &ModuleNames::cross_key_norm},
-    {"time_in", &ModuleNames::time_in},
-    {"time_out", &ModuleNames::time_out},
-    {"guidance_in", &ModuleNames::guidance_in},
-    {"guidance_out", &ModuleNames::guidance_out},
-    {"classes", &ModuleNames::classes},
-    {"text_vector_in", &ModuleNames::text_vector_in},
-    {"text_vector_out", &ModuleNames::text_vector_out},
-    {"shared_modulation", &ModuleNames::shared_modulation},
-    {"modulation", &ModuleNames::modulation},
-    {"head_modulation", &ModuleNames::head_modulation},
-    {"text_in", &ModuleNames::text_in},
-    {"text_out", &ModuleNames::text_out},
-    {"core", &ModuleNames::core},
-    {"query_rotary", &ModuleNames::query_rotary},
-    {"key_rotary", &ModuleNames::key_rotary},
-    {"key_repeat", &ModuleNames::key_repeat},
-    {"value_repeat", &ModuleNames::value_repeat},
-    {"attention_dropout", &ModuleNames::attention_dropout},
-    {"attention_residual", &ModuleNames::attention_residual},
-    {"product", &ModuleNames::product},
-    {"dropout", &ModuleNames::dropout},
-    {"residual", &ModuleNames::residual},
-    {"joined_query_key_value", &ModuleNames::joined_query_key_value},
-    {"joined_gate_up", &ModuleNames::joined_gate_up},
-};
+using M = ModuleNames;
+constexpr auto kFields = kNamedMembers<
+    &M::tower_patch, &M::tower_positions, &M::tower_norm, &M::tower_query_key_value,
+    &M::tower_projection, &M::tower_up, &M::tower_down, &M::tower_last_norm, &M::tower_merge_norm,
+    &M::tower_merge_up, &M::tower_merge_down, &M::streams_attention, &M::streams_feed_forward,
+    &M::streams_head, &M::shared_key, &M::shared_key_norm, &M::output_down, &M::compress,
+    &M::compress_positions, &M::compress_norm, &M::index_compress, &M::index_compress_positions,
+    &M::index_compress_norm, &M::embedding, &M::positions, &M::blocks, &M::final_norm, &M::head,
+    &M::attention_norm, &M::attention, &M::query, &M::key, &M::value, &M::query_key_value,
+    &M::projection, &M::feed_forward_norm, &M::feed_forward, &M::gate, &M::up, &M::activator,
+    &M::down, &M::linear_qkv, &M::linear_fc1, &M::token_types, &M::embedding_norm, &M::pooler,
+    &M::predictions, &M::head_dense, &M::head_norm, &M::next_sentence, &M::attention_post_norm,
+    &M::feed_forward_post_norm, &M::query_norm, &M::key_norm, &M::sinks, &M::query_down,
+    &M::query_latent_norm, &M::query_up, &M::kv_down, &M::kv_latent_norm, &M::kv_up,
+    &M::further_embedding_norm, &M::further_hidden_norm, &M::further_projection, &M::further_norm,
+    &M::further_words, &M::further_streams, &M::further_streams_head, &M::router,
+    &M::experts_gate_up, &M::experts_down, &M::shared_gate, &M::shared_up, &M::shared_down,
+    &M::shared_expert_gate, &M::latent_down, &M::latent_up, &M::latent_norm, &M::dense_post_norm,
+    &M::experts_norm, &M::experts_post_norm, &M::router_scale, &M::expert_scale, &M::attention_gate,
+    &M::index_query, &M::index_key, &M::index_key_norm, &M::index_weights, &M::index_query_norm,
+    &M::delta_in, &M::delta_decay_beta, &M::delta_conv, &M::delta_query, &M::delta_key,
+    &M::delta_value, &M::delta_query_conv, &M::delta_key_conv, &M::delta_value_conv, &M::delta_beta,
+    &M::delta_decay_down, &M::delta_decay_up, &M::delta_gate_down, &M::delta_gate_up, &M::delta_a,
+    &M::delta_bias, &M::delta_norm, &M::delta_out, &M::state_in, &M::state_conv, &M::state_a,
+    &M::state_d, &M::state_bias, &M::state_norm, &M::state_out, &M::layer_table,
+    &M::layer_projection, &M::layer_projection_norm, &M::layer_gate, &M::layer_up, &M::layer_norm,
+    &M::bank_attention, &M::bank_feed_forward, &M::bank_head, &M::input, &M::input_halving,
+    &M::class_rows, &M::distances, &M::encoder_distances, &M::encoder_blocks, &M::encoder_norm,
+    &M::encoder_input, &M::encoder_input_halving, &M::encoder_positions, &M::cross_norm,
+    &M::cross_query, &M::cross_key, &M::cross_value, &M::cross_projection, &M::cross_query_norm,
+    &M::cross_key_norm, &M::time_in, &M::time_out, &M::guidance_in, &M::guidance_out, &M::classes,
+    &M::text_vector_in, &M::text_vector_out, &M::shared_modulation, &M::modulation,
+    &M::head_modulation, &M::text_in, &M::text_out, &M::core, &M::query_rotary, &M::key_rotary,
+    &M::key_repeat, &M::value_repeat, &M::attention_dropout, &M::attention_residual, &M::product,
+    &M::dropout, &M::residual, &M::joined_query_key_value, &M::joined_gate_up>;
 
 }  // namespace
 
@@ -190,18 +53,17 @@ std::shared_ptr<Family> MakeFamily(std::string name,
   auto family = std::make_shared<Family>();
   family->name = std::move(name);
   for (const auto& [key, text] : module_names) {
-    const auto* const found =
-        std::find_if(std::begin(kFields), std::end(kFields),
-                     [&key = key](const NamedField& named) { return named.name == key; });
-    if (found == std::end(kFields)) {
+    const auto found =
+        std::ranges::find(kFields, key, [](const auto& field) { return field.name; });
+    if (found == kFields.end()) {
       *unknown = key;
       return nullptr;
     }
-    family->names.*(found->field) = family->texts.emplace_back(text);
+    family->names.*(found->member) = family->texts.emplace_back(text);
   }
-  for (const NamedField& named : kFields) {
-    family->of_text.*named.field =
-        family->texts.emplace_back(fmt::format("txt.{}", family->names.*named.field));
+  for (const auto& field : kFields) {
+    family->of_text.*field.member =
+        family->texts.emplace_back(fmt::format("txt.{}", family->names.*field.member));
   }
   return family;
 }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/transformer_tensors.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 // DeepSeek-V3 with dense blocks alone: h = 7168, f = 18432, V = 129280.
 Architecture Dense() {
-  Architecture a = DeepseekV3();
+  Architecture a = Shipped("deepseek-v3");
   a.experts = {};
   a.further_tokens = 1;
   return a;
@@ -34,7 +34,7 @@ std::int64_t Count(const Architecture& architecture) {
 // A block with experts, 11,507,286,016, the projection of 2 h to h, 102,760,448, and three norms of
 // h (11.5B without shared parameters, says deepseek-ai/DeepSeek-V3, README_WEIGHTS.md).
 TEST(FurtherTokensTest, Parameters) {
-  Architecture a = DeepseekV3();
+  Architecture a = Shipped("deepseek-v3");
   a.further_tokens = 1;
   EXPECT_EQ(Count(a), 671'026'404'352 + 11'610'067'968);
   const TransformerLayout layout = LayOut(a);
@@ -66,10 +66,10 @@ TEST(FurtherTokensTest, OnlySomeModelsHaveIt) {
     return fields;
   };
   const std::vector<std::string> refused = {"num_nextn_predict_layers"};
-  EXPECT_TRUE(fields(DeepseekV3(), 2).empty());
-  EXPECT_EQ(fields(DeepseekV3(), kMostFurtherTokens + 1), refused);
-  EXPECT_EQ(fields(Gpt2Small(), 1), refused);
-  Architecture tied = Llama31With8B();
+  EXPECT_TRUE(fields(Shipped("deepseek-v3"), 2).empty());
+  EXPECT_EQ(fields(Shipped("deepseek-v3"), kMostFurtherTokens + 1), refused);
+  EXPECT_EQ(fields(Shipped("gpt2"), 1), refused);
+  Architecture tied = Shipped("llama3.1-8b");
   EXPECT_TRUE(fields(tied, 1).empty());
   tied.tie_embeddings = true;
   EXPECT_EQ(fields(tied, 1), refused);

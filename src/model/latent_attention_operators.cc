@@ -197,19 +197,11 @@ std::array<Operand, 2> LatentAttentionOperators::KeysAndValues(const Operand& bo
   const Bytes taken = operators_.Size(both) + operators_.Size(shared);
   const std::int64_t flops = kTurnFlops * LayerOperators::Elements(shared);
   const Bytes table = operators_.BytesOfElements(2 * operators_.positions_ * latent_.rotary_head);
-  tape_.Run(
+  tape_.RunBothWays(
       operators_.Memory(model::Joined(core_, ".rotary_key_value"), flops, taken + table, made),
+      {operators_.Memory(model::Joined(core_, ".rotary_key_value.dgrad"), heads() * flops,
+                         made + table, taken)},
       {both.value, shared.value}, {key.value, value.value});
-  tape_.OnBackward([=, this] {
-    const Value d_both = tape_.MakeGradient(both.value);
-    const Value d_shared = tape_.MakeGradient(shared.value);
-    tape_.RunBackward(operators_.Memory(model::Joined(core_, ".rotary_key_value.dgrad"),
-                                        heads() * flops, made + table, taken),
-                      {tape_.GradientOf(key.value), tape_.GradientOf(value.value)},
-                      {d_both, d_shared});
-    tape_.Deliver(both.value, d_both);
-    tape_.Deliver(shared.value, d_shared);
-  });
   return {key, value};
 }
 

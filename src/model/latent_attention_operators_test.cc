@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "src/base/collective_kind.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 
 namespace stepcast::model {
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kHidden = 7168, kHeads = 128, kWidth = 18432;
 
 Architecture Dense() {
-  Architecture a = DeepseekV3();
+  Architecture a = Shipped("deepseek-v3");
   a.experts = {};
   return a;
 }

@@ -17,7 +17,7 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/layer_dump.h"
 #include "src/model/model.h"
@@ -37,24 +37,24 @@ struct Example {
 
 // One of each family, and more mixtures.
 std::vector<Example> Families() {
-  return {{"gpt2", Gpt2Small()},
-          {"llama3.1-8b", Llama31With8B()},
-          {"mistral-7b", Mistral7B()},
-          {"qwen2-7b", Qwen2With7B()},
-          {"mpt-7b", Mpt7B()},
-          {"nemotron-15b", Nemotron15B()},
-          {"mixtral-8x7b", Mixtral8x7B()},
-          {"qwen3-30b", Qwen3With30B()},
-          {"deepseek-v3", DeepseekV3()},
-          {"deepseek-v2-lite", DeepseekV2Lite()},
-          {"gpt-oss-20b", GptOss20B()},
-          {"gemma2-9b", Gemma2With9B()},
-          {"gemma3-27b", Gemma3With27B()},
-          {"phi4", Phi4()},
-          {"olmo2-7b", Olmo2With7B()},
-          {"glm4.5-air", Glm45Air()},
-          {"llama4-scout", Llama4Scout()},
-          {"bert-large", BertLarge()}};
+  return {{"gpt2", Shipped("gpt2")},
+          {"llama3.1-8b", Shipped("llama3.1-8b")},
+          {"mistral-7b", Shipped("mistral-7b")},
+          {"qwen2-7b", Shipped("qwen2.5-7b")},
+          {"mpt-7b", Shipped("mpt-7b")},
+          {"nemotron-15b", Shipped("nemotron4-15b")},
+          {"mixtral-8x7b", Shipped("mixtral-8x7b")},
+          {"qwen3-30b", Shipped("qwen3-30b-a3b")},
+          {"deepseek-v3", Shipped("deepseek-v3")},
+          {"deepseek-v2-lite", Shipped("deepseek-v2-lite")},
+          {"gpt-oss-20b", Shipped("gpt-oss-20b")},
+          {"gemma2-9b", Shipped("gemma2-9b")},
+          {"gemma3-27b", Shipped("gemma3-27b")},
+          {"phi4", Shipped("phi4")},
+          {"olmo2-7b", Shipped("olmo2-7b")},
+          {"glm4.5-air", Shipped("glm-4.5-air")},
+          {"llama4-scout", Shipped("llama4-scout")},
+          {"bert-large", Shipped("bert-large")}};
 }
 
 struct Way {
@@ -336,16 +336,16 @@ std::string Text() {
   for (const Example& example : Families()) {
     for (const Way& way : kOfFamilies) layers.Add(example, way);
   }
-  for (const Way& way : kOfLlama) layers.Add({"llama3.1-8b", Llama31With8B()}, way);
-  for (const auto& example :
-       {Example{"mixtral-8x7b", Mixtral8x7B()}, Example{"deepseek-v3", DeepseekV3()}}) {
+  for (const Way& way : kOfLlama) layers.Add({"llama3.1-8b", Shipped("llama3.1-8b")}, way);
+  for (const auto& example : {Example{"mixtral-8x7b", Shipped("mixtral-8x7b")},
+                              Example{"deepseek-v3", Shipped("deepseek-v3")}}) {
     for (const Way& way : kOfMixtures) layers.Add(example, way);
   }
-  Example further{"deepseek-v3 with a further token", DeepseekV3()};
+  Example further{"deepseek-v3 with a further token", Shipped("deepseek-v3")};
   further.architecture.further_tokens = 1;
   layers.Add(further, kOfMixtures[0]);
   layers.Add(further, kOfFamilies[6]);
-  Example adapted{"llama3.1-8b", Llama31With8B()};
+  Example adapted{"llama3.1-8b", Shipped("llama3.1-8b")};
   adapted.architecture.lora = {
       .rank = 16, .targets = {.linear_qkv = true, .projection = true}, .dropout = 0.1};
   for (const Way& way : kOfAdapters) layers.Add(adapted, way);

@@ -219,13 +219,9 @@ Operand LayerOperators::Rotary(Operand x, std::string_view module, std::int64_t 
   // Sines and cosines of every position.
   const Bytes table = BytesOfElements(2 * positions_ * head_size);
   const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
-  tape_->Run(Memory(std::string(module), flops, Size(x) + table, Size(y)), {x.value}, {y.value});
-  tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(module, ".dgrad"), flops, Size(y) + table, Size(x)),
-                       {tape_->GradientOf(y.value)}, {dx});
-    tape_->Deliver(x.value, dx);
-  });
+  tape_->RunBothWays(Memory(std::string(module), flops, Size(x) + table, Size(y)),
+                     {Memory(Joined(module, ".dgrad"), flops, Size(y) + table, Size(x))}, {x.value},
+                     {y.value});
   return y;
 }
 
@@ -234,16 +230,9 @@ std::array<Operand, 3> LayerOperators::Split(Operand x, std::string_view module,
   const std::array<Operand, 3> parts = {Make(Joined(module, " query"), widths[0], x.tokens),
                                         Make(Joined(module, " key"), widths[1], x.tokens),
                                         Make(Joined(module, " value"), widths[2], x.tokens)};
-  tape_->Run(Memory(Joined(module, ".split"), 0, Size(x), Size(x)), {x.value},
-             {parts[0].value, parts[1].value, parts[2].value});
-  tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(module, ".join"), 0, Size(x), Size(x)),
-                       {tape_->GradientOf(parts[0].value), tape_->GradientOf(parts[1].value),
-                        tape_->GradientOf(parts[2].value)},
-                       {dx});
-    tape_->Deliver(x.value, dx);
-  });
+  tape_->RunBothWays(Memory(Joined(module, ".split"), 0, Size(x), Size(x)),
+                     {Memory(Joined(module, ".join"), 0, Size(x), Size(x))}, {x.value},
+                     {parts[0].value, parts[1].value, parts[2].value});
   return parts;
 }
 
@@ -252,13 +241,8 @@ Operand LayerOperators::ResizeHeads(Operand x, std::string_view module, std::str
   const std::string name = Joined(module, suffix);
   const Operand y = Make(name + " output", heads * size, x.tokens);
   const Bytes read = std::min(Size(x), Size(y));
-  tape_->Run(Memory(name, 0, read, Size(y)), {x.value}, {y.value});
-  tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(name + ".dgrad", 0, read, Size(x)), {tape_->GradientOf(y.value)},
-                       {dx});
-    tape_->Deliver(x.value, dx);
-  });
+  tape_->RunBothWays(Memory(name, 0, read, Size(y)), {Memory(name + ".dgrad", 0, read, Size(x))},
+                     {x.value}, {y.value});
   return y;
 }
 
@@ -270,15 +254,9 @@ Operand LayerOperators::Values(std::string_view name, std::int64_t width, std::i
 
 Operand LayerOperators::ReplaceRows(Operand x, Operand rows, std::string_view name) {
   const Operand y = Make(Joined(name, " output"), x.width, x.tokens, x.fp32);
-  tape_->Run(Memory(std::string(name), 0, Size(x) + Size(rows), Size(y)), {x.value, rows.value},
-             {y.value});
-  tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value), d_rows = tape_->MakeGradient(rows.value);
-    tape_->RunBackward(Memory(Joined(name, ".dgrad"), 0, Size(y), Size(x) + Size(rows)),
-                       {tape_->GradientOf(y.value)}, {dx, d_rows});
-    tape_->Deliver(x.value, dx);
-    tape_->Deliver(rows.value, d_rows);
-  });
+  tape_->RunBothWays(Memory(std::string(name), 0, Size(x) + Size(rows), Size(y)),
+                     {Memory(Joined(name, ".dgrad"), 0, Size(y), Size(x) + Size(rows))},
+                     {x.value, rows.value}, {y.value});
   return y;
 }
 
@@ -326,14 +304,10 @@ Operand LayerOperators::Transposed(Operand x, std::string_view module, std::stri
 
 Operand LayerOperators::Copies(Operand x, std::string_view name, std::int64_t times) {
   const Operand y = Make(Joined(name, " output"), x.width * times, x.tokens);
-  tape_->Run(Memory(std::string(name), 0, Size(x), Size(y)), {x.value}, {y.value});
   const std::int64_t sums = times > 1 ? Elements(y) : 0;
-  tape_->OnBackward([=, this, name = std::string(name)] {
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(name, ".dgrad"), sums, Size(y), Size(x)),
-                       {tape_->GradientOf(y.value)}, {dx});
-    tape_->Deliver(x.value, dx);
-  });
+  tape_->RunBothWays(Memory(std::string(name), 0, Size(x), Size(y)),
+                     {Memory(Joined(name, ".dgrad"), sums, Size(y), Size(x))}, {x.value},
+                     {y.value});
   return y;
 }
 
@@ -363,28 +337,19 @@ Operand LayerOperators::MeanOfRows(Operand x, std::string_view module, std::int6
                                    ModulePositions parameters) {
   const Operand y = Make(Joined(module, " output"), x.width, x.tokens, x.fp32);
   const std::int64_t flops = 4 * rows * Elements(x);
-  tape_->Run(Memory(std::string(module), flops, rows * Size(x), Size(y)), {x.value}, {y.value},
-             parameters.all());
-  tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(
-        Memory(Joined(module, ".dgrad"), 2 * flops, 2 * rows * Size(x) + Size(y), rows * Size(x)),
-        {tape_->GradientOf(y.value)}, {dx}, parameters.all(), parameters.all());
-    tape_->Deliver(x.value, dx);
-  });
+  tape_->RunBothWays(
+      Memory(std::string(module), flops, rows * Size(x), Size(y)),
+      {Memory(Joined(module, ".dgrad"), 2 * flops, 2 * rows * Size(x) + Size(y), rows * Size(x))},
+      {x.value}, {y.value}, parameters.all());
   return y;
 }
 
 Operand LayerOperators::Scale(Operand x, std::string_view name) {
   if (options_.compiled) return x;
   const Operand y = Make(Joined(name, " output"), x.width, x.tokens, x.fp32);
-  tape_->Run(Memory(std::string(name), Elements(x), Size(x), Size(y)), {x.value}, {y.value});
-  tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(name, ".dgrad"), Elements(x), Size(y), Size(x)),
-                       {tape_->GradientOf(y.value)}, {dx});
-    tape_->Deliver(x.value, dx);
-  });
+  tape_->RunBothWays(Memory(std::string(name), Elements(x), Size(x), Size(y)),
+                     {Memory(Joined(name, ".dgrad"), Elements(x), Size(y), Size(x))}, {x.value},
+                     {y.value});
   return y;
 }
 
@@ -393,16 +358,9 @@ Operand LayerOperators::GatedSilu(Operand gate, Operand up, std::string_view mod
   const Operand product = Make(Joined(module, " output"), gate.width, gate.tokens);
   tape_->Keep(gate.value);
   tape_->Keep(up.value);
-  tape_->Run(Memory(std::string(module), flops, 2 * Size(gate), Size(gate)), {gate.value, up.value},
-             {product.value});
-  tape_->OnBackward([=, this] {
-    const Value d_gate = tape_->MakeGradient(gate.value);
-    const Value d_up = tape_->MakeGradient(up.value);
-    tape_->RunBackward(Memory(Joined(module, ".dgrad"), 2 * flops, 3 * Size(gate), 2 * Size(gate)),
-                       {tape_->GradientOf(product.value)}, {d_gate, d_up});
-    tape_->Deliver(gate.value, d_gate);
-    tape_->Deliver(up.value, d_up);
-  });
+  tape_->RunBothWays(Memory(std::string(module), flops, 2 * Size(gate), Size(gate)),
+                     {Memory(Joined(module, ".dgrad"), 2 * flops, 3 * Size(gate), 2 * Size(gate))},
+                     {gate.value, up.value}, {product.value});
   return product;
 }
 
@@ -410,19 +368,10 @@ Operand LayerOperators::Multiply(Operand x, Operand y, std::string_view name) {
   const Operand product = Make(Joined(name, " output"), x.width, x.tokens);
   tape_->Keep(x.value);
   tape_->Keep(y.value);
-  tape_->Run(Memory(std::string(name), Elements(x), 2 * Size(x), Size(x)), {x.value, y.value},
-             {product.value});
-  tape_->OnBackward([=, this] {
-    const Value gradient = tape_->GradientOf(product.value);
-    const Value dx = tape_->MakeGradient(x.value);
-    const Value dy = tape_->MakeGradient(y.value);
-    tape_->RunBackward(Memory(Joined(name, ".dgrad_left"), Elements(x), 2 * Size(x), Size(x)),
-                       {gradient}, {dx});
-    tape_->RunBackward(Memory(Joined(name, ".dgrad_right"), Elements(x), 2 * Size(x), Size(x)),
-                       {gradient}, {dy});
-    tape_->Deliver(x.value, dx);
-    tape_->Deliver(y.value, dy);
-  });
+  tape_->RunBothWays(Memory(std::string(name), Elements(x), 2 * Size(x), Size(x)),
+                     {Memory(Joined(name, ".dgrad_left"), Elements(x), 2 * Size(x), Size(x)),
+                      Memory(Joined(name, ".dgrad_right"), Elements(x), 2 * Size(x), Size(x))},
+                     {x.value, y.value}, {product.value});
   return product;
 }
 
@@ -431,13 +380,9 @@ Operand LayerOperators::Elementwise(Operand x, std::string_view module,
   const std::int64_t flops = flops_per_element * Elements(x);
   const Operand y = Make(Joined(module, " output"), x.width, x.tokens);
   tape_->Keep(keeps_result ? y.value : x.value);
-  tape_->Run(Memory(std::string(module), flops, Size(x), Size(x)), {x.value}, {y.value});
-  tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(module, ".dgrad"), flops, 2 * Size(x), Size(x)),
-                       {tape_->GradientOf(y.value)}, {dx});
-    tape_->Deliver(x.value, dx);
-  });
+  tape_->RunBothWays(Memory(std::string(module), flops, Size(x), Size(x)),
+                     {Memory(Joined(module, ".dgrad"), flops, 2 * Size(x), Size(x))}, {x.value},
+                     {y.value});
   return y;
 }
 
@@ -466,22 +411,12 @@ Operand LayerOperators::ScaleRows(Operand x, Operand numbers, std::string_view n
   const Operand y = Make(Joined(name, " output"), x.width, x.tokens);
   tape_->Keep(x.value);
   tape_->Keep(numbers.value);
-  tape_->Run(Memory(std::string(name), Elements(x), Size(x) + Size(numbers), Size(y)),
-             {x.value, numbers.value}, {y.value});
-  tape_->OnBackward([=, this] {
-    const Value gradient = tape_->GradientOf(y.value);
-    const Value dx = tape_->MakeGradient(x.value);
-    const Value d_numbers = tape_->MakeGradient(numbers.value);
-    tape_->RunBackward(
-        Memory(Joined(name, ".dgrad_rows"), Elements(x), Size(x) + Size(numbers), Size(x)),
-        {gradient}, {dx});
-    // A product of both rows, added up.
-    tape_->RunBackward(
-        Memory(Joined(name, ".dgrad_numbers"), 2 * Elements(x), 2 * Size(x), Size(numbers)),
-        {gradient}, {d_numbers});
-    tape_->Deliver(x.value, dx);
-    tape_->Deliver(numbers.value, d_numbers);
-  });
+  // The numbers' gradient is a product of both rows, added up.
+  tape_->RunBothWays(
+      Memory(std::string(name), Elements(x), Size(x) + Size(numbers), Size(y)),
+      {Memory(Joined(name, ".dgrad_rows"), Elements(x), Size(x) + Size(numbers), Size(x)),
+       Memory(Joined(name, ".dgrad_numbers"), 2 * Elements(x), 2 * Size(x), Size(numbers))},
+      {x.value, numbers.value}, {y.value});
   return y;
 }
 
@@ -496,13 +431,9 @@ Operand LayerOperators::Dropout(Operand x, std::string_view module) {
   tape_->Keep(mask);
   tape_->Run(Memory(std::string(module), 2 * Elements(x), Size(x), Size(x) + mask_size), {x.value},
              {y.value, mask});
-  tape_->OnBackward([=, this] {
-    const Value dx = tape_->MakeGradient(x.value);
-    tape_->RunBackward(
-        Memory(Joined(module, ".dgrad"), 2 * Elements(x), Size(x) + mask_size, Size(x)),
-        {tape_->GradientOf(y.value)}, {dx});
-    tape_->Deliver(x.value, dx);
-  });
+  tape_->RunOnBackward(
+      {Memory(Joined(module, ".dgrad"), 2 * Elements(x), Size(x) + mask_size, Size(x))}, {y.value},
+      {x.value});
   return y;
 }
 

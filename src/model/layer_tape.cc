@@ -112,6 +112,28 @@ void LayerTape::OnBackward(std::function<void()> differentiate) {
   differentiate_.push_back({std::move(differentiate), lane_, shared_});
 }
 
+void LayerTape::RunOnBackward(std::vector<Kernel> kernels, Values outputs, Values inputs,
+                              std::vector<int> parameters) {
+  OnBackward([this, kernels = std::move(kernels), parameters = std::move(parameters),
+              outputs = std::vector<Piece>(outputs.begin(), outputs.end()),
+              inputs = std::vector<Piece>(inputs.begin(), inputs.end())] {
+    std::vector<Piece> reads, gradients;
+    for (const Piece& input : inputs) gradients.emplace_back(MakeGradient(input.value));
+    for (const Piece& output : outputs) reads.emplace_back(GradientOf(output.value));
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      RunBackward(kernels[i], reads, kernels.size() == 1 ? gradients : std::vector{gradients[i]},
+                  parameters, parameters);
+    }
+    for (std::size_t i = 0; i < inputs.size(); ++i) Deliver(inputs[i].value, gradients[i].value);
+  });
+}
+
+void LayerTape::RunBothWays(Kernel forward, std::vector<Kernel> backward, Values inputs,
+                            Values outputs, std::vector<int> parameters) {
+  Run(std::move(forward), inputs, outputs, parameters);
+  RunOnBackward(std::move(backward), outputs, inputs, std::move(parameters));
+}
+
 LayerTape::Value LayerTape::GradientOf(Value value) const {
   STEPCAST_CHECK(variables_[value].gradient != kNoValue,
                  "a gradient is used before it is computed");

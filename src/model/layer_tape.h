@@ -94,6 +94,13 @@ class LayerTape {
   // earlier operator must copy `value` to the host.
   void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
+  // Adds a backward of one kernel, which writes the gradients of all inputs, or of one kernel for
+  // each input. Each kernel reads the gradients of `outputs` and completes those of `parameters`.
+  void RunOnBackward(std::vector<Kernel> kernels, Values outputs, Values inputs,
+                     std::vector<int> parameters = {});
+  // Runs an operator of one kernel, and adds its backward (RunOnBackward).
+  void RunBothWays(Kernel forward, std::vector<Kernel> backward, Values inputs, Values outputs,
+                   std::vector<int> parameters = {});
 
   // The operators between BeginFrozen and EndFrozen have only frozen parameters, and their inputs
   // do not depend on trained parameters. They have no backward and keep no values.

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 
 namespace stepcast::model {
 namespace {
@@ -26,7 +26,7 @@ LayerList TwoKinds() {
 }
 
 TEST(ModelTest, BuildsAnArchitecture) {
-  const Model model = Build("gpt2", Gpt2Small());
+  const Model model = Build("gpt2", Shipped("gpt2"));
   EXPECT_EQ(model.name, "gpt2");
   EXPECT_EQ(model.parameter_count(), 124'439'808);
   EXPECT_FALSE(model.is_layer_list());
@@ -147,7 +147,7 @@ TEST(ModelTest, APartOfTheBlocksIsEvenlySpaced) {
 // A stage of an interleaved pipeline counts through its chunks, here of one block each; the first
 // ones are those of each chunk.
 TEST(ModelTest, PartsOfBlocksAreCountedThroughTheChunksOfAStage) {
-  const Model model = Build("gpt2", Gpt2Small());  // embedding, 12 blocks, head
+  const Model model = Build("gpt2", Shipped("gpt2"));  // embedding, 12 blocks, head
   WorkOptions options = {.micro_batch_size = 1, .sequence_length = 128};
   options.checkpointing = Checkpointing::kFull;
   std::vector<int> begins{0}, one_stage(12, 0), two_stages;
@@ -167,7 +167,7 @@ TEST(ModelTest, PartsOfBlocksAreCountedThroughTheChunksOfAStage) {
 }
 
 TEST(ModelTest, BlocksThatAreNotCheckpointedKeepEverything) {
-  const Model model = Build("gpt2", Gpt2Small());  // embedding, 12 blocks, head
+  const Model model = Build("gpt2", Shipped("gpt2"));  // embedding, 12 blocks, head
   WorkOptions options = {.micro_batch_size = 1, .sequence_length = 128};
   options.checkpointing = Checkpointing::kFull;
   EXPECT_EQ(WorkOfLayers(model, options)[1], 1);

@@ -31,18 +31,12 @@ Operand LayerOperators::Modulate(Operand x, Operand vectors, std::string_view na
     tape_->Run(Memory(Joined(name, ".shift"), Elements(x), Size(y) + vector, Size(y)),
                {scaled, vectors.value}, {y.value});
   }
-  tape_->OnBackward([=, this] {
-    const Value dy = tape_->GradientOf(y.value), dx = tape_->MakeGradient(x.value);
-    const Value d_vectors = tape_->MakeGradient(vectors.value);
-    tape_->RunBackward(Memory(Joined(name, ".dgrad"), Elements(x), Size(y) + vector, Size(x)), {dy},
-                       {dx});
-    // Sums over the rows of a sample: of the gradient, and of its product with x.
-    tape_->RunBackward(
-        Memory(Joined(name, ".dgrad_vectors"), 3 * Elements(x), Size(y) + Size(x), 2 * vector),
-        {dy}, {d_vectors});
-    tape_->Deliver(x.value, dx);
-    tape_->Deliver(vectors.value, d_vectors);
-  });
+  // The vectors' gradients are sums over the rows of a sample: of the gradient, and of its product
+  // with x.
+  tape_->RunOnBackward(
+      {Memory(Joined(name, ".dgrad"), Elements(x), Size(y) + vector, Size(x)),
+       Memory(Joined(name, ".dgrad_vectors"), 3 * Elements(x), Size(y) + Size(x), 2 * vector)},
+      {y.value}, {x.value, vectors.value});
   return y;
 }
 
@@ -63,20 +57,13 @@ Operand LayerOperators::GatedAdd(Operand x, Operand branch, Operand vectors,
     tape_->Run(Memory(std::string(name), Elements(x), Size(x) + Size(branch), Size(sum)),
                {x.value, gated}, {sum.value});
   }
-  tape_->OnBackward([=, this] {
-    const Value gradient = tape_->GradientOf(sum.value);
-    tape_->Pass(sum.value, x.value);
-    const Value d_branch = tape_->MakeGradient(branch.value);
-    const Value d_vectors = tape_->MakeGradient(vectors.value);
-    tape_->RunBackward(
-        Memory(Joined(name, ".gate.dgrad"), Elements(x), Size(sum) + vector, Size(branch)),
-        {gradient}, {d_branch});
-    tape_->RunBackward(Memory(Joined(name, ".gate.dgrad_vectors"), 2 * Elements(x),
-                              Size(sum) + Size(branch), vector),
-                       {gradient}, {d_vectors});
-    tape_->Deliver(branch.value, d_branch);
-    tape_->Deliver(vectors.value, d_vectors);
-  });
+  // Backward runs in reverse order: the gradient passes to x first.
+  tape_->RunOnBackward(
+      {Memory(Joined(name, ".gate.dgrad"), Elements(x), Size(sum) + vector, Size(branch)),
+       Memory(Joined(name, ".gate.dgrad_vectors"), 2 * Elements(x), Size(sum) + Size(branch),
+              vector)},
+      {sum.value}, {branch.value, vectors.value});
+  tape_->OnBackward([=, this] { tape_->Pass(sum.value, x.value); });
   return sum;
 }
 
@@ -86,15 +73,9 @@ Operand LayerOperators::JoinRows(const std::array<Operand, 2>& parts, std::strin
   const Operand y =
       Make(Joined(name, " output"), first.width, first.tokens + second.tokens, first.fp32);
   const Bytes moved = copies ? Size(y) : Bytes();
-  tape_->Run(Memory(std::string(name), 0, moved, moved), {first.value, second.value}, {y.value});
-  tape_->OnBackward([=, this, first = parts[0], second = parts[1]] {
-    const Value dy = tape_->GradientOf(y.value);
-    const Value d_first = tape_->MakeGradient(first.value);
-    const Value d_second = tape_->MakeGradient(second.value);
-    tape_->RunBackward(Memory(Joined(name, ".dgrad"), 0, moved, moved), {dy}, {d_first, d_second});
-    tape_->Deliver(first.value, d_first);
-    tape_->Deliver(second.value, d_second);
-  });
+  tape_->RunBothWays(Memory(std::string(name), 0, moved, moved),
+                     {Memory(Joined(name, ".dgrad"), 0, moved, moved)}, {first.value, second.value},
+                     {y.value});
   return y;
 }
 

@@ -394,12 +394,8 @@ Operand LayerOperators::GatherFeatures(Operand x, std::string_view module) {
   const Value parts = tape_->Make(Joined(module, " gathered parts"), Size(whole));
   tape_->Communicate({CollectiveKind::kAllGather, kTensor, element_}, x.value, parts);
   tape_->Run(Memory(Joined(module, ".cat"), 0, Size(whole), Size(whole)), {parts}, {whole.value});
-  tape_->OnBackward([=, this] {
-    const Value own = tape_->MakeGradient(x.value);
-    tape_->RunBackward(Memory(Joined(module, ".split"), 0, Size(x), Size(x)),
-                       {tape_->GradientOf(whole.value)}, {own});
-    tape_->Deliver(x.value, own);
-  });
+  tape_->RunOnBackward({Memory(Joined(module, ".split"), 0, Size(x), Size(x))}, {whole.value},
+                       {x.value});
   return whole;
 }
 

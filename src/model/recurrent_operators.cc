@@ -141,16 +141,9 @@ RecurrentOperators::DeltaInputs RecurrentOperators::PrepareByHead(const Operand&
   tape_.Run(
       operators_.Memory("linear_attn.prepare", flops, taken, normalised + of_heads + strengths),
       {convolved.value, decay_beta.value}, {keys, values, decays}, constants);
-  tape_.OnBackward([=, this] {
-    const Value d_convolved = tape_.MakeGradient(convolved.value);
-    const Value d_decay = tape_.MakeGradient(decay_beta.value);
-    tape_.RunBackward(operators_.Memory("linear_attn.prepare.dgrad", 2 * flops,
-                                        normalised + normalised + of_heads + strengths, taken),
-                      {tape_.GradientOf(values), tape_.GradientOf(decays)}, {d_convolved, d_decay},
-                      constants, constants);
-    tape_.Deliver(convolved.value, d_convolved);
-    tape_.Deliver(decay_beta.value, d_decay);
-  });
+  tape_.RunOnBackward({operators_.Memory("linear_attn.prepare.dgrad", 2 * flops,
+                                         normalised + normalised + of_heads + strengths, taken)},
+                      {values, decays}, {convolved.value, decay_beta.value}, constants);
   DeltaInputs inputs{.values = {values, decays}, .bytes = of_heads + strengths};
   if (!repeats) inputs.bytes += normalised;
   return inputs;

@@ -40,14 +40,9 @@ void SharedKeyOperators::Compress(const Operand& x, std::string_view product,
   const Bytes in = operators_.Size(both), out = operators_.Size(pooled);
   const std::int64_t flops = kPoolFlops * LayerOperators::Elements(both);
   tape_.Keep(both.value);
-  tape_.Run(operators_.Memory(Joined(product, ".pool"), flops, in, out), {both.value},
-            {pooled.value}, added.all());
-  tape_.OnBackward([=, this, name = Joined(product, ".pool.dgrad")] {
-    const Value dx = tape_.MakeGradient(both.value);
-    tape_.RunBackward(operators_.Memory(name, 2 * flops, in + out, in),
-                      {tape_.GradientOf(pooled.value)}, {dx}, added.all(), added.all());
-    tape_.Deliver(both.value, dx);
-  });
+  tape_.RunBothWays(operators_.Memory(Joined(product, ".pool"), flops, in, out),
+                    {operators_.Memory(Joined(product, ".pool.dgrad"), 2 * flops, in + out, in)},
+                    {both.value}, {pooled.value}, added.all());
   const Operand keys = operators_.Norm(pooled, norm, Normalization::kRmsNorm, find_(norm));
   tape_.Keep(keys.value);
   // The core's backward writes this gradient together with that of the window's keys. A split

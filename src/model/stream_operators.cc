@@ -20,13 +20,10 @@ constexpr std::int64_t kMixingPasses = 3;
 Operand StreamOperators::Spread(const Operand& x, std::string_view name) {
   const Operand y = operators_.Make(Joined(name, " output"), streams_ * x.width, x.tokens, x.fp32);
   const Bytes one = operators_.Size(x), all = operators_.Size(y);
-  tape_.Run(operators_.Memory(std::string(name), 0, one, all), {x.value}, {y.value});
-  tape_.OnBackward([=, this, name = std::string(name)] {
-    const Value dx = tape_.MakeGradient(x.value);
-    tape_.RunBackward(operators_.Memory(name + ".dgrad", LayerOperators::Elements(y), all, one),
-                      {tape_.GradientOf(y.value)}, {dx});
-    tape_.Deliver(x.value, dx);
-  });
+  tape_.RunBothWays(
+      operators_.Memory(std::string(name), 0, one, all),
+      {operators_.Memory(Joined(name, ".dgrad"), LayerOperators::Elements(y), all, one)}, {x.value},
+      {y.value});
   return y;
 }
 
@@ -70,16 +67,10 @@ Operand StreamOperators::Give(const Operand& x, const Operand& branch, std::stri
   const Bytes all = operators_.Size(x), one = operators_.Size(branch);
   const std::int64_t flops = (2 * streams_ + 2) * LayerOperators::Elements(x);
   tape_.Keep(branch.value);
-  tape_.Run(operators_.Memory(name, flops, all + one, all), {x.value, branch.value}, {y.value});
-  tape_.OnBackward([=, this] {
-    const Value gradient = tape_.GradientOf(y.value);
-    const Value dx = tape_.MakeGradient(x.value), d_branch = tape_.MakeGradient(branch.value);
-    const Bytes read = kMixingPasses * (all + all + one);
-    tape_.RunBackward(operators_.Memory(name + ".dgrad", 2 * flops, read, all + one), {gradient},
-                      {dx, d_branch});
-    tape_.Deliver(x.value, dx);
-    tape_.Deliver(branch.value, d_branch);
-  });
+  const Bytes read = kMixingPasses * (all + all + one);
+  tape_.RunBothWays(operators_.Memory(name, flops, all + one, all),
+                    {operators_.Memory(name + ".dgrad", 2 * flops, read, all + one)},
+                    {x.value, branch.value}, {y.value});
   return y;
 }
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/transformer_work.h"
 
@@ -13,7 +13,7 @@ namespace {
 // Mask and softmax each read and write the s x s matrix of every head. One fused kernel reads the
 // half below the diagonal, and so does its gradient for both operands.
 TEST(AttentionWorkTest, AFusedSoftmaxReadsHalfAMatrixLessAndNeedsNoMask) {
-  const Architecture architecture = Gpt2Small();
+  const Architecture architecture = Shipped("gpt2");
   const LayerWork apart =
       BlockOf(architecture, Options(2, 64, Checkpointing::kNone, Attention::kMath));
   const LayerWork fused =
@@ -34,7 +34,7 @@ TEST(AttentionWorkTest, AFusedSoftmaxReadsHalfAMatrixLessAndNeedsNoMask) {
 // score. The softmax then reads 4 bytes instead of 1 (half a matrix of 2), and its output is cast
 // back.
 TEST(AttentionWorkTest, AFusedSoftmaxTakesFourHeadsAtATime) {
-  Architecture a = Gpt2Small();
+  Architecture a = Shipped("gpt2");
   WorkOptions options = Options(1, 256, Checkpointing::kNone, Attention::kFusedSoftmax);
   options.tensor = 6;  // 2 heads on each rank
   const LayerWork stepwise = BlockOf(a, options);
@@ -62,7 +62,7 @@ TEST(AttentionWorkTest, AnEncodersFlops) {
   for (const Attention attention : {Attention::kFlash, Attention::kMath}) {
     WorkOptions options = Options(1, 128, Checkpointing::kNone, attention);
     options.masked_tokens = 20;
-    const std::vector<LayerWork> works = TransformerWork(BertLarge(), options);
+    const std::vector<LayerWork> works = TransformerWork(Shipped("bert-large"), options);
     constexpr std::int64_t kBlockFlops = 3'221'225'472 + 67'108'864;
     constexpr std::int64_t kHeadFlops = 41'943'040 + 1'250'181'120 + 2'097'152 + 4096;
     EXPECT_EQ(ModelFlops(works[kBlock].forward), kBlockFlops);
@@ -72,7 +72,7 @@ TEST(AttentionWorkTest, AnEncodersFlops) {
     EXPECT_EQ(ModelFlops(works[kEmbedding].forward), 0);
   }
   // The device computes all of them, too.
-  const LayerWork flash = BlockOf(BertLarge(), Options(1, 128));
+  const LayerWork flash = BlockOf(Shipped("bert-large"), Options(1, 128));
   const Kernel* core = Find(flash, "attention.self.core");
   EXPECT_FALSE(core->causal);
   EXPECT_EQ(core->flops, 67'108'864);
@@ -83,7 +83,7 @@ TEST(AttentionWorkTest, AnEncodersFlops) {
 // That is 34 h, as for GPT-2, with f = 4 h. In addition, 4 a of flash attention; or, per pair of
 // tokens and head, the softmax, the mask and the dropout's output, 5.
 TEST(AttentionWorkTest, AnEncoderKeepsWhatADecoderKeeps) {
-  Architecture a = BertLarge();
+  Architecture a = Shipped("bert-large");
   constexpr std::int64_t kTokens = 2 * 64;
   for (const char* family : {"bert", "megatron-bert"}) {
     a.family = FamilyCalled(family);
@@ -120,12 +120,12 @@ TEST(AttentionWorkTest, AnEncoderKeepsWhatADecoderKeeps) {
 TEST(AttentionWorkTest, CompiledScoresAreOneKernel) {
   WorkOptions options = Options(2, 64, Checkpointing::kNone, Attention::kMath);
   const std::int64_t scores = 2 * 16 * 64 * 64;
-  const LayerWork eager = BlockOf(BertLarge(), options);
+  const LayerWork eager = BlockOf(Shipped("bert-large"), options);
   for (const char* kernel : {"scale", "mask", "softmax", "dropout"}) {
     EXPECT_NE(Find(eager, std::string("attention.self.core.") + kernel), nullptr) << kernel;
   }
   options.compiled = true;
-  const LayerWork compiled = BlockOf(BertLarge(), options);
+  const LayerWork compiled = BlockOf(Shipped("bert-large"), options);
   for (const char* kernel : {"scale", "mask", "dropout", "dropout.dgrad", "scale.dgrad"}) {
     EXPECT_EQ(Find(compiled, std::string("attention.self.core.") + kernel), nullptr) << kernel;
   }
@@ -141,7 +141,7 @@ TEST(AttentionWorkTest, CompiledScoresAreOneKernel) {
 TEST(AttentionWorkTest, RepeatedKeysAndValuesAreKeptForEveryHead) {
   WorkOptions options = Options(1, 8192);
   options.repeat_kv = true;
-  const LayerWork block = BlockOf(Llama31With8B(), options);
+  const LayerWork block = BlockOf(Shipped("llama3.1-8b"), options);
   EXPECT_EQ(Sum(block.Of(Lifetime::kSaved)), (168'072 + 3 * 4096) * 8192LL);
   EXPECT_EQ(Find(block, "self_attn.core")->key_heads, 32);
 }
@@ -150,7 +150,7 @@ TEST(AttentionWorkTest, RepeatedKeysAndValuesAreKeptForEveryHead) {
 // Queries, keys and values are kept as the copies that it reads, of the same size. A single
 // sequence needs no copies.
 TEST(AttentionWorkTest, TransposedAttentionKeepsItsOutputTwice) {
-  const Architecture gpt2 = Gpt2Small();
+  const Architecture gpt2 = Shipped("gpt2");
   WorkOptions options = Options(2, 1024);
   const std::int64_t plain = Sum(BlockOf(gpt2, options).Of(Lifetime::kSaved));
   options.transposes_attention = true;
@@ -164,7 +164,7 @@ TEST(AttentionWorkTest, TransposedAttentionKeepsItsOutputTwice) {
 // torch.matmul copies queries, keys, values and the core's output, each way: 8 kernels that read
 // and write 2 h bytes a token. Backward keeps the copies instead of the originals.
 TEST(AttentionWorkTest, HeadsThatLieApartAreCopiedForScores) {
-  const Architecture bert = BertLarge();
+  const Architecture bert = Shipped("bert-large");
   WorkOptions options = Options(2, 64, Checkpointing::kNone, Attention::kMath);
   const LayerWork views = BlockOf(bert, options);
   options.transposes_attention = true;
@@ -184,7 +184,7 @@ TEST(AttentionWorkTest, HeadsThatLieApartAreCopiedForScores) {
 // One kernel per product, which reads and writes 2 h bytes a token, or one for a fused product.
 // Kept bytes and backward are unchanged.
 TEST(AttentionWorkTest, AttentionBiasesBehindTheirProducts) {
-  const Architecture bert = BertLarge();
+  const Architecture bert = Shipped("bert-large");
   WorkOptions options = Options(2, 64);
   const LayerWork within = BlockOf(bert, options);
   options.adds_attention_biases = true;
@@ -208,14 +208,14 @@ TEST(AttentionWorkTest, AttentionBiasesBehindTheirProducts) {
   // Llama's have none.
   options = Options(1, 8192);
   options.adds_attention_biases = true;
-  EXPECT_EQ(BlockOf(Llama31With8B(), options).forward.size(),
-            BlockOf(Llama31With8B(), Options(1, 8192)).forward.size());
+  EXPECT_EQ(BlockOf(Shipped("llama3.1-8b"), options).forward.size(),
+            BlockOf(Shipped("llama3.1-8b"), Options(1, 8192)).forward.size());
 }
 
 // With norms over heads, backward needs the outputs of the query and key products, 2 bytes an
 // element, and a number for each head of each token.
 TEST(AttentionWorkTest, NormsOfHeadsKeepWhatTheyTake) {
-  const Architecture with = Qwen3With8B();
+  const Architecture with = Shipped("qwen3-8b");
   Architecture without = with;
   without.qk_norm = false;
   for (const std::int64_t tensor : {1, 4}) {
@@ -238,7 +238,7 @@ TEST(AttentionWorkTest, NormsOfHeadsKeepWhatTheyTake) {
 // Operation by operation, the norm keeps its input in FP32 and the factor of the weight, instead of
 // the 16-bit input.
 TEST(AttentionWorkTest, EagerNormsOfHeadsKeepTheirInputInFp32) {
-  const Architecture with = Qwen3With8B();
+  const Architecture with = Shipped("qwen3-8b");
   Architecture without = with;
   without.qk_norm = false;
   WorkOptions options = Options(1, 64);
@@ -251,7 +251,7 @@ TEST(AttentionWorkTest, EagerNormsOfHeadsKeepTheirInputInFp32) {
 // Backward makes each weight's gradient once: 7 matrices and 4 norms.
 TEST(AttentionWorkTest, NormsOfHeadsHaveGradients) {
   std::vector<int> gradients(11, 0);
-  for (const Operation& operation : BlockOf(Qwen3With8B(), Options(1, 64)).backward) {
+  for (const Operation& operation : BlockOf(Shipped("qwen3-8b"), Options(1, 64)).backward) {
     for (const int position : operation.gradients) ++gradients.at(position);
   }
   EXPECT_EQ(gradients, std::vector<int>(11, 1));
@@ -260,7 +260,7 @@ TEST(AttentionWorkTest, NormsOfHeadsHaveGradients) {
 // Llama's layers with a window of 16 in every second block: 64 x 64 pairs less 48 x 48 that the
 // window hides.
 TEST(AttentionWorkTest, BlocksWithAndWithoutAWindow) {
-  Architecture a = Llama31With8B();
+  Architecture a = Shipped("llama3.1-8b");
   a.attention_window = 16;
   a.full_attention_every = 2;
   const WorkOptions options = Options(1, 64);
@@ -279,7 +279,7 @@ TEST(AttentionWorkTest, BlocksWithAndWithoutAWindow) {
 // tokens. With separate kernels, the scores get an additional column, and the largest is
 // subtracted.
 TEST(AttentionWorkTest, SinksHaveGradients) {
-  const Architecture a = GptOss20B();
+  const Architecture a = Shipped("gpt-oss-20b");
   for (const Attention attention : {Attention::kFlash3, Attention::kMath}) {
     WorkOptions options = Options(1, 64, Checkpointing::kNone, attention);
     const LayerWork work = BlockOf(a, options);
@@ -301,7 +301,7 @@ TEST(AttentionWorkTest, SinksHaveGradients) {
 // FlexAttention and FlashAttention-2 do not support sinks. Their output is rescaled, in one kernel
 // if compiled. cuDNN's kernel supports them.
 TEST(AttentionWorkTest, KernelsWithoutSinksAreRescaled) {
-  const Architecture a = GptOss20B();
+  const Architecture a = Shipped("gpt-oss-20b");
   const auto block = [&](Attention attention, bool compiled) {
     WorkOptions options = Options(1, 512, Checkpointing::kNone, attention);
     options.compiled = compiled;

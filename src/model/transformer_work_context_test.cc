@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/transformer_work.h"
 
@@ -16,7 +16,7 @@ constexpr std::int64_t kRanks = 4;
 LayerWork WorkOf(const ContextParallel& context) {
   WorkOptions options = Options(1, kTokens);
   options.context = context;
-  return BlockOf(Llama31With8B(), options);
+  return BlockOf(Shipped("llama3.1-8b"), options);
 }
 
 struct Sent {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/layer_variant.h"
 #include "src/model/transformer_tensors.h"
@@ -15,9 +15,11 @@ namespace {
 
 const std::vector<Architecture>& All() {
   static const std::vector<Architecture> all = {
-      Llama31With8B(), Qwen3With8B(),  Qwen3With30B(),  DeepseekV3(),     DeepseekV2Lite(),
-      GptOss20B(),     Gemma2With9B(), Gemma3With27B(), Phi4(),           Olmo2With7B(),
-      Glm45(),         Glm45Air(),     Llama4Scout(),   Llama4Maverick(), Mixtral8x7B()};
+      Shipped("llama3.1-8b"),  Shipped("qwen3-8b"),         Shipped("qwen3-30b-a3b"),
+      Shipped("deepseek-v3"),  Shipped("deepseek-v2-lite"), Shipped("gpt-oss-20b"),
+      Shipped("gemma2-9b"),    Shipped("gemma3-27b"),       Shipped("phi4"),
+      Shipped("olmo2-7b"),     Shipped("glm-4.5"),          Shipped("glm-4.5-air"),
+      Shipped("llama4-scout"), Shipped("llama4-maverick"),  Shipped("mixtral-8x7b")};
   return all;
 }
 
@@ -84,58 +86,59 @@ std::int64_t SavedBytesOfAToken(const Architecture& a, const WorkOptions& option
 // Two more norms, after attention and feed-forward: each keeps h numbers of 16 bits and one number
 // per token.
 TEST(FamiliesWorkTest, GemmaNormalisesBehindBranches) {
-  Architecture plain = Gemma2With9B();
+  Architecture plain = Shipped("gemma2-9b");
   plain.family = FamilyCalled("llama");
   plain.scales_embeddings = false;
   plain.score_cap = plain.logit_cap = 0;
   const WorkOptions options = Options(1, 64);
-  EXPECT_EQ(SavedBytesOfAToken(Gemma2With9B(), options) - SavedBytesOfAToken(plain, options),
+  EXPECT_EQ(SavedBytesOfAToken(Shipped("gemma2-9b"), options) - SavedBytesOfAToken(plain, options),
             2 * (2 * 3584 + 4));
   // Scores between -50 and 50 keep a tanh of each, logits between -30 and 30, too.
   const WorkOptions math = Options(1, 64, Checkpointing::kNone, Attention::kMath);
-  EXPECT_EQ(SavedBytesOfAToken(Gemma2With9B(), math) - SavedBytesOfAToken(plain, math),
+  EXPECT_EQ(SavedBytesOfAToken(Shipped("gemma2-9b"), math) - SavedBytesOfAToken(plain, math),
             2 * (2 * 3584 + 4) + 2 * 16 * 64);
   const std::int64_t head =
-      Sum(TransformerWork(Gemma2With9B(), options)[kHead].Of(Lifetime::kSaved)) -
+      Sum(TransformerWork(Shipped("gemma2-9b"), options)[kHead].Of(Lifetime::kSaved)) -
       Sum(TransformerWork(plain, options)[kHead].Of(Lifetime::kSaved));
   EXPECT_EQ(head, 64 * 2 * 256000LL);
-  EXPECT_NE(Find(TransformerWork(Gemma2With9B(), options)[kEmbedding], "embed_scale"), nullptr);
+  EXPECT_NE(Find(TransformerWork(Shipped("gemma2-9b"), options)[kEmbedding], "embed_scale"),
+            nullptr);
   EXPECT_EQ(Find(TransformerWork(plain, options)[kEmbedding], "embed_scale"), nullptr);
 }
 
 // Norms after the branches replace those before. The block's input feeds products and the sum.
 // Query and key norms span all heads, with one number per token each.
 TEST(FamiliesWorkTest, Olmo2NormalisesBehindAlone) {
-  Architecture plain = Olmo2With7B();
+  Architecture plain = Shipped("olmo2-7b");
   plain.family = FamilyCalled("llama");
   plain.qk_norm = false;
   const WorkOptions options = Options(1, 64);
-  EXPECT_EQ(SavedBytesOfAToken(Olmo2With7B(), options) - SavedBytesOfAToken(plain, options),
+  EXPECT_EQ(SavedBytesOfAToken(Shipped("olmo2-7b"), options) - SavedBytesOfAToken(plain, options),
             2 * (4096 + 4096) + 8);
-  EXPECT_EQ(Find(BlockOf(Olmo2With7B(), options), "input_layernorm"), nullptr);
+  EXPECT_EQ(Find(BlockOf(Shipped("olmo2-7b"), options), "input_layernorm"), nullptr);
 }
 
 // One product for queries, keys and values and one for gate and up. The values are part of the
 // former's output and keep all of it.
 TEST(FamiliesWorkTest, Phi3HasTwoProductsBeforeTheCore) {
-  Architecture plain = Phi4();
+  Architecture plain = Shipped("phi4");
   plain.family = FamilyCalled("llama");
   const WorkOptions options = Options(1, 64);
-  const LayerWork work = BlockOf(Phi4(), options);
+  const LayerWork work = BlockOf(Shipped("phi4"), options);
   EXPECT_EQ(Find(work, "self_attn.qkv_proj")->n, 5120 + 2 * 1280);
   EXPECT_EQ(Find(work, "mlp.gate_up_proj")->n, 2 * 17920);
-  EXPECT_EQ(SavedBytesOfAToken(Phi4(), options) - SavedBytesOfAToken(plain, options),
+  EXPECT_EQ(SavedBytesOfAToken(Shipped("phi4"), options) - SavedBytesOfAToken(plain, options),
             2 * (5120 + 1280));
   // A framework that always makes one product of them has no such difference.
   WorkOptions fused = options;
   fused.fuses_products = true;
-  EXPECT_EQ(SavedBytesOfAToken(Phi4(), fused), SavedBytesOfAToken(plain, fused));
-  EXPECT_EQ(BlockOf(Phi4(), fused).forward.size(), BlockOf(plain, fused).forward.size());
+  EXPECT_EQ(SavedBytesOfAToken(Shipped("phi4"), fused), SavedBytesOfAToken(plain, fused));
+  EXPECT_EQ(BlockOf(Shipped("phi4"), fused).forward.size(), BlockOf(plain, fused).forward.size());
 }
 
 // Three of four blocks attend within chunks of 16 of 64 tokens: four times 16 x 16 pairs.
 TEST(FamiliesWorkTest, Llama4AttendsWithinChunks) {
-  Architecture a = Llama4Scout();
+  Architecture a = Shipped("llama4-scout");
   a.attention_chunk = 16;
   const WorkOptions options = Options(1, 64, Checkpointing::kNone, Attention::kFlash3);
   const std::vector<LayerWork> works = TransformerWork(a, options);

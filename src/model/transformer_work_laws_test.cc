@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "rapidcheck/gtest.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/transformer_tensors.h"
 #include "src/model/transformer_work.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/layer_variant.h"
 #include "src/model/transformer_tensors.h"
@@ -14,7 +14,7 @@ namespace stepcast::model {
 namespace {
 
 Architecture AdaptedLlama(const Lora& lora) {
-  Architecture a = Llama31With8B();
+  Architecture a = Shipped("llama3.1-8b");
   a.lora = lora;
   return a;
 }
@@ -129,7 +129,7 @@ TEST(LoraWorkTest, AdaptersCommunicateWhatIsOfTheirRank) {
 TEST(LoraWorkTest, FrozenProductsInEightBitsNeedOneCopy) {
   WorkOptions options = Options(1, 1024);
   options.compute = DataType::kFp8;
-  const LayerWork plain = BlockOf(Llama31With8B(), options);
+  const LayerWork plain = BlockOf(Shipped("llama3.1-8b"), options);
   const Kernel* cast = Find(plain, "mlp.down_proj.input.cast");
   ASSERT_NE(cast, nullptr);
   EXPECT_EQ(cast->written, Bytes(2 * 1024 * 14336));

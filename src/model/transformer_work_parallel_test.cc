@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/transformer_work.h"
 
@@ -17,7 +17,7 @@ namespace {
 // norms' outputs, which are whole on each rank, and the feed-forward's input to its second product.
 // For the attention output, which the fused core keeps, it adds a one-byte copy.
 TEST(DividedWorkTest, Fp8KeepsInputsOfDividedProductsInOneByte) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   WorkOptions options = Options(1, 64);
   options.tensor = 2;
   const std::int64_t in_16_bits = Sum(BlockOf(a, options).Of(Lifetime::kSaved));
@@ -31,7 +31,7 @@ TEST(DividedWorkTest, Fp8KeepsInputsOfDividedProductsInOneByte) {
 // columns contain its quarter of the queries and the key and value head that they use. Backward
 // sums the two ranks' gradients of a head and scatters each column's.
 TEST(DividedWorkTest, RanksThatShareKeyValueHeadsGatherThem) {
-  Architecture a = Llama31With8B();
+  Architecture a = Shipped("llama3.1-8b");
   a.kv_heads = 2;
   WorkOptions options = Options(1, 64);
   options.tensor = 4;
@@ -60,7 +60,7 @@ TEST(DividedWorkTest, RanksThatShareKeyValueHeadsGatherThem) {
 
 // The sum of the input gradients begins before the weight-gradient product, or after it.
 TEST(DividedWorkTest, SumsBesideOrBehindWeightGradients) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   WorkOptions options = Options(1, 64);
   options.tensor = 2;
   for (const bool beside : {true, false}) {
@@ -117,7 +117,7 @@ Communication CommunicationOf(const std::vector<Operation>& operations) {
 // Gathers before products are t - 1 messages of a rank's part, and sums are in four pieces. In
 // backward, output gradients arrive by messages, and inputs are gathered concurrently.
 TEST(DividedWorkTest, UserBuffersGatherPieceByPiece) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   WorkOptions options = Options(1, 64);
   options.tensor = 4;
   options.sequence_parallel = options.regathers = options.fuses_products = true;
@@ -161,7 +161,7 @@ TEST(DividedWorkTest, UserBuffersGatherPieceByPiece) {
 
 // Direct messages from every rank to every other; sums are in as many pieces.
 TEST(DividedWorkTest, AsynchronousTensorParallelismSendsToEveryRank) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   WorkOptions options = Options(1, 64);
   options.tensor = 4;
   options.sequence_parallel = options.compiled = true;
@@ -184,7 +184,7 @@ TEST(DividedWorkTest, AsynchronousTensorParallelismSendsToEveryRank) {
 // other, so each of two gathers and two reduce-scatters needs a copy of all tokens, forward and
 // backward. Backward starts after a block's last one, so recomputation has three.
 TEST(DividedWorkTest, DividedSequencesAreCopiedIntoOrder) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   WorkOptions options = Options(3, 256);
   options.tensor = 4;
   options.sequence_parallel = true;
@@ -221,7 +221,7 @@ WorkOptions DividedTokens(DataType compute) {
 
 // Each rank casts its part, and half as many bytes are gathered; sums stay in 16 bits.
 TEST(DividedWorkTest, Fp8IsGatheredInOneByte) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   WorkOptions options = DividedTokens(DataType::kFp8);
   const std::int64_t whole = 64 * a.hidden * 2;
   for (const TensorOverlap overlap : {TensorOverlap::kNone, TensorOverlap::kUserBuffers}) {
@@ -239,7 +239,7 @@ TEST(DividedWorkTest, Fp8IsGatheredInOneByte) {
 
 // torchao's layers cast a rank's part before it is gathered, once, whatever the framework keeps.
 TEST(DividedWorkTest, TorchaoGathersEightBits) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   WorkOptions options = Options(1, 64);
   options.tensor = 4;
   options.sequence_parallel = true;
@@ -261,7 +261,7 @@ TEST(DividedWorkTest, TorchaoGathersEightBits) {
 // agree on the maximum if it is read from the tensor itself. Delayed scales and block scales need
 // no agreement.
 TEST(DividedWorkTest, RanksAgreeOnTheScaleOfWhatIsGathered) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   const auto agreed = [&](const WorkOptions& options) {
     const LayerWork work = BlockOf(a, options);
     const auto count = [](const std::vector<Operation>& operations) {
@@ -285,7 +285,7 @@ TEST(DividedWorkTest, RanksAgreeOnTheScaleOfWhatIsGathered) {
 // Parts are cast by rows and by columns, and one of the copies is gathered; for gradients both.
 // Nothing is transposed.
 TEST(DividedWorkTest, Mxfp8IsGatheredAsItIsRead) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   WorkOptions options = DividedTokens(DataType::kMxfp8);
   const std::int64_t whole = 64 * a.hidden / 32 * 33;
   const LayerWork work = BlockOf(a, options);
@@ -306,7 +306,7 @@ TEST(DividedWorkTest, Mxfp8IsGatheredAsItIsRead) {
 // backward, the loss's gradient, exponentials, their sum and the result are alive together with the
 // kept log-softmax: one more FP32 copy of the logits.
 TEST(DividedWorkTest, LossOfDTensorsTakesACopyMore) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   WorkOptions options = Options(1, 512);
   options.tensor = 8;
   options.loss = Loss::kEager;

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/transformer_work.h"
 
@@ -14,13 +14,13 @@ namespace {
 TEST(RecomputedWorkTest, SelectiveDropsTheScores) {
   const std::int64_t s = 1024, h = 768, a = 12;
   const LayerWork block =
-      BlockOf(Gpt2Small(), Options(1, s, Checkpointing::kSelective, Attention::kMath));
+      BlockOf(Shipped("gpt2"), Options(1, s, Checkpointing::kSelective, Attention::kMath));
   EXPECT_EQ(Sum(block.Of(Lifetime::kSaved)), 34 * s * h);
   // The scores' 5 a s^2 and a second copy of the core's output.
   EXPECT_EQ(Sum(block.Of(Lifetime::kRecomputed)), 5 * a * s * s + 2 * s * h);
   EXPECT_EQ(ModelFlops(block.recompute), 4 * s * s * h);
 
-  const LayerWork flash = BlockOf(Gpt2Small(), Options(1, s, Checkpointing::kSelective));
+  const LayerWork flash = BlockOf(Shipped("gpt2"), Options(1, s, Checkpointing::kSelective));
   EXPECT_EQ(Sum(flash.Of(Lifetime::kSaved)), 34 * s * h);
   ASSERT_EQ(flash.recompute.size(), 1U);
   EXPECT_EQ(flash.recompute[0].kernel.kind, KernelKind::kAttention);
@@ -35,9 +35,9 @@ WorkOptions Dropping(const RecomputedModules& modules, std::int64_t tokens) {
 // A feed-forward keeps its input and drops the 16 sbh inside; both of its products run again.
 TEST(RecomputedWorkTest, SelectiveDropsTheFeedForward) {
   const std::int64_t s = 512, h = 768;
-  const LayerWork none = BlockOf(Gpt2Small(), Options(1, s));
+  const LayerWork none = BlockOf(Shipped("gpt2"), Options(1, s));
   const LayerWork block =
-      BlockOf(Gpt2Small(), Dropping({.core_attn = false, .mlp = true, .layernorm = false}, s));
+      BlockOf(Shipped("gpt2"), Dropping({.core_attn = false, .mlp = true, .layernorm = false}, s));
   EXPECT_EQ(Sum(none.Of(Lifetime::kSaved)) - Sum(block.Of(Lifetime::kSaved)), 16 * s * h);
   EXPECT_EQ(Sum(block.Of(Lifetime::kRecomputed)), 16 * s * h);
   EXPECT_EQ(ModelFlops(block.recompute), 16 * s * h * h);
@@ -51,7 +51,7 @@ TEST(RecomputedWorkTest, ADividedFeedForwardKeepsItsPartOfTheInput) {
   const auto divided = [](WorkOptions options) {
     options.tensor = t;
     options.sequence_parallel = true;
-    return BlockOf(Gpt2Small(), options);
+    return BlockOf(Shipped("gpt2"), options);
   };
   const LayerWork none = divided(Options(1, s));
   const LayerWork block =
@@ -65,20 +65,20 @@ TEST(RecomputedWorkTest, ADividedFeedForwardKeepsItsPartOfTheInput) {
 // input is recomputed first.
 TEST(RecomputedWorkTest, SelectiveDropsTheNormsOutputs) {
   const std::int64_t s = 512, h = 768;
-  const LayerWork none = BlockOf(Gpt2Small(), Options(1, s));
+  const LayerWork none = BlockOf(Shipped("gpt2"), Options(1, s));
   const LayerWork norms =
-      BlockOf(Gpt2Small(), Dropping({.core_attn = false, .mlp = false, .layernorm = true}, s));
+      BlockOf(Shipped("gpt2"), Dropping({.core_attn = false, .mlp = false, .layernorm = true}, s));
   EXPECT_EQ(Sum(none.Of(Lifetime::kSaved)) - Sum(norms.Of(Lifetime::kSaved)), 4 * s * h);
   EXPECT_EQ(Sum(norms.Of(Lifetime::kRecomputed)), 4 * s * h);
   EXPECT_EQ(norms.recompute.size(), 2U);
   const LayerWork both =
-      BlockOf(Gpt2Small(), Dropping({.core_attn = false, .mlp = true, .layernorm = true}, s));
+      BlockOf(Shipped("gpt2"), Dropping({.core_attn = false, .mlp = true, .layernorm = true}, s));
   EXPECT_EQ(Sum(none.Of(Lifetime::kSaved)) - Sum(both.Of(Lifetime::kSaved)), 20 * s * h);
   EXPECT_EQ(both.recompute.front().kernel.kind, KernelKind::kMemoryBound);
 }
 
 TEST(RecomputedWorkTest, FullKeepsTheBlocksInput) {
-  for (const Architecture& a : {Gpt2Small(), Llama31With8B(), Mpt7B()}) {
+  for (const Architecture& a : {Shipped("gpt2"), Shipped("llama3.1-8b"), Shipped("mpt-7b")}) {
     const LayerWork full = BlockOf(a, Options(1, 512, Checkpointing::kFull));
     const LayerWork none = BlockOf(a, Options(1, 512));
     EXPECT_EQ(Sum(full.Of(Lifetime::kSaved)), 2 * 512 * a.hidden);
@@ -94,7 +94,7 @@ TEST(RecomputedWorkTest, FullKeepsTheBlocksInput) {
 // forward and is recomputed with the rest.
 TEST(RecomputedWorkTest, ACheckpointsOtherBlocksKeepNothing) {
   WorkOptions options = Options(1, 512, Checkpointing::kFull);
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   const LayerWork first = BlockOf(a, options);
   options.blocks_per_checkpoint = 2;
   const std::vector<LayerWork> works = TransformerWork(a, options);
@@ -116,7 +116,7 @@ TEST(RecomputedWorkTest, ACheckpointsOtherBlocksKeepNothing) {
 // last matrix product. That product (8 of 24 h^2 for GPT, one of three of the SwiGLU) and its
 // residual are left out. Recomputed kept values are unchanged.
 TEST(RecomputedWorkTest, RecomputationStopsEarly) {
-  for (const Architecture& a : {Llama31With8B(), Mpt7B()}) {
+  for (const Architecture& a : {Shipped("llama3.1-8b"), Shipped("mpt-7b")}) {
     WorkOptions options = Options(1, 512, Checkpointing::kFull);
     const LayerWork whole = BlockOf(a, options);
     options.recompute_stops_early = true;
@@ -132,7 +132,7 @@ TEST(RecomputedWorkTest, RecomputationStopsEarly) {
 // torchtitan's policy on Llama: the products q, v, gate and down (first, third, fifth and seventh)
 // are kept; k, o, up and everything else but the attention core run again.
 TEST(RecomputedWorkTest, SelectiveOpKeepsEverySecondProduct) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   const std::int64_t t = 512, h = 4096, kv = 1024, f = 14336, heads = 32;
   WorkOptions options = Options(1, t, Checkpointing::kSelectiveOp);
   options.recompute_stops_early = true;
@@ -146,8 +146,8 @@ TEST(RecomputedWorkTest, SelectiveOpKeepsEverySecondProduct) {
 }
 
 TEST(RecomputedWorkTest, EmbeddingAndHeadAreNotRecomputed) {
-  const auto none = TransformerWork(Gpt2Small(), Options(1, 512));
-  const auto full = TransformerWork(Gpt2Small(), Options(1, 512, Checkpointing::kFull));
+  const auto none = TransformerWork(Shipped("gpt2"), Options(1, 512));
+  const auto full = TransformerWork(Shipped("gpt2"), Options(1, 512, Checkpointing::kFull));
   for (const std::size_t layer : {kEmbedding, kHead}) {
     EXPECT_TRUE(full[layer].recompute.empty());
     EXPECT_EQ(Sum(full[layer].Of(Lifetime::kSaved)), Sum(none[layer].Of(Lifetime::kSaved)));

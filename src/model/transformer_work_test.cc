@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/example_work.h"
 #include "src/model/loss_chunk.h"
 #include "src/model/transformer_tensors.h"
@@ -21,15 +21,15 @@ namespace {
 // PyTorch's kernel walks all tokens for 32 columns; staged sums are bound only by bandwidth.
 TEST(TransformerWorkTest, StagedNormSumsDoNotWaitForTokens) {
   WorkOptions options = Options(2, 64);
-  EXPECT_EQ(Find(BlockOf(Gpt2Small(), options), "ln_1.wgrad")->summed_tokens, 128);
+  EXPECT_EQ(Find(BlockOf(Shipped("gpt2"), options), "ln_1.wgrad")->summed_tokens, 128);
   options.norm = Implementation::kApex;
-  EXPECT_EQ(Find(BlockOf(Gpt2Small(), options), "ln_1.wgrad")->summed_tokens, 0);
+  EXPECT_EQ(Find(BlockOf(Shipped("gpt2"), options), "ln_1.wgrad")->summed_tokens, 0);
 }
 
 // 8h + 4ad + 4gd + 8f + 4a + 8 bytes per token with h = ad = 4096, gd = 1024, f = 14336, a = 32:
 // 32768 + 16384 + 4096 + 114688 + 128 + 8.
 TEST(TransformerWorkTest, Llama8BKeeps168072BytesPerToken) {
-  const LayerWork block = BlockOf(Llama31With8B(), Options(1, 8192));
+  const LayerWork block = BlockOf(Shipped("llama3.1-8b"), Options(1, 8192));
   EXPECT_EQ(Sum(block.Of(Lifetime::kSaved)), 168'072 * 8192LL);
   // 32 layers of 8192 tokens: 44.06e9 B.
   EXPECT_EQ(32 * Sum(block.Of(Lifetime::kSaved)), 44'059'066'368);
@@ -39,16 +39,16 @@ TEST(TransformerWorkTest, Llama8BKeeps168072BytesPerToken) {
 TEST(TransformerWorkTest, EagerNormsKeepMore) {
   WorkOptions options = Options(1, 8192);
   options.norm = Implementation::kEager;
-  EXPECT_EQ(Sum(BlockOf(Llama31With8B(), options).Of(Lifetime::kSaved)),
+  EXPECT_EQ(Sum(BlockOf(Shipped("llama3.1-8b"), options).Of(Lifetime::kSaved)),
             (168'072 + 8 * 4096) * 8192LL);
 }
 
 // Two norms' inputs are kept in FP32; the products keep their 16-bit copies anyway.
 TEST(TransformerWorkTest, UnderAutocastResidualsAreFp32) {
   WorkOptions options = Options(2, 64);
-  const std::vector<LayerWork> narrow = TransformerWork(Gpt2Small(), options);
+  const std::vector<LayerWork> narrow = TransformerWork(Shipped("gpt2"), options);
   options.autocast = true;
-  const std::vector<LayerWork> wide = TransformerWork(Gpt2Small(), options);
+  const std::vector<LayerWork> wide = TransformerWork(Shipped("gpt2"), options);
   const std::int64_t tokens = 128, hidden = 768;
   EXPECT_EQ(Sum(wide[1].Of(Lifetime::kSaved)) - Sum(narrow[1].Of(Lifetime::kSaved)),
             tokens * 2 * 2 * hidden);
@@ -65,7 +65,7 @@ TEST(TransformerWorkTest, UnderAutocastResidualsAreFp32) {
 TEST(TransformerWorkTest, EagerKernelsSayHowTheyGoThroughMemory) {
   WorkOptions options = Options(2, 64);
   const auto access = [&](int layer, const char* name) {
-    const std::vector<LayerWork> works = TransformerWork(Gpt2Small(), options);
+    const std::vector<LayerWork> works = TransformerWork(Shipped("gpt2"), options);
     return Find(works[static_cast<std::size_t>(layer)], name)->access;
   };
   EXPECT_EQ(access(1, "ln_1"), Access::kPlain);
@@ -87,9 +87,9 @@ TEST(TransformerWorkTest, EagerKernelsSayHowTheyGoThroughMemory) {
 // Fused accumulation: 4 bytes an element are read and written instead of 2 written.
 TEST(TransformerWorkTest, FusedAccumulationAddsToMainGradients) {
   WorkOptions options = Options(1, 1024);
-  const LayerWork apart = BlockOf(Llama31With8B(), options);
+  const LayerWork apart = BlockOf(Shipped("llama3.1-8b"), options);
   options.main_gradients = DataType::kFp32;
-  const LayerWork fused = BlockOf(Llama31With8B(), options);
+  const LayerWork fused = BlockOf(Shipped("llama3.1-8b"), options);
   const Kernel* made = Find(apart, "mlp.down_proj.wgrad");
   const Kernel* added = Find(fused, "mlp.down_proj.wgrad");
   ASSERT_NE(made, nullptr);
@@ -99,7 +99,7 @@ TEST(TransformerWorkTest, FusedAccumulationAddsToMainGradients) {
   EXPECT_EQ(added->written - made->written, Bytes(2 * kWeights));
   EXPECT_TRUE(added->adds_to_fp32);
   options.main_gradients = DataType::kBf16;
-  const LayerWork narrow = BlockOf(Llama31With8B(), options);
+  const LayerWork narrow = BlockOf(Shipped("llama3.1-8b"), options);
   EXPECT_FALSE(Find(narrow, "mlp.down_proj.wgrad")->adds_to_fp32);
   EXPECT_FALSE(Find(fused, "mlp.down_proj.dgrad")->adds_to_fp32);
 }
@@ -109,11 +109,11 @@ TEST(TransformerWorkTest, NormWeightsOfACompiledBlockAreSummedApart) {
   WorkOptions options = Options(1, 1024);
   options.compiled = true;
   options.norm = Implementation::kCompiled;
-  const LayerWork together = BlockOf(Llama31With8B(), options);
+  const LayerWork together = BlockOf(Shipped("llama3.1-8b"), options);
   ASSERT_NE(Find(together, "input_layernorm.wgrad"), nullptr);
   EXPECT_EQ(Find(together, "input_layernorm.wgrad")->read, Bytes());
   options.sums_norm_weights_apart = true;
-  const LayerWork apart = BlockOf(Llama31With8B(), options);
+  const LayerWork apart = BlockOf(Shipped("llama3.1-8b"), options);
   // 2 x 2 bytes an element, and an FP32 deviation a token.
   EXPECT_EQ(Find(apart, "input_layernorm.wgrad")->read, Bytes(1024 * (4 * 4096 + 4)));
 }
@@ -122,11 +122,11 @@ TEST(TransformerWorkTest, NormWeightsOfACompiledBlockAreSummedApart) {
 TEST(TransformerWorkTest, AFusedSwiGluKeepsThreeTensors) {
   WorkOptions options = Options(1, 8192);
   options.activation_function = Implementation::kFused;
-  EXPECT_EQ(Sum(BlockOf(Llama31With8B(), options).Of(Lifetime::kSaved)), 139'400 * 8192LL);
+  EXPECT_EQ(Sum(BlockOf(Shipped("llama3.1-8b"), options).Of(Lifetime::kSaved)), 139'400 * 8192LL);
 }
 
 TEST(TransformerWorkTest, Llama8BKeepsTheseTensors) {
-  const LayerWork block = BlockOf(Llama31With8B(), Options(1, 1));
+  const LayerWork block = BlockOf(Shipped("llama3.1-8b"), Options(1, 1));
   std::vector<std::pair<std::string, std::int64_t>> kept;
   for (const LayerValue& activation : block.Of(Lifetime::kSaved)) {
     kept.emplace_back(activation.name, activation.bytes.count());
@@ -155,7 +155,7 @@ TEST(TransformerWorkTest, Llama8BKeepsTheseTensors) {
 // attention drops the s^2 terms and keeps 4 a s b of log-sum-exp.
 TEST(TransformerWorkTest, GptStyleBytes) {
   const std::int64_t s = 1024, b = 3, h = 768, a = 12;
-  Architecture gpt = Gpt2Small();
+  Architecture gpt = Shipped("gpt2");
   EXPECT_EQ(
       Sum(BlockOf(gpt, Options(b, s, Checkpointing::kNone, Attention::kMath)).Of(Lifetime::kSaved)),
       34 * s * b * h + 5 * a * s * s * b);
@@ -169,7 +169,7 @@ TEST(TransformerWorkTest, GptStyleBytes) {
 
 TEST(TransformerWorkTest, GptStyleTensors) {
   const LayerWork block =
-      BlockOf(Gpt2Small(), Options(1, 64, Checkpointing::kNone, Attention::kMath));
+      BlockOf(Shipped("gpt2"), Options(1, 64, Checkpointing::kNone, Attention::kMath));
   const std::int64_t sbh = 64 * 768, ss = 12 * 64 * 64;
   std::map<std::string, std::int64_t> kept;
   for (const LayerValue& activation : block.Of(Lifetime::kSaved))
@@ -197,7 +197,7 @@ TEST(TransformerWorkTest, GptStyleTensors) {
 // sums.
 TEST(TransformerWorkTest, CompiledLayersMoveAndKeepLess) {
   const std::int64_t t = 512, f = 14336, h = 4096;
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   WorkOptions options = Options(1, t);
   const LayerWork eager = BlockOf(a, options);
   options.compiled = true;
@@ -219,7 +219,7 @@ TEST(TransformerWorkTest, CompiledLayersMoveAndKeepLess) {
 
 // The fused loss keeps the logits and a number per token; backward writes the logits' gradient.
 TEST(TransformerWorkTest, FusedLossKeepsNoWideCopies) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   const std::int64_t t = 512, v = 128256, h = 4096;
   WorkOptions options = Options(1, t);
   const LayerWork eager = TransformerWork(a, options)[kHead];
@@ -235,9 +235,9 @@ TEST(TransformerWorkTest, DonatedLogitsBecomeTheirGradient) {
   WorkOptions options = Options(2, 64);
   options.compiled = true;
   options.loss = Loss::kFused;
-  const LayerWork apart = TransformerWork(Gpt2Small(), options)[kHead];
+  const LayerWork apart = TransformerWork(Shipped("gpt2"), options)[kHead];
   options.donates_logits = true;
-  const LayerWork donated = TransformerWork(Gpt2Small(), options)[kHead];
+  const LayerWork donated = TransformerWork(Shipped("gpt2"), options)[kHead];
   EXPECT_EQ(Sum(donated.Of(Lifetime::kSaved)), Sum(apart.Of(Lifetime::kSaved)));
   // At the height are the logits' gradient and that of the head's input; donated, that one and the
   // norm's.
@@ -249,7 +249,7 @@ TEST(TransformerWorkTest, DonatedLogitsBecomeTheirGradient) {
 // In place: one FP32 copy of the logits from forward to backward. The 16-bit logits exist besides
 // it while it is made, and their gradient while it is cast.
 TEST(TransformerWorkTest, InPlaceLossKeepsOneWideCopy) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   const std::int64_t t = 512, v = 128256;
   WorkOptions options = Options(1, t);
   const LayerWork eager = TransformerWork(a, options)[kHead];
@@ -269,7 +269,7 @@ TEST(TransformerWorkTest, InPlaceLossKeepsOneWideCopy) {
 
 // The training loop holds the FP32 logits: 4 bytes each from forward to the end of backward.
 TEST(TransformerWorkTest, HuggingFacesLossHoldsTheWideLogits) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   const std::int64_t t = 512, v = 128256;
   WorkOptions options = Options(1, t);
   const LayerWork eager = TransformerWork(a, options)[kHead];
@@ -299,7 +299,7 @@ TEST(TransformerWorkTest, ChunksAreAsLigerMakesThem) {
 // two chunks are alive, besides the gradient of the head's input. Each chunk's product adds to the
 // gradient of the weight, which it reads from the second chunk on.
 TEST(TransformerWorkTest, ChunkedLossHasTwoPartsOfTheLogits) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   const std::int64_t t = 512, v = 128256, h = 4096, parts = 32, chunk = t / parts;
   WorkOptions options = Options(1, t);
   const LayerWork eager = TransformerWork(a, options)[kHead];
@@ -328,7 +328,7 @@ TEST(TransformerWorkTest, ChunkedLossHasTwoPartsOfTheLogits) {
 
 // No logits: four products instead of three, and one number per token is kept.
 TEST(TransformerWorkTest, CutLossMakesLogitsTwice) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   const std::int64_t t = 512, v = 128256, h = 4096;
   WorkOptions options = Options(1, t);
   const LayerWork eager = TransformerWork(a, options)[kHead];
@@ -349,7 +349,7 @@ TEST(TransformerWorkTest, CutLossMakesLogitsTwice) {
 TEST(TransformerWorkTest, PartsOfBackwardKeepInputsAndGradientsOfOutputs) {
   WorkOptions options = Options(1, 8192);
   options.splits_backward = true;
-  const LayerWork block = BlockOf(Llama31With8B(), options);
+  const LayerWork block = BlockOf(Shipped("llama3.1-8b"), options);
   constexpr std::int64_t kTokens = 8192, kHidden = 4096, kFeedForward = 14336, kKeys = 1024;
   // Of queries, keys and values; the output projection; gate and up; down; both norms.
   EXPECT_EQ(
@@ -381,7 +381,7 @@ TEST(TransformerWorkTest, PartsOfAnFp8BackwardKeepCopiesOfOneByte) {
   WorkOptions options = Options(1, 8192);
   options.compute = DataType::kFp8;
   options.splits_backward = true;
-  const LayerWork block = BlockOf(Llama31With8B(), options);
+  const LayerWork block = BlockOf(Shipped("llama3.1-8b"), options);
   constexpr std::int64_t kTokens = 8192, kHidden = 4096, kFeedForward = 14336, kKeys = 1024;
   EXPECT_EQ(Sum(block.Of(Lifetime::kDeferred)),
             kTokens * (kHidden + 2 * kKeys + kHidden + 2 * kFeedForward + kHidden) +
@@ -401,7 +401,7 @@ TEST(TransformerWorkTest, PartsOfAnFp8BackwardKeepCopiesOfOneByte) {
 // 6f + 2h bytes per token: the gradients of the product's operands and of the product itself,
 // besides the residual's gradient.
 TEST(TransformerWorkTest, SwiGluGradientsPassBy) {
-  const LayerWork block = BlockOf(Llama31With8B(), Options(1, 8192));
+  const LayerWork block = BlockOf(Shipped("llama3.1-8b"), Options(1, 8192));
   EXPECT_EQ(block.backward_transient, Bytes(8192LL * (6 * 14336 + 2 * 4096)));
 }
 
@@ -409,7 +409,7 @@ TEST(TransformerWorkTest, SwiGluGradientsPassBy) {
 // statistics; in backward two FP32 gradients of 4TV. Together 12TV for the loss, as PyTorch 2.11
 // allocates. In forward the logits and their FP32 copy pass by.
 TEST(TransformerWorkTest, HeadPeaksAt12BytesPerLogit) {
-  const LayerWork head = TransformerWork(Llama31With8B(), Options(1, 8192))[kHead];
+  const LayerWork head = TransformerWork(Shipped("llama3.1-8b"), Options(1, 8192))[kHead];
   const std::int64_t tv = 8192LL * 128256, th = 8192LL * 4096;
   EXPECT_EQ(Sum(head.Of(Lifetime::kSaved)), 4 * tv + 4 * th + 4 * 8192);
   EXPECT_EQ(head.backward_transient, Bytes(8 * tv));
@@ -419,15 +419,16 @@ TEST(TransformerWorkTest, HeadPeaksAt12BytesPerLogit) {
 }
 
 TEST(TransformerWorkTest, EmbeddingKeepsItsDropoutMask) {
-  const auto works = TransformerWork(Gpt2Small(), Options(2, 512));
+  const auto works = TransformerWork(Shipped("gpt2"), Options(2, 512));
   EXPECT_EQ(Sum(works[kEmbedding].Of(Lifetime::kSaved)), 2 * 512 * 768);
-  EXPECT_TRUE(TransformerWork(Mpt7B(), Options(2, 512))[kEmbedding].Of(Lifetime::kSaved).empty());
+  EXPECT_TRUE(
+      TransformerWork(Shipped("mpt-7b"), Options(2, 512))[kEmbedding].Of(Lifetime::kSaved).empty());
 }
 
 // A step of forward and backward is 6 FLOPs per parameter of the matrices and token, and
 // 12 s a d per layer and token for attention, counted in full (PaLM, arXiv 2204.02311, appendix B).
 TEST(TransformerWorkTest, FlopsOfTheWholeModel) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   const std::int64_t s = 4096;
   const auto works = TransformerWork(a, Options(1, s));
   std::int64_t flops = 0;
@@ -445,7 +446,7 @@ TEST(TransformerWorkTest, FlopsOfTheWholeModel) {
 }
 
 TEST(TransformerWorkTest, OneGemmPerProjection) {
-  const LayerWork block = BlockOf(Llama31With8B(), Options(1, 2048));
+  const LayerWork block = BlockOf(Shipped("llama3.1-8b"), Options(1, 2048));
   std::vector<std::string> gemms;
   for (const Operation& op : block.forward) {
     if (op.kernel.kind == KernelKind::kGemm) gemms.push_back(op.kernel.name);
@@ -457,7 +458,7 @@ TEST(TransformerWorkTest, OneGemmPerProjection) {
 
 // Megatron-LM's linear_qkv and linear_fc1.
 TEST(TransformerWorkTest, ProductsThatShareAnInputAreOne) {
-  const Architecture a = Llama31With8B();
+  const Architecture a = Shipped("llama3.1-8b");
   WorkOptions options = Options(1, 64);
   options.activation_function = Implementation::kFused;
   const LayerWork apart = BlockOf(a, options);
@@ -486,7 +487,7 @@ TEST(TransformerWorkTest, ProductsThatShareAnInputAreOne) {
 // Megatron-LM's bias_dropout_add saves one write of dropout's output and one read by the residual,
 // twice a block. Nothing else changes.
 TEST(TransformerWorkTest, DropoutAndResidualAreOneKernel) {
-  Architecture a = Gpt2Small();
+  Architecture a = Shipped("gpt2");
   a.dropout = true;
   WorkOptions options = Options(2, 64);
   const LayerWork apart = BlockOf(a, options);

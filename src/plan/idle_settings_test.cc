@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 
 namespace stepcast::plan {
 namespace {
@@ -26,7 +26,7 @@ Request RequestOf(Framework framework, int stage) {
 
 // For Llama 3.1 8B, whose norms are RMSNorms, on 8 devices.
 Sentences IdleOf(const Request& request) {
-  const model::Model model = model::Build("llama", model::Llama31With8B());
+  const model::Model model = model::Build("llama", model::Shipped("llama3.1-8b"));
   return IdleSettings(request, Complete(request, 8), model, 8, ModelBlocks());
 }
 
@@ -43,7 +43,7 @@ TEST(IdleSettings, SaysWhyARowIsIdle) {
 
 TEST(IdleSettings, NothingIsSentOrBesideOnOneGpu) {
   const auto idle = [](const Request& request) {
-    const model::Model model = model::Build("llama", model::Llama31With8B());
+    const model::Model model = model::Build("llama", model::Shipped("llama3.1-8b"));
     return IdleSettings(request, Complete(request, 1), model, 1, ModelBlocks());
   };
   Request request = RequestOf(Framework::kDdp, 0);

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "src/model/member_names.h"
 #include "src/scenario/data_root.h"
 #include "src/scenario/dimension_reader.h"
 #include "src/scenario/source_names.h"
@@ -126,39 +127,22 @@ std::shared_ptr<const model::Family> OfBlocks(const Node& family, std::string na
   return Named(family, std::move(name), names, diagnostics);
 }
 
-struct NamedTrait {
-  std::string_view name;
-  bool model::FamilyTraits::*trait;
-};
-constexpr NamedTrait kTraits[] = {
-    {"encoder", &model::FamilyTraits::encoder},
-    {"post_norm", &model::FamilyTraits::post_norm},
-    {"one_qkv", &model::FamilyTraits::one_qkv},
-    {"one_gate_up", &model::FamilyTraits::one_gate_up},
-    {"whole_heads", &model::FamilyTraits::whole_heads},
-    {"shares_norm", &model::FamilyTraits::shares_norm},
-    {"latent", &model::FamilyTraits::latent},
-    {"needs_experts", &model::FamilyTraits::needs_experts},
-    {"no_biases", &model::FamilyTraits::no_biases},
-    {"projection_first", &model::FamilyTraits::projection_first},
-    {"norms_in_order", &model::FamilyTraits::norms_in_order},
-    {"norms_first", &model::FamilyTraits::norms_first},
-    {"router_first", &model::FamilyTraits::router_first},
-    {"experts_by_input", &model::FamilyTraits::experts_by_input},
-    {"weights_by_input", &model::FamilyTraits::weights_by_input},
-    {"norms_after_positions", &model::FamilyTraits::norms_after_positions},
-    {"full_without_positions", &model::FamilyTraits::full_without_positions},
-    {"torchtitan", &model::FamilyTraits::torchtitan},
-};
+using Traits = model::FamilyTraits;
+constexpr auto kTraits = model::kNamedMembers<
+    &Traits::encoder, &Traits::post_norm, &Traits::one_qkv, &Traits::one_gate_up,
+    &Traits::whole_heads, &Traits::shares_norm, &Traits::latent, &Traits::needs_experts,
+    &Traits::no_biases, &Traits::projection_first, &Traits::norms_in_order, &Traits::norms_first,
+    &Traits::router_first, &Traits::experts_by_input, &Traits::weights_by_input,
+    &Traits::norms_after_positions, &Traits::full_without_positions, &Traits::torchtitan>;
 
 void ReadTraits(MappingReader& reader, model::FamilyTraits& traits) {
   const auto words = reader.ReadSequence("traits", Need::kOptional);
   if (!words) return;
   std::vector<std::string_view> known;
-  for (const NamedTrait& trait : kTraits) known.push_back(trait.name);
+  for (const auto& trait : kTraits) known.push_back(trait.name);
   for (const Node& word : *words) {
     if (const auto index = ReadWordIndex(word, known, reader.diagnostics())) {
-      traits.*kTraits[*index].trait = true;
+      traits.*kTraits[*index].member = true;
     }
   }
 }

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "src/base/files.h"
-#include "src/model/example_architectures.h"
+#include "src/model/example_families.h"
 #include "src/model/model.h"
 #include "src/scenario/model_file.h"
 
@@ -609,8 +609,8 @@ TEST(HuggingFaceTest, DeepseekV3) {
           "data type of weights, and ignores this key",
           "model: 'num_nextn_predict_layers' is 1: the forecast omits the layers for "
           "multi-token prediction; a model file with num_nextn_predict_layers includes them"}));
-  EXPECT_EQ(config.architecture.latent, model::DeepseekV3().latent);
-  EXPECT_EQ(config.architecture.experts, model::DeepseekV3().experts);
+  EXPECT_EQ(config.architecture.latent, model::Shipped("deepseek-v3").latent);
+  EXPECT_EQ(config.architecture.experts, model::Shipped("deepseek-v3").experts);
   EXPECT_EQ(config.architecture.head_size, 192);
   ASSERT_TRUE(config.constants.rotary_scaling.has_value());
   EXPECT_EQ(config.constants.rotary_scaling->rule, model::RotaryRule::kYarn);
@@ -643,7 +643,7 @@ TEST(HuggingFaceTest, DeepseekV2Lite) {
   EXPECT_EQ(ConfigOf(text).warnings, std::vector<std::string>());
   const Architecture a = ArchitectureOf(text);
   EXPECT_EQ(Parameters(a), 15'706'484'224);
-  EXPECT_EQ(a.experts, model::DeepseekV2Lite().experts);
+  EXPECT_EQ(a.experts, model::Shipped("deepseek-v2-lite").experts);
   std::string moonlight = With(text, "deepseek_v2", "deepseek_v3");
   moonlight = With(moonlight, "\"intermediate_size\": 10944", "\"intermediate_size\": 11264");
   moonlight = With(moonlight, "102400", "163840");
@@ -660,7 +660,7 @@ TEST(HuggingFaceTest, GptOss) {
             std::vector<std::string>{
                 "model: 'quantization_config' is an object: the forecast uses training.precision "
                 "as the data type of weights, and ignores this key"});
-  EXPECT_EQ(config.architecture.experts, model::GptOss20B().experts);
+  EXPECT_EQ(config.architecture.experts, model::Shipped("gpt-oss-20b").experts);
   EXPECT_EQ(config.architecture.attention_window, 128);
   EXPECT_EQ(config.architecture.full_attention_every, 2);
   EXPECT_EQ(config.constants.rotary_base, 150'000);
@@ -921,7 +921,7 @@ TEST(HuggingFaceTest, Glm45) {
           "num_nextn_predict_layers": 1})";
   const HuggingFaceConfig config = ConfigOf(text);
   EXPECT_EQ(Parameters(config.architecture), 352'797'814'784);
-  EXPECT_EQ(config.architecture.experts, model::Glm45().experts);
+  EXPECT_EQ(config.architecture.experts, model::Shipped("glm-4.5").experts);
   EXPECT_EQ(config.warnings.size(), 2U);  // for multi-token prediction and for half of each head
   const std::string air = With(text, "\"use_qk_norm\": true", "\"use_qk_norm\": false");
   EXPECT_FALSE(ArchitectureOf(air).qk_norm);
@@ -1120,9 +1120,9 @@ TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   // ModernBERT is a known name.
   EXPECT_THAT(MistakesIn("{\"model_type\": \"modernbert\"}").at(0).hint,
               testing::StartsWith(
-                   "modernbert differs from bert by rotary positions and windows, but stepcast "
-                   "does not model this feature; " +
-                   known));
+                  "modernbert differs from bert by rotary positions and windows, but stepcast "
+                  "does not model this feature; " +
+                  known));
   EXPECT_THAT(MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
               testing::StartsWith("jamba has Mamba-1 layers, but stepcast does not model this "
                                   "feature; " +

@@ -30,33 +30,43 @@ constexpr IntegerRange kRanks = {1, 10'000'000};
 constexpr IntegerRange kSequences = {1, 1'000'000'000};
 constexpr IntegerRange kElements = {0, 1'000'000'000'000'000};
 
-// A key of a section. `read` replaces its value, from a mapping that may also have other keys.
+// Replaces the value of a key, from a mapping that may also have other keys.
+using ReadFunction = void (*)(MappingReader& reader, std::string_view key, plan::Request& request);
+
+// A key of a section.
 struct SectionKey {
   std::string_view name;
-  void (*read)(MappingReader& reader, plan::Request& request);
+  ReadFunction read;
 };
+
+template <auto member>
+void ReadFlag(MappingReader& reader, std::string_view key, plan::Request& request) {
+  request.*member = reader.ReadBoolean(key, Need::kOptional);
+}
+
+// A mapping, whose own keys `read` reads.
+template <auto read>
+void ReadBelow(MappingReader& reader, std::string_view key, plan::Request& request) {
+  if (auto below = reader.ReadMapping(key, Need::kOptional)) read(*below, request);
+}
 
 constexpr SectionKey kSoftwareKeys[] = {
     {"torch",
-     [](MappingReader& reader, plan::Request& request) {
-       request.torch = reader.ReadVersion("torch", Need::kOptional, "2.11");
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
+       request.torch = reader.ReadVersion(key, Need::kOptional, "2.11");
      }},
     {"nccl",
-     [](MappingReader& reader, plan::Request& request) {
-       request.nccl = reader.ReadVersion("nccl", Need::kOptional, "2.27");
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
+       request.nccl = reader.ReadVersion(key, Need::kOptional, "2.27");
      }},
-    {"expandable_segments",
-     [](MappingReader& reader, plan::Request& request) {
-       request.expandable_segments = reader.ReadBoolean("expandable_segments", Need::kOptional);
-     }},
+    {"expandable_segments", ReadFlag<&plan::Request::expandable_segments>},
     {"cuda_device_max_connections",
-     [](MappingReader& reader, plan::Request& request) {
-       request.cuda_device_max_connections =
-           reader.ReadInteger("cuda_device_max_connections", Need::kOptional, {1, 32});
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
+       request.cuda_device_max_connections = reader.ReadInteger(key, Need::kOptional, {1, 32});
      }},
     {"driver",
-     [](MappingReader& reader, plan::Request& request) {
-       request.driver = reader.ReadVersion("driver", Need::kOptional, "550.0");
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
+       request.driver = reader.ReadVersion(key, Need::kOptional, "550.0");
      }},
 };
 
@@ -70,9 +80,9 @@ std::optional<std::int64_t> Counted(std::string_view text) {
 }
 
 // `checkpointed_blocks`: `all`, a fraction such as 1/2, or "first 4".
-void ReadShare(MappingReader& reader, plan::Request& request) {
+void ReadShare(MappingReader& reader, std::string_view key, plan::Request& request) {
   constexpr std::string_view kFirst = "first ";
-  const auto text = reader.ReadText("checkpointed_blocks", Need::kOptional);
+  const auto text = reader.ReadText(key, Need::kOptional);
   request.checkpointed_blocks.reset();
   if (!text) return;
   const std::string_view word = *text;
@@ -88,15 +98,15 @@ void ReadShare(MappingReader& reader, plan::Request& request) {
     if (part && of && *part <= *of) request.checkpointed_blocks = model::Share{*part, *of};
   }
   if (request.checkpointed_blocks) return;
-  reader.Report("checkpointed_blocks", "input.not-a-part",
+  reader.Report(key, "input.not-a-part",
                 fmt::format("{} must be all or a fraction such as 1/2: '{}'",
-                            Quoted(reader.PathOf("checkpointed_blocks")), *text),
+                            Quoted(reader.PathOf(key)), *text),
                 "write all, first k, or k/n with 1 <= k <= n <= 1000, for example 1/2 for every "
                 "second block");
 }
 
-void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
-  const auto words = reader.ReadWords("recompute_modules", Need::kOptional);
+void ReadRecomputedModules(MappingReader& reader, std::string_view key, plan::Request& request) {
+  const auto words = reader.ReadWords(key, Need::kOptional);
   request.recompute_modules.reset();
   if (!words) return;
   model::RecomputedModules modules{.core_attn = false};
@@ -106,10 +116,10 @@ void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
                                      [&](const auto& entry) { return word == entry.name; });
     if (known == std::end(model::kRecomputedModuleNames)) {
       reader.Report(
-          "recompute_modules", "input.unknown-word",
+          key, "input.unknown-word",
           fmt::format("{} contains a word that is not the name of a module with selective "
                       "recomputation: {}",
-                      Quoted(reader.PathOf("recompute_modules")), Quoted(word)),
+                      Quoted(reader.PathOf(key)), Quoted(word)),
           "write one or more of core_attn mlp layernorm moe moe_act mla_up_proj, separated by one "
           "space, or as a list");
       return;
@@ -120,14 +130,13 @@ void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
 }
 
 // `gradient_clipping`: a norm, or the word `none`.
-void ReadGradientClipping(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
-  const std::optional<Node> node = reader.ReadNode("gradient_clipping", Need::kOptional,
-                                                   "a maximum norm, such as 1.0, or the "
-                                                   "word none");
+void ReadGradientClipping(MappingReader& reader, std::string_view key, plan::Request& request) {
+  const std::optional<Node> node =
+      reader.ReadNode(key, Need::kOptional, "a maximum norm, such as 1.0, or the word none");
   request.gradient_clipping.reset();
   if (!node.has_value()) return;
   if (IsWord(*node, "none")) return;
-  request.gradient_clipping = ReadDecimal(*node, {1e-6, 1e6}, diagnostics);
+  request.gradient_clipping = ReadDecimal(*node, {1e-6, 1e6}, reader.diagnostics());
 }
 
 void ReadDataLoading(MappingReader& reader, plan::Request& request) {
@@ -251,22 +260,21 @@ void ReadLengths(MappingReader& reader, plan::Request& request) {
   }
 }
 
-std::optional<Dispatch> ReadDispatch(MappingReader& reader) {
+void ReadDispatch(MappingReader& reader, plan::Request& request) {
   const auto module = reader.ReadTime("module", Need::kRequired, Zero::kAllowed);
   const auto autograd = reader.ReadTime("autograd", Need::kRequired, Zero::kAllowed);
   reader.Finish();
-  if (!module || !autograd) return std::nullopt;
-  return Dispatch{.module = *module, .autograd = *autograd};
+  request.dispatch.reset();
+  if (module && autograd) request.dispatch = {.module = *module, .autograd = *autograd};
 }
 
 // Settings of `training` with a special notation.
 constexpr SectionKey kTrainingKeys[] = {
     {"global_batch_size",
-     [](MappingReader& reader, plan::Request& request) {
-       request.global_batch_size =
-           reader.ReadInteger("global_batch_size", Need::kOptional, kSequences);
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
+       request.global_batch_size = reader.ReadInteger(key, Need::kOptional, kSequences);
        if (reader.node().kind() == NodeKind::kMapping && !reader.Has("gradient_accumulation") &&
-           !reader.Has("global_batch_size")) {
+           !reader.Has(key)) {
          reader.Report(
              "gradient_accumulation", "input.missing-key",
              fmt::format("one of the keys {} and {} is missing",
@@ -276,74 +284,48 @@ constexpr SectionKey kTrainingKeys[] = {
              "data-parallel ranks");
        }
      }},
-    {"recompute_modules",
-     [](MappingReader& reader, plan::Request& request) { ReadRecomputedModules(reader, request); }},
-    {"checkpointed_blocks",
-     [](MappingReader& reader, plan::Request& request) { ReadShare(reader, request); }},
-    {"gradient_clipping",
-     [](MappingReader& reader, plan::Request& request) {
-       ReadGradientClipping(reader, request, reader.diagnostics());
-     }},
-    {"data_loading",
-     [](MappingReader& reader, plan::Request& request) {
-       if (auto loading = reader.ReadMapping("data_loading", Need::kOptional)) {
-         ReadDataLoading(*loading, request);
-       }
-     }},
-    {"checkpoint_saving",
-     [](MappingReader& reader, plan::Request& request) {
-       if (auto saving = reader.ReadMapping("checkpoint_saving", Need::kOptional)) {
-         ReadCheckpointSaving(*saving, request);
-       }
-     }},
-    {"lora",
-     [](MappingReader& reader, plan::Request& request) {
-       if (auto lora = reader.ReadMapping("lora", Need::kOptional)) ReadLora(*lora, request);
-     }},
+    {"recompute_modules", ReadRecomputedModules},
+    {"checkpointed_blocks", ReadShare},
+    {"gradient_clipping", ReadGradientClipping},
+    {"data_loading", ReadBelow<ReadDataLoading>},
+    {"checkpoint_saving", ReadBelow<ReadCheckpointSaving>},
+    {"lora", ReadBelow<ReadLora>},
     {"lengths",
-     [](MappingReader& reader, plan::Request& request) {
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
        request.lengths.reset();
-       if (auto lengths = reader.ReadMapping("lengths", Need::kOptional)) {
-         ReadLengths(*lengths, request);
-       }
+       ReadBelow<ReadLengths>(reader, key, request);
      }},
     {"frozen_dtype",
-     [](MappingReader& reader, plan::Request& request) {
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
        request.frozen_dtype =
-           reader.ReadNamed("frozen_dtype", Need::kOptional,
+           reader.ReadNamed(key, Need::kOptional,
                             {DataType::kFp32, DataType::kBf16, DataType::kFp16, DataType::kFp8});
      }},
-    {"dispatch",
-     [](MappingReader& reader, plan::Request& request) {
-       if (auto dispatch = reader.ReadMapping("dispatch", Need::kOptional)) {
-         request.dispatch = ReadDispatch(*dispatch);
-       }
-     }},
+    {"dispatch", ReadBelow<ReadDispatch>},
 };
 
 // The same for `experts`.
 constexpr double kMostImbalance = 10'000;
 constexpr SectionKey kExpertKeys[] = {
     {"imbalance",
-     [](MappingReader& reader, plan::Request& request) {
-       request.imbalance = reader.ReadDecimal("imbalance", Need::kOptional, {1, kMostImbalance});
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
+       request.imbalance = reader.ReadDecimal(key, Need::kOptional, {1, kMostImbalance});
      }},
     {"capacity_factor",
-     [](MappingReader& reader, plan::Request& request) {
-       request.capacity_factor =
-           reader.ReadDecimal("capacity_factor", Need::kOptional, {0.01, kMostImbalance});
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
+       request.capacity_factor = reader.ReadDecimal(key, Need::kOptional, {0.01, kMostImbalance});
      }},
 };
 
 // The same for `parallelism`.
 constexpr SectionKey kParallelismKeys[] = {
     {"schedule",
-     [](MappingReader& reader, plan::Request& request) {
-       const auto name = reader.ReadText("schedule", Need::kOptional);
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
+       const auto name = reader.ReadText(key, Need::kOptional);
        if (!name) return;
        if (parallel::FindSchedule(*name) == nullptr && !name->ends_with(".csv")) {
-         reader.Report("schedule", "input.unknown-word",
-                       fmt::format("{} must be one of {}: '{}'", Quoted(reader.PathOf("schedule")),
+         reader.Report(key, "input.unknown-word",
+                       fmt::format("{} must be one of {}: '{}'", Quoted(reader.PathOf(key)),
                                    parallel::NamesOfSchedules(), *name),
                        "or write the path of a file of actions, such as mine.csv; to create an "
                        "example, run stepcast schedule --print csv");
@@ -352,18 +334,12 @@ constexpr SectionKey kParallelismKeys[] = {
        request.schedule = *name;
      }},
     {"account_for_embedding_in_pipeline_split",
-     [](MappingReader& reader, plan::Request& request) {
-       request.account_for_embedding_in_pipeline_split =
-           reader.ReadBoolean("account_for_embedding_in_pipeline_split", Need::kOptional);
-     }},
+     ReadFlag<&plan::Request::account_for_embedding_in_pipeline_split>},
     {"account_for_loss_in_pipeline_split",
-     [](MappingReader& reader, plan::Request& request) {
-       request.account_for_loss_in_pipeline_split =
-           reader.ReadBoolean("account_for_loss_in_pipeline_split", Need::kOptional);
-     }},
+     ReadFlag<&plan::Request::account_for_loss_in_pipeline_split>},
     {"stage_layers",
-     [](MappingReader& reader, plan::Request& request) {
-       const auto given = reader.ReadNode("stage_layers", Need::kOptional, "a list, or a layout");
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
+       const auto given = reader.ReadNode(key, Need::kOptional, "a list, or a layout");
        if (!given) return;
        if (given->kind() == NodeKind::kScalar) {
          const auto layout = ReadText(*given, reader.diagnostics());
@@ -372,7 +348,7 @@ constexpr SectionKey kParallelismKeys[] = {
          if (blocks) {
            request.stage_layers = *std::move(blocks);
          } else {
-           reader.Report("stage_layers", "input.stage-layout",
+           reader.Report(key, "input.stage-layout",
                          fmt::format("the layout of stages is not valid, because {}: {}",
                                      blocks.error(), Quoted(*layout)),
                          "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
@@ -392,30 +368,30 @@ constexpr SectionKey kParallelismKeys[] = {
 };
 
 // `bucket_size`: a size, or the word `unit`.
-void ReadBucketSize(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
+void ReadBucketSize(MappingReader& reader, std::string_view key, plan::Request& request) {
   const std::optional<Node> node =
-      reader.ReadNode("bucket_size", Need::kOptional, "a number of bytes, or the word unit");
+      reader.ReadNode(key, Need::kOptional, "a number of bytes, or the word unit");
   if (!node.has_value()) return;
   if (IsWord(*node, "unit")) {
     request.bucket_size = plan::PerUnit{};
-  } else if (const auto bytes = ReadBytes(*node, Zero::kAllowed, diagnostics)) {
+  } else if (const auto bytes = ReadBytes(*node, Zero::kAllowed, reader.diagnostics())) {
     request.bucket_size = *bytes;
   }
 }
 
 // `reshard_after_forward`: true, false, or a number of ranks.
-void ReadReshard(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
+void ReadReshard(MappingReader& reader, std::string_view key, plan::Request& request) {
   const std::optional<Node> node =
-      reader.ReadNode("reshard_after_forward", Need::kOptional, "true, false or a number of ranks");
+      reader.ReadNode(key, Need::kOptional, "true, false or a number of ranks");
   if (!node.has_value()) return;
   const bool number =
       node->kind() == NodeKind::kScalar && !node->scalar().empty() &&
       (node->scalar()[0] == '-' || (node->scalar()[0] >= '0' && node->scalar()[0] <= '9'));
   if (number) {
-    if (const auto ranks = ReadInteger(*node, kRanks, diagnostics)) {
+    if (const auto ranks = ReadInteger(*node, kRanks, reader.diagnostics())) {
       request.reshard_after_forward = plan::ReshardAfterForward(*ranks);
     }
-  } else if (const auto whether = ReadBoolean(*node, diagnostics)) {
+  } else if (const auto whether = ReadBoolean(*node, reader.diagnostics())) {
     request.reshard_after_forward = plan::ReshardAfterForward(*whether);
   }
 }
@@ -507,11 +483,11 @@ std::optional<std::size_t> ReadOneOf(const std::vector<std::string_view>& words,
   return RefuseWithdrawn(key, reader) ? std::nullopt : reader.ReadOneOf(key, need, words);
 }
 
-void ReadFramework(MappingReader& reader, plan::Request& request) {
+void ReadFramework(MappingReader& reader, std::string_view key, plan::Request& request) {
   std::vector<std::string_view> names;
   for (const plan::FrameworkTraits& traits : plan::kFrameworkTraits) names.push_back(traits.name);
   request.framework.reset();
-  if (const auto word = ReadOneOf(names, "framework", Need::kRequired, reader)) {
+  if (const auto word = ReadOneOf(names, key, Need::kRequired, reader)) {
     request.framework = plan::kFrameworks[*word];
   }
 }
@@ -519,37 +495,20 @@ void ReadFramework(MappingReader& reader, plan::Request& request) {
 // Keys of data_parallel that every plan has, and settings with a special notation.
 constexpr SectionKey kDataParallelKeys[] = {
     {"zero_stage",
-     [](MappingReader& reader, plan::Request& request) {
-       if (const auto stage = reader.ReadInteger("zero_stage", Need::kRequired, {0, 3})) {
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
+       if (const auto stage = reader.ReadInteger(key, Need::kRequired, {0, 3})) {
          request.zero_stage = static_cast<int>(*stage);
        }
      }},
     {"framework", ReadFramework},
-    {"bucket_size",
-     [](MappingReader& reader, plan::Request& request) {
-       ReadBucketSize(reader, request, reader.diagnostics());
-     }},
+    {"bucket_size", ReadBucketSize},
     {"first_bucket_size",
-     [](MappingReader& reader, plan::Request& request) {
-       request.first_bucket_size =
-           reader.ReadBytes("first_bucket_size", Need::kOptional, Zero::kAllowed);
+     [](MappingReader& reader, std::string_view key, plan::Request& request) {
+       request.first_bucket_size = reader.ReadBytes(key, Need::kOptional, Zero::kAllowed);
      }},
-    {"reshard_after_forward",
-     [](MappingReader& reader, plan::Request& request) {
-       ReadReshard(reader, request, reader.diagnostics());
-     }},
-    {"powersgd",
-     [](MappingReader& reader, plan::Request& request) {
-       if (auto powersgd = reader.ReadMapping("powersgd", Need::kOptional)) {
-         ReadPowerSgd(*powersgd, request);
-       }
-     }},
-    {"deepspeed",
-     [](MappingReader& reader, plan::Request& request) {
-       if (auto deepspeed = reader.ReadMapping("deepspeed", Need::kOptional)) {
-         ReadDeepSpeed(*deepspeed, request);
-       }
-     }},
+    {"reshard_after_forward", ReadReshard},
+    {"powersgd", ReadBelow<ReadPowerSgd>},
+    {"deepspeed", ReadBelow<ReadDeepSpeed>},
 };
 
 const SectionKey* FindKey(std::span<const SectionKey> keys, std::string_view name) {
@@ -573,7 +532,7 @@ void ReadSetting(const plan::Setting<Given, Kept>& setting, std::span<const Sect
   } else {
     const SectionKey* notation = FindKey(own, setting.key);
     STEPCAST_CHECK(notation != nullptr, "every setting with its own notation must have a reader");
-    notation->read(reader, request);
+    notation->read(reader, setting.key, request);
   }
 }
 
@@ -593,7 +552,7 @@ ReadKey ReaderOfSetting(const auto& settings, std::string_view key,
 }
 
 void ReadSection(std::span<const SectionKey> keys, MappingReader& reader, plan::Request& request) {
-  for (const SectionKey& key : keys) key.read(reader, request);
+  for (const SectionKey& key : keys) key.read(reader, key.name, request);
   reader.Finish();
 }
 
@@ -617,7 +576,7 @@ void ReadExperts(MappingReader& reader, plan::Request& request) {
 }
 void ReadDataParallel(MappingReader& reader, plan::Request& request) {
   for (const char* key : {"zero_stage", "framework"}) {
-    FindKey(kDataParallelKeys, key)->read(reader, request);
+    FindKey(kDataParallelKeys, key)->read(reader, key, request);
   }
   ReadSettings(plan::DataParallelSettings(), kDataParallelKeys, reader, request);
   reader.Finish();
@@ -648,7 +607,10 @@ ReadKey ReaderOf(std::string_view section, std::string_view key) {
   if (section == "software") keys = kSoftwareKeys;
   if (section == "data_parallel") keys = kDataParallelKeys;
   const SectionKey* found = FindKey(keys, key);
-  return found == nullptr ? ReadKey() : ReadKey(found->read);
+  if (found == nullptr) return {};
+  return [found](MappingReader& reader, plan::Request& request) {
+    found->read(reader, found->name, request);
+  };
 }
 
 }  // namespace stepcast::scenario

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
-#include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 #include "src/scenario/document.h"
 #include "src/scenario/machine.h"
 #include "src/scenario/plan_sections.h"
+#include "src/scenario/source_names.h"
 
 namespace stepcast::scenario {
 // Names of scenario keys in other programs.
@@ -25,114 +25,71 @@ void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnost
 
 namespace {
 
-// Terms of the field, of DeepSpeed, Megatron-LM, torchtitan and transformers.
-constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
-    {"mbs", "training.micro_batch_size"},
-    {"micro_batch", "training.micro_batch_size"},
-    {"local_batch_size", "training.micro_batch_size"},
-    {"per_device_train_batch_size", "training.micro_batch_size"},
-    {"train_micro_batch_size_per_gpu", "training.micro_batch_size"},
-    {"gbs", "training.global_batch_size"},
-    {"batch_size", "training.global_batch_size"},
-    {"train_batch_size", "training.global_batch_size"},
-    {"ga", "training.gradient_accumulation"},
-    {"grad_acc", "training.gradient_accumulation"},
-    {"gradient_accumulation_steps", "training.gradient_accumulation"},
-    {"seq", "training.sequence_length"},
-    {"seq_len", "training.sequence_length"},
-    {"seq_length", "training.sequence_length"},
-    {"seqlen", "training.sequence_length"},
-    {"max_seq_length", "training.sequence_length"},
+// Other programs' words for a key: terms of the field, of DeepSpeed, Megatron-LM, torchtitan and
+// transformers. In these tables, words are separated by spaces.
+struct OtherWords {
+  std::string_view words;
+  std::string_view meant;  // the dotted key
+};
+constexpr OtherWords kOtherWords[] = {
+    {"mbs micro_batch local_batch_size per_device_train_batch_size train_micro_batch_size_per_gpu",
+     "training.micro_batch_size"},
+    {"gbs batch_size train_batch_size", "training.global_batch_size"},
+    {"ga grad_acc gradient_accumulation_steps", "training.gradient_accumulation"},
+    {"seq seq_len seq_length seqlen max_seq_length", "training.sequence_length"},
     {"dtype", "training.precision"},
-    {"gradient_checkpointing", "training.activation_checkpointing"},
-    {"recompute", "training.activation_checkpointing"},
-    {"dp", "parallelism.data"},
-    {"data_parallel_size", "parallelism.data"},
-    {"tp", "parallelism.tensor"},
-    {"tensor_parallel", "parallelism.tensor"},
-    {"tensor_parallel_size", "parallelism.tensor"},
-    {"tensor_parallel_degree", "parallelism.tensor"},
-    {"tensor_model_parallel_size", "parallelism.tensor"},
-    {"pp", "parallelism.pipeline"},
-    {"pipeline_parallel", "parallelism.pipeline"},
-    {"pipeline_parallel_size", "parallelism.pipeline"},
-    {"pipeline_parallel_degree", "parallelism.pipeline"},
-    {"pipeline_model_parallel_size", "parallelism.pipeline"},
+    {"gradient_checkpointing recompute", "training.activation_checkpointing"},
+    {"dp data_parallel_size", "parallelism.data"},
+    {"tp tensor_parallel tensor_parallel_size tensor_parallel_degree tensor_model_parallel_size",
+     "parallelism.tensor"},
+    {"pp pipeline_parallel pipeline_parallel_size pipeline_parallel_degree "
+     "pipeline_model_parallel_size",
+     "parallelism.pipeline"},
     {"vpp", "parallelism.virtual_stages"},
-    {"cp", "parallelism.context"},
-    {"context_parallel_size", "parallelism.context"},
-    {"context_parallel_degree", "parallelism.context"},
-    {"ep", "parallelism.expert"},
-    {"expert_model_parallel_size", "parallelism.expert"},
-    {"zero", "data_parallel.zero_stage"},
-    {"stage", "data_parallel.zero_stage"},
-    {"num_nodes", "cluster.nodes"},
-    {"nnodes", "cluster.nodes"},
+    {"cp context_parallel_size context_parallel_degree", "parallelism.context"},
+    {"ep expert_model_parallel_size", "parallelism.expert"},
+    {"zero stage", "data_parallel.zero_stage"},
+    {"num_nodes nnodes", "cluster.nodes"},
 };
 // Keys of the sections that plan_sections.h does not read.
 constexpr std::pair<std::string_view, std::string_view> kOtherSections[] = {
-    {"cluster", "gpu"},
-    {"cluster", "gpus"},
-    {"cluster", "topology"},
-    {"cluster", "nodes"},
-    {"cluster", "network"},
-    {"cluster", "collective_algorithm"},
-    {"cluster", "routing"},
-    {"cluster", "routing_seed"},
-    {"cluster", "slow_links"},
-    {"cluster", "slow_devices"},
-    {"cluster", "other_nodes"},
-    {"communication", "nccl_algo"},
-    {"communication", "nccl_proto"},
-    {"communication", "nccl_collnet"},
+    {"cluster",
+     "gpu gpus topology nodes network collective_algorithm routing routing_seed slow_links "
+     "slow_devices other_nodes"},
+    {"communication", "nccl_algo nccl_proto nccl_collnet"},
 };
 // Names of values in other programs.
-struct OtherValue {
-  std::string_view key, word;  // dotted; as it is written elsewhere, in small letters
-  std::string_view meant;      // "bf16", or other settings with it: "fsdp2, zero_stage: 3"
+struct OtherValues {
+  std::string_view keys, words;  // dotted keys; the words in small letters
+  std::string_view meant;        // "bf16", or other settings with it: "fsdp2, zero_stage: 3"
 };
-constexpr OtherValue kOtherValues[] = {
-    {"training.precision", "bfloat16", "bf16"},
-    {"training.precision", "float16", "fp16"},
-    {"training.precision", "half", "fp16"},
-    {"training.precision", "float32", "fp32"},
+constexpr OtherValues kOtherValues[] = {
+    {"training.precision training.parameter_dtype training.reduce_dtype training.gradient_dtype",
+     "bfloat16", "bf16"},
     {"training.precision", "bf16-mixed", "bf16"},
+    {"training.precision", "float16 half", "fp16"},
+    {"training.precision training.parameter_dtype training.reduce_dtype training.gradient_dtype",
+     "float32", "fp32"},
     {"training.precision", "float8", "fp8"},
-    {"training.parameter_dtype", "bfloat16", "bf16"},
-    {"training.parameter_dtype", "float32", "fp32"},
-    {"training.reduce_dtype", "bfloat16", "bf16"},
-    {"training.reduce_dtype", "float32", "fp32"},
-    {"training.gradient_dtype", "bfloat16", "bf16"},
-    {"training.gradient_dtype", "float32", "fp32"},
-    {"training.attention", "fa2", "flash"},
-    {"training.attention", "flash2", "flash"},
-    {"training.attention", "flash_attention_2", "flash"},
-    {"training.attention", "fa3", "flash3"},
-    {"training.attention", "flash_attention_3", "flash3"},
+    {"training.attention", "fa2 flash2 flash_attention_2", "flash"},
+    {"training.attention", "fa3 flash_attention_3", "flash3"},
     {"training.attention", "flex_attention", "flex"},
     {"training.attention", "eager", "math_fp32"},
     {"training.attention", "unfused", "math"},
-    {"training.loss", "liger", "chunked"},
-    {"training.loss", "chunked_nll", "chunked"},
-    {"training.loss", "cce", "cut"},
-    {"training.loss", "cut_cross_entropy", "cut"},
+    {"training.loss", "liger chunked_nll", "chunked"},
+    {"training.loss", "cce cut_cross_entropy", "cut"},
     {"training.loss", "hf", "huggingface"},
     {"training.loss", "te", "fused"},
     {"training.loss", "megatron", "in_place"},
     {"training.activation_checkpointing", "true", "full"},
     {"training.activation_checkpointing", "false", "none"},
     {"training.activation_checkpointing", "op", "selective_op"},
-    {"training.optimizer", "adam", "adamw"},
-    {"training.optimizer", "adamw_torch", "adamw"},
+    {"training.optimizer", "adam adamw_torch", "adamw"},
     {"training.optimizer", "adamw_torch_fused", "adamw, optimizer_implementation: fused"},
     {"data_parallel.framework", "fsdp", "fsdp2', or 'fsdp1"},
-    {"data_parallel.framework", "fully_shard", "fsdp2"},
-    {"data_parallel.framework", "torchtitan", "fsdp2"},
-    {"data_parallel.framework", "megatron-lm", "megatron"},
-    {"data_parallel.framework", "mcore", "megatron"},
-    {"data_parallel.framework", "nemo", "megatron"},
-    {"data_parallel.framework", "pytorch", "ddp', or 'fsdp2"},
-    {"data_parallel.framework", "torch", "ddp', or 'fsdp2"},
+    {"data_parallel.framework", "fully_shard torchtitan", "fsdp2"},
+    {"data_parallel.framework", "megatron-lm mcore nemo", "megatron"},
+    {"data_parallel.framework", "pytorch torch", "ddp', or 'fsdp2"},
     {"data_parallel.framework", "zero1", "deepspeed, zero_stage: 1"},
     {"data_parallel.framework", "zero2", "deepspeed, zero_stage: 2"},
     {"data_parallel.framework", "zero3", "deepspeed, zero_stage: 3"},
@@ -172,14 +129,14 @@ void Suggest(const Node& node, int deepest, std::size_t first, std::vector<std::
 
 std::string KeyMeant(std::string_view path) {
   const std::string_view last = path.substr(path.rfind('.') + 1);
-  const auto other = std::find_if(std::begin(kOtherWords), std::end(kOtherWords),
-                                  [last](const auto& word) { return word.first == last; });
-  if (other != std::end(kOtherWords)) return std::string(other->second);
+  for (const OtherWords& other : kOtherWords) {
+    if (HasWord(other.words, last)) return std::string(other.meant);
+  }
   for (const std::string_view section : kPlanSections) {
     if (ReaderOf(section, last)) return fmt::format("{}.{}", section, last);
   }
-  for (const auto& [section, key] : kOtherSections) {
-    if (key == last) return fmt::format("{}.{}", section, key);
+  for (const auto& [section, keys] : kOtherSections) {
+    if (HasWord(keys, last)) return fmt::format("{}.{}", section, last);
   }
   return "";
 }
@@ -188,10 +145,10 @@ std::string ValueMeant(std::string_view path, std::string_view value) {
   std::string word(value);
   std::transform(word.begin(), word.end(), word.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto other = std::find_if(
-      std::begin(kOtherValues), std::end(kOtherValues),
-      [&](const OtherValue& known) { return known.key == path && known.word == word; });
-  return other == std::end(kOtherValues) ? "" : std::string(other->meant);
+  for (const OtherValues& other : kOtherValues) {
+    if (HasWord(other.keys, path) && HasWord(other.words, word)) return std::string(other.meant);
+  }
+  return "";
 }
 
 void SuggestKeysMeant(const Node& root, std::size_t first, Diagnostics& diagnostics) {

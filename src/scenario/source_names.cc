@@ -126,6 +126,15 @@ std::string SameName(std::string_view word, const std::vector<std::string>& know
   return found == known.end() ? "" : *found;
 }
 
+bool HasWord(std::string_view list, std::string_view word) {
+  while (!list.empty()) {
+    const std::string_view next = list.substr(0, list.find(' '));
+    if (next == word) return true;
+    list.remove_prefix(std::min(next.size() + 1, list.size()));
+  }
+  return false;
+}
+
 std::string HintOfName(std::string_view word) {
   if (word.find('/') != std::string_view::npos || word.ends_with(".yaml") ||
       word.ends_with(".json")) {

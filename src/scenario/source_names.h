@@ -44,6 +44,9 @@ std::vector<std::string> ShippedNames(SourceKind kind);
 // treated as hyphens: "dgx-h100" for "DGX H100". Empty if no name is equal.
 std::string SameName(std::string_view word, const std::vector<std::string>& known);
 
+// Returns whether `word` is one of the words in `list`, which are separated by spaces.
+bool HasWord(std::string_view list, std::string_view word);
+
 // Returns a hint for a word that is neither a file nor a model: the most similar model's name.
 // Empty if the word is a path.
 std::string HintOfName(std::string_view word);
