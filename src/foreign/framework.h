@@ -63,7 +63,8 @@ constexpr Option NotModelled(std::string_view names, std::string_view neutral,
           .consequence = consequence};
 }
 
-// Returns the last row of a table, with the options without effect. Earlier rows have priority.
+// Returns a row for options without effect. It must be the last row of a framework's table, because
+// earlier rows have priority.
 constexpr Option NoEffect(std::string_view names) {
   return {.name = names, .effect = Effect::kNone};
 }

@@ -59,8 +59,8 @@ class PassValues {
   // Copies the word to the outgoing message.
   void HandOn(Index sent);
   void ContinueBackward(int word);
-  // Returns the index of the word of the pass that is being written. Callers that interleave two
-  // passes must set this index at each switch.
+  // Returns the index, in the buffer of words, of the current pass's word. A caller that alternates
+  // between two passes must call SetPresent at each switch, with the index of the next pass.
   int present() const { return present_; }
   void SetPresent(int word) { present_ = word; }
 

@@ -182,16 +182,15 @@ class MixtureOperators {
   void UnweighRows(Value rows, Value in_fp32, Value weights);
   void RunBeside(const std::function<void()>& operators);
 
-  // Sends the equal parts of `from` to the other ranks. Returns the rank's own part and the
-  // received parts. `first` is the direction of the exchange, which determines its loads.
+  // Divides `from` equally among the ranks, and sends each other rank its part. Returns the part
+  // that this rank keeps, and the received parts. `first` selects the loads of the exchange.
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, AllToAllLoads::First first);
-  // Describes an exchange among some of the ranks on `multiprocessors` multiprocessors. Not set:
-  // the default number.
+  // The ranks and the settings of an exchange.
   struct Reach {
-    parallel::AxisSet axes;
+    parallel::AxisSet axes;  // the axes of the ranks that exchange
     std::int64_t ranks = 1;
-    std::optional<int> multiprocessors{};
+    std::optional<int> multiprocessors{};  // that the exchange occupies; not set: the default
     std::optional<DataType> type{};  // type of sent elements; not set: the type of activations
     AllToAllLoads loads{};
   };

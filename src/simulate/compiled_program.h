@@ -167,8 +167,8 @@ struct CompiledProgram {
   std::vector<HostItem> host_items;  // if host items are recorded
   std::vector<Cost> costs;           // costs of kernels, then of copies
   std::vector<Cost> collective_costs;
-  // The number of each exchange's first message, indexed by exchange, followed by the end. Messages
-  // are numbered over all exchanges.
+  // The messages of exchange i have the indices first_message[i] to first_message[i + 1] - 1 in
+  // message_costs.
   std::vector<std::uint32_t> first_message;
   std::vector<Cost> message_costs;
   // The next communicator of the same ranks, indexed by communicator. These communicators form a

@@ -21,8 +21,9 @@ struct MemoryQuestion {
 struct StagesMemory {
   scenario::Scenario scenario;
   report::MemoryReport report;
-  // The memory at the scenario's own stage, which decides whether the answer is "fits". With
-  // `max_micro_batch`: for the largest micro-batch that fits, or for one sequence if none fits.
+  // The memory at the ZeRO stage that the scenario sets. This memory decides whether the answer is
+  // "fits". With `max_micro_batch`, the memory is that of the largest micro-batch that fits, or of
+  // one sequence if no micro-batch fits.
   forecast::MemoryForecast own;
   std::optional<report::Fitting> fitting{};  // if the scenario does not fit: settings that make it
                                              // fit, without a command
