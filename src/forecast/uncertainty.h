@@ -93,10 +93,10 @@ inline constexpr double kMemoryResidual = 0.063;
 // forecast is `reserved`.
 //
 // The relative error is modeled as a Cauchy distribution. For half of the published peaks, the
-// error is at most 1.9 %; for 90 %, at most 13 %. This ratio of 7 is near that of a Cauchy
-// distribution (6.3) and far from that of a normal distribution (2.4). The median is 0.1 % below
-// the forecast, from published peaks that fill half to four fifths of their device. The scale is
-// chosen so that MemoryRange contains 90 %. For a check, see `stepcast validate published`,
+// error is at most 1.9 %; for 90 %, at most 13 %. This ratio of 7 is near the ratio of a Cauchy
+// distribution (6.3), and far from the ratio of a normal distribution (2.4). The median is 0.1 %
+// below the forecast, from published peaks that fill half to four fifths of their device. The scale
+// is chosen so that MemoryRange contains 90 %. For a check, see `stepcast validate published`,
 // "Probability that a peak fits" (docs/accuracy.md).
 double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);

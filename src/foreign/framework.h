@@ -37,7 +37,7 @@ struct Option {
   // in any spelling. If `words` is empty, the value is copied.
   std::string_view words{};
   // For kSets and kRule: the option's default, spelled as in the program's files. Empty if there is
-  // no default, or if the default is that of the scenario.
+  // no default, or if the program and the scenario have the same default.
   std::string_view standard{};
   // For kNotModelled: the values without effect, separated by spaces. An option without a value has
   // no effect.

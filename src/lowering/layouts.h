@@ -128,8 +128,8 @@ class BlockLayout {
   };
 
   BlockLayout() = default;
-  // `lengths` is the block length of each tensor, in elements, if `ranks` ranks divide it. Empty
-  // tensors have no block.
+  // `lengths` is the block length of each tensor, in elements, if it is divided among `ranks`
+  // ranks. Empty tensors have no block.
   BlockLayout(const model::Model& model, std::span<const int> tensors,
               std::span<const std::int64_t> lengths, std::int64_t ranks);
   // Lays out all tensors of the model, divided evenly. Every tensor has a block.

@@ -78,7 +78,7 @@ class PipelineStage {
   void CutModel(const scenario::Scenario& scenario, const parallel::PipelineSchedule& schedule);
 
   const model::Model* whole_;
-  std::optional<model::Model> local_;  // set if ranks divide layers
+  std::optional<model::Model> local_;  // set if layers are divided among ranks
   const int stage_, stages_;
   std::optional<model::StageModel> part_;
   std::vector<int> tied_across_, tied_stages_;

@@ -20,8 +20,8 @@ const char* Name(ContextMethod method);  // "ring", "all_gather", "all_to_all", 
 struct ContextParallel {
   std::int64_t ranks = 1;
   ContextMethod method = ContextMethod::kRing;
-  // The number of neighboring ranks that divide heads: all ranks for kAllToAll, 1 for kRing and
-  // kAllGather.
+  // The number of neighboring ranks among which heads are divided: all ranks for kAllToAll, 1 for
+  // kRing and kAllGather.
   std::int64_t heads = 1;
   // True: PyTorch's implementation of attention, which accumulates in FP32. False: Transformer
   // Engine's implementation.

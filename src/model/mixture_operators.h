@@ -17,8 +17,8 @@
 // experts.py), or as WorkOptions::experts selects, torchtitan (torchtitan/models/common/moe @
 // b5bcd76c6), transformers (transformers_mixture.cc) or DeepSpeed (deepspeed_mixture.cc).
 //
-// A rank has n tokens, with k experts per token, and E / ranks of the E experts. The number of rows
-// of each expert is that of a balanced router times ExpertParallel::load.
+// A rank has n tokens, with k experts per token, and E / ranks of the E experts. Each expert has
+// ExpertParallel::load times as many rows as with a balanced router.
 namespace stepcast::model {
 
 class MixtureOperators {
@@ -102,8 +102,8 @@ class MixtureOperators {
   void Stash(const Operand& output, Bytes kept);
   Operand GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
                         const ModulePositions& parameters, bool completes);
-  // Returns one expert's GEMM, in the data type of the experts' GEMMs. Its model FLOPs are those of
-  // an average rank and exclude dropped tokens and padding.
+  // Returns one expert's GEMM, in the data type of the experts' GEMMs. Its model FLOPs are the
+  // model FLOPs of an average rank, without dropped tokens and padding.
   Kernel ExpertProduct(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
                        ProductLayout layout) const;
   // Returns whether the experts' GEMMs are in 8 or 4 bits. True for Transformer Engine. False for

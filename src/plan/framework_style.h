@@ -81,7 +81,7 @@ struct LayerStyle {
   // How the framework can overlap GEMMs with tensor-parallel collectives. kNone: not supported.
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::ContextMethod context_method = model::ContextMethod::kRing;
-  // Whether context parallelism is that of torch.distributed.tensor.experimental: a ring, or
+  // Whether context parallelism is implemented by torch.distributed.tensor.experimental: a ring, or
   // gathered keys and values.
   bool torch_context = false;
   // Defaults for mixtures. `divides_experts`: tensor-parallel ranks divide experts if expert_tensor

@@ -159,7 +159,7 @@ bool Tied(const Outcome& plan, const Outcome& other);
 
 // Searches the plans of `answers`. The result does not depend on the number of threads and ranks.
 // `known` is the result of an earlier search of the same plans, possibly for another goal, or null.
-// Errors: those of Answers.
+// Errors: the errors of Answers.
 tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
                                                const SearchOptions& options,
                                                const SearchResult* known = nullptr);

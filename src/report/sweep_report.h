@@ -22,7 +22,7 @@ std::string SweepText(const planner::SweepGrid& grid, const std::vector<planner:
                       const forecast::TrainingTarget& target = {});
 
 // Returns CSV: a heading line with the varied keys and the columns of the JSON rows, followed by
-// the rows. Missing values, such as those of an illegal combination, are empty.
+// the rows. Missing values, such as the values of an illegal combination, are empty.
 std::string SweepCsv(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                      const forecast::TrainingTarget& target = {});
 

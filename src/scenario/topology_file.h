@@ -46,9 +46,9 @@
 //  gpu: h100-sxm                 # optional: without it only layer lists can be simulated
 //  link: {latency: 5 us, bandwidth: 25 GB/s}    # optional: without it only tables give costs
 //
-// Errors, in addition to those of document.h: topology.unknown-gpu, topology.no-peak (gpu_file.h),
-// topology.bad-devices (a device set), topology.impossible (topology/faults.h), topology.nodes
-// (missing, or given for a flat cluster).
+// Errors, in addition to the errors of document.h: topology.unknown-gpu, topology.no-peak
+// (gpu_file.h), topology.bad-devices (a device set), topology.impossible (topology/faults.h),
+// topology.nodes (missing, or given for a flat cluster).
 namespace stepcast::scenario {
 
 // A node type and the fabric between nodes.

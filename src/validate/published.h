@@ -206,11 +206,11 @@ struct PublishedAccuracy {
 };
 
 // Returns the cases of all calibration/published/*.yaml of the data root, or of one `source`. Their
-// outcomes have no forecasts. Errors: those of the files; command.no-source.
+// outcomes have no forecasts. Errors: the errors of the files; command.no-source.
 Result<PublishedAccuracy> PublishedCases(const std::string& source);
 
 // Simulates the cases of PublishedCases. The result does not depend on the number of threads.
-// Errors: those of PublishedCases.
+// Errors: the errors of PublishedCases.
 Result<PublishedAccuracy> ComparePublished(const std::string& source);
 
 // Returns the YAML files of a folder below the data root, in order. `contents` describes the
