@@ -59,8 +59,8 @@ Demand DemandOf(const MeasuredTime& measured, Time start_latency, bool latency_c
 //             b = heads x sequence / kQueryRows blocks. The time is proportional to
 //             max(b, multiprocessors), because each multiprocessor runs one block at a time.
 // With a sliding window, the time is multiplied by the fraction of scores that are computed.
-// Measured kernels are causal; without a mask, a kernel takes twice as long. If there are more keys
-// than queries, or fewer, the time is the time for as many keys as queries with the same number of
+// Measured kernels are causal; without a mask, a kernel takes twice as long. If the numbers of keys
+// and queries differ, the time is computed for equal numbers of keys and queries that form as many
 // pairs.
 
 // The query rows per block in the forward kernel of FlashAttention-2 with head sizes 64 and 128

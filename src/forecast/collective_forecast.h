@@ -85,7 +85,7 @@ struct CollectiveSteps {
 inline constexpr int kMostDrawnRanks = 16;
 
 // Returns the steps of every algorithm in the forecast. Empty for more than kMostDrawnRanks ranks.
-// Errors: cost.no-network, and those of ForecastCollective.
+// Errors: cost.no-network, and the errors of ForecastCollective.
 Result<std::vector<CollectiveSteps>> StepsOf(const scenario::Scenario& scenario,
                                              const CollectiveGroup& group,
                                              const CollectiveForecast& forecast);

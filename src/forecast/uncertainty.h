@@ -28,7 +28,7 @@
 //
 //   s = sqrt(sum over parts of (r_i T_i)^2 + (r_step T)^2 + (r_source T)^2 + (v T / 1.645)^2)
 //
-//  - r_step is the remaining deviation between measured and forecast steps of one source.
+//   - r_step is the remaining deviation between measured and forecast steps of one source.
 //   - r_source is the additional deviation for other sources: other code, software or clusters, to
 //     which nothing was fitted.
 //   - v is the forecast slowdown by the slowest device (cost/device_speed.h). The actual

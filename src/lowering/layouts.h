@@ -236,7 +236,7 @@ class TensorPieces {
   std::vector<Place> gradients_, parameters_;  // indexed by tensor
   std::vector<bool> is_unit_;                  // by bucket: whether it equals one unit
   std::vector<TensorPiece> pieces_;            // pieces of all tensors, tensor by tensor
-  std::vector<std::size_t> first_piece_;       // by tensor; then the number of pieces
+  std::vector<std::size_t> first_piece_;       // by tensor: index in pieces_; then the end
   std::vector<std::vector<std::pair<int, TensorPiece>>> in_bucket_;
 };
 

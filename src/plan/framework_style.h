@@ -90,8 +90,8 @@ struct LayerStyle {
   bool divides_experts = false;
   model::ExpertProducts expert_products = model::ExpertProducts::kGrouped;
   bool fused_router = false, fused_permutation = false, fp32_router = false;
-  // The default of experts.implementation. If ranks divide the experts and `shared_out_experts` is
-  // set, it is the default instead.
+  // The default of experts.implementation. If the experts are divided among ranks and
+  // `shared_out_experts` is set, `shared_out_experts` is the default instead.
   model::ExpertImplementation experts = model::ExpertImplementation::kMegatron;
   std::optional<model::ExpertImplementation> shared_out_experts{};
 };
