@@ -94,8 +94,8 @@ class GradientClipping {
   program::Elements SumOf(model::ParameterGroup group) const;
 
   Index squares_ = program::kNone;  // buffer with one FP32 number per sum
-  // The sums over ranks: one per parameter group, or one for all groups if the same ranks divide
-  // all groups.
+  // The sums over ranks: one per parameter group, or one for all groups if all groups are divided
+  // among the same ranks.
   std::vector<Index> all_reduces_;  // indices of collectives
   Index known_ = program::kNone;    // index of an event
   // For loss scaling: the overflow flag, its all-reduce, and the event that the host waits for

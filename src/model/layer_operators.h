@@ -489,9 +489,9 @@ class LayerOperators {
   // Returns the kernel that casts a 16-bit tensor of `bytes` to `copies` copies, each of size
   // `copy`.
   Kernel Quantize(std::string name, Bytes bytes, Bytes copy, int copies) const;
-  // Runs a kernel that computes `numbers` FP32 numbers per token from `from`. If the ranks divide
-  // the vocabulary, sums these numbers by an all-reduce and returns the sums. Otherwise, returns no
-  // value.
+  // Runs a kernel that computes `numbers` FP32 numbers per token from `from`. If the vocabulary is
+  // divided among ranks, sums these numbers by an all-reduce and returns the sums. Otherwise,
+  // returns no value.
   std::optional<LayerTape::Value> AgreedRows(Kernel kernel, LayerTape::Value from, std::string name,
                                              std::int64_t numbers);
   // Returns the number of documents in the micro-batch. A sequence without documents is one
@@ -573,9 +573,9 @@ class LayerOperators {
   // that a rank in the middle of the sequence computes in each step of the ring.
   parallel::AxisSet RingAxes() const;
   std::vector<Block> RingBlocks() const;
-  // Exchanges values among the ranks that divide heads. A rank sends all heads of its tokens and
-  // receives some heads of all tokens, or the reverse. There is one all-to-all per value, between
-  // two copies. The copies of other values overlap the all-to-alls.
+  // Exchanges values among the ranks of a group (ContextParallel::heads). A rank sends all heads of
+  // its tokens and receives some heads of all tokens, or the reverse. There is one all-to-all per
+  // value, between two copies. The copies of other values overlap the all-to-alls.
   struct Exchanged {
     LayerTape::Value from, to;
     Bytes bytes;

@@ -119,7 +119,7 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 // Errors, in addition to the errors of document.h: calibration.no-provenance, calibration.no-gemm
 // (an empty `gemm`), calibration.bad-point (a row of wrong length), calibration.no-points (an empty
 // curve), calibration.incomplete-surface (not every combination of m, n, k exactly once; GEMMs of
-// gradients without those of forward), calibration.repeated-point (attention of the same sizes
+// gradients without GEMMs of forward), calibration.repeated-point (attention of the same sizes
 // twice) and calibration.implausible (calibration/plausible.h), each at the value.
 
 // Host costs of frameworks' code as YAML, calibration/hosts/*.yaml:

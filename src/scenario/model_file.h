@@ -29,8 +29,8 @@ Result<model::NumericalConstants> ModelConstantsOf(const Scenario& scenario,
 //
 // Errors, in addition to the errors of document.h: model.impossible (inconsistent dimensions),
 // model.parameter-count (the number of parameters differs from the number in the file),
-// model.too-large (a layer list beyond the limits), model.no-parameters, and for a config.json
-// those of formats/huggingface.h.
+// model.too-large (a layer list beyond the limits), model.no-parameters, and for a config.json the
+// errors of formats/huggingface.h.
 
 // The limits of a layer list: layers and tensors, including repeats, and the time and activations
 // of a micro-batch. With these limits, every sum over a step fits in 64 bits.

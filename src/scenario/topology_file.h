@@ -28,8 +28,8 @@
 //
 // A link's `kind` is nvlink, pcie or cpu-interconnect. `from` and `to` are device sets
 // (topology/node_type.h). `join` is in-order (default: the larger set is distributed over the
-// smaller) or all-to-all. `count` parallel links join each pair (default 1); `bandwidth` is that of
-// one link.
+// smaller) or all-to-all. `count` parallel links join each pair (default 1); `bandwidth` is the
+// bandwidth of one link.
 //
 // Fabrics (`link` is the port of each NIC):
 //  {kind: one-switch, link: {latency, bandwidth}}

@@ -80,7 +80,7 @@ class CachingPool {
 
 class DeviceMemory {
  public:
-  // Creates the memory of a program's buffers. `streams` are indexed by program::StreamId.
+  // Creates the memory of a program's buffers. `streams` are in the order of Program::streams.
   // `streams` and the program must outlive the result. `limit` is the largest total size of
   // buffers. Zero: the size of the GPU's memory.
   static Attempt<std::unique_ptr<DeviceMemory>> Make(const program::Program& program,
