@@ -27,7 +27,7 @@ inline constexpr CollectiveKind kProgramCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kBroadcast, CollectiveKind::kAllToAll};
 
-// The kinds of collectives that a calibration measures: those in step programs, and the
+// The kinds of collectives that a calibration measures: the collectives of step programs, and the
 // point-to-point messages of pipelines.
 inline constexpr CollectiveKind kMeasuredCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,

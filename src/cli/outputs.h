@@ -84,8 +84,7 @@ class TraceFolder {
   // Creates the folder if it is missing. Call this function before the work. Returns an outcome
   // only on failure.
   std::optional<Outcome> Create(const std::string& path) { return folder_.Create(path); }
-  // Writes one file for each of `processes`. Each process is a rank, and its id is the rank's
-  // number.
+  // Writes one file for each of `processes`. The id of each process is its rank.
   std::optional<Outcome> Write(const std::vector<report::TraceProcess>& processes,
                                const std::string& scenario, int ranks);
 

@@ -12,20 +12,19 @@ struct TreeNode {
   int parent = kNobody;  // kNobody for the root
   std::vector<int> children;
 };
-// The nodes of a tree, indexed by number. Every node is a descendant of the root.
+// The nodes of a tree, indexed by rank or by cluster node. Every node is a descendant of the root.
 using Tree = std::vector<TreeNode>;
 
 // Returns two trees, each for half of the data. Almost every rank is an inner node in at most one
 // tree (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast,
-// reduction and scan"). The trees are those of NCCL (src/graph/trees.cc of NVIDIA/nccl):
+// reduction and scan"). The trees are the same as in NCCL (src/graph/trees.cc of NVIDIA/nccl):
 //   tree 0: the root is 0. Below it is a binary tree of 1 to n - 1 in ascending order, in which odd
 //     numbers are leaves.
 //   tree 1: the mirror image of tree 0 for even n, or tree 0 shifted by one for odd n.
 // The depth is ceil(log2 n).
 std::array<Tree, 2> DoubleBinaryTree(int n);
 
-// Returns two trees like those of DoubleBinaryTree, but with the same root, for broadcast and
-// reduce.
+// Returns two trees like DoubleBinaryTree, but both with the root `root`, for broadcast and reduce.
 std::array<Tree, 2> RootedDoubleBinaryTree(int n, int root);
 
 // Reduction up a tree and broadcast down the same tree, with one worker per direction. At the root,

@@ -81,8 +81,8 @@ Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& sc
 // removed links have one color. Loads that differ by less than 1e-9 are equal.
 
 struct FlowClasses {
-  // The classes of ranks. Their first meetings are those of the layouts' groups
-  // (parallel::GroupMeetings).
+  // The classes of ranks. The first meetings of `classes` are the groups of the layouts, in the
+  // order of parallel::GroupMeetings.
   parallel::Classes classes;
   // The traffic by class: the collectives of the class's representative, for one group per color.
   network::CollectiveTraffic traffic;

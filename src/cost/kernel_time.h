@@ -60,7 +60,8 @@ Demand DemandOf(const MeasuredTime& measured, Time start_latency, bool latency_c
 //             max(b, multiprocessors), because each multiprocessor runs one block at a time.
 // With a sliding window, the time is multiplied by the fraction of scores that are computed.
 // Measured kernels are causal; without a mask, a kernel takes twice as long. If the numbers of keys
-// and queries differ, the time is that of equal numbers with the same number of pairs.
+// and queries differ, the time is computed for equal numbers of keys and queries that form as many
+// pairs.
 
 // The query rows per block in the forward kernel of FlashAttention-2 with head sizes 64 and 128
 // (Dao 2023, arXiv 2307.08691).

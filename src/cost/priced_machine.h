@@ -33,7 +33,7 @@ namespace stepcast::cost {
 class GroupLoads {
  public:
   struct Load {
-    // The link's number. Links with the same name have the same number in all clusters.
+    // The index of the link. Links with the same name have the same index in all clusters.
     std::uint32_t link = 0;
     std::string_view name;  // the name in the network
     bool scale_up = false;  // true: a link between GPUs of a node; false: a link to the network

@@ -66,7 +66,8 @@ struct CollectiveGroup {
 
 // Forecasts the collective for the sizes `from`, 2 `from`, ... up to `to`. Times are from the cost
 // model or from a simulation of the cluster's links, as the scenario's network requires. Requires 0
-// < from <= to. Errors: those of cost/price.h; command.bad-group if the cluster has too few ranks.
+// < from <= to. Errors: the errors of cost/price.h; command.bad-group if the cluster has too few
+// ranks.
 Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to);
 
@@ -84,7 +85,7 @@ struct CollectiveSteps {
 inline constexpr int kMostDrawnRanks = 16;
 
 // Returns the steps of every algorithm in the forecast. Empty for more than kMostDrawnRanks ranks.
-// Errors: cost.no-network, and those of ForecastCollective.
+// Errors: cost.no-network, and the errors of ForecastCollective.
 Result<std::vector<CollectiveSteps>> StepsOf(const scenario::Scenario& scenario,
                                              const CollectiveGroup& group,
                                              const CollectiveForecast& forecast);

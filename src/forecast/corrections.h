@@ -37,8 +37,8 @@ void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast);
 Time HostTime(const program::Program& program, const StepCounts& counts, const cost::Prices& prices,
               const Dispatch& dispatch);
 
-// Returns a sentence about unknown host costs, such as "the host costs of fsdp1 are unknown; with
-// those of fsdp2, a step takes 34.8 ms".
+// Returns a sentence about unknown host costs, such as "the host time of kernel launches was not
+// measured for fsdp1. With the host times of fsdp2, a step takes 34.8 ms".
 std::string Sentence(const UnknownHost& unknown);
 
 // Widens the forecast's range if the framework's host costs are unknown and the host may limit the

@@ -85,7 +85,7 @@ struct Explanation {
 inline constexpr double kFaster = 1.1;
 inline constexpr double kHiddenPart = 0.01;
 
-// Explains the step of a scenario. Errors: those of Simulate.
+// Explains the step of a scenario. Errors: the errors of Simulate.
 Result<Explanation> Explain(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

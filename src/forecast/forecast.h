@@ -50,7 +50,7 @@ enum class Detail : std::uint8_t {
 
 // Forecasts a legal scenario (scenario::Load). If the lengths of micro-batches vary
 // (padded_lengths.h), the forecast is a mean over steps, and its classes describe steps of the
-// longest micro-batches. Errors: those of cost::Price.
+// longest micro-batches. Errors: the errors of cost::Price.
 Result<Run> Simulate(const scenario::Scenario& scenario);
 
 // Forecasts the scenario with Detail::kTimes. May simulate a shorter step with the same results

@@ -65,7 +65,7 @@ struct MicroBatchLimit {
 // Finds the largest micro-batch that fits, with the scenario's number of micro-batches. Ignores the
 // scenario's micro-batch size. The result is exact: for every larger micro-batch, the lower bound
 // memory::PeakInHostOrder exceeds the device's memory. Requires a model whose activations grow with
-// the micro-batch (no layer list). Errors: those of forecasts.
+// the micro-batch (no layer list). Errors: the errors of forecasts.
 Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

@@ -29,8 +29,8 @@ struct ShorterStep {
   std::int64_t micro_batches = 0;  // micro-batches of the shorter step
   int period = 1;                  // number of micro-batches after which the schedule repeats
   std::int64_t left_out = 0;       // number of omitted periods
-  // For each stage, the micro-batches whose ends must be one period after those of the previous
-  // period.
+  // For each stage, the micro-batches that must end one period after the micro-batches of the
+  // previous period.
   std::vector<parallel::MicroBatchRange> repeated{};
 };
 

@@ -43,7 +43,7 @@ struct SimulatedRanks {
 };
 
 // Returns the classes to simulate. `priced` must outlive the result. `steps` is the minimum number
-// of steps. Errors: those of cost::FlowClassesOf and cost::RouteCollectives.
+// of steps. Errors: the errors of cost::FlowClassesOf and cost::RouteCollectives.
 Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
                                         std::span<const PricedClass> priced, int steps);
 

@@ -88,7 +88,7 @@ class StepForecast {
 
   // Computes the forecast. None if the shorter step is not sufficient to forecast the scenario's
   // step. The programs and prices of the run's classes are empty until HandOverPrograms. Errors:
-  // those of SimulatedRanksOf and CheckClock.
+  // the errors of SimulatedRanksOf and CheckClock.
   Result<std::optional<Run>> Make(const MicroBatchFlops& flops);
 
   // Moves the programs of `priced` to the classes of `run`, which Make returned.

@@ -28,7 +28,7 @@
 //
 //   s = sqrt(sum over parts of (r_i T_i)^2 + (r_step T)^2 + (r_source T)^2 + (v T / 1.645)^2)
 //
-//  - r_step is the remaining deviation between measured and forecast steps of one source.
+//   - r_step is the remaining deviation between measured and forecast steps of one source.
 //   - r_source is the additional deviation for other sources: other code, software or clusters, to
 //     which nothing was fitted.
 //   - v is the forecast slowdown by the slowest device (cost/device_speed.h). The actual
@@ -93,10 +93,10 @@ inline constexpr double kMemoryResidual = 0.063;
 // forecast is `reserved`.
 //
 // The relative error is modeled as a Cauchy distribution. For half of the published peaks, the
-// error is at most 1.9 %; for 90 %, at most 13 %. This ratio of 7 is near that of a Cauchy
-// distribution (6.3) and far from that of a normal distribution (2.4). The median is 0.1 % below
-// the forecast, from published peaks that fill half to four fifths of their device. The scale is
-// chosen so that MemoryRange contains 90 %. For a check, see `stepcast validate published`,
+// error is at most 1.9 %; for 90 %, at most 13 %. This ratio of 7 is near the ratio of a Cauchy
+// distribution (6.3), and far from the ratio of a normal distribution (2.4). The median is 0.1 %
+// below the forecast, from published peaks that fill half to four fifths of their device. The scale
+// is chosen so that MemoryRange contains 90 %. For a check, see `stepcast validate published`,
 // "Probability that a peak fits" (docs/accuracy.md).
 double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);

@@ -39,7 +39,7 @@ struct WhatIf {
 };
 
 // Forecasts the step with one resource `factor` times as fast, for each resource that affects
-// `run`, which must be a run of `classes`. Errors: those of Simulate.
+// `run`, which must be a run of `classes`. Errors: the errors of Simulate.
 Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
                                          const std::vector<PricedClass>& classes, const Run& run,
                                          double factor);
@@ -60,7 +60,7 @@ struct ExplainingSpeed {
 };
 
 // Returns one entry for each resource that affects the step, ordered by distance of the speed from
-// 1. `step_time` is the forecast step time of the scenario. Errors: those of Simulate.
+// 1. `step_time` is the forecast step time of the scenario. Errors: the errors of Simulate.
 Result<std::vector<ExplainingSpeed>> SpeedsThatExplain(const scenario::Scenario& scenario,
                                                        Time step_time, Time measured);
 

@@ -38,7 +38,7 @@ struct Option {
   // in any spelling. If `words` is empty, the value is copied.
   std::string_view words{};
   // For kSets and kRule: the option's default, spelled as in the program's files. Empty if there is
-  // no default, or if the default is that of the scenario.
+  // no default, or if the program and the scenario have the same default.
   std::string_view standard{};
   // For kNotModelled: the values without effect, separated by spaces. An option without a value has
   // no effect.
@@ -64,7 +64,8 @@ constexpr Option NotModelled(std::string_view names, std::string_view neutral,
           .consequence = consequence};
 }
 
-// Returns the last row of a table, with the options without effect. Earlier rows have priority.
+// Returns a row for options without effect. It must be the last row of a framework's table, because
+// earlier rows have priority.
 constexpr Option NoEffect(std::string_view names) {
   return {.name = names, .effect = Effect::kNone};
 }

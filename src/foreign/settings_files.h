@@ -12,8 +12,8 @@ namespace stepcast::foreign {
 Result<Document> ParseToml(std::string_view text, const std::string& file);
 
 // Reads the settings of a YAML or JSON file. Mappings become dotted names such as
-// "zero_optimization.offload_param.device". `file` is the file name in positions. Errors: those of
-// scenario/yaml_tree.h.
+// "zero_optimization.offload_param.device". `file` is the file name in positions. Errors: the
+// errors of scenario/yaml_tree.h.
 Result<Document> ParseYamlSettings(std::string_view text, const std::string& file);
 
 }  // namespace stepcast::foreign

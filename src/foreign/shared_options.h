@@ -63,7 +63,7 @@ void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
 void ReadHubExperts(Reading& reading);
 
 // Sets a loss that is fused with the output layer, "chunked" or "cut", because of the option. If
-// ranks divide the vocabulary, reports the option as an omission instead.
+// the vocabulary is divided among ranks, reports the option as an omission instead.
 void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::string_view loss);
 
 // Sets the rank of adapters, and the layers with adapters as a list or "all-linear". Does nothing

@@ -34,8 +34,8 @@ struct CsvTable {
 Result<std::vector<std::vector<CsvCell>>> ParseCsvRows(std::string_view text,
                                                        const std::string& file);
 
-// Parses a table with headings on the first line. Additional errors to those of ParseCsvRows:
-// csv.fields (a line has not as many fields as headings), csv.heading (missing, empty or
+// Parses a table with headings on the first line. Errors of ParseCsvRows also apply. Further
+// errors: csv.fields (a line has not as many fields as headings), csv.heading (missing, empty or
 // duplicate), file.too-large (more than kMostCsvTableFields fields or kMostCsvColumns headings).
 Result<CsvTable> ParseCsv(std::string_view text, const std::string& file);
 

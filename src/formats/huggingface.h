@@ -105,8 +105,8 @@ AttentionWindow ReadWindow(HuggingFaceReader& reader, std::int64_t layers, const
 // Reports a mistake if the file has a window. For model classes without attention windows.
 void RefuseWindow(HuggingFaceReader& reader, std::int64_t layers);
 
-// Returns the epsilon of norms and the rotary positions of the model. Defaults are those of
-// transformers: 1e-5 for layer norms, 1e-6 for RMS norms, and a base of 10,000.
+// Returns the epsilon of norms and the rotary positions of the model. The defaults are the same as
+// in transformers: 1e-5 for layer norms, 1e-6 for RMS norms, and a base of 10,000.
 model::NumericalConstants ReadConstants(const model::Architecture& architecture,
                                         HuggingFaceReader& reader);
 

@@ -19,9 +19,9 @@
 // micro-batch. An empty cell has no effect, because actions start when their inputs are ready.
 namespace stepcast::formats {
 
-// Reads and checks a schedule. A row's stage has the chunks that occur in the row. Errors: those of
-// ParseCsvRows; schedule.action (an invalid cell); schedule.not-runnable (the rows deadlock,
-// parallel/schedule_check.h).
+// Reads and checks a schedule. A row's stage has the chunks that occur in the row. Errors: the
+// errors of ParseCsvRows; schedule.action (an invalid cell); schedule.not-runnable (the rows
+// deadlock, parallel/schedule_check.h).
 Result<parallel::PipelineSchedule> ParseScheduleCsv(std::string_view text, const std::string& file);
 
 // Returns the text of a schedule, without empty cells. Parsing it returns the same schedule.

@@ -22,7 +22,6 @@
 // `sync`, the devices wait for the copy and the write. With `async`, the devices wait for the copy,
 // and for an unfinished write of the previous save. Replicated states are saved by their first
 // rank; with hybrid sharding, one copy is saved.
-// sharding saves one copy.
 namespace stepcast::lowering {
 
 class DataLoadingAndSaving {

@@ -37,7 +37,7 @@ Holding LargestHolding(const FlatLayout& flat);
 
 // The parameters that one call of DeepSpeed's optimizer updates, in a separate flat buffer.
 struct FlatGroup {
-  // The kind of parameters, which determines the ranks that divide the group.
+  // The kind of parameters, which determines the ranks among which the group is divided.
   model::ParameterGroup ranks_of = model::ParameterGroup::kDense;
   FlatLayout flat;
 };
@@ -139,9 +139,9 @@ class DeepSpeedPartitions {
   // Return the tensors that overlap this rank's part of group g, or its parts of all groups.
   const Holding& held(std::size_t g) const { return states_[g].held; }
   const Holding& held() const { return held_; }
-  // Describe the parameters of one kind. `ranks` returns the number of ranks that divide them.
-  // ElementsOf returns the number of their elements. HeldOf returns the total number of elements of
-  // the tensors that overlap a rank's parts.
+  // Describe the parameters of one kind. `ranks` returns the number of ranks among which the
+  // parameters are divided. ElementsOf returns the number of their elements. HeldOf returns the
+  // total number of elements of the tensors that overlap a rank's parts.
   std::int64_t ranks(model::ParameterGroup of) const {
     return static_cast<std::int64_t>(ranks_[IndexOf(of)].data.size());
   }

@@ -83,7 +83,7 @@ program::Program LowerDdp(const scenario::Scenario& scenario, const LowerOptions
 //    overlap, two buckets alternate. If a gradient does not fit, the bucket is sent first. A
 //    gradient larger than the bucket is sent separately, without a copy.
 //  * A bucket is divided, reordered by owner and all-reduced. Each rank then copies the elements
-//    that it owns. The volume is twice that of a reduce-scatter.
+//    that it owns. A rank sends twice as many bytes as in a reduce-scatter.
 //  * Stage 2 reduces in every micro-batch and keeps its own elements. Stage 1 reduces after the
 //    last micro-batch: from hooks with overlap, otherwise after backward, in registration order.
 //  * The step updates the rank's own part, then gathers the flat tensor in one all-gather without
@@ -257,7 +257,7 @@ program::Program LowerMegatron(const scenario::Scenario& scenario, const LowerOp
 //    parameters.
 //  * The optimizer updates FP32 values, and each tensor is copied to its 16-bit parameter. Then the
 //    FP32 gradients are set to zero. The all-reduce of the loss, a single number, is not modeled.
-//  * Gradients of tied tensors are summed together with those of the replicas: gradients of an
+//  * Gradients of tied tensors are summed together with the replicas' gradients: gradients of an
 //    embedding over its stages, gradients of a norm over the ranks that apply it to parts of the
 //    tokens (sync_tied_weights_gradients). A column-parallel matrix multiplication waits for the
 //    gather of its input; their overlap (tp_linear_async_communication) is not modeled.

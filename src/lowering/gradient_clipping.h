@@ -61,10 +61,10 @@ class GradientClipping {
   // scaling.
   bool clips() const { return step_.plan().training.gradient_clipping.has_value(); }
 
-  // Writes the prologue. `communicator` connects the ranks that divide the stage's gradients
-  // (kNone: this rank has all of them). If the model is divided among ranks, the norm is also
-  // summed over these ranks. If experts and dense parameters are on different ranks, each parameter
-  // group has a separate sum.
+  // Writes the prologue. `communicator` connects the ranks among which the stage's gradients are
+  // divided (kNone: this rank has all of them). If the model is divided among ranks, the norm is
+  // also summed over these ranks. If experts and dense parameters are on different ranks, each
+  // parameter group has a separate sum.
   void WritePrologue(Index communicator);
 
   // Undoes the loss scaling and clips the gradients, on the compute stream. Call this function
@@ -77,8 +77,8 @@ class GradientClipping {
  private:
   // Returns whether the framework scales the loss as described above.
   bool ScalesLoss() const;
-  // Adds loss scaling. `communicator` connects the ranks that divide the gradients (kNone: every
-  // rank has all gradients).
+  // Adds loss scaling. `communicator` connects the ranks among which the gradients are divided
+  // (kNone: every rank has all gradients).
   void AddLossScaling(Index communicator);
   void UndoLossScale(std::int64_t elements, DataType type,
                      std::span<const program::BufferUse> gradients);
@@ -94,8 +94,8 @@ class GradientClipping {
   program::Elements SumOf(model::ParameterGroup group) const;
 
   Index squares_ = program::kNone;  // buffer with one FP32 number per sum
-  // The sums over ranks: one per parameter group, or one for all groups if the same ranks divide
-  // all groups.
+  // The sums over ranks: one per parameter group, or one for all groups if all groups are divided
+  // among the same ranks.
   std::vector<Index> all_reduces_;  // indices of collectives
   Index known_ = program::kNone;    // index of an event
   // For loss scaling: the overflow flag, its all-reduce, and the event that the host waits for

@@ -207,8 +207,8 @@ class LocalGradients {
   void Write(int tensor, const program::Elements& source);
   // Returns the range that this micro-batch has written.
   const Range& Written(int tensor) const;
-  // Adds the micro-batch's gradient to that of earlier micro-batches. Call this function when the
-  // micro-batch's gradient is complete.
+  // Adds the micro-batch's gradient to the gradient of earlier micro-batches. Call this function
+  // when the micro-batch's gradient is complete.
   void Complete(int tensor);
   void Release(int tensor);
 

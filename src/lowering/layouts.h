@@ -128,8 +128,8 @@ class BlockLayout {
   };
 
   BlockLayout() = default;
-  // `lengths` is the block length of each tensor, in elements, if `ranks` ranks divide it. Empty
-  // tensors have no block.
+  // `lengths` is the block length of each tensor, in elements, if it is divided among `ranks`
+  // ranks. Empty tensors have no block.
   BlockLayout(const model::Model& model, std::span<const int> tensors,
               std::span<const std::int64_t> lengths, std::int64_t ranks);
   // Lays out all tensors of the model, divided evenly. Every tensor has a block.
@@ -236,7 +236,7 @@ class TensorPieces {
   std::vector<Place> gradients_, parameters_;  // indexed by tensor
   std::vector<bool> is_unit_;                  // by bucket: whether it equals one unit
   std::vector<TensorPiece> pieces_;            // pieces of all tensors, tensor by tensor
-  std::vector<std::size_t> first_piece_;       // by tensor; then the number of pieces
+  std::vector<std::size_t> first_piece_;       // by tensor: index in pieces_; then the end
   std::vector<std::vector<std::pair<int, TensorPiece>>> in_bucket_;
 };
 

@@ -27,11 +27,11 @@ class Operations {
                  program::Category category) {
     return AddRange(name, elements, type, category, elements);
   }
-  // Adds one rank's part of `exact` elements that `ranks` ranks divide. The part has `elements`
-  // elements, including padding.
+  // Adds the part of one rank of a tensor. The tensor has `exact` elements and is divided among
+  // `ranks` ranks. The part has `elements` elements, including padding.
   Range AddShard(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact, std::int64_t ranks);
-  // Allocates the buffer of a range that is a complete buffer.
+  // Allocates the buffer of `range`. The range must cover the complete buffer.
   void Allocate(StreamId owner, const Range& range) { builder_.Allocate(owner, range.buffer()); }
   void Release(const Range& range) { builder_.Release(range.buffer()); }
 

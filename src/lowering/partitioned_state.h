@@ -217,13 +217,13 @@ class PartitionedParameters : public PartitionedState {
   // on the device.
   bool ReadInPlace() const { return parts_.ranks() == 1 && !offload_.parameters(); }
   bool HasSecondary() const;
-  // Returns the number of elements of each rank's part, with padding, if the gather's ranks divide
-  // the tensor.
+  // Returns the number of elements of each rank's part, with padding, if the tensor is divided
+  // among the gather's ranks.
   std::int64_t LengthIn(const Gather& gather, int tensor) const {
     return PartLength(tensor) * parts_.ranks() / gather.ranks;
   }
-  // Returns the number of elements of this rank's part, without padding, if the gather's ranks
-  // divide the tensor.
+  // Returns the number of elements of this rank's part, without padding, if the tensor is divided
+  // among the gather's ranks.
   std::int64_t OwnLength(int tensor, const Gather& gather) const;
   Range SourceOf(int tensor, const Gather& gather) const {
     return gather.secondary ? tensors_[tensor].secondary : PartOf(tensor);

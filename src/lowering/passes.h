@@ -59,8 +59,8 @@ class PassValues {
   // Copies the word to the outgoing message.
   void HandOn(Index sent);
   void ContinueBackward(int word);
-  // Returns the index of the word of the pass that is being written. Callers that interleave two
-  // passes must set this index at each switch.
+  // Returns the index, in the buffer of words, of the current pass's word. A caller that alternates
+  // between two passes must call SetPresent at each switch, with the index of the next pass.
   int present() const { return present_; }
   void SetPresent(int word) { present_ = word; }
 
@@ -145,8 +145,8 @@ class ActivationOffload {
 // The maxima of all FP8 tensors of the rank are stored in one tensor, which is all-reduced with
 // max. One kernel then computes scales from the maxima and their history. The all-reduce is over
 // all ranks of a pipeline stage (Megatron-LM's get_amax_reduction_group; with tp_only_amax_red,
-// over the ranks that divide layers). Without a group, it is over all ranks. Later work, including
-// a message to the next stage, waits for the update.
+// over the ranks among which layers are divided). Without a group, it is over all ranks. Later
+// work, including a message to the next stage, waits for the update.
 class ScaleUpdates {
  public:
   // `model` is this rank's part of the model.

@@ -35,9 +35,9 @@ class PipelineStage {
     int before = 0, behind = 0;          // the stages with the previous and the next chunk
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
-  // Returns the index of each layer's work (model::WorkOfLayers) for the layers of model().
+  // Returns, for each layer of model(), the index that model::WorkOfLayers assigns to its work.
   std::vector<int> WorkOfLayers(const model::WorkOptions& options) const;
-  // Returns the first layer of each of chunks().
+  // Returns the index in model() of the first layer of each chunk, in the order of chunks().
   std::vector<int> ChunkBegins() const;
   int chunks_of_all() const { return stages_ * static_cast<int>(chunks_.size()); }
   // Returns the index in chunks() of the chunk of a pass.
@@ -78,7 +78,7 @@ class PipelineStage {
   void CutModel(const scenario::Scenario& scenario, const parallel::PipelineSchedule& schedule);
 
   const model::Model* whole_;
-  std::optional<model::Model> local_;  // set if ranks divide layers
+  std::optional<model::Model> local_;  // set if layers are divided among ranks
   const int stage_, stages_;
   std::optional<model::StageModel> part_;
   std::vector<int> tied_across_, tied_stages_;

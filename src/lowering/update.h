@@ -85,9 +85,9 @@ struct UpdatedTensors {
 // same interface.
 
 // Writes the optimizer's kernels and their temporary tensors:
-//   - foreach: one temporary tensor of each parameter's size, in the parameters' order, is
-//     allocated before the kernel that writes it (aten/src/ATen/native/cuda/ForeachUnaryOp.cu:
-//     empty_like of each). The tensors are freed when the function returns, after the last kernel.
+//   - foreach: before the kernel that writes them, temporary tensors are allocated: one for each
+//     parameter, of the parameter's size, in the order of the parameters (empty_like in
+//     aten/src/ATen/native/cuda/ForeachUnaryOp.cu). The tensors are freed after the last kernel.
 //   - single: parameters are updated one after another. The root is freed when the next tensor
 //     begins. The denominator is freed when the next tensor's denominator is assigned to its name.
 //     At most three temporary tensors exist.
@@ -130,9 +130,9 @@ class UpdateLoop {
   UpdateLoop(TrainingStep& step, StreamId stream, std::span<const program::BufferUse> uses,
              std::span<const program::Effect> updates);
 
-  // Runs `body` twice; `body` calls the functions below. The first run only counts kernels, because
-  // only the first and the last kernel declare all of `uses`. (Stream order protects the kernels
-  // between them.)
+  // Runs `body` twice; `body` calls the functions below. The first run only counts the kernels, to
+  // find the last kernel. The second run writes the kernels. Only the first and the last kernel
+  // declare all of `uses`, because stream order protects all other kernels.
   template <typename Body>
   void Write(const Body& body) {
     counting_ = true;

@@ -48,25 +48,25 @@ class DeferredFrees {
   explicit DeferredFrees(const program::Program& program);
 
   bool any() const { return !operations_.empty(); }
-  // Returns the operations that a free waits for, as numbers from 0 over all frees of the step.
+  // Returns the operations that a free waits for, as indices in operations().
   std::span<const std::uint32_t> Of(program::Index free) const {
     const std::uint32_t own = any() ? free_[free] : 0;
     if (own == 0) return {};
     return {uses_.data() + first_[own - 1], first_[own] - first_[own - 1]};
   }
-  // Returns the number of an operation, or kNone if no free waits for it.
+  // Returns the index of an operation in operations(), or kNone if no free waits for it.
   std::uint32_t NumberOf(program::Index instruction) const {
     return any() ? number_[instruction] - 1 : program::kNone;
   }
-  // Returns the operations that frees wait for, by number. A replay needs the end times only of
-  // these operations.
+  // Returns all operations that frees wait for, as indices in Program::step. A replay needs the end
+  // times only of these operations.
   std::span<const program::Index> operations() const { return operations_; }
 
  private:
   std::vector<std::uint32_t> free_;    // by instruction: number of the deferred free, from 1 on
-  std::vector<std::uint32_t> first_;   // by deferred free: index in uses_; then the end of uses_
-  std::vector<std::uint32_t> uses_;    // operation numbers
-  std::vector<std::uint32_t> number_;  // indexed by instruction, from 1 on
+  std::vector<std::uint32_t> first_;   // by deferred free: index of its first entry in uses_
+  std::vector<std::uint32_t> uses_;    // indices in operations_
+  std::vector<std::uint32_t> number_;  // by instruction: index in operations_, plus 1
   std::vector<program::Index> operations_;
 };
 static_assert(program::kNone == std::uint32_t{0} - 1);

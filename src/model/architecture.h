@@ -264,7 +264,6 @@ struct Architecture {
 // Returns the first kind of block that adds a bias by relative distance to attention scores.
 // Considers the encoder's blocks if `of_encoder`, otherwise all other blocks. Null: there is no
 // such kind.
-// has a table.
 const Architecture* BiasedByDistance(const Architecture& architecture, bool of_encoder);
 // Returns whether every token attends to its full sequence in all blocks that are not part of
 // `encoder`.

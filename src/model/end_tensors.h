@@ -6,8 +6,8 @@
 #include "src/model/family.h"
 #include "src/model/parameter_list.h"
 
-// The parameters outside the blocks: those of towers (such as a vision encoder), of numeric inputs
-// such as pixels, and of a diffusion model's condition.
+// The parameters outside the blocks: parameters of towers (such as a vision encoder), of numeric
+// inputs such as pixels, and of a diffusion model's condition.
 namespace stepcast::model {
 
 // The module names of a numeric input (ValueInput) of the model, or of an encoder before a decoder.

@@ -70,8 +70,9 @@ class LatentAttentionOperators {
   // queries have no latent vector. The result is one tensor, or one tensor for the unrotated part
   // and one for the rotated part.
   std::array<Operand, 2> Queries(const Operand& x);
-  // Returns queries with rotary positions, keys and values. Keys and values are projected up from
-  // `normalised`. `turned_part` is the part of the keys that all heads share.
+  // Returns the queries, keys and values of all heads. Queries and keys have rotary positions. Keys
+  // and values are projected up from `normalised`. All heads share the rotated part of the keys,
+  // `turned_part`.
   std::array<Operand, 3> Heads(const std::array<Operand, 2>& queries, const Operand& normalised,
                                const Operand& turned_part);
   Operand TurnedInPlace(const Operand& query);

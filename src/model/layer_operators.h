@@ -22,7 +22,7 @@
 // 2307.08691).
 //
 // Most functions add one operator to the tape: they read an activation with `width` features per
-// token and return a new activation. Widths are those on one rank, after division by
+// token and return a new activation. Widths are widths on one rank, after division by
 // WorkOptions::tensor. Module names must outlive the object.
 namespace stepcast::model {
 
@@ -204,7 +204,7 @@ class LayerOperators {
   // values of the same size as queries and keys.
   Operand ResizeHeads(Operand x, std::string_view module, std::string_view suffix,
                       std::int64_t heads, std::int64_t size);
-  // Adds a bias in place to contiguous outputs. The kernel's bytes do not include those of the
+  // Adds a bias in place to contiguous outputs. The kernel's bytes do not include the bytes of the
   // bias.
   void AddBias(const std::vector<Operand>& ys, std::string_view module);
   // Returns a copy of x in which the token and sequence dimensions are swapped.
@@ -399,7 +399,7 @@ class LayerOperators {
   Kernel ScoreProduct(std::string name, const AttentionShape& shape, std::int64_t m, std::int64_t n,
                       std::int64_t k, ProductLayout layout) const;
   Kernel Memory(std::string name, std::int64_t flops, Bytes read, Bytes written) const;
-  // Marks the kernel's memory access as that of eager PyTorch, unless the code is compiled.
+  // Sets the kernel's memory access to the access of eager PyTorch, unless the code is compiled.
   Kernel Eager(Access access, Kernel kernel) const {
     if (!options_.compiled) kernel.access = access;
     return kernel;
@@ -489,9 +489,9 @@ class LayerOperators {
   // Returns the kernel that casts a 16-bit tensor of `bytes` to `copies` copies, each of size
   // `copy`.
   Kernel Quantize(std::string name, Bytes bytes, Bytes copy, int copies) const;
-  // Runs a kernel that computes `numbers` FP32 numbers per token from `from`. If the ranks divide
-  // the vocabulary, sums these numbers by an all-reduce and returns the sums. Otherwise, returns no
-  // value.
+  // Runs a kernel that computes `numbers` FP32 numbers per token from `from`. If the vocabulary is
+  // divided among ranks, sums these numbers by an all-reduce and returns the sums. Otherwise,
+  // returns no value.
   std::optional<LayerTape::Value> AgreedRows(Kernel kernel, LayerTape::Value from, std::string name,
                                              std::int64_t numbers);
   // Returns the number of documents in the micro-batch. A sequence without documents is one
@@ -573,9 +573,9 @@ class LayerOperators {
   // that a rank in the middle of the sequence computes in each step of the ring.
   parallel::AxisSet RingAxes() const;
   std::vector<Block> RingBlocks() const;
-  // Exchanges values among the ranks that divide heads. A rank sends all heads of its tokens and
-  // receives some heads of all tokens, or the reverse. There is one all-to-all per value, between
-  // two copies. The copies of other values overlap the all-to-alls.
+  // Exchanges values among the ranks of a group (ContextParallel::heads). A rank sends all heads of
+  // its tokens and receives some heads of all tokens, or the reverse. There is one all-to-all per
+  // value, between two copies. The copies of other values overlap the all-to-alls.
   struct Exchanged {
     LayerTape::Value from, to;
     Bytes bytes;

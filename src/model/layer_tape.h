@@ -79,8 +79,8 @@ class LayerTape {
   };
   // Runs an operator. `parameters` and `gradients` are as in Operation.
   void Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters = {});
-  // A collective among the ranks along `axes`, from one value to another, or in place. Its size is
-  // that of the larger value; the smaller value is a rank's part.
+  // A collective among the ranks along `axes`, from one value to another, or in place. The size of
+  // the collective is the size of the larger value; the smaller value is a rank's part.
   struct Collective {
     CollectiveKind kind = CollectiveKind::kAllReduce;
     parallel::AxisSet axes;

@@ -28,7 +28,7 @@
 //   * Elements have 4 bytes in fp32, otherwise 2 (for autocast, see WorkOptions::autocast). In fp8,
 //     only the GEMMs of blocks change: kernels cast their operands to one byte per element, and
 //     backward keeps the cast inputs. Attention and the head run in bf16.
-//   * With tensor parallelism, all sizes are those of one rank.
+//   * With tensor parallelism, all sizes are sizes on one rank.
 namespace stepcast::model {
 
 // The shape and settings of one micro-batch on one rank.
@@ -88,8 +88,8 @@ struct WorkOptions {
   // gathers them. 0: the head predicts all tokens.
   std::int64_t masked_tokens = 0;
   // The lengths in tokens of the documents that fill a sequence. Attention stays within each
-  // document. Empty: a sequence is one document. If ranks divide sequences, all documents must have
-  // the same length.
+  // document. Empty: a sequence is one document. If sequences are divided among ranks, all
+  // documents must have the same length.
   SampleLengths documents{};
   // Whether parameters are FP32 under torch.autocast: embeddings, residuals and norms are FP32, and
   // every GEMM casts its input.
@@ -98,17 +98,17 @@ struct WorkOptions {
   // again, or layers do not know that they are unchanged. False for Megatron-LM, which tells its
   // layers (`is_first_microbatch`).
   bool casts_weights = true;
-  // The number of ranks that divide layers (tensor parallelism). `tensor` ranks divide heads,
-  // hidden units and vocabulary (Shoeybi et al. 2019, arXiv 1909.08053). With `sequence_parallel`,
-  // they also divide the tokens between these regions (Korthikanti et al. 2022, arXiv 2205.05198).
+  // Tensor parallelism divides heads, hidden units and vocabulary among `tensor` ranks (Shoeybi et
+  // al. 2019, arXiv 1909.08053). With `sequence_parallel`, the tokens between these regions are
+  // also divided among the ranks (Korthikanti et al. 2022, arXiv 2205.05198).
   std::int64_t tensor = 1;
   // A rank's part of the vocabulary is padded to a multiple of this number, so that rows of GEMMs
   // are aligned. Work and activations include the padding; parameters do not.
   std::int64_t vocabulary_multiple = 1;
   bool sequence_parallel = false;
-  // How ranks divide each sequence's tokens, everywhere except inside attention.
+  // How each sequence's tokens are divided among ranks, everywhere except inside attention.
   ContextParallel context{};
-  // How ranks divide the experts of a mixture.
+  // How the experts of a mixture are divided among ranks.
   ExpertParallel experts{};
   // With sequence parallelism. True: a rank keeps only its part of a divided layer's input, and
   // gathers the full input again for weight gradients (Megatron-LM). False: each rank keeps the

@@ -17,8 +17,8 @@
 // experts.py), or as WorkOptions::experts selects, torchtitan (torchtitan/models/common/moe @
 // b5bcd76c6), transformers (transformers_mixture.cc) or DeepSpeed (deepspeed_mixture.cc).
 //
-// A rank has n tokens, with k experts per token, and E / ranks of the E experts. The number of rows
-// of each expert is that of a balanced router times ExpertParallel::load.
+// A rank has n tokens, with k experts per token, and E / ranks of the E experts. Each expert has
+// ExpertParallel::load times as many rows as with a balanced router.
 namespace stepcast::model {
 
 class MixtureOperators {
@@ -102,8 +102,8 @@ class MixtureOperators {
   void Stash(const Operand& output, Bytes kept);
   Operand GroupedLinear(const Operand& x, std::string_view name, std::int64_t out,
                         const ModulePositions& parameters, bool completes);
-  // Returns one expert's GEMM, in the data type of the experts' GEMMs. Its model FLOPs are those of
-  // an average rank and exclude dropped tokens and padding.
+  // Returns one expert's GEMM, in the data type of the experts' GEMMs. Its model FLOPs are the
+  // model FLOPs of an average rank, without dropped tokens and padding.
   Kernel ExpertProduct(std::string name, std::int64_t m, std::int64_t n, std::int64_t k,
                        ProductLayout layout) const;
   // Returns whether the experts' GEMMs are in 8 or 4 bits. True for Transformer Engine. False for
@@ -182,16 +182,15 @@ class MixtureOperators {
   void UnweighRows(Value rows, Value in_fp32, Value weights);
   void RunBeside(const std::function<void()>& operators);
 
-  // Sends the equal parts of `from` to the other ranks. Returns the rank's own part and the
-  // received parts. `first` is the direction of the exchange, which determines its loads.
+  // Divides `from` equally among the ranks, and sends each other rank its part. Returns the part
+  // that this rank keeps, and the received parts. `first` selects the loads of the exchange.
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, AllToAllLoads::First first);
-  // Describes an exchange among some of the ranks on `multiprocessors` multiprocessors. Not set:
-  // the default number.
+  // The ranks and the settings of an exchange.
   struct Reach {
-    parallel::AxisSet axes;
+    parallel::AxisSet axes;  // the axes of the ranks that exchange
     std::int64_t ranks = 1;
-    std::optional<int> multiprocessors{};
+    std::optional<int> multiprocessors{};  // that the exchange occupies; not set: the default
     std::optional<DataType> type{};  // type of sent elements; not set: the type of activations
     AllToAllLoads loads{};
   };

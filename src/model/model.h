@@ -48,7 +48,7 @@ Bytes FrozenBytes(const Model& model, int frozen);
 Bytes FrozenBytes(const Model& model);
 
 // Returns the work of each distinct layer for one micro-batch, indexed by WorkOfLayers. The batch
-// in `options` does not affect a layer list, whose values are already those of one micro-batch.
+// in `options` does not affect a layer list, whose values already apply to one micro-batch.
 std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options);
 
 // Returns, for each layer, the index of its work: of the layer's variant (layer_variant.h), or of

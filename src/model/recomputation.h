@@ -75,7 +75,7 @@ struct Share {
   std::int64_t first = 0;         // if not 0, selects this number of blocks, and `part` is ignored
   bool all() const { return first == 0 && part == of; }
   bool is_part() const { return first == 0 && part < of; }
-  // Returns whether the selection includes the block with this number, counted from 0.
+  // Returns whether the selection includes the block with this index.
   bool Has(std::int64_t block) const {
     if (first > 0) return block < first;
     return (2 * (block + 1) * part + of) / (2 * of) > (2 * block * part + of) / (2 * of);

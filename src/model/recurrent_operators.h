@@ -46,7 +46,7 @@ class RecurrentOperators {
   using Value = LayerTape::Value;
   using Pieces = std::vector<LayerTape::Piece>;
 
-  // Returns the number of ranks that divide heads.
+  // Returns the number of ranks among which heads are divided.
   std::int64_t parts() const;
   // Returns the number of a GEMM's `all` columns that this rank has.
   std::int64_t Columns(std::int64_t all) const;

@@ -32,10 +32,10 @@ struct ModuleParameter {
 };
 
 // EmbeddingParameters, BlockParameters and HeadParameters return the parameters of one layer in
-// registration order. An adapter's parameters follow those of its linear layer. A tied head uses
-// the embedding's weight, which is last in HeadParameters, with module `embedding`. The parameters
-// of multi-token prediction, which runs with the head, precede the head's in HeadParameters: the
-// embedding's, which it also reads, then its own.
+// registration order. An adapter's parameters follow the parameters of its linear layer. A tied
+// head uses the embedding's weight, which is last in HeadParameters, with module `embedding`.
+// Multi-token prediction runs with the head. In HeadParameters, its parameters precede the head's
+// parameters: first the parameters of the embedding, which it also reads, then its own parameters.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 // Returns the parameters of a block. If `experts`, the block's feed-forward layer is a mixture of
 // experts.

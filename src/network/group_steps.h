@@ -17,15 +17,15 @@
 // The steps of collectives over groups of a cluster's ranks, and the places of the participants.
 // The algorithms are:
 //
-// ring: inside a node, the rings over its links (topology/rings.h). Between nodes, one channel for
-// each NIC of the members of a node. A channel enters a node over one rail, visits all members, and
-// leaves over another rail, so that every NIC is used once in each direction.
+//   ring: inside a node, the rings over its links (topology/rings.h). Between nodes, one channel
+//     for each NIC of the members of a node. A channel enters a node over one rail, visits all
+//     members, and leaves over another rail, so that every NIC is used once in each direction.
 //   tree: a chain inside a node, and a double binary tree between nodes for each NIC.
 //   nvls: reducing switches, for the members of one node.
 //   nvls_tree: nvls within each node, and trees between nodes.
 //   pat: one rank per node.
 //   pairwise: every message of an all-to-all, scatter, gather or send_recv separately.
-// node_aware: an all-to-all over the receiver's rail, if nodes have equal numbers of ranks.
+//   node_aware: an all-to-all over the receiver's rail, if nodes have equal numbers of ranks.
 //
 // Other algorithms, and tables without an algorithm, are simulated as a ring.
 namespace stepcast::network {

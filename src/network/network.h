@@ -24,7 +24,7 @@ class LinkSet {
   explicit LinkSet(int links) : number_(static_cast<std::size_t>(links)) {}
 
   void Clear() { links_.clear(); }
-  // Returns the link's number. Adds the link if needed.
+  // Returns the index of the link in links(). Adds the link if it is not in the set.
   std::uint32_t Add(int link) {
     std::uint32_t& number = number_[static_cast<std::size_t>(link)];
     if (number >= links_.size() || links_[number] != link) {
@@ -33,7 +33,7 @@ class LinkSet {
     }
     return number;
   }
-  const std::vector<int>& links() const { return links_; }  // indexed by number
+  const std::vector<int>& links() const { return links_; }  // in order of insertion
 
  private:
   std::vector<std::uint32_t> number_;  // indexed by link; undefined for links outside the set
@@ -91,8 +91,8 @@ class Network {
   // The devices, links and places of a new network.
   class Description {
    public:
-    // Adds a device and returns its number. `forwards` is true for switches, CPUs and NICs. GPUs
-    // are only ends of routes, except relays (Router::Find). `node` is -1 for the fabric. Routes
+    // Adds a device and returns its index. `forwards` is true for switches, CPUs and NICs. GPUs are
+    // only ends of routes, except relays (Router::Find). `node` is -1 for the fabric. Routes
     // between two places use only the fabric and the nodes of these places. Names appear in faults
     // and reports.
     int AddDevice(std::string name, bool forwards, int node = -1);
@@ -103,8 +103,7 @@ class Network {
     // bandwidth, removes the links. Returns false if no such link exists.
     bool Change(std::string_view from, std::string_view to, std::optional<Bandwidth> bandwidth);
     void Choose(const WayChoice& choice) { choice_ = choice; }
-    // Adds a place: one device or several equivalent devices. Returns its number, from 0.
-    // from 0.
+    // Adds a place: one device or several equivalent devices. Returns the index of the place.
     int AddPlace(std::vector<int> devices);
 
    private:

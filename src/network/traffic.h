@@ -26,7 +26,7 @@ namespace stepcast::network {
 // of its path. In an uncontended collective, connections never wait for links, and the busiest link
 // is always busy.
 struct Connection {
-  int from = 0;  // number of a worker
+  int from = 0;  // index of a worker
   int to = 0;
   int stage = 0;
   Time latency{};

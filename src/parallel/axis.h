@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-// The axes along which ranks divide a training job.
+// The axes along which a training job is divided among ranks.
 namespace stepcast::parallel {
 
 // The axes of the rank grid, in the default rank order, fastest axis first (Megatron-Core's

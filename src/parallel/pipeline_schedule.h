@@ -122,8 +122,9 @@ PipelineSchedule Combined(PipelineSchedule schedule);
 PipelineSchedule WithReductions(PipelineSchedule schedule);
 
 // Returns the schedule with gathers and frees of parameters. Before each pass, the stage gathers
-// the parameters of the next `active` chunks that it uses and frees those of other chunks. At the
-// end, it frees all. The default is three chunks: in forward, in backward, and being gathered.
+// the parameters of the next `active` chunks that it uses, and frees the parameters of all other
+// chunks. At the end, it frees all parameters. The default is three chunks: in forward, in
+// backward, and being gathered.
 PipelineSchedule WithUnshards(PipelineSchedule schedule, int active = 3);
 
 // Finds the periodic part of a schedule. After the pipeline is filled and before it is drained,

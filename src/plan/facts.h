@@ -42,7 +42,7 @@ struct Facts {
   };
   std::vector<Divided> divided{};
   // The type of the recurrent layers, such as "gated delta rule", and their numbers of heads, which
-  // tensor- and context-parallel ranks divide. Empty: no recurrent layers.
+  // are divided among tensor- and context-parallel ranks. Empty: no recurrent layers.
   std::string recurrent{};
   std::vector<std::int64_t> recurrent_heads{};
   bool recurrent_by_channel = false;  // Kimi delta attention

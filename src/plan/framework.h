@@ -53,7 +53,7 @@ struct FrameworkTraits {
   // gathers the full input again in backward. Gradients of parameters that are applied to a part of
   // the tokens are then summed once a step (Megatron-LM; nanotron's tp_recompute_allgather).
   bool gathers_again = false;
-  // Whether layers are those of Megatron-LM: weights in the data type of GEMMs, a padded
+  // Whether layers are Megatron-LM's layers: weights in the data type of GEMMs, a padded
   // vocabulary, and one kernel for dropout and the residual sum.
   bool megatron_layers = false;
   // Whether one GEMM computes queries, keys and values, and another GEMM computes both inputs of

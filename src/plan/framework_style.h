@@ -81,7 +81,7 @@ struct LayerStyle {
   // How the framework can overlap GEMMs with tensor-parallel collectives. kNone: not supported.
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::ContextMethod context_method = model::ContextMethod::kRing;
-  // Whether context parallelism is that of torch.distributed.tensor.experimental: a ring, or
+  // Whether context parallelism is implemented by torch.distributed.tensor.experimental: a ring, or
   // gathered keys and values.
   bool torch_context = false;
   // Defaults for mixtures. `divides_experts`: tensor-parallel ranks divide experts if expert_tensor
@@ -90,8 +90,8 @@ struct LayerStyle {
   bool divides_experts = false;
   model::ExpertProducts expert_products = model::ExpertProducts::kGrouped;
   bool fused_router = false, fused_permutation = false, fp32_router = false;
-  // The default of experts.implementation. If ranks divide the experts and `shared_out_experts` is
-  // set, it is the default instead.
+  // The default of experts.implementation. If the experts are divided among ranks and
+  // `shared_out_experts` is set, `shared_out_experts` is the default instead.
   model::ExpertImplementation experts = model::ExpertImplementation::kMegatron;
   std::optional<model::ExpertImplementation> shared_out_experts{};
 };

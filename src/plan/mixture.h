@@ -7,8 +7,7 @@
 #include "src/model/expert_parallel.h"
 
 // The section `experts` of a scenario: how a framework runs the experts of a mixture. settings.h
-// has keys, values and documentation. `parallelism.expert` sets the number of ranks that divide the
-// experts.
+// has keys, values and documentation. The experts are divided among `parallelism.expert` ranks.
 namespace stepcast::plan {
 
 struct Mixture {

@@ -27,11 +27,12 @@ struct Parallelism {
   std::int64_t expert = 1;
   std::int64_t expert_tensor = 1;
   std::int64_t expert_near = 1;  // model::ExpertParallel::near
-  // How a rank's queries reach all keys in context parallelism and, with `hierarchical`, how many
-  // neighboring ranks divide the heads.
+  // How a rank's queries reach all keys in context parallelism and, with `hierarchical`, the number
+  // of neighboring ranks among which the heads are divided.
   model::ContextMethod context_method = model::ContextMethod::kRing;
   std::int64_t context_inner = 1;
-  // Whether tensor-parallel ranks divide the tokens outside the layers that they divide.
+  // Whether the tokens are divided among the tensor-parallel ranks, outside the layers that tensor
+  // parallelism divides.
   bool sequence_parallel = false;
   // The pipeline: the order of passes (ScheduleOf, pipeline.h), the number of chunks per stage, and
   // the number of blocks per chunk, in layer order. For a schedule from a file, `schedule` is the

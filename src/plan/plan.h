@@ -101,9 +101,9 @@ model::WorkOptions WorkOptionsOf(const Plan& plan);
 // of parameters.
 DataType WrittenGradientType(const Training& training);
 
-// Returns whether gradients accumulate in a larger type than that in which backward writes them.
-// Accumulators then use memory in addition to the gradients ("FP32 gradient accumulation": 4 bytes
-// per parameter).
+// Returns whether gradients accumulate in a larger type than the type in which backward writes
+// them. Accumulators then use memory in addition to the gradients ("FP32 gradient accumulation": 4
+// bytes per parameter).
 bool AccumulatesApart(const Training& training);
 
 }  // namespace stepcast::plan

@@ -65,7 +65,7 @@ struct ModelBlocks {
 
 // Returns the number of the model's blocks in each of `chunks` chunks: as requested, or equal
 // parts. If requested, the embedding and the head are counted as blocks. With fsdp2, the parts are
-// those of torchtitan, which differ by at most one block. With nanotron, parts have about equal
+// the same as in torchtitan, and differ by at most one block. With nanotron, parts have about equal
 // numbers of weights. Empty if the blocks cannot be divided.
 std::vector<std::int64_t> StageLayersOf(const Request& request, const ModelBlocks& model,
                                         std::int64_t chunks);

@@ -171,7 +171,7 @@ struct Training {
   bool deterministic = false;  // lowering/step_parts.h
   std::optional<DataLoading> data_loading;
   std::optional<CheckpointSaving> checkpoint_saving;
-  bool step_barrier = false;   // the step time is that of one step between barriers
+  bool step_barrier = false;   // the step time is the time of one step between barriers
   Dispatch dispatch;           // host time of the framework's code; zero: only kernel launches
   bool dispatch_known = true;  // false: `dispatch` is unknown, and forecasts omit it
   friend bool operator==(const Training&, const Training&) = default;

@@ -63,7 +63,7 @@ class Bounds {
   // Returns the first bound of a plan (docs/planning.md), in microseconds, because plans share most
   // data. Layers are computed once per shape of a micro-batch. The bound depends only on these
   // data-parallel settings: framework, ZeRO stage, ranks that share states, and offload. Errors:
-  // those of cost::Price for kernels and tensor-parallel collectives.
+  // the errors of cost::Price for kernels and tensor-parallel collectives.
   //   time: the maximum over all stages of the time of all passes of the stage's micro-batches,
   //     plus the passes before the first micro-batch arrives and after the last one leaves. A pass
   //     takes the time of its uncontended kernels and of the collectives for which they wait.
@@ -73,7 +73,8 @@ class Bounds {
 
   // Returns a bound from the plan's own step program, which is lowered and priced but not
   // simulated. For several stages, the bound uses their schedule, the uncontended time of passes,
-  // and the stages' programs. Takes 10 to 25 % of a forecast's time. Errors: those of cost::Price.
+  // and the stages' programs. Takes 10 to 25 % of a forecast's time. Errors: the errors of
+  // cost::Price.
   //   time: the larger of UncontendedStepTime (the program without contention) and
   //     ContendedComputeTime (the compute stream with the least contention).
   //   memory: allocations in host order, released as early as possible.
@@ -103,7 +104,7 @@ class Bounds {
     Time forward, backward;
   };
   // Returns the passes of all chunks, in layer order. Empty if backward has two parts or if two
-  // passes alternate. Errors: those of First.
+  // passes alternate. Errors: the errors of First.
   Result<std::vector<Passes>> PassesOf(const scenario::Scenario& scenario);
   cost::PriceCache& prices();
 

@@ -39,7 +39,7 @@ struct Layout {
   bool counts_embedding = false, counts_loss = false;
   std::int64_t context = 1;
   model::ContextMethod context_method = model::ContextMethod::kRing;
-  std::int64_t context_inner = 0;  // ranks that divide heads in the hierarchical exchange
+  std::int64_t context_inner = 0;  // ranks among which the hierarchical exchange divides heads
   std::int64_t expert = 1;
   std::int64_t expert_tensor = 1;
   std::int64_t data = 1;  // number of devices divided by all other degrees

@@ -79,7 +79,7 @@ struct PlanPart {
   std::int64_t size = 0;  // index in the list of numbers of GPUs
   Layout layout;
   std::shared_ptr<const PlanChoices> choices;
-  std::int64_t first = 0, plans = 1;  // plan numbers [first, first + plans)
+  std::int64_t first = 0, plans = 1;  // plan indices [first, first + plans)
   std::int64_t family = 1;            // number of plans that differ only in inner axes
   int group = 0;                      // index in PlanSpace::groups
   bool own = false;                   // contains SpaceOptions::own
@@ -105,7 +105,7 @@ class PlanSpace {
   static Result<PlanSpace> Around(const scenario::Scenario& scenario, const SpaceOptions& options);
 
   std::int64_t size() const { return size_; }
-  // Returns the number of the plan SpaceOptions::own, or -1 if the space does not include it.
+  // Returns the index of the plan SpaceOptions::own, or -1 if the space does not include it.
   std::int64_t own() const { return parts_.front().own ? 0 : -1; }
   const std::vector<PlanPart>& parts() const { return parts_; }
   const PlanPart& PartOf(std::int64_t plan) const;
@@ -125,7 +125,7 @@ class PlanSpace {
   std::vector<std::pair<std::string, std::string>> Settings(std::int64_t plan) const;
   // Returns the overrides of a plan's family, in which inner settings have their defaults.
   std::vector<std::pair<std::string, std::string>> FamilySettings(std::int64_t plan) const;
-  // Returns whether a plan with a lower number differs from this plan only in `key`, with the value
+  // Returns whether a plan with a lower index differs from this plan only in `key`, with the value
   // `value`.
   bool HasBefore(std::int64_t plan, const std::string& key, const std::string& value) const;
   // Returns the plan's kind as text. Plans of one kind have the same framework and stage, and
@@ -147,7 +147,7 @@ class PlanSpace {
                     std::vector<std::pair<std::string, std::string>>& settings) const;
   // Appends the neighbors with other layouts, which belong to other parts.
   void AppendOtherLayouts(std::int64_t plan, std::vector<Neighbour>& neighbours) const;
-  // Returns the number of the part's plan with these settings and the first values of all other
+  // Returns the index of the part's plan with these settings and the first values of all other
   // settings. No value if the part has no such plan.
   static std::optional<std::int64_t> NumberIn(
       const PlanPart& part, const std::vector<std::pair<std::string, std::string>>& settings);

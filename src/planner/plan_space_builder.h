@@ -11,7 +11,7 @@
 namespace stepcast::planner {
 
 struct BuiltSpace {
-  std::vector<PlanPart> parts;  // plan numbers are not set
+  std::vector<PlanPart> parts;  // plan indices are not set
   LayoutsGiven given;
   std::vector<std::string> notes;
   std::vector<HeldSetting> held;

@@ -55,7 +55,7 @@ struct Point {
 };
 
 // Returns whether `a` is at least as good as `b` in every respect and better in one or, if they are
-// equal, has the lower plan number. If `b` is a bound, `a` then dominates every plan with that
+// equal, has the lower plan index. If `b` is a bound, `a` then dominates every plan with that
 // bound.
 bool Dominates(const Point& a, const Point& b);
 // Returns whether a point of the front dominates `point`.

@@ -16,7 +16,8 @@
 #include "tl/expected.hpp"
 
 // Finds the best of many plans without simulating all of them, and proves that no better plan
-// exists (docs/planning.md). A plan is a number for which bounds and forecasts can be computed.
+// exists (docs/planning.md). A plan is identified by its index. Bounds and forecasts can be
+// computed for each plan.
 namespace stepcast::planner {
 
 enum class Target : std::uint8_t {
@@ -115,10 +116,10 @@ struct GroupBest {
 };
 
 struct SearchResult {
-  // The plans ranked by the goal; among equal plans, the lower number is first. The first
-  // SearchOptions::exact plans are proved. With SearchOptions::kind, plans that tie with an earlier
-  // plan are omitted; at most kMostRanked plans are considered, so the list may be short. If the
-  // search was ended early, these are the best plans found.
+  // The plans ranked by the goal; among equal plans, the plan with the lower index is first. The
+  // first SearchOptions::exact plans are proved. With SearchOptions::kind, plans that tie with an
+  // earlier plan are omitted; at most kMostRanked plans are considered, so the list may be short.
+  // If the search was ended early, these are the best plans found.
   std::vector<std::int64_t> best;
   // For each ranked plan: the simulated plans that tie with it and were omitted, in ascending
   // order.
@@ -159,7 +160,7 @@ bool Tied(const Outcome& plan, const Outcome& other);
 
 // Searches the plans of `answers`. The result does not depend on the number of threads and ranks.
 // `known` is the result of an earlier search of the same plans, possibly for another goal, or null.
-// Errors: those of Answers.
+// Errors: the errors of Answers.
 tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
                                                const SearchOptions& options,
                                                const SearchResult* known = nullptr);

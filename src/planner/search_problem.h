@@ -11,7 +11,8 @@
 #include "src/planner/bounds.h"
 #include "src/scenario/scenario.h"
 
-// The plans of a search. Each plan is a number, for which bounds and forecasts can be computed.
+// The plans of a search. A plan is identified by its index. Bounds and forecasts can be computed
+// for each plan.
 namespace stepcast::planner {
 
 // Properties of a plan that are known without an evaluation.
@@ -31,7 +32,7 @@ struct Screened {
   std::string illegal_message{};
   std::string illegal_hint{};  // how to make the plan legal
   PlanFacts facts{};
-  // Whether a plan with a lower number behaves identically, so that this plan is omitted.
+  // Whether a plan with a lower index behaves identically, so that this plan is omitted.
   bool same_as_another = false;
   // A key of the forecast, if the bound was computed from the plan's program. Only one of the plans
   // with the same key is simulated. Empty: unknown.
@@ -90,7 +91,7 @@ struct PlanSource {
   std::function<LoadedPlan(std::int64_t)> load;
   // Loads the settings that all plans of a family share (PlanSpace::FamilySettings).
   std::function<LoadedPlan(std::int64_t)> load_family{};
-  // Returns whether a plan with a lower number differs only in data_parallel.accumulate_unsharded =
+  // Returns whether a plan with a lower index differs only in data_parallel.accumulate_unsharded =
   // false.
   std::function<bool(std::int64_t)> has_twin;
   // Returns PlanSpace::KindOf. Null: plans do not share forecasts.

@@ -57,7 +57,7 @@ struct SearchPoint {
   std::int64_t devices = 1;
   const Layout& own;     // the scenario's layout
   const Layout& layout;  // the plans' layout, of which earlier rows have set a part
-  // Members that only rows other than those of layouts use.
+  // Members that rows of layouts do not use.
   std::int64_t data_per_node = 1;             // data-parallel ranks in one node
   std::vector<std::int64_t> micro_batches{};  // sizes that the layout supports
   bool overlaps = false;                      // LayoutRules::Overlaps

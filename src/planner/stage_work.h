@@ -31,7 +31,7 @@ struct LayerFigures {
 };
 
 // Returns the figures of each element of `works`. `works` is the result of model::BuildWork for the
-// scenario. Errors: those of cost::Price.
+// scenario. Errors: the errors of cost::Price.
 Result<std::vector<LayerFigures>> LayerFiguresOf(const scenario::Scenario& scenario,
                                                  const std::vector<model::LayerWork>& works,
                                                  cost::PriceCache& prices);

@@ -19,8 +19,8 @@ struct CollectiveParts {
   friend bool operator==(const CollectiveParts&, const CollectiveParts&) = default;
 };
 
-// Returns the numbers of elements that one rank reads and writes. `elements` is that of the full
-// collective. `kind` is one of kProgramCollectiveKinds.
+// Returns the numbers of elements that one rank reads and writes. `elements` is the number of
+// elements of the full collective. `kind` is one of kProgramCollectiveKinds.
 inline CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t ranks) {
   switch (kind) {
     case CollectiveKind::kAllReduce:
@@ -111,9 +111,9 @@ enum class EffectKind : std::uint8_t {
   //   broadcast: reads elements in the source of the collective's root, writes elements
   //   all-to-all: reads elements / ranks x (ranks - 1) and writes as many, part by part
   //     (AllToAllReceiver); the rank's own part, the last of the source, stays
-  // The rules for in-place collectives are those of NCCL. All-reduce and broadcast are in place if
-  // source and target are equal. Reduce-scatter is in place if the target, and all-gather if the
-  // source, is the rank's own part of the full data.
+  // NCCL's rules apply to in-place collectives. All-reduce and broadcast are in place if source and
+  // target are equal. Reduce-scatter is in place if the target, and all-gather if the source, is
+  // the rank's own part of the full data.
   //
   // Data is sent and summed in the collective's data type. If source or target have another type,
   // their values are converted in memory that the backend allocates. Only `framework: reference`,

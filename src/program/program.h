@@ -34,7 +34,7 @@
 //    communicator matches the k-th receive at b from a. A message is transferred when both of its
 //    ends have been reached, and the exchange ends when all of its messages are transferred. A
 //    single send or receive is an exchange of one message. An all-to-all is a collective: its cost
-//    is that of all messages together, and a device sends them as one group.
+//    is the cost of all messages together, and a device sends them as one group.
 //  * Events follow CUDA: kRecordEvent marks the work issued on a stream so far. A wait refers to
 //    the latest record in host order, and is satisfied at once if there was none. A wait for an
 //    event of the previous step therefore orders two steps.

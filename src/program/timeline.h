@@ -7,7 +7,7 @@
 
 // A record of a program's run, in virtual time or on hardware. Simulator and runtime write the same
 // format, so that forecast and measurement can be compared operation by operation. A record has an
-// index in Program::step and the step's number. Names, sizes and streams are in the program.
+// index in Program::step and the index of the step. Names, sizes and streams are in the program.
 namespace stepcast::program {
 
 // The record of a kernel, copy, collective, exchange or host task.

@@ -75,8 +75,8 @@ Chart ByteBars(const std::string& label, const std::vector<ByteBar>& bars, const
                Bytes capacity);
 
 // Returns a line chart with texts on the x axis, such as "1 MiB", at equal distances in the order
-// of `data`. The columns of `data` are x, line, value and those of `tips`. `x` and `y` are axis
-// titles.
+// of `data`. The columns of `data` are x, line, value and the columns of `tips`. `x` and `y` are
+// axis titles.
 Chart LinesOver(const std::string& label, const std::string& x, const std::string& y,
                 ChartData data, const std::vector<std::string>& lines, std::vector<ChartTip> tips);
 

@@ -46,8 +46,8 @@ std::vector<CollectivePair> PairCollectives(const forecast::Forecast& a,
 // Parts of the output of `plan`: the best plan of each kind, and the answer to --why LAYOUT.
 // Internal to this package.
 
-// Returns how the plan's ranks divide the model and the sequences: "tensor 8, pipeline 7 x 15". If
-// they divide only the batch: "data 16".
+// Returns how the model and the sequences are divided among the plan's ranks: "tensor 8, pipeline 7
+// x 15". If only the batch is divided: "data 16".
 std::string LayoutText(const plan::Plan& plan);
 // Returns why `plan` is slower than `than`, such as "2,100.000 ms more waiting in the pipeline".
 // Empty if the reason is unknown.

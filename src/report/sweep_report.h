@@ -22,7 +22,7 @@ std::string SweepText(const planner::SweepGrid& grid, const std::vector<planner:
                       const forecast::TrainingTarget& target = {});
 
 // Returns CSV: a heading line with the varied keys and the columns of the JSON rows, followed by
-// the rows. Missing values, such as those of an illegal combination, are empty.
+// the rows. Missing values, such as the values of an illegal combination, are empty.
 std::string SweepCsv(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                      const forecast::TrainingTarget& target = {});
 
@@ -73,8 +73,8 @@ class RowFigures {
   const forecast::TrainingTarget& target_;
 };
 
-// Returns the value by which rows are compared. If all rows have equal tokens per step, the order
-// is that of step times.
+// Returns the value by which rows are compared. If all rows have equal tokens per step, rows are
+// compared by step time.
 planner::TimePerToken TimePerTokenOf(const planner::SweepRow& row);
 // Returns the row's step as the input for training time and cost.
 forecast::TrainedStep StepOf(const planner::SweepRow& row);

@@ -16,7 +16,7 @@
 //
 // Clocks. Records use the clock of rank 0. Time zero is shortly after a barrier, when all ranks
 // start to measure. Ranks on one machine (same boot) share CLOCK_MONOTONIC. The clock of another
-// machine is compared with that of rank 0 by messages of the Job, before and after the measured
+// machine is compared with rank 0's clock by messages of the Job, before and after the measured
 // steps. In each round, rank 0 sends its time. The other rank records the time of arrival and
 // answers with its own time. Rank 0 records when the answer arrives. A message cannot arrive before
 // it is sent, so each round yields a lower and an upper bound of the offset. The offset is the
@@ -30,8 +30,8 @@ namespace stepcast::runtime {
 // Returns CLOCK_MONOTONIC, in nanoseconds since the machine started.
 std::int64_t MonotonicNanoseconds();
 
-// The difference between this rank's CLOCK_MONOTONIC and that of rank 0 at time `at` of this rank's
-// clock. Positive: this rank's clock is ahead.
+// The difference between CLOCK_MONOTONIC of this rank and CLOCK_MONOTONIC of rank 0, at time `at`
+// of this rank's clock. Positive: this rank's clock is ahead.
 struct ClockOffset {
   std::int64_t ahead = 0;      // ns
   std::int64_t uncertain = 0;  // ns; the maximum error of `ahead`

@@ -29,8 +29,8 @@ inline Bytes RequiredBytes(MappingReader& section, std::string_view key) {
 }
 
 // Reads rows of measured values in the format of profiles: [1 MiB, 13.1 ms] or [1024, 1024, 4096,
-// 25 us]. Errors in addition to those of document.h: calibration.bad-point (a row of wrong length)
-// and calibration.no-points (an empty curve).
+// 25 us]. Errors in addition to the errors of document.h: calibration.bad-point (a row of wrong
+// length) and calibration.no-points (an empty curve).
 
 // Returns the items of one row. If their number is not `count`, appends a Diagnostic and returns an
 // empty list. `needs` describes the required items in messages.
@@ -116,10 +116,10 @@ std::optional<std::string> FindNamed(const Node& node, Diagnostics& diagnostics)
 //  residuals:
 //    gemm: {spread: 0.01, interpolation: 0.02}
 //
-// Errors, in addition to those of document.h: calibration.no-provenance, calibration.no-gemm (an
-// empty `gemm`), calibration.bad-point (a row of wrong length), calibration.no-points (an empty
+// Errors, in addition to the errors of document.h: calibration.no-provenance, calibration.no-gemm
+// (an empty `gemm`), calibration.bad-point (a row of wrong length), calibration.no-points (an empty
 // curve), calibration.incomplete-surface (not every combination of m, n, k exactly once; GEMMs of
-// gradients without those of forward), calibration.repeated-point (attention of the same sizes
+// gradients without GEMMs of forward), calibration.repeated-point (attention of the same sizes
 // twice) and calibration.implausible (calibration/plausible.h), each at the value.
 
 // Host costs of frameworks' code as YAML, calibration/hosts/*.yaml:

@@ -37,7 +37,7 @@ std::optional<Transport> ReadTransport(MappingReader& reader, Need need);
 //      held_back: [...]
 //      uncertain: [...]
 //
-// Errors, in addition to those of document.h: calibration.bad-point, calibration.no-points,
+// Errors, in addition to the errors of document.h: calibration.bad-point, calibration.no-points,
 // calibration.no-network, calibration.implausible (sizes that do not ascend, times of zero).
 
 // Reads the key `collective` of a curve, or of a profile's table.

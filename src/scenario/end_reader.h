@@ -6,7 +6,7 @@
 #include "src/scenario/document.h"
 
 // Reads the layers before and after the blocks, for a model file that describes blocks. Errors:
-// model.impossible, and those of document.h.
+// model.impossible, and the errors of document.h.
 namespace stepcast::scenario {
 
 // A map from the letter of each kind of block to the kind's index.

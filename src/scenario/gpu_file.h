@@ -15,12 +15,12 @@
 //  memory: 79.11 GiB             # what the driver lets a process allocate
 //  memory_bandwidth: 3350 GB/s
 //  multiprocessors: 132
-//  compute_capability: "9.0"     # only for CUDA devices; collectives are then those of NCCL
+//  compute_capability: "9.0"     # only for CUDA devices; collectives are then NCCL's
 //  peak:                         # dense; types that the device cannot compute in are left out
 //    {fp32: 66.9 TFLOPS, bf16: 989.4 TFLOPS, fp16: 989.4 TFLOPS, fp8: 1978.9 TFLOPS}
 //
-// Errors, in addition to those of document.h: topology.unknown-gpu (no such file), topology.no-peak
-// (an empty `peak`).
+// Errors, in addition to the errors of document.h: topology.unknown-gpu (no such file),
+// topology.no-peak (an empty `peak`).
 namespace stepcast::scenario {
 
 std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics);

@@ -11,8 +11,8 @@ struct InputSchema {
   int version = 1;  // version of the format
 };
 
-// Returns the schema of a kind of file, recorded from the file's reader. Kinds are "scenario",
-// "plan" (plan.json), "model", "topology" and "gpu".
+// Returns the schema of a kind of input file. The kind is "scenario", "plan" (plan.json), "model",
+// "topology" or "gpu". The schema consists of the keys for which the reader of such files asks.
 InputSchema InputSchemaOf(std::string_view kind);
 
 }  // namespace stepcast::scenario

@@ -27,10 +27,10 @@ Result<model::NumericalConstants> ModelConstantsOf(const Scenario& scenario,
 // blocks. A file with `kind: layers` contains the times of a model's layers. A Hugging Face
 // config.json is a model file without changes.
 //
-// Errors, in addition to those of document.h: model.impossible (inconsistent dimensions),
+// Errors, in addition to the errors of document.h: model.impossible (inconsistent dimensions),
 // model.parameter-count (the number of parameters differs from the number in the file),
-// model.too-large (a layer list beyond the limits), model.no-parameters, and for a config.json
-// those of formats/huggingface.h.
+// model.too-large (a layer list beyond the limits), model.no-parameters, and for a config.json the
+// errors of formats/huggingface.h.
 
 // The limits of a layer list: layers and tensors, including repeats, and the time and activations
 // of a micro-batch. With these limits, every sum over a step fits in 64 bits.

@@ -14,8 +14,8 @@
 // Published measurements of training steps as YAML, calibration/published/*.yaml. Each file has the
 // cases of one source. Format: docs/formats.md, "Published steps".
 //
-// Errors, in addition to those of document.h: published.duplicate-name, published.unknown-part,
-// published.nothing-measured.
+// Errors, in addition to the errors of document.h: published.duplicate-name,
+// published.unknown-part, published.nothing-measured.
 namespace stepcast::scenario {
 
 // The use of a case. kFit: profiles may be fitted to it. kCheck: it is used only to report errors.

@@ -24,7 +24,7 @@ struct RunsTable {
 // key of published steps. An empty field keeps the scenario's setting; null removes it. `set` has
 // overrides for every run.
 //
-// Errors in addition to those of tables, documents and overrides: runs.unknown-column,
+// Errors in addition to the errors of tables, documents and overrides: runs.unknown-column,
 // runs.not-measured (no time), runs.measured-twice (two times of one run), runs.no-scenario
 // (neither a column nor a file), runs.none.
 Result<RunsTable> LoadRunsTable(const std::string& path, const std::string& scenario,

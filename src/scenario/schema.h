@@ -50,8 +50,8 @@ struct SchemaValue {
   friend bool operator==(const SchemaValue&, const SchemaValue&) = default;
 };
 
-// The values that a key or list item accepts: those in `values`, and those of each schema in
-// `others`.
+// The values that a key or list item accepts: the values in `values`, and the values of each schema
+// in `others`.
 class Schema {
  public:
   struct Key {

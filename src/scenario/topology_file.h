@@ -28,8 +28,8 @@
 //
 // A link's `kind` is nvlink, pcie or cpu-interconnect. `from` and `to` are device sets
 // (topology/node_type.h). `join` is in-order (default: the larger set is distributed over the
-// smaller) or all-to-all. `count` parallel links join each pair (default 1); `bandwidth` is that of
-// one link.
+// smaller) or all-to-all. `count` parallel links join each pair (default 1); `bandwidth` is the
+// bandwidth of one link.
 //
 // Fabrics (`link` is the port of each NIC):
 //  {kind: one-switch, link: {latency, bandwidth}}
@@ -46,9 +46,9 @@
 //  gpu: h100-sxm                 # optional: without it only layer lists can be simulated
 //  link: {latency: 5 us, bandwidth: 25 GB/s}    # optional: without it only tables give costs
 //
-// Errors, in addition to those of document.h: topology.unknown-gpu, topology.no-peak (gpu_file.h),
-// topology.bad-devices (a device set), topology.impossible (topology/faults.h), topology.nodes
-// (missing, or given for a flat cluster).
+// Errors, in addition to the errors of document.h: topology.unknown-gpu, topology.no-peak
+// (gpu_file.h), topology.bad-devices (a device set), topology.impossible (topology/faults.h),
+// topology.nodes (missing, or given for a flat cluster).
 namespace stepcast::scenario {
 
 // A node type and the fabric between nodes.

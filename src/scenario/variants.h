@@ -19,7 +19,7 @@
 namespace stepcast::scenario {
 
 // Loads many scenarios of one file with different overrides, as in a sweep. Results and mistakes
-// equal those of Load. Not thread-safe.
+// equal the results of Load. Not thread-safe.
 //
 // Overrides of plan settings and of the number of nodes become values of the request, and only the
 // rules are checked again, which takes some microseconds. Overrides of other keys ("model",

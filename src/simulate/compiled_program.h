@@ -37,8 +37,9 @@ struct Item {
   // table. For kRecord: the slot of the record. For kWait: the slot of a record in the step, or
   // kNone.
   std::uint32_t target = 0;
-  // For kCollective and kExchange: the operation's number on its communicator, counted within this
-  // prologue or step. For kWait: the slot of a record in the prologue, or kNone.
+  // For kCollective and kExchange: the index of the operation among the operations of its
+  // communicator in this prologue or step. For kWait: the slot of a record in the prologue, or
+  // kNone.
   std::uint32_t other = 0;
   // For kOperation: the first item after the run of consecutive operations of the same span that
   // begins here.
@@ -154,7 +155,7 @@ struct BuildRoom {
   std::vector<std::uint32_t> prologue_slots;  // [instruction]
   std::vector<std::uint32_t> step_slots;
   std::vector<std::uint32_t> next_item;  // [stream]
-  // The first slot of each stream's launch blocks, indexed by stream, followed by the end.
+  // The launch blocks of stream s have the slots from [s] to before [s + 1].
   std::vector<std::uint32_t> prologue_blocks, step_blocks;
   std::vector<std::uint32_t> launches;  // [stream]: number of launches so far
 };
@@ -167,8 +168,8 @@ struct CompiledProgram {
   std::vector<HostItem> host_items;  // if host items are recorded
   std::vector<Cost> costs;           // costs of kernels, then of copies
   std::vector<Cost> collective_costs;
-  // The number of each exchange's first message, indexed by exchange, followed by the end. Messages
-  // are numbered over all exchanges.
+  // The messages of exchange i have the indices first_message[i] to first_message[i + 1] - 1 in
+  // message_costs.
   std::vector<std::uint32_t> first_message;
   std::vector<Cost> message_costs;
   // The next communicator of the same ranks, indexed by communicator. These communicators form a
@@ -207,8 +208,9 @@ struct CompiledProgram {
              const std::vector<bool>* marked, bool links, bool records_host, ConcurrentSets& sets,
              BuildRoom& room);
 
-  // Launch records are the records of launch blocks, with separate consecutive numbers. These
-  // functions return their number, whether a slot is a launch record, and a launch record's number.
+  // Launch records are the records at the ends of launch blocks, and have consecutive indices. The
+  // functions return how many launch records exist, whether a slot is a launch record, and the
+  // index of the launch record in a slot.
   std::uint32_t launch_records() const {
     return prologue_records - prologue_launches + static_cast<std::uint32_t>(records.size()) -
            step_launches;

@@ -19,8 +19,8 @@
 namespace stepcast::simulate {
 
 // Late start of the first step: an initial part of the step is treated as finished, and only the
-// later part runs. If the state at the end of the step is that of a full step (Repetition checks
-// this), later steps do not depend on the late start.
+// later part runs. If the step ends in the same state as a full step (Repetition checks this),
+// later steps do not depend on the late start.
 //
 // The finished part is closed: with an item of a stream, it contains all earlier items of the
 // stream. With a wait, it contains the record. With a collective or message, it contains the peers'
@@ -365,8 +365,8 @@ class SimulatedClass {
   Time host_clock_;
   WaitFor host_wait_for_;
   std::uint32_t step_spans_ = 0;
-  std::vector<Time> span_begins_;  // times of known spans: first those of the prologue, then those
-                                   // of each step
+  std::vector<Time> span_begins_;  // times of known spans: spans of the prologue, then spans of
+                                   // each step
   std::vector<program::OperationRecord> tasks_;
   std::vector<program::WaitRecord> host_waits_recorded_;
 

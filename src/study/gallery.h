@@ -24,7 +24,7 @@ struct GalleryEntry {
 
 // Returns an entry for each model of the gallery. Its step is a published step of the model that
 // can be simulated and to which no profile was fitted. Among several such steps, it is the step on
-// the most GPUs, then with the most tokens per second. Errors: those of
+// the most GPUs, then with the most tokens per second. Errors: the errors of
 // validate::ReadStoredOutcomes.
 Result<std::vector<GalleryEntry>> GalleryEntries();
 

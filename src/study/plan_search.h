@@ -29,7 +29,7 @@ class PlanSearch {
   // Returns the inputs on which bounds and forecasts depend, except the settings of plans. The goal
   // and the set of plans are not included. `code` is a digest of the program.
   virtual std::vector<planner::StoreFact> Facts(const std::string& code) const = 0;
-  // Returns a text that must be equal on all ranks, because ranks refer to plans by number.
+  // Returns a text that must be equal on all ranks, because ranks refer to plans by index.
   virtual std::string Fingerprint(const std::string& code) const = 0;
   // Processes one work item of the pool and returns its result.
   virtual std::string Work(const std::string& item) const = 0;
@@ -41,7 +41,7 @@ class PlanSearch {
   // Returns the flag that stops the search. If the flag is set, from any thread or signal handler,
   // Run ends with the results so far.
   virtual StopFlag& stop() = 0;
-  // Returns the number of plans. Plans are numbered from 0.
+  // Returns the number of plans. Their indices start with 0.
   virtual std::int64_t plans() const = 0;
   // Returns the scenario around which plans are searched.
   virtual const scenario::Scenario& base() const = 0;

@@ -21,15 +21,16 @@ struct MemoryQuestion {
 struct StagesMemory {
   scenario::Scenario scenario;
   report::MemoryReport report;
-  // The memory at the scenario's own stage, which decides whether the answer is "fits". With
-  // `max_micro_batch`: for the largest micro-batch that fits, or for one sequence if none fits.
+  // The memory at the ZeRO stage that the scenario sets. This memory decides whether the answer is
+  // "fits". With `max_micro_batch`, this is the memory with the largest micro-batch that fits, or
+  // with one sequence if no micro-batch fits.
   forecast::MemoryForecast own;
   std::optional<report::Fitting> fitting{};  // if the scenario does not fit: settings that make it
                                              // fit, without a command
 };
 
-// Forecasts the memory at each stage. Errors are those of forecasts, and command.no-micro-batch for
-// layer lists with `max_micro_batch`.
+// Forecasts the memory at each stage. Errors: the errors of forecasts, and command.no-micro-batch
+// for layer lists with `max_micro_batch`.
 Result<StagesMemory> MemoryOfStages(const MemoryQuestion& question);
 
 }  // namespace stepcast::study

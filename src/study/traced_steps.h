@@ -20,7 +20,7 @@ struct TracedSteps {
 // Reads a trace of PyTorch's profiler or of stepcast (.json, .json.gz), or a folder with one trace
 // for each rank. Selects the step of median duration among the steps that every trace contains
 // completely. `run` is the forecast, from which kernels and groups get their names. `devices` is
-// the number of GPUs of the forecast job. Mistakes: those of formats::ReadKinetoTrace,
+// the number of GPUs of the forecast job. Mistakes: the mistakes of formats::ReadKinetoTrace,
 // kineto.no-step, kineto.no-kernels, traced.no-traces, traced.same-rank, traced.other-cluster,
 // traced.several-ranks, traced.other-model, and traced.no-common-step.
 Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run& run, int devices);

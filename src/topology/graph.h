@@ -85,7 +85,7 @@ std::vector<Distance> DistancesFrom(const Graph& graph, Vertex source, const Lin
 
 // The connected components of a graph. `filter` must accept both directions of a link or neither.
 struct Parts {
-  std::vector<int> of;  // [vertex]: its component's number
+  std::vector<int> of;  // [vertex]: index of its component
   int count = 0;
 };
 Parts PartsOf(const Graph& graph, const LinkFilter& filter);

@@ -10,8 +10,8 @@
 namespace stepcast::topology {
 
 // The latency and bandwidth between the members of a group of ranks, for rings and trees over the
-// links. The values are those of the hardware. Calibration profiles contain the effects of protocol
-// and software.
+// links. The values describe the hardware. Calibration profiles contain the effects of protocol and
+// software.
 struct CommunicationPath {
   int ranks = 1;
   int nodes = 1;

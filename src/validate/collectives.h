@@ -102,7 +102,7 @@ struct CollectiveAccuracy {
   bool MeetsTargets() const;
 };
 
-// Compares all calibration/collectives/*.yaml of the data root. Errors: those of the files.
+// Compares all calibration/collectives/*.yaml of the data root. Errors: the errors of the files.
 Result<CollectiveAccuracy> CompareCollectives();
 
 // Like CompareCollectives, but for `files`. If `own`, forecasts read the fit points of these files.

@@ -26,7 +26,7 @@ struct RankRun {
 
 // One measured step of the job. Times are on rank 0's clock.
 struct MeasuredStep {
-  std::uint32_t step = 0;  // number of the step in the records
+  std::uint32_t step = 0;  // index of the step in the records
   Time start, end;
 };
 
@@ -42,9 +42,9 @@ struct Execution {
   std::size_t typical = 0;  // index in `steps`: the step with the median time
   Time shortest, longest;   // step times
   int critical_rank = 0;    // the last rank to finish the typical step; if several, the lowest
-  // The values of the typical step on the critical rank; step_time is the median. Memory is that of
-  // the rank with the highest peak. at_peak is zero unless device and program count memory in the
-  // same way.
+  // The values of the typical step on the critical rank; step_time is the median. Memory is the
+  // memory of the rank with the highest peak. at_peak is zero unless device and program count
+  // memory in the same way.
   forecast::Forecast figures;
 
   const program::Program& program_of(const RankRun& rank) const { return programs[rank.program]; }

@@ -46,8 +46,8 @@ Result<KernelTables> ReadKernelTables(const std::string& folder, const topology:
 
 // Reads the measured collectives of NCCL on the GPU type, with one file per release. All points are
 // fit points; with `half`, every second point is held back instead. `topology` is the topology file
-// of a similar machine. Errors are those of ReadKernelTables. Empty if the folder does not contain
-// this table.
+// of a similar machine. Errors: the errors of ReadKernelTables. Empty if the folder does not
+// contain this table.
 Result<std::vector<calibration::CurveFile>> ReadCollectiveTable(const std::string& folder,
                                                                 const topology::Gpu& gpu,
                                                                 const std::string& topology,

@@ -105,10 +105,11 @@ struct Coverage {
   std::size_t inside = 0;
 };
 
-// The accuracy of ranges for unknown sources: each source's check rows are compared with those of
-// all other sources. A source is weighted by the square root of its number of rows, because errors
-// within a source are correlated. A band that covers 90 % of the other sources' rows is too narrow
-// for a source unlike any of them. The level is therefore raised until 90 % of all rows are inside.
+// The accuracy of ranges for unknown sources: each source's check rows are compared with the check
+// rows of all other sources. A source is weighted by the square root of its number of rows, because
+// errors within a source are correlated. A band that covers 90 % of the other sources' rows is too
+// narrow for a source unlike any of them. The level is therefore raised until 90 % of all rows are
+// inside.
 struct TransferError {
   std::size_t sources = 0;
   std::size_t cases = 0, inside = 0;  // `inside`: within the band of the other sources
@@ -206,11 +207,11 @@ struct PublishedAccuracy {
 };
 
 // Returns the cases of all calibration/published/*.yaml of the data root, or of one `source`. Their
-// outcomes have no forecasts. Errors: those of the files; command.no-source.
+// outcomes have no forecasts. Errors: the errors of the files; command.no-source.
 Result<PublishedAccuracy> PublishedCases(const std::string& source);
 
 // Simulates the cases of PublishedCases. The result does not depend on the number of threads.
-// Errors: those of PublishedCases.
+// Errors: the errors of PublishedCases.
 Result<PublishedAccuracy> ComparePublished(const std::string& source);
 
 // Returns the YAML files of a folder below the data root, in order. `contents` describes the

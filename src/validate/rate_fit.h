@@ -59,7 +59,7 @@ struct RateErrors {
 RateErrors ErrorsOf(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                     const calibration::KernelCosts& costs, double limit_watts = 0);
 
-// Like the other overload, but for layers of experts. The kernels other than GEMMs are those of the
+// Like the other overload, but for layers of experts. All kernels except GEMMs belong to the
 // serving software. Their start time, time per choice and fraction of the memory bandwidth are
 // first fitted to the rows.
 RateErrors ErrorsOf(std::span<const MeasuredExperts> rows, const topology::Gpu& gpu,
@@ -74,7 +74,7 @@ struct FittedFigure {
 // Changes the parameters until no step reduces `loss`, which reads the parameters.
 void Descend(std::span<const FittedFigure> figures, const std::function<double()>& loss);
 
-// Fits the tiles for GEMMs of `type`; all other values are those of `costs`. `rows` are GEMMs of
+// Fits the tiles for GEMMs of `type`; all other values are copied from `costs`. `rows` are GEMMs of
 // this type at full clock.
 calibration::GemmTiling FitTiles(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                                  calibration::KernelCosts costs, DataType type);

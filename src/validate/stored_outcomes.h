@@ -16,8 +16,8 @@ inline constexpr const char* kStoredOutcomes = "calibration/published/outcomes.c
 // all sources.
 std::string StoredOutcomesText(const PublishedAccuracy& accuracy);
 
-// Reads the stored outcomes of all cases, or of the cases of one `source`. Errors: those of the
-// files; command.no-source; published.not-stored, if a case of the data root is missing in the
+// Reads the stored outcomes of all cases, or of the cases of one `source`. Errors: the errors of
+// the files; command.no-source; published.not-stored, if a case of the data root is missing in the
 // file.
 Result<PublishedAccuracy> ReadStoredOutcomes(const std::string& source);
 

@@ -64,14 +64,15 @@ runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario
 
 // Computes the seeds of gradients for plans whose passes communicate. Each rank computes a 32-bit
 // check word from the check words that it receives from other pipeline stages and from collectives
-// inside layers. The seeds equal those of step programs (lowering/passes.h), but are computed
+// inside layers. The seeds equal the seeds of step programs (lowering/passes.h), but are computed
 // directly from the layers' operation lists, for all ranks of a pipeline stage together.
 class PlainPasses {
  public:
   explicit PlainPasses(const scenario::Scenario& scenario);
 
-  // Returns whether passes do not communicate, because there is one pipeline stage and no ranks
-  // divide layers, sequences or experts. Gradients then depend only on rank, step and micro-batch.
+  // Returns whether passes do not communicate, because there is one pipeline stage, and layers,
+  // sequences and experts are not divided among ranks. Gradients then depend only on rank, step and
+  // micro-batch.
   bool apart() const { return apart_; }
   // Returns the number of ranks in a pipeline stage. The ranks of the first stage represent the
   // ranks of all stages.

@@ -80,9 +80,9 @@ class CachingPool {
 
 class DeviceMemory {
  public:
-  // Creates the memory of a program's buffers. `streams` are indexed by number; they and the
-  // program must outlive the result. `limit` is the largest total size of buffers. Zero: the size
-  // of the GPU's memory.
+  // Creates the memory of a program's buffers. `streams` are in the order of Program::streams.
+  // `streams` and the program must outlive the result. `limit` is the largest total size of
+  // buffers. Zero: the size of the GPU's memory.
   static Attempt<std::unique_ptr<DeviceMemory>> Make(const program::Program& program,
                                                      std::span<const cudaStream_t> streams,
                                                      bool pool, Bytes limit);

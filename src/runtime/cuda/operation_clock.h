@@ -91,7 +91,7 @@ class OperationClock {
   std::vector<cudaEvent_t> events_;    // all events of the clock
   std::vector<cudaEvent_t> free_events_;
   std::deque<Timed> pending_;    // operations in order of issue
-  std::uint64_t collected_ = 0;  // number of operations before those of pending_
+  std::uint64_t collected_ = 0;  // number of operations before the operations of pending_
   std::vector<StreamEnd> ends_;  // [stream]
   std::vector<OperationTimes> times_;
   Progress* progress_ = nullptr;

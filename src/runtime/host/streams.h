@@ -47,7 +47,7 @@ class Streams {
   // Issues work on the stream. If the instruction of `operation` is kNone, the times are not
   // recorded.
   void Issue(std::uint16_t stream, OperationId operation, Work work);
-  // Issues a wait on the stream. `call` is the number that TakeWaits returns for this wait.
+  // Issues a wait on the stream. TakeWaits returns `call` with the times of this wait.
   void IssueWait(std::uint16_t stream, Position until, std::uint64_t call);
 
   Position Now(std::uint16_t stream) const;  // position after all work issued so far

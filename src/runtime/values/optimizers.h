@@ -36,8 +36,8 @@ struct Sgd {
   float learning_rate = 0;
 };
 
-// Returns the constants of an update. `update` is the number of the update, counted from 1. Only
-// for host code: powers are computed in double precision, once for all elements.
+// Returns the constants of an update. `update` counts the updates, starting with 1. Only for host
+// code: powers are computed in double precision, once for all elements.
 inline AdamW AdamWOf(std::int64_t update) {
   const auto count = static_cast<double>(update);
   return {.decay = static_cast<float>(1 - kLearningRate * kWeightDecay),
