@@ -272,7 +272,8 @@ class Reader {
     const std::string_view name = root_.name();
     if (name != "system") {
       Report("topology.not-nccl", LocationOf(root_),
-             fmt::format("the root element of a topology must be <system>: <{}>", Quoted(name, "")),
+             fmt::format("the root element of a topology must be <system>, not "
+                         "<{}>", Quoted(name, "")),
              name == "graphs" ? "the file was written with NCCL_GRAPH_DUMP_FILE; use the file that "
                                 "NCCL writes if NCCL_TOPO_DUMP_FILE is set"
                               : "use the file that NCCL writes if NCCL_TOPO_DUMP_FILE is set");
@@ -584,7 +585,7 @@ class Reader {
     for (const std::string& name : unknown) {
       Report("topology.unknown-nic", {"--nics " + name, 0, 0},
              fmt::format("the file has no NIC with this name: {}", Quoted(name)),
-             "write names of <net> elements after --nics, or write --nics all");
+             "give --nics the names of <net> elements, or write --nics all");
     }
     if (!left_out.empty()) {
       Note(fmt::format("NICs that --nics does not list are ignored: {}", left_out));
@@ -990,7 +991,7 @@ class Reader {
         continue;
       }
       Report("topology.impossible", At(gpu).location,
-             fmt::format("all routes from the GPU to a NIC pass through another GPU: {}",
+             fmt::format("all routes from the GPU {} to a NIC pass through another GPU",
                          Quoted(At(gpu).bus)),
              "move the <pci> of the GPU into the <cpu> that the GPU is attached to");
     }

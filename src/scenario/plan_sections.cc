@@ -89,7 +89,7 @@ void ReadShare(MappingReader& reader, plan::Request& request) {
   }
   if (request.checkpointed_blocks) return;
   reader.Report("checkpointed_blocks", "input.not-a-part",
-                fmt::format("{} must be all or a fraction such as 1/2: '{}'",
+                fmt::format("{} must be all or a fraction such as 1/2, not '{}'",
                             Quoted(reader.PathOf("checkpointed_blocks")), *text),
                 "write all, first k, or k/n with 1 <= k <= n <= 1000, for example 1/2 for every "
                 "second block");
@@ -373,7 +373,7 @@ constexpr SectionKey kParallelismKeys[] = {
            request.stage_layers = *std::move(blocks);
          } else {
            reader.Report("stage_layers", "input.stage-layout",
-                         fmt::format("the layout of stages is not valid, because {}: {}",
+                         fmt::format("the layout of stages is not valid, because {} (layout: {})",
                                      blocks.error(), Quoted(*layout)),
                          "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
          }
