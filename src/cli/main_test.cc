@@ -676,7 +676,7 @@ TEST_F(MainTest, SweepRowsEqualSimulate) {
 TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "the command needs at least one --vary"},
-      {"--vary training.precision", "--vary needs a key and its values"},
+      {"--vary training.precision", "the value of --vary must consist of a key and its values"},
       {"--vary training.precision=", "--vary has no values"},
       {"--vary training.precison=bf16,fp16", "did you mean 'precision'?"},
       {"--vary training.precison=bf16,fp16", "--vary training.precison=bf16: error["},
