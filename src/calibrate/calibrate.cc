@@ -481,7 +481,8 @@ Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner, const Option
         told = "refused: the file is damaged, or it does not contain the state of a calibration";
       } else if (before->binding() != state.binding()) {
         told =
-            fmt::format("refused: the file was made on another machine or with other options: {}",
+            fmt::format("refused: the machine or the options differ from the machine and the "
+                        "options of the file ({})",
                         before->binding());
       } else {
         state = *std::move(before);

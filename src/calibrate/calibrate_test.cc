@@ -448,7 +448,7 @@ TEST(CalibrateTest, RefusesTheStateOfSomethingElse) {
   options.state = state;
   EXPECT_EQ(MustCalibrate(Laws(), options).refused, "");
   options.quick = false;
-  EXPECT_NE(MustCalibrate(Laws(), options).refused.find("made on another machine"),
+  EXPECT_NE(MustCalibrate(Laws(), options).refused.find("differ from the machine"),
             std::string::npos);
   options.state = "nonsense";
   EXPECT_NE(MustCalibrate(Laws(), options).refused.find("does not contain the state"),

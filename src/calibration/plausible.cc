@@ -151,8 +151,8 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
          {std::pair("head_64", attention.head_64), {"head_256", attention.head_256}}) {
       if (part > 0 && part * std::max(attention.forward, attention.backward) <= 1) continue;
       checker.Add(fmt::format("{}.{}", field, key),
-                  fmt::format("with this rate, attention of this head size would exceed the GPU's "
-                              "peak, or would have speed zero: {}",
+                  fmt::format("with the rate {}, attention of this head size would exceed the "
+                              "GPU's peak, or would have speed zero",
                               part),
                   "write the rate of attention with this head size, divided by the rate with head "
                   "size 128");
@@ -417,7 +417,7 @@ void CheckTables(const std::vector<CollectiveTable>& tables, Checker& checker) {
     const std::string field = fmt::format("collectives[{}]", i);
     if (table.ranks < 2) {
       checker.Add(field + ".ranks",
-                  fmt::format("a collective must have at least 2 ranks: {}", table.ranks), "");
+                  fmt::format("a collective must have at least 2 ranks, not {}", table.ranks), "");
     }
     if (table.nodes < 1 || table.nodes > std::max(table.ranks, 1)) {
       checker.Add(field + ".nodes",

@@ -262,8 +262,8 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
   if (!measured.refused.empty()) {
     return WrongInput("calibrate.other-state", options.resume,
                       fmt::format("the calibration cannot be resumed: {}", measured.refused),
-                      "write the path of another file after --resume, or remove the file to start "
-                      "a new calibration");
+                      "give --resume the path of another file, or remove the file to start a new "
+                      "calibration");
   }
   if (measured.no_group_of > 0) {
     return WrongInput(
@@ -272,7 +272,7 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
             "groups of {0} ranks with the same number of GPUs on each node are impossible: {0}",
             measured.no_group_of),
         measured.groups_of.empty() ? "a group of one rank does not communicate"
-                                   : fmt::format("write sizes from this list after --groups: {}",
+                                   : fmt::format("give --groups sizes from this list: {}",
                                                  fmt::join(measured.groups_of, ", ")));
   }
   const std::string path = OutputPath(options, host);

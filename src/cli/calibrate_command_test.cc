@@ -101,8 +101,8 @@ TEST_F(CalibrateCommandTest, NamesTheGroupsThatThereAre) {
   EXPECT_EQ(result.output, "");
   EXPECT_THAT(result.messages,
               HasSubstr("--groups: error[command.bad-group]: groups of 3 ranks with the same "
-                        "number of GPUs on each node are impossible: 3\n"
-                        "  hint: write sizes from this list after --groups: 2, 4\n"));
+                        "number of GPUs on each node are impossible: 3\n  hint: give --groups "
+                        "sizes from this list: 2, 4\n"));
   EXPECT_TRUE(Files().empty());
 }
 

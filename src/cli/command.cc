@@ -299,10 +299,10 @@ std::string Complaint(const QuestionSetting& setting, std::string& value, std::s
   double number = 0;
   const bool is_number = ReadNumber(value, number) && number >= 0;
   if (setting.not_negative && !is_number) {
-    return fmt::format("needs a number of at least 0: {}", Quoted(value));
+    return fmt::format("needs a number of at least 0, not {}", Quoted(value));
   }
   if (setting.probability && !(is_number && number <= 1)) {
-    return fmt::format("needs a number from 0 to 1: {}", Quoted(value));
+    return fmt::format("needs a number from 0 to 1, not {}", Quoted(value));
   }
   if (!setting.words.empty()) {
     if (std::string word = AllowedWord(value, setting.words); !word.empty()) {
@@ -316,7 +316,7 @@ std::string Complaint(const QuestionSetting& setting, std::string& value, std::s
   int whole = 0;
   if (setting.range && !(ReadNumber(value, whole) && whole >= setting.range->first &&
                          whole <= setting.range->second)) {
-    return fmt::format("needs an integer from {} to {}: {}", setting.range->first,
+    return fmt::format("needs an integer from {} to {}, not {}", setting.range->first,
                        setting.range->second, Quoted(value));
   }
   return "";

@@ -66,7 +66,7 @@ Result<std::chrono::milliseconds> ReadTimeout(const std::string& text) {
     return tl::unexpected(Diagnostics{WrongOption(
         "command.bad-quantity", "--timeout", fmt::format("must be at least 100 ms: '{}'", text),
         "write a time that is longer than every operation: the run ends if an operation takes "
-        "longer")});
+        "longer than this time")});
   }
   return std::chrono::milliseconds(time->picoseconds() / 1'000'000'000);
 }

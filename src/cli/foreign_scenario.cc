@@ -121,7 +121,7 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
       return WrongInput(
           "file.exists", files.save,
           "the file already exists and may contain your changes: " + Quoted(files.save),
-          "write the path of another file after --save");
+          "give --save the path of another file");
     }
     if (auto saved = PutText(files.save, imported->scenario.text); saved.status != kDone) {
       return saved;

@@ -162,7 +162,7 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
     if (!loads) {
       return WrongInput(
           "command.bad-group", "--op " + options.op,
-          fmt::format("the collective cannot use rings over the {} ranks of the topology: {}",
+          fmt::format("rings over the {} ranks of the topology cannot run the collective {}",
                       cluster->devices(), Quoted(options.op)),
           "use a topology with links and at least two devices; set --op to all_reduce, "
           "reduce_scatter, all_gather or broadcast");
@@ -295,7 +295,7 @@ Outcome Init(const InitOptions& options) {
     return WrongInput(
         "file.exists", options.output,
         "the file already exists and may contain your changes: " + Quoted(options.output),
-        "write the path of another file after --output, or replace the existing file with --force");
+        "give --output the path of another file, or replace the existing file with --force");
   }
   foreign::ImportRequest request = ImportRequestOf(options.files, options.set);
   request.absolute_paths = !std::filesystem::path(options.output).parent_path().empty();

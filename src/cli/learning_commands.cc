@@ -61,10 +61,10 @@ tl::expected<std::string, Outcome> ProfileToWrite(const CalibrateRunsOptions& op
   }
   return tl::make_unexpected(WrongInput(
       "runs.profiles", options.runs,
-      fmt::format("the runs use several profiles, but the command writes only one profile: {}",
+      fmt::format("the runs use several profiles ({}), but the command writes only one profile",
                   names),
-      "choose the profile to start from with --profile; runs on the GPU of this profile have the "
-      "largest weight"));
+      "give --profile the profile from which the command starts; runs on the GPU of this profile "
+      "have the largest weight"));
 }
 
 RunsReport Learn(const std::string& path, std::vector<validate::SimulatedRun> runs) {
@@ -105,7 +105,7 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
   }
   if (report.fit.configurations.size() > LearnedRuns::kMostRuns) {
     return WrongInput("runs.too-many", options.runs,
-                      fmt::format("the table can have at most {} configurations: {}",
+                      fmt::format("the table can have at most {} configurations, not {}",
                                   LearnedRuns::kMostRuns, report.fit.configurations.size()),
                       "remove the runs that differ most from the runs that you want to forecast");
   }

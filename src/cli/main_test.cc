@@ -159,7 +159,7 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"simulate x --tp 2", "write --set parallelism.tensor=2"},
       {"simulate x --vary a=1", "--vary is an option of stepcast sweep"},
       {"validate x", "write stepcast validate x --backend"},
-      {"memory x --fit-probability 2", "--fit-probability needs a number from 0 to 1: '2'"},
+      {"memory x --fit-probability 2", "--fit-probability needs a number from 0 to 1, not '2'"},
       {"simulate x --trace ''", "the value of --trace is empty"},
       {"execute x --backend host --trace ''", "the value of --trace is empty"},
       {"validate x --backend host --trace ''", "the value of --trace is empty"},
@@ -567,7 +567,7 @@ TEST_F(MainTest, PlanAccountsForEveryPlan) {
   EXPECT_EQ(nearest.at("lacks_bytes").get<std::int64_t>(),
             static_cast<std::int64_t>(0.999 * (1 << 30) + 0.5) -
                 nearest.at("free_bytes").get<std::int64_t>());
-  EXPECT_THAT(nearest.at("reason").get<std::string>(), HasSubstr("headroom included"));
+  EXPECT_THAT(nearest.at("reason").get<std::string>(), HasSubstr("including the headroom"));
 }
 
 // A step of four micro-batches has four times the tokens of one. It costs less than four times as
@@ -676,7 +676,7 @@ TEST_F(MainTest, SweepRowsEqualSimulate) {
 TEST_F(MainTest, SweepsThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "the command needs at least one --vary"},
-      {"--vary training.precision", "--vary needs a key and its values"},
+      {"--vary training.precision", "the value of --vary must consist of a key and its values"},
       {"--vary training.precision=", "--vary has no values"},
       {"--vary training.precison=bf16,fp16", "did you mean 'precision'?"},
       {"--vary training.precison=bf16,fp16", "--vary training.precison=bf16: error["},

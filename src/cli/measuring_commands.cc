@@ -140,8 +140,8 @@ Outcome ValidatePublished(const ValidatePublishedOptions& options) {
                                  : report::Wrapped(report::PublishedAccuracyText(*accuracy));
   if (!run) {
     outcome.messages +=
-        "stepcast: the results are those stored with this release; to simulate the steps again, "
-        "add --run\n";
+        "stepcast: the results were stored with this release; to simulate the steps again, add "
+        "--run\n";
   }
   return outcome;
 }

@@ -61,7 +61,7 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
          fmt::format(
              "the number of micro-batches times the number of stages must be at most {}: {} x {}",
              kMostPasses, *options.micro_batches, *options.stages),
-         "reduce --micro-batches: the pattern of the schedule repeats"});
+         "reduce --micro-batches, because the pattern of the schedule repeats"});
   }
   const parallel::NamedSchedule& named = *parallel::FindSchedule(options.schedule);
   const auto refuse = [&](const std::string& option, std::string message, const char* hint) {

@@ -283,7 +283,7 @@ class KernelPricer {
     if (!pricing_.scenario.gpu) {
       pricing_.Report("cost.no-gpu", pricing_.scenario.cluster_location,
                       fmt::format("without a GPU type, stepcast can simulate only layer lists, "
-                                  "because the time of this kernel is unknown: {}",
+                                  "because the time of the kernel {} is unknown",
                                   kernel.name),
                       "add a GPU type to the cluster ('gpu: h100-sxm'), or describe the model as a "
                       "list of layers with times");
@@ -291,7 +291,7 @@ class KernelPricer {
       pricing_.Report(
           "cost.no-kernel-costs", pricing_.profile,
           fmt::format(
-              "the calibration has no 'kernels' section, so the time of this kernel is unknown: {}",
+              "the calibration has no 'kernels' section, so the time of the kernel {} is unknown",
               kernel.name),
           fmt::format(
               "add the section 'kernels', or remove 'calibration' to use the default profile of {}",

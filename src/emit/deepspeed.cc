@@ -78,8 +78,8 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
   }
   if (IsQuantized(training.precision)) {
     return CannotRun(
-        "DeepSpeed's configuration cannot express matrix multiplications in 8 or 4 bits: "
-        "training.precision");
+        "DeepSpeed's configuration cannot express matrix multiplications in 8 or 4 bits "
+        "(training.precision)");
   }
   if (training.activation_offload &&
       (training.activation_checkpointing != model::Checkpointing::kFull ||

@@ -13,12 +13,16 @@ using model::Architecture;
 
 // Parts of a model outside its blocks, by their keys in model files.
 std::string OutsideOf(const Architecture& a) {
-  if (a.streams > 0) return "stepcast does not write Megatron-LM's hyper-connections: streams";
-  if (a.residual_bank > 0) return "Megatron-LM has no attention residuals: residual_bank";
-  if (a.layer_input > 0) return "Megatron-LM has no separate inputs for single layers: layer_input";
-  if (!a.towers.empty()) return "Megatron-LM's pretrain_gpt.py does not support towers: towers";
-  if (a.encoder.exists()) return "Megatron-LM's pretrain_gpt.py trains decoders only: encoder";
-  if (a.input.values > 0) return "Megatron-LM's pretrain_gpt.py supports only text as input: input";
+  if (a.streams > 0) return "stepcast does not write Megatron-LM's hyper-connections (streams)";
+  if (a.residual_bank > 0) return "Megatron-LM has no attention residuals (residual_bank)";
+  if (a.layer_input > 0) {
+    return "Megatron-LM has no separate inputs for single layers (layer_input)";
+  }
+  if (!a.towers.empty()) return "Megatron-LM's pretrain_gpt.py does not support towers (towers)";
+  if (a.encoder.exists()) return "Megatron-LM's pretrain_gpt.py trains decoders only (encoder)";
+  if (a.input.values > 0) {
+    return "Megatron-LM's pretrain_gpt.py supports only text as input (input)";
+  }
   if (a.condition.exists() || a.prediction.target != model::Target::kWords) {
     return "Megatron-LM's pretrain_gpt.py supports only text as output";
   }
@@ -28,30 +32,30 @@ std::string OutsideOf(const Architecture& a) {
 std::string OfMixer(const Architecture& kind) {
   if (kind.mixer == model::Mixer::kStateSpace) {
     return "Megatron-LM trains state-space layers with pretrain_hybrid.py, whose arguments "
-           "stepcast does not write: state_space";
+           "stepcast does not write (state_space)";
   }
   if (kind.mixer == model::Mixer::kNone || !model::HasFeedForward(kind)) {
-    return "each block of Megatron-LM's pretrain_gpt.py must have a mixer and a feed-forward "
-           "layer: blocks";
+    return "each block of Megatron-LM's pretrain_gpt.py must have a mixer and a feed-forward layer "
+           "(blocks)";
   }
   if (kind.mixer == model::Mixer::kDelta) {
-    return kind.delta.by_channel ? "the delta rule of Megatron-LM has one decay per head: decay"
+    return kind.delta.by_channel ? "the delta rule of Megatron-LM has one decay per head (decay)"
                                  : "";
   }
   if (kind.shared_key.exists()) {
-    return "stepcast does not write Megatron-LM's attention with one key for all heads: shared_kv";
+    return "stepcast does not write Megatron-LM's attention with one key for all heads (shared_kv)";
   }
-  if (kind.cross.exists()) return "Megatron-LM's pretrain_gpt.py has no cross-attention: cross";
+  if (kind.cross.exists()) return "Megatron-LM's pretrain_gpt.py has no cross-attention (cross)";
   if (kind.indexer.exists()) {
     const model::Indexer& index = kind.indexer;
     if (!kind.latent.exists() || index.block > 1 || index.shared || !index.runs ||
         !index.weighs_heads) {
       return "Megatron-LM supports indexers only in latent attention. Each layer must have one "
-             "indexer, which chooses single keys: index";
+             "indexer, which chooses single keys (index)";
     }
   }
   if (kind.output_gate != model::OutputGate::kNone && !kind.gate_of_query) {
-    return "Megatron-LM computes the gate of the attention output in the query projection: gate";
+    return "Megatron-LM computes the gate of the attention output in the query projection (gate)";
   }
   const bool values =
       kind.key_is_value || kind.borrows_keys || kind.norms_values ||
@@ -67,15 +71,14 @@ std::string OfMixer(const Architecture& kind) {
 
 std::string OfExperts(const model::Experts& experts) {
   if (experts.latent > 0) {
-    return "stepcast does not write Megatron-LM's experts on latent vectors: latent";
+    return "stepcast does not write Megatron-LM's experts on latent vectors (latent)";
   }
   if (experts.beside_dense)
-    return "Megatron-LM cannot run a dense layer in parallel with "
-           "experts: parallel";
+    return "Megatron-LM cannot run a dense layer in parallel with experts (parallel)";
   const bool scores = experts.scores == model::RouterScores::kSigmoid ||
                       experts.scores == model::RouterScores::kSoftmax ||
                       experts.scores == model::RouterScores::kSoftmaxOfChosen;
-  return scores ? "" : "Megatron-LM scores experts with a softmax or a sigmoid: scores";
+  return scores ? "" : "Megatron-LM scores experts with a softmax or a sigmoid (scores)";
 }
 
 // The kind with the feed-forward layer of another one.
@@ -95,13 +98,13 @@ std::string TakeFeedForward(const std::vector<const Architecture*>& blocks, Arch
     const Architecture*& known = block->experts.exist() ? mixture : dense;
     if (known == nullptr) known = block;
     if (WithFeedForwardOf(*known, *block) != *known) {
-      return "in Megatron-LM, all dense layers must be equal, and all expert layers must be equal: "
-             "feed_forwards";
+      return "in Megatron-LM, all dense layers must be equal, and all expert layers must be equal "
+             "(feed_forwards)";
     }
     if (block->experts.exist()) continue;
     if (mixture != nullptr) {
       return "stepcast writes models for Megatron-LM only if all dense layers precede all expert "
-             "layers: pattern";
+             "layers (pattern)";
     }
     ++leading;
   }
@@ -135,10 +138,10 @@ tl::expected<GptBlocks, std::string> GptBlocksOf(const Architecture& a) {
     const Architecture*& known = recurrent ? delta : attention;
     if (known == nullptr) known = block;
     if (WithFeedForwardOf(*block, *known) != *known) {
-      return refused("in Megatron-LM, all mixers of the same kind must be equal: mixers");
+      return refused("in Megatron-LM, all mixers of the same kind must be equal (mixers)");
     }
   }
-  if (attention == nullptr) return refused("stepcast writes only models with attention: pattern");
+  if (attention == nullptr) return refused("stepcast writes only models with attention (pattern)");
   made.plain = *attention;
   Architecture& plain = made.plain;
   plain.experts = {};
@@ -159,8 +162,8 @@ tl::expected<GptBlocks, std::string> GptBlocksOf(const Architecture& a) {
   }
   if (plain.indexer.exists()) {
     return refused(
-        "Megatron-LM does not support sparse attention and the delta rule in the same model: "
-        "mixers");
+        "Megatron-LM does not support sparse attention and the delta rule in the same model "
+        "(mixers)");
   }
   made.rule = delta->delta;
   made.shared_gate = std::exchange(plain.experts.shared_gate, false);

@@ -33,7 +33,7 @@ class Arguments {
 std::string UnsaidOf(const model::Architecture& a) {
   if (a.experts.shared_gate && a.experts.exist()) {
     // --moe-shared-expert-gate is newer than the supported release.
-    return "Megatron-LM's shared experts have no gate: shared_expert_gate";
+    return "Megatron-LM's shared experts have no gate (shared_expert_gate)";
   }
   if (a.experts.router_bias || a.experts.bias) {
     return "Megatron-LM's routers and grouped experts have no biases";
@@ -46,15 +46,15 @@ std::string UnsaidOf(const model::Architecture& a) {
   }
   if (a.scales_embeddings) return "Megatron-LM does not multiply embeddings by a constant";
   if (a.parallel_residual_norms > 0) {
-    return "Megatron-LM runs the feed-forward layer after attention, not at the same time: "
-           "parallel_residual_norms";
+    return "Megatron-LM runs the feed-forward layer after attention, not at the same time "
+           "(parallel_residual_norms)";
   }
-  if (a.head_bias) return "Megatron-LM's head has no bias: lm_head_bias";
+  if (a.head_bias) return "Megatron-LM's head has no bias (lm_head_bias)";
   if (a.qk_norm && a.norms_all_heads) {
     return "Megatron-LM normalizes the queries and keys of each head separately";
   }
   if (a.attention_chunk > 0)
-    return "Megatron-LM does not support chunked attention: attention_chunk_size";
+    return "Megatron-LM does not support chunked attention (attention_chunk_size)";
   return "";
 }
 
@@ -97,23 +97,23 @@ std::string ModelObstacle(const model::Architecture* architecture) {
 std::string LayerObstacle(const plan::Plan& plan) {
   const plan::Training& training = plan.training;
   if (training.lora.adapts()) {
-    return "Megatron-LM does not support adapters, unlike NeMo and Megatron-Bridge: training.lora";
+    return "Megatron-LM does not support adapters, unlike NeMo and Megatron-Bridge (training.lora)";
   }
   if (training.precision == DataType::kFp8 && training.fp8_scaling != model::Fp8Scaling::kDelayed &&
       training.fp8_scaling != model::Fp8Scaling::kCurrent) {
-    return "Megatron-LM uses the FP8 layers of Transformer Engine: training.fp8_scaling";
+    return "Megatron-LM uses the FP8 layers of Transformer Engine (training.fp8_scaling)";
   }
   if (training.tp_only_amax_red) {
     return "Megatron-LM's command line has no option for training.tp_only_amax_red";
   }
   if (plan.mixture.dispatch_dtype == DataType::kFp8) {
-    return "Megatron-LM's dispatchers send rows in 16 bits: experts.dispatch_dtype";
+    return "Megatron-LM's dispatchers send rows in 16 bits (experts.dispatch_dtype)";
   }
   if (training.compile)
-    return "Megatron-LM does not compile blocks with torch.compile: training.compile";
+    return "Megatron-LM does not compile blocks with torch.compile (training.compile)";
   if (training.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
-    return "Megatron-LM recomputes complete blocks or modules, not single operators: "
-           "training.activation_checkpointing";
+    return "Megatron-LM recomputes complete blocks or modules, not single operators "
+           "(training.activation_checkpointing)";
   }
   return "";
 }
@@ -123,12 +123,12 @@ std::string ExpertGroupObstacle(const plan::Plan& plan, const model::Experts& ex
   if (limited.count == 0) return "";
   const ExpertGroups own = GroupsOfModel(experts);
   if (own.count > 0 && own != limited) {
-    return "the router of Megatron-LM can limit either groups of experts or nodes: "
-           "experts.node_limit";
+    return "the router of Megatron-LM can limit either groups of experts or nodes "
+           "(experts.node_limit)";
   }
   if (own.count == 0 && !model::SendsTokensOnce(plan.mixture.dispatcher)) {
-    return "Megatron-LM limits nodes only if the dispatcher sends each token once per node: "
-           "experts.node_limit";
+    return "Megatron-LM limits nodes only if the dispatcher sends each token once per node "
+           "(experts.node_limit)";
   }
   return "";
 }
@@ -144,23 +144,23 @@ std::string MainGradientObstacle(const plan::Plan& plan) {
   if (data_parallel.copy_main_gradients) return "";
   if (!data_parallel.optimizer_cpu_offload && LacksRemainders(plan.training)) {
     return "the optimizer of Megatron-LM needs fp16_remainder to read 16-bit gradients without a "
-           "copy: training.master_weights";
+           "copy (training.master_weights)";
   }
   if (data_parallel.zero_stage == 0) {
-    return "in Megatron-LM, only the distributed optimizer reads 16-bit gradients without a copy: "
-           "data_parallel.copy_main_gradients";
+    return "in Megatron-LM, only the distributed optimizer reads 16-bit gradients without a copy "
+           "(data_parallel.copy_main_gradients)";
   }
   return "";
 }
 
 std::string MessageObstacle(const plan::DataParallel& data_parallel) {
   if (data_parallel.scatter_gather_tensors_in_pipeline) {
-    return "since 2023, pipeline stages of Megatron-LM send complete tensors: "
-           "data_parallel.scatter_gather_tensors_in_pipeline";
+    return "since 2023, pipeline stages of Megatron-LM send complete tensors "
+           "(data_parallel.scatter_gather_tensors_in_pipeline)";
   }
   if (!data_parallel.batch_p2p_sync) {
-    return "Megatron-LM always waits for the device after messages between stages: "
-           "data_parallel.batch_p2p_sync";
+    return "Megatron-LM always waits for the device after messages between stages "
+           "(data_parallel.batch_p2p_sync)";
   }
   return "";
 }
@@ -169,8 +169,8 @@ std::string CheckpointedBlocksObstacle(const plan::Training& training) {
   const model::Share& blocks = training.checkpointed_blocks;
   if (training.activation_checkpointing != model::Checkpointing::kNone && !blocks.all() &&
       (blocks.first == 0 || training.activation_checkpointing != model::Checkpointing::kFull)) {
-    return "Megatron-LM can recompute only complete blocks at the start of the model: "
-           "training.checkpointed_blocks";
+    return "Megatron-LM can recompute only complete blocks at the start of the model "
+           "(training.checkpointed_blocks)";
   }
   return "";
 }
@@ -184,12 +184,12 @@ std::string RotaryObstacle(const model::Architecture& architecture,
     model::RotaryScaling known;
     known.factor = scaling->factor;
     if (*scaling != known) {
-      return "Megatron-LM supports only Llama 3.1's scaling of rotary positions: rope_scaling";
+      return "Megatron-LM supports only Llama 3.1's scaling of rotary positions (rope_scaling)";
     }
   }
   if (architecture.position == model::Position::kRotary &&
       constants.rotary_base != std::floor(constants.rotary_base)) {
-    return "Megatron-LM's --rotary-base must be an integer: rope_theta";
+    return "Megatron-LM's --rotary-base must be an integer (rope_theta)";
   }
   return "";
 }
@@ -207,19 +207,19 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
     return obstacle;
   }
   if (!plan.data_parallel.no_sync) {
-    return "Megatron-LM reduces gradients once per step: data_parallel.no_sync";
+    return "Megatron-LM reduces gradients once per step (data_parallel.no_sync)";
   }
   if (plan::IsPrecisionAware(training) && LacksRemainders(training)) {
-    return "Megatron-LM's precision-aware optimizer always uses fp16_remainder for bf16 "
-           "parameters: training.master_weights";
+    return "Megatron-LM's precision-aware optimizer always uses fp16_remainder for bf16 parameters "
+           "(training.master_weights)";
   }
   if (training.activation_checkpointing == model::Checkpointing::kFull &&
       training.checkpoint_early_stop) {
-    return "Megatron-LM always recomputes a block up to its end: training.checkpoint_early_stop";
+    return "Megatron-LM always recomputes a block up to its end (training.checkpoint_early_stop)";
   }
   if (training.optimizer_implementation != plan::OptimizerImplementation::kFused) {
-    return "Megatron-LM's optimizers update all tensors in one kernel: "
-           "training.optimizer_implementation";
+    return "Megatron-LM's optimizers update all tensors in one kernel "
+           "(training.optimizer_implementation)";
   }
   if (std::string obstacle = MainGradientObstacle(plan); !obstacle.empty()) return obstacle;
   if (std::string obstacle = MessageObstacle(plan.data_parallel); !obstacle.empty()) {
@@ -234,15 +234,15 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   // megatron/core/transformer/transformer_config.py refuses both together.
   if (training.activation_offload &&
       training.activation_checkpointing != model::Checkpointing::kNone) {
-    return "Megatron-LM cannot recompute activations and also offload activations: "
-           "training.activation_offload";
+    return "Megatron-LM cannot recompute activations and also offload activations "
+           "(training.activation_offload)";
   }
   if (training.attention == model::Attention::kFlash1)
-    return "Megatron-LM does not support version 1 of FlashAttention: training.attention";
+    return "Megatron-LM does not support version 1 of FlashAttention (training.attention)";
   if (training.attention == model::Attention::kFlex)
-    return "Megatron-LM does not run FlexAttention: training.attention";
+    return "Megatron-LM does not run FlexAttention (training.attention)";
   if (training.loss != model::Loss::kInPlace && training.loss != model::Loss::kFused) {
-    return "Megatron-LM computes cross entropy only in_place or fused: training.loss";
+    return "Megatron-LM computes cross entropy only in_place or fused (training.loss)";
   }
   return "";
 }

@@ -522,7 +522,7 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
   if (data_parallel.unit_blocks > 1) {
     return CannotRun(
         "with FSDP, several blocks form a unit only if the model's code has a module with these "
-        "blocks: data_parallel.unit_blocks");
+        "blocks (data_parallel.unit_blocks)");
   }
   std::string text = Head("The FullyShardedDataParallel settings of the plan.");
   text += Training(scenario);
@@ -559,7 +559,7 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (data_parallel.prefetch == 0) {
     return CannotRun(
-        "fully_shard always prefetches the next unit in backward: data_parallel.prefetch is 0");
+        "fully_shard always prefetches the next unit in backward (data_parallel.prefetch is 0)");
   }
   std::string reshard;
   if (const auto* ranks = std::get_if<std::int64_t>(&data_parallel.reshard_after_forward)) {
@@ -571,8 +571,8 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
   // torch/distributed/_composable/fsdp/fully_shard.py: accepts lists of modules since 2.5.
   if (several && plan.software.torch < Version{2, 5}) {
     return CannotRun(
-        "a unit of several blocks needs fully_shard of torch 2.5 or later: "
-        "data_parallel.unit_blocks");
+        "a unit of several blocks needs fully_shard of torch 2.5 or later "
+        "(data_parallel.unit_blocks)");
   }
   std::string text = Head("The FSDP2 settings (fully_shard) of the plan.");
   text += Training(scenario);
@@ -597,25 +597,26 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
 
 Target PytorchSettings(const scenario::Scenario& scenario) {
   if (IsQuantized(scenario.plan.training.precision)) {
-    return CannotRun("the emitted module computes only in 16 or 32 bits: training.precision");
+    return CannotRun("the emitted module computes only in 16 or 32 bits (training.precision)");
   }
   const plan::Training& training = scenario.plan.training;
   const bool of_torch =
       training.optimizer == plan::Optimizer::kAdamW || training.optimizer == plan::Optimizer::kSgd;
   if (of_torch && (plan::KeepsMasterWeights(training) || !plan::HasStatesOfUpdatedType(training))) {
     return CannotRun(
-        "torch.optim has no master weights, and stores moments in the data type of the parameters: "
-        "training.master_weights, training.optimizer_state_dtype");
+        "torch.optim has no master weights, and stores moments in the data type of the parameters "
+        "(training.master_weights, training.optimizer_state_dtype)");
   }
   if (scenario.plan.parallelism.pipeline > 1) {
-    return CannotRun("the emitted module does not support pipeline stages: parallelism.pipeline");
+    return CannotRun("the emitted module does not support pipeline stages (parallelism.pipeline)");
   }
   if (scenario.plan.parallelism.tensor > 1) {
-    return CannotRun("the emitted module shards only over data-parallel ranks: parallelism.tensor");
+    return CannotRun("the emitted module shards only over data-parallel ranks "
+                     "(parallelism.tensor)");
   }
   if (scenario.plan.parallelism.context > 1) {
     return CannotRun(
-        "the emitted module does not divide sequences among ranks: parallelism.context");
+        "the emitted module does not divide sequences among ranks (parallelism.context)");
   }
   if (const auto module = TrainerOf(scenario.plan).module) return module(scenario);
   return CannotRun("the plan's framework is not ddp, fsdp1 or fsdp2");

@@ -35,7 +35,7 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
   const model::Architecture& a = *architecture;
   if (!a.kinds.empty()) {
     return CannotRun(
-        "stepcast writes torchtitan's llama3, which has only blocks of one kind: blocks");
+        "stepcast writes torchtitan's llama3, which has only blocks of one kind (blocks)");
   }
   if (!model::TraitsOf(a).torchtitan || a.attention_bias || a.projection_bias ||
       a.feed_forward_bias || a.tie_embeddings || a.dropout || a.attention_dropout) {
@@ -63,8 +63,8 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
     }
     if (constants.rotary_scaling && *constants.rotary_scaling != model::RotaryScaling()) {
       return CannotRun(
-          "torchtitan supports only Llama 3.1's scaling of rotary positions, or no scaling: "
-          "rope_scaling");
+          "torchtitan supports only Llama 3.1's scaling of rotary positions, or no scaling "
+          "(rope_scaling)");
     }
     return std::string(flavor.name);
   }
@@ -115,7 +115,7 @@ std::string PipelineKeys(const plan::Plan& plan, std::int64_t blocks) {
 std::string PipelineObstacle(plan::Framework framework, const plan::Parallelism& axes,
                              std::int64_t blocks) {
   if (ScheduleClass(axes) == nullptr) {
-    return "torch.distributed.pipelining does not support the schedule: parallelism.schedule";
+    return "torch.distributed.pipelining does not support the schedule (parallelism.schedule)";
   }
   plan::Request request;
   request.framework = framework;
@@ -125,7 +125,7 @@ std::string PipelineObstacle(plan::Framework framework, const plan::Parallelism&
       axes.virtual_stages == DefaultChunks(axes) || (blocks + 2 + most - 1) / most == chunks;
   if (!makes_chunks ||
       axes.stage_layers != plan::StageLayersOf(request, {.count = blocks}, chunks)) {
-    return "torchtitan divides the layers differently among the stages: parallelism.stage_layers";
+    return "torchtitan divides the layers differently among the stages (parallelism.stage_layers)";
   }
   return "";
 }
@@ -138,59 +138,59 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
     return "the plan's framework is not fsdp2, and the bucket size of torchtitan's DDP cannot be "
            "set";
   }
-  if (training.lora.adapts()) return "torchtitan does not support adapters: training.lora";
+  if (training.lora.adapts()) return "torchtitan does not support adapters (training.lora)";
   if (training.parameter_dtype != DataType::kFp32) {
-    return "torchtitan stores parameters in FP32: training.parameter_dtype";
+    return "torchtitan stores parameters in FP32 (training.parameter_dtype)";
   }
   if (training.reduce_dtype != DataType::kFp32) {
-    return "torchtitan's mixed_precision_reduce can only be float32: training.reduce_dtype";
+    return "torchtitan's mixed_precision_reduce can only be float32 (training.reduce_dtype)";
   }
   if (training.precision == DataType::kFp16)
-    return "torchtitan does not compute in FP16: training.precision";
+    return "torchtitan does not compute in FP16 (training.precision)";
   if (IsQuantized(training.precision) && training.precision != DataType::kFp8) {
-    return "stepcast does not write torchtitan's settings for MXFP8 and NVFP4: training.precision";
+    return "stepcast does not write torchtitan's settings for MXFP8 and NVFP4 (training.precision)";
   }
   if (training.precision == DataType::kFp8 && training.fp8_scaling != model::Fp8Scaling::kTorchao &&
       training.fp8_scaling != model::Fp8Scaling::kTorchaoRowwise) {
-    return "torchtitan uses the FP8 layers of torchao: training.fp8_scaling";
+    return "torchtitan uses the FP8 layers of torchao (training.fp8_scaling)";
   }
   if (!training.gradient_clipping) {
-    return "torchtitan clips gradients in every step: training.gradient_clipping";
+    return "torchtitan clips gradients in every step (training.gradient_clipping)";
   }
   if (training.activation_offload) {
-    return "torchtitan does not offload activations: training.activation_offload";
+    return "torchtitan does not offload activations (training.activation_offload)";
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
       !training.checkpointed_blocks.all()) {
-    return "torchtitan selects checkpointed blocks by a different rule: "
-           "training.checkpointed_blocks";
+    return "torchtitan selects checkpointed blocks by a different rule "
+           "(training.checkpointed_blocks)";
   }
   if (training.activation_checkpointing != model::Checkpointing::kNone &&
       !training.checkpoint_early_stop) {
-    return "torchtitan stops recomputation early: training.checkpoint_early_stop is false";
+    return "torchtitan stops recomputation early (training.checkpoint_early_stop is false)";
   }
   if (data_parallel.units != plan::WrappedUnits::kBlock) {
-    return "the FSDP units of torchtitan are the blocks, without the embedding and the head: "
-           "data_parallel.units";
+    return "the FSDP units of torchtitan are the blocks, without the embedding and the head "
+           "(data_parallel.units)";
   }
   if (data_parallel.unit_blocks != 1)
-    return "torchtitan makes each block a separate FSDP unit: data_parallel.unit_blocks";
+    return "torchtitan makes each block a separate FSDP unit (data_parallel.unit_blocks)";
   if (training.attention != model::Attention::kFlash &&
       training.attention != model::Attention::kCudnn) {
-    return "torchtitan runs PyTorch's attention kernels, flash or cudnn: training.attention";
+    return "torchtitan runs PyTorch's attention kernels, flash or cudnn (training.attention)";
   }
   if (training.optimizer != plan::Optimizer::kAdamW)
-    return "torchtitan's optimizer is AdamW: training.optimizer";
+    return "torchtitan's optimizer is AdamW (training.optimizer)";
   if (!plan::HasStatesOfUpdatedType(training)) {
-    return "AdamW of torch.optim stores moments in the data type of the parameters: "
-           "training.optimizer_state_dtype";
+    return "AdamW of torch.optim stores moments in the data type of the parameters "
+           "(training.optimizer_state_dtype)";
   }
   if (plan.mixture.implementation == model::ExpertImplementation::kTransformers) {
-    return "torchtitan supports only its own expert layers: experts.implementation";
+    return "torchtitan supports only its own expert layers (experts.implementation)";
   }
   if (training.activation_checkpointing == model::Checkpointing::kSelective) {
-    return "torchtitan cannot recompute only the attention core: training.activation_checkpointing "
-           "is selective";
+    return "torchtitan cannot recompute only the attention core (training.activation_checkpointing "
+           "is selective)";
   }
   if (std::holds_alternative<std::int64_t>(data_parallel.reshard_after_forward)) {
     return "torchtitan's fsdp_reshard_after_forward must be always or never, not a number of ranks";
@@ -200,16 +200,16 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
     return "torchtitan runs DDP if data_parallel.shard_group_size is 1, because nothing is sharded";
   }
   if (data_parallel.prefetch != 1)
-    return "torchtitan prefetches exactly one unit: data_parallel.prefetch";
+    return "torchtitan prefetches exactly one unit (data_parallel.prefetch)";
   if (plan.parallelism.tensor > 1 && !plan.parallelism.sequence_parallel) {
-    return "torchtitan's tensor parallelism includes sequence parallelism: "
-           "parallelism.sequence_parallel is false";
+    return "torchtitan's tensor parallelism includes sequence parallelism "
+           "(parallelism.sequence_parallel is false)";
   }
   if (plan.parallelism.pipeline > 1) {
     return PipelineObstacle(data_parallel.framework, plan.parallelism, blocks);
   }
   if (data_parallel.accumulate_unsharded && training.gradient_accumulation > 1) {
-    return "torchtitan reduces gradients in every micro-batch: data_parallel.accumulate_unsharded";
+    return "torchtitan reduces gradients in every micro-batch (data_parallel.accumulate_unsharded)";
   }
   return "";
 }

@@ -92,7 +92,7 @@ Result<program::ProcessGroup> GroupByNumber(const Scenario& scenario,
   const std::string of_ranks = fmt::format("--ranks {}", ranks);
   if (ranks < 2) {
     return BadGroup(group.ranks || !group.nodes ? of_ranks : of_nodes,
-                    fmt::format("a collective needs at least two ranks: {}", ranks),
+                    fmt::format("a collective needs at least two ranks, not {}", ranks),
                     "increase --ranks, or set a larger cluster: --set cluster.nodes=N");
   }
   if (ranks % nodes != 0 || ranks / nodes > per_node) {

@@ -700,14 +700,14 @@ class Importer {
       if (need.key == std::string_view("model") && !draft_.named_model().empty()) {
         draft_.Report({"foreign.missing",
                        {file, 0, 0},
-                       fmt::format("the file does not contain the dimensions of the model: {}",
+                       fmt::format("the file does not contain the dimensions of the model {}",
                                    Quoted(draft_.named_model())),
                        need.hint});
         continue;
       }
       draft_.Report({"foreign.missing",
                      {file, 0, 0},
-                     fmt::format("the input does not specify {}: {}", need.what, Quoted(need.key)),
+                     fmt::format("the input does not specify {} ({})", need.what, Quoted(need.key)),
                      need.hint});
     }
     if (request_.for_search && sources_.empty()) return;
@@ -716,8 +716,8 @@ class Importer {
       draft_.Report(
           {"foreign.missing",
            {file, 0, 0},
-           "the input does not specify the number of micro-batches in a step: "
-           "'training.gradient_accumulation'",
+           "the input does not specify the number of micro-batches in a step "
+           "('training.gradient_accumulation')",
            "add --set training.gradient_accumulation=1, or --set training.global_batch_size=256"});
     }
   }

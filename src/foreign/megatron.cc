@@ -227,8 +227,8 @@ void ReadVocabulary(Reading& reading) {
   }
   if (reading.draft().Has(key)) return;
   reading.Wrong("tokenizer-type",
-                "the size of the vocabulary is missing in the file, because the tokenizer sets the "
-                "size: 'model.vocab_size'",
+                "the size of the vocabulary ('model.vocab_size') is missing in the file, because "
+                "the tokenizer sets the size",
                 "add --set model.vocab_size=128256, or --model config.json");
 }
 
@@ -619,8 +619,8 @@ void ReadByDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed-config");
   if (file != nullptr) {
     reading.Wrong("deepspeed-config",
-                  fmt::format("the option refers to a DeepSpeed configuration, which must also be "
-                              "on the command line: {}",
+                  fmt::format("the option refers to the DeepSpeed configuration {}, which must "
+                              "also be on the command line",
                               Quoted(file->value.Shown())),
                   fmt::format("add the second file: stepcast init {} {}", reading.document().file,
                               file->value.Shown()));
@@ -669,7 +669,7 @@ void ReadRecipe(Reading& reading) {
     for (const Recipe& recipe : Recipes()) names.push_back(recipe.name);
     reading.Wrong(
         "recipe",
-        fmt::format("stepcast does not know the settings of the recipe: '{}'", unknown->value.text),
+        fmt::format("stepcast does not know the settings of the recipe '{}'", unknown->value.text),
         fmt::format("known recipes of {}: {}", kRecipeRelease, fmt::join(names, ", ")));
   }
   const std::string model = reading.Text("recipe.model");

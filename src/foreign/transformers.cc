@@ -157,8 +157,8 @@ void AskForFiles(Reading& reading) {
     const std::string file = reading.Text(launcher);
     reading.Wrong(
         launcher,
-        fmt::format("the option refers to an accelerate configuration, which must also be on the "
-                    "command line: {}",
+        fmt::format("the option refers to the accelerate configuration {}, which must also be on "
+                    "the command line",
                     Quoted(file)),
         fmt::format("add the second file: stepcast init {} {}", reading.document().file, file));
   }
@@ -177,8 +177,8 @@ void AskForFiles(Reading& reading) {
     return;
   }
   reading.Wrong("deepspeed",
-                fmt::format("the option refers to a DeepSpeed configuration, which must also be on "
-                            "the command line: {}",
+                fmt::format("the option refers to the DeepSpeed configuration {}, which must also "
+                            "be on the command line",
                             Quoted(named->value.Shown())),
                 fmt::format("add the second file: stepcast init {} {}", reading.document().file,
                             named->value.text));

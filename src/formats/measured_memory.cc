@@ -146,8 +146,8 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
         "peak. To record events, call torch.cuda.memory._record_memory_history() before the step");
   } else {
     measured.notes.push_back(
-        fmt::format("the peak is that of the last {} events of device {}, because the snapshot has "
-                    "no older events",
+        fmt::format("the peak includes only the last {} events of device {}, because the snapshot "
+                    "has no older events",
                     memory.events, fullest->first));
   }
   return measured;
@@ -196,7 +196,7 @@ Result<MeasuredMemory> FromSummary(std::string_view text, const std::string& fil
                           .at_peak = {},
                           .notes = {}};
   measured.notes.emplace_back(
-      "the peak is that since the start of the process, or since the last "
+      "the peak is the maximum since the start of the process, or since the last "
       "torch.cuda.reset_peak_memory_stats()");
   return measured;
 }

@@ -101,7 +101,8 @@ class Checker {
   void CheckWrong(double wrong, Bytes size, const Location& location) {
     if (!(wrong > 0)) return;
     Report("nccl-tests.wrong-results", location,
-           fmt::format("nccl-tests reported wrong results at size {}: {}", size.count(), wrong),
+           fmt::format("nccl-tests reported wrong results for messages of {} B: the number of "
+                       "wrong results is {}", size.count(), wrong),
            "find the cause of the wrong results, and repeat the measurement: the times cannot be "
            "used for a calibration");
   }

@@ -151,7 +151,7 @@ class Merger {
     if (run.collective) return run.collective;
     if (!run.program.empty()) {
       Report("nccl-tests.no-collective", run.location,
-             fmt::format("a profile cannot contain measurements of the collective: {}",
+             fmt::format("a profile cannot contain measurements of the collective {}",
                          Quoted(run.program)),
              fmt::format("specify the collective with --op: {}", NamesOf(kCollectiveKinds)));
       return std::nullopt;

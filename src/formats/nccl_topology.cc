@@ -257,7 +257,8 @@ class Reader : TopologyImport {
     const std::string_view name = root_.name();
     if (name != "system") {
       Report("topology.not-nccl", LocationOf(root_),
-             fmt::format("the root element of a topology must be <system>: <{}>", Quoted(name, "")),
+             fmt::format("the root element of a topology must be <system>, not "
+                         "<{}>", Quoted(name, "")),
              name == "graphs" ? "the file was written with NCCL_GRAPH_DUMP_FILE; use the file that "
                                 "NCCL writes if NCCL_TOPO_DUMP_FILE is set"
                               : "use the file that NCCL writes if NCCL_TOPO_DUMP_FILE is set");
@@ -569,7 +570,7 @@ class Reader : TopologyImport {
     for (const std::string& name : unknown) {
       Report("topology.unknown-nic", {"--nics " + name, 0, 0},
              fmt::format("the file has no NIC with this name: {}", Quoted(name)),
-             "write names of <net> elements after --nics, or write --nics all");
+             "give --nics the names of <net> elements, or write --nics all");
     }
     if (!left_out.empty()) {
       Note(fmt::format("NICs that --nics does not list are ignored: {}", left_out));
@@ -957,7 +958,7 @@ class Reader : TopologyImport {
         continue;
       }
       Report("topology.impossible", At(gpu).location,
-             fmt::format("all routes from the GPU to a NIC pass through another GPU: {}",
+             fmt::format("all routes from the GPU {} to a NIC pass through another GPU",
                          Quoted(At(gpu).bus)),
              "move the <pci> of the GPU into the <cpu> that the GPU is attached to");
     }

@@ -112,7 +112,7 @@ class Reader : TopologyImport {
              "specify the GPU type with --gpu (topologies/gpus/NAME.yaml)");
     } else if (model == nullptr) {
       Report("topology.unknown-gpu", {"--gpu " + options_.gpu, 0, 0},
-             fmt::format("the links of the GPU type are unknown: {}", Quoted(options_.gpu)),
+             fmt::format("the links of the GPU type {} are unknown", Quoted(options_.gpu)),
              "import NCCL's XML file instead (NCCL_TOPO_DUMP_FILE), which contains the links");
     }
     if (nics_ > 0 && !options_.nic_speed) {
@@ -275,7 +275,7 @@ class Reader : TopologyImport {
       for (const std::string& name : unknown) {
         Report("topology.unknown-nic", {"--nics " + name, 0, 0},
                fmt::format("the matrix has no NIC with this name: {}", Quoted(name)),
-               "write names from the matrix or its legend after --nics, or write --nics all");
+               "give --nics names from the matrix or its legend, or write --nics all");
       }
     }
     if (!mistakes_.empty()) return false;
@@ -394,7 +394,7 @@ class Reader : TopologyImport {
     if (most == 0) return;
     if (model.nvlinks == 0) {
       Report("topology.bad-matrix", At(heading_.front()),
-             fmt::format("the matrix has NVLinks, but GPUs of the given type have no NVLinks: {}",
+             fmt::format("the matrix has NVLinks, but GPUs of the type {} have no NVLinks",
                          Quoted(model.name)),
              "specify the correct GPU type with --gpu");
       return;

@@ -281,7 +281,7 @@ void CheckFurtherTokens(const Architecture& a, Faults& faults) {
   if (a.further_tokens == 0) return;
   if (a.further_tokens < 0 || a.further_tokens > kMostFurtherTokens) {
     faults.Add(kField, fmt::format("a model can have at most {} modules for multi-token "
-                                   "prediction: {}",
+                                   "prediction, not {}",
                                    kMostFurtherTokens, a.further_tokens));
   } else if (a.position != Position::kRotary || TraitsOf(a).encoder || a.tie_embeddings) {
     faults.Add(kField,
@@ -381,7 +381,7 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
           return kind.two_streams || kind.parallel_residual_norms > 0;
         })) {
       faults.Add("condition",
-                 "the keys text, two_streams and beside_mixer are only for diffusion models",
+                 "only diffusion models can have the keys text, two_streams and beside_mixer",
                  "write 'condition: {time: 256}', or omit the keys of diffusion models");
     }
     return;
@@ -622,7 +622,7 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
                                                     : "final_logit_softcapping";
     faults.Add(
         field,
-        fmt::format("the family {} does not support attention windows, or caps on scores and "
+        fmt::format("the family {} supports neither attention windows nor caps on scores and "
                     "logits",
                     FamilyName(a)),
         fmt::format("omit {}", field));
@@ -683,7 +683,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
            "write linear_proj");
   }
   if (parts && (HasFusedAttention(a) || HasFusedProjections(a))) {
-    refuse(fmt::format("in the family {}, one linear layer computes queries, keys and values",
+    refuse(fmt::format("one linear layer of the family {} computes queries, keys and values",
                        FamilyName(a)),
            "write linear_qkv");
   } else if (parts && targets.linear_qkv) {
@@ -695,7 +695,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
         fmt::format("this model's feed-forward has no gate: activation is {}", Name(a.activator)),
         "write linear_fc1");
   } else if ((targets.gate || targets.up) && HasFusedGate(a)) {
-    refuse(fmt::format("in the family {}, one linear layer computes gate and up", FamilyName(a)),
+    refuse(fmt::format("one linear layer of the family {} computes gate and up", FamilyName(a)),
            "write linear_fc1");
   } else if ((targets.gate || targets.up) && targets.linear_fc1) {
     refuse("linear_fc1 already contains the adapter of gate and up",

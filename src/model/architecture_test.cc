@@ -321,8 +321,7 @@ TEST(ArchitectureTest, ChunksAndCapsAreOfDecoders) {
   a = Shipped("phi4");
   a.lora = {.rank = 8, .targets = {.gate = true}};
   EXPECT_EQ(CheckLora(a).front().message,
-            "in the family phi3, one linear layer computes gate and "
-            "up");
+            "one linear layer of the family phi3 computes gate and up");
   a.lora.targets = {.linear_qkv = true, .linear_fc1 = true};
   EXPECT_TRUE(CheckLora(a).empty());
 }
@@ -352,7 +351,7 @@ TEST(ArchitectureTest, AdaptersStandBesideLayersThatExist) {
   EXPECT_EQ(message(Shipped("llama2-7b"), {.rank = 8}),
             "targets: no linear layer has an adapter, so there is nothing to train");
   EXPECT_EQ(message(Shipped("gpt2"), {.rank = 8, .targets = {.query = true}}),
-            "targets: in the family gpt2, one linear layer computes queries, keys and values");
+            "targets: one linear layer of the family gpt2 computes queries, keys and values");
   EXPECT_EQ(
       message(Shipped("llama2-7b"), {.rank = 8, .targets = {.linear_qkv = true, .key = true}}),
       "targets: linear_qkv already contains the adapter of queries, keys and values");

@@ -65,8 +65,8 @@ TEST(OverridesTest, AllMistakesAreReportedWhereTheyStand) {
       "of Tree, Ring, CollNetDirect, CollNetChain, NVLS, NVLSTree, PAT\njob.yaml:7:22: "
       "error[nccl.unknown-function]: no such function: 'allreduces'\n  hint: write one of "
       "Broadcast, Reduce, AllGather, ReduceScatter, AllReduce\njob.yaml:7:38: "
-      "error[nccl.list-without-function]: every list after the first list must begin with a "
-      "function, such as allreduce: 'tree'\n  hint: write allreduce:tree\n");
+      "error[nccl.list-without-function]: this list has no function, and only the first list may "
+      "omit the function: 'tree'\n  hint: write allreduce:tree\n");
 }
 
 TEST(OverridesTest, AProtocolIsNoAlgorithm) {

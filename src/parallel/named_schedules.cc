@@ -243,7 +243,8 @@ std::optional<ShapeMistake> Groups(const ScheduleShape& shape) {
   if (group == shape.stages) {
     return ShapeMistake{
         Number::kMicroBatches,
-        fmt::format("the schedule needs a multiple of {} micro-batches, but there are {}", group,
+        fmt::format("the number of micro-batches must be a multiple of {} in this schedule, but is "
+                    "{}", group,
                     shape.micro_batches),
         "use a number of micro-batches that is a multiple of the number of pipeline stages"};
   }
@@ -261,8 +262,8 @@ std::optional<ShapeMistake> Groups(const ScheduleShape& shape) {
 std::optional<ShapeMistake> FillsThePipeline(const ScheduleShape& shape) {
   if (shape.micro_batches >= 2 * shape.stages) return std::nullopt;
   return ShapeMistake{Number::kMicroBatches,
-                      fmt::format("the schedule needs at least {} micro-batches with {} stages, "
-                                  "but there are {}",
+                      fmt::format("the schedule needs at least {} micro-batches if there are {} "
+                                  "stages, but the number of micro-batches is {}",
                                   2 * shape.stages, shape.stages, shape.micro_batches),
                       "use more micro-batches, or the schedule zb_v"};
 }
@@ -271,15 +272,16 @@ std::optional<ShapeMistake> TwoDirections(const ScheduleShape& shape) {
   if (shape.stages % 2 != 0) {
     return ShapeMistake{
         Number::kStages,
-        fmt::format("the schedule needs an even number of stages, but there are {}", shape.stages),
+        fmt::format("the schedule needs an even number of stages, but the number of stages is "
+                    "{}", shape.stages),
         "use an even number of stages, or the schedule dualpipe_v"};
   }
   if (shape.micro_batches % 2 != 0) {
     return ShapeMistake{
         Number::kMicroBatches,
         fmt::format(
-            "the schedule needs an even number of micro-batches, with one half for each direction, "
-            "but there are {}",
+            "the schedule needs an even number of micro-batches, one half for each direction, but "
+            "the number of micro-batches is {}",
             shape.micro_batches),
         "use an even number of micro-batches"};
   }

@@ -113,15 +113,15 @@ TEST(NamedSchedulesTest, SayWhyAShapeWillNotDo) {
     return found ? found->sentence : "";
   };
   EXPECT_EQ(mistake("interleaved_1f1b", {4, 6, 2}),
-            "the schedule needs a multiple of 4 micro-batches, but there are 6");
+            "the number of micro-batches must be a multiple of 4 in this schedule, but is 6");
   EXPECT_EQ(mistake("dualpipe_v", {4, 7, 2}),
-            "the schedule needs at least 8 micro-batches with 4 stages, but there are 7");
+            "the schedule needs at least 8 micro-batches if there are 4 stages, but the number of "
+            "micro-batches is 7");
   EXPECT_EQ(mistake("dualpipe", {3, 8, 1}),
-            "the schedule needs an even number of stages, but "
-            "there are 3");
+            "the schedule needs an even number of stages, but the number of stages is 3");
   EXPECT_EQ(mistake("dualpipe", {4, 9, 1}),
-            "the schedule needs an even number of micro-batches, with one half for each direction, "
-            "but there are 9");
+            "the schedule needs an even number of micro-batches, one half for each direction, but "
+            "the number of micro-batches is 9");
   EXPECT_EQ(mistake("zb_v", {4, 1, 2}), "");
 }
 

@@ -87,7 +87,7 @@ class AxisRules : public Rules {
   void CheckTensor(std::int64_t ranks) {
     if (request_.framework && !TraitsOf(*request_.framework).tensor_parallel) {
       Add("parallelism.tensor", "plan.axis-not-of-framework",
-          fmt::format("tensor parallelism is not supported with framework {}: {}",
+          fmt::format("tensor parallelism is not supported with framework {}, but tensor is {}",
                       plan::Name(*request_.framework), ranks),
           fmt::format("write tensor: 1, or framework: {}",
                       FrameworksWith(&FrameworkTraits::tensor_parallel)));
@@ -135,7 +135,7 @@ class AxisRules : public Rules {
   void CheckPipeline(std::int64_t stages) {
     if (request_.framework && !TraitsOf(*request_.framework).pipelines) {
       Add("parallelism.pipeline", "plan.axis-not-of-framework",
-          fmt::format("pipelines are not supported yet with framework {}: {}",
+          fmt::format("pipelines are not supported yet with framework {}, but pipeline is {}",
                       plan::Name(*request_.framework), stages),
           fmt::format("write pipeline: 1, or framework: {}",
                       FrameworksWith(&FrameworkTraits::pipelines)));
@@ -149,8 +149,7 @@ class AxisRules : public Rules {
     if (request_.reshard_after_forward &&
         std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
       Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-          fmt::format("in a pipeline, reshard_after_forward must be true or false, not a number: "
-                      "reshard_after_forward is {}",
+          fmt::format("in a pipeline, reshard_after_forward must be true or false, but is {}",
                       std::get<std::int64_t>(*request_.reshard_after_forward)),
           "write reshard_after_forward: true or false, or write parallelism.pipeline: 1");
     }

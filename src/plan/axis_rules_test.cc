@@ -12,7 +12,7 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 0;
        },
        "parallelism.tensor", "plan.axis-not-of-framework",
-       "tensor parallelism is not supported with framework ddp: 2"},
+       "tensor parallelism is not supported with framework ddp, but tensor is 2"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.zero_stage = 1;
@@ -63,7 +63,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.virtual_stages = 2;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "interleaved_1f1b: the schedule needs a multiple of 8 micro-batches, but there are 4"},
+       "interleaved_1f1b: the number of micro-batches must be a multiple of 8 in this schedule, "
+       "but is 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.virtual_stages = 2;
@@ -106,14 +107,16 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.schedule = "dualpipe_v";
        },
        "training.gradient_accumulation", "plan.schedule",
-       "dualpipe_v: the schedule needs at least 8 micro-batches with 4 stages, but there are 4"},
+       "dualpipe_v: the schedule needs at least 8 micro-batches if there are 4 stages, but the "
+       "number of micro-batches is 4"},
       {[](Request& r) {
          r.pipeline = 8;
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "PyTorch's 1f1b needs at least 8 micro-batches, one per stage, but a step has 4"},
+       "PyTorch's 1f1b needs at least 8 micro-batches, one per stage, but the number of "
+       "micro-batches in a step is 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.framework = Framework::kFsdp2;
@@ -232,8 +235,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.pipeline = 8;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "nanotron's 1f1b needs at least 7 micro-batches (the number of stages minus 1), but a step "
-       "has 4"},
+       "nanotron's 1f1b needs at least 7 micro-batches (the number of stages minus 1), but the "
+       "number of micro-batches in a step is 4"},
       {[](Request& r) {
          r.framework = Framework::kDeepSpeed;
          r.pipeline = 2;

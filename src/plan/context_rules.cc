@@ -24,7 +24,7 @@ class ContextRules : public Rules {
     if (ranks_ == 1) return;
     if (request_.framework && !TraitsOf(*request_.framework).context_parallel) {
       Add("parallelism.context", "plan.axis-not-of-framework",
-          fmt::format("context parallelism is not supported with framework {}: {}",
+          fmt::format("context parallelism is not supported with framework {}, but context is {}",
                       plan::Name(*request_.framework), ranks_),
           fmt::format("write context: 1, or framework: {}",
                       FrameworksWith(&FrameworkTraits::context_parallel)));
@@ -151,8 +151,8 @@ class ContextRules : public Rules {
     if (request_.reshard_after_forward &&
         std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
       Add("data_parallel.reshard_after_forward", "plan.context",
-          fmt::format("with context parallelism, reshard_after_forward must be true or false, not "
-                      "a number: reshard_after_forward is {}, and context is {}",
+          fmt::format("with context parallelism, reshard_after_forward must be true or false, but "
+                      "is {} (context is {})",
                       std::get<std::int64_t>(*request_.reshard_after_forward), ranks_),
           "write reshard_after_forward: true or false, or write context: 1");
     }

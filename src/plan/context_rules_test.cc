@@ -13,7 +13,7 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.framework = Framework::kDdp;
        },
        "parallelism.context", "plan.axis-not-of-framework",
-       "context parallelism is not supported with framework ddp: 2"},
+       "context parallelism is not supported with framework ddp, but context is 2"},
       {[](Request& r) {
          r.context = 2;
          r.framework = Framework::kFsdp2;

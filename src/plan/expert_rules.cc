@@ -48,7 +48,7 @@ class ExpertRules : public Rules {
           std::pair{"parallelism.expert_tensor", request_.expert_tensor}}) {
       if (degree.value_or(1) == 1) continue;
       Add(key, "plan.no-experts",
-          fmt::format("expert parallelism needs a model with experts: {}", *degree),
+          fmt::format("expert parallelism of degree {} needs a model with experts", *degree),
           fmt::format("omit {}, or use a model with experts", key));
     }
     for (const auto& [key, asked] :
@@ -65,7 +65,7 @@ class ExpertRules : public Rules {
     if (ranks() == 1 || !request_.framework || TraitsOf(*request_.framework).expert_parallel)
       return;
     Add("parallelism.expert", "plan.axis-not-of-framework",
-        fmt::format("expert parallelism is not modelled with framework {}: {}",
+        fmt::format("expert parallelism is not modelled with framework {}, but expert is {}",
                     plan::Name(*request_.framework), ranks()),
         "write expert: 1, so that every rank has all experts, or write framework: megatron, fsdp2 "
         "or deepspeed");
@@ -163,7 +163,7 @@ class ExpertRules : public Rules {
     if (divided && kept != nullptr) {
       refuse("data_parallel.reshard_after_forward",
              fmt::format("with expert parallelism, reshard_after_forward must be true or false, "
-                         "not a number: reshard_after_forward is {}",
+                         "but is {}",
                          *kept),
              "write reshard_after_forward: true or false, or write expert: 1");
     }

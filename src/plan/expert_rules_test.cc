@@ -85,7 +85,7 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
         r.expert = 2;
       },
       "parallelism.expert", "plan.axis-not-of-framework",
-      "expert parallelism is not modelled with framework ddp: 2");
+      "expert parallelism is not modelled with framework ddp, but expert is 2");
   ExpectFault(
       EightExperts(), [](Request& r) { r.tensor = 2; }, "parallelism.sequence_parallel",
       "plan.experts-need-sequence-parallel",
@@ -104,7 +104,7 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
   dense.experts = 0;
   ExpectFault(
       dense, [](Request& r) { r.expert = 2; }, "parallelism.expert", "plan.no-experts",
-      "expert parallelism needs a model with experts: 2");
+      "expert parallelism of degree 2 needs a model with experts");
   ExpectFault(
       dense, [](Request& r) { r.overlap_communication = true; }, "experts.overlap_communication",
       "plan.no-experts",

@@ -53,7 +53,7 @@ void AppendTypesWithoutEffect(const Request& request, std::vector<std::string>& 
       *request.gradient_dtype != parameters) {
     sentences.push_back(
         fmt::format("training.gradient_dtype has no effect with framework {}, because gradients "
-                    "have the data type of the parameters: {}",
+                    "have the data type of the parameters ({})",
                     Name(*request.framework), Name(parameters)));
   }
 }

@@ -478,16 +478,14 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.reshard_after_forward = ReshardAfterForward(std::int64_t{2});
        },
        "data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-       "with tensor parallelism, reshard_after_forward must be true or false, not a number: tensor "
-       "is 2 and reshard_after_forward is 2"},
+       "with tensor 2, reshard_after_forward must be true or false, but is 2"},
       {[](Request& r) {
          r.zero_stage = 3;
          r.tensor = 2;
          r.reshard_after_forward = ReshardAfterForward(std::int64_t{2});
        },
        "data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-       "with tensor parallelism, reshard_after_forward must be true or false, not a number: tensor "
-       "is 2 and reshard_after_forward is 2"},
+       "with tensor 2, reshard_after_forward must be true or false, but is 2"},
   };
   ExpectEach(cases);
 }
@@ -692,8 +690,8 @@ TEST(KeysWithoutEffect, NamesTheGradientsTypeThatFsdp2Decides) {
   request.gradient_dtype = DataType::kBf16;
   EXPECT_EQ(KeysWithoutEffect(request),
             (std::vector<std::string>{"training.gradient_dtype has no effect with framework fsdp2, "
-                                      "because gradients have the data type of the parameters: "
-                                      "fp32"}));
+                                      "because gradients have the data type of the parameters "
+                                      "(fp32)"}));
   request.gradient_dtype = DataType::kFp32;
   EXPECT_TRUE(KeysWithoutEffect(request).empty());
   // Under fp8 compute, parameters are bf16.

@@ -61,8 +61,8 @@ class LoraRules : public Rules {
     for (const auto& [name, extent, columns] : facts_.divided) {
       if (!parts || name != "num_key_value_heads" || extent >= tensor) continue;
       Add("training.lora.targets", "plan.lora",
-          fmt::format("if tensor exceeds num_key_value_heads, queries, keys and values need one "
-                      "common adapter: num_key_value_heads is {} and tensor is {}",
+          fmt::format("queries, keys and values need one common adapter if tensor exceeds "
+                      "num_key_value_heads: num_key_value_heads is {} and tensor is {}",
                       extent, tensor),
           "write targets: linear_qkv");
     }

@@ -75,8 +75,8 @@ TEST(OptimizerRules, NameEveryImpossibleCombinationWithBothValues) {
   Facts facts = EightDevices();
   facts.matrix_rows = {4096, 100};
   ExpectFault(With(Optimizer::kMuon, Framework::kFsdp2), facts, "training.optimizer", kCode,
-              "Dion's Muon exchanges equal parts of each matrix, but 100 rows are not divisible by "
-              "8 ranks");
+              "Dion's Muon exchanges equal parts of each matrix, but the 100 rows of a matrix are "
+              "not divisible by 8 ranks");
 }
 
 TEST(OptimizerRules, UpdatesInBackwardHaveOneGradientAtATime) {

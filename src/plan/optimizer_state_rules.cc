@@ -103,8 +103,8 @@ class OptimizerStateRules : public Rules {
     if (states_.type != updated && !of_own_types) {
       RefuseStateType(
           fmt::format(
-              "without a fused AdamW, moments must have the type of the weights that the optimizer "
-              "updates, {}",
+              "without a fused AdamW, moments must have the type {}, like the weights that the "
+              "optimizer updates",
               Name(updated)),
           fmt::format("{}; or write optimizer_state_dtype: {}", hint, Name(updated)));
     }
@@ -122,8 +122,8 @@ class OptimizerStateRules : public Rules {
                           "write master_weights: fp32 or none, or write cpu_offload: false");
     } else if (states_.type != updated) {
       RefuseStateType(
-          fmt::format("with cpu_offload, moments must have the type of the weights that the "
-                      "optimizer updates on the host, {}",
+          fmt::format("with cpu_offload, moments must have the type {}, like the weights that the "
+                      "optimizer updates on the host",
                       Name(updated)),
           fmt::format("write optimizer_state_dtype: {}, or cpu_offload: false", Name(updated)));
     }

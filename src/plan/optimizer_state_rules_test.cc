@@ -60,8 +60,8 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          Fsdp2(r);
        },
        kStates, kNotOfFramework,
-       "without a fused AdamW, moments must have the type of the weights that the optimizer "
-       "updates, bf16, but optimizer_state_dtype is fp32"},
+       "without a fused AdamW, moments must have the type bf16, like the weights that the "
+       "optimizer updates, but optimizer_state_dtype is fp32"},
       {[](Request& r) {
          r.master_weights = MasterWeights::kNone;
          Megatron(r);

@@ -76,8 +76,7 @@ class ShardingRules : public Rules {
     // layers.
     if (request_.tensor.value_or(1) == 1 || ranks == *shard * context) return;
     Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-        fmt::format("with tensor parallelism, reshard_after_forward must be true or false, not a "
-                    "number: tensor is {} and reshard_after_forward is {}",
+        fmt::format("with tensor {}, reshard_after_forward must be true or false, but is {}",
                     *request_.tensor, ranks),
         "write reshard_after_forward: true or false, or write parallelism.tensor: 1");
   }

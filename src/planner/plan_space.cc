@@ -102,7 +102,7 @@ Result<PlanSpace> PlanSpace::Around(const scenario::Scenario& scenario,
   }
   if (space.size_ == 0) {
     return refuse("the space has no plans",
-                  "no framework in the search supports this zero_stage; write --framework with a "
+                  "no framework in the search supports this zero_stage; give --framework a "
                   "framework that supports the stage");
   }
   space.parts_ = std::move(built->parts);

@@ -217,8 +217,8 @@ class Builder {
       } else if (axis.key == kGlobalBatch) {
         faults_.push_back(
             Refusal("planner.vary", option,
-                    "plans with different global batch sizes cannot be compared, because the "
-                    "training differs: 'training.global_batch_size'",
+                    "plans with different values of 'training.global_batch_size' cannot be "
+                    "compared, because the training differs",
                     "run one search for each size: --set training.global_batch_size=N"));
       }
     }

@@ -131,7 +131,7 @@ tl::expected<std::unique_ptr<ResultStore>, StoreFault> ResultStore::Open(
   const auto destination = FollowTrustedLinks(path);
   if (!destination) {
     return tl::unexpected(WrongInput("store.cannot-write", path, destination.error(),
-                                     "write --store with a file that stepcast can create"));
+                                     "give --store the path of a file that stepcast can create"));
   }
   if (destination->descriptor || (destination->status && !S_ISREG(destination->status->st_mode))) {
     return tl::unexpected(
@@ -139,7 +139,7 @@ tl::expected<std::unique_ptr<ResultStore>, StoreFault> ResultStore::Open(
                    !destination->descriptor && S_ISDIR(destination->status->st_mode)
                        ? "the store cannot be written, because the path is a directory"
                        : "the store cannot be written, because the path is not a file",
-                   "write --store with a file that stepcast can create"));
+                   "give --store the path of a file that stepcast can create"));
   }
   std::unique_ptr<ResultStore> store(new ResultStore(path, destination->path));
   if (std::optional<StoreFault> fault = store->Begin(facts)) return tl::unexpected(*fault);
@@ -191,7 +191,7 @@ std::optional<StoreFault> ResultStore::Recognise() {
   // A process that was killed while creating a store leaves a database without tables.
   if (tables == 0 || Number("PRAGMA application_id") == kApplication) return std::nullopt;
   return WrongInput("store.not-a-store", path_, "this database is not a store of stepcast",
-                    "write --store with another file");
+                    "give --store the path of another file");
 }
 
 std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts) {
@@ -218,8 +218,8 @@ std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts
                        fmt::format("this program reads version {} of the store's format, not "
                                    "version {}",
                                    kFormatVersion, version),
-                       "use the version of stepcast that wrote the store, or write --store with "
-                       "another file to start again");
+                       "use the version of stepcast that wrote the store, or give --store the path "
+                       "of another file to start again");
   } else if (SchemaOf(connection_.get()) != OwnSchema()) {
     fault = WrongInput("store.not-a-store", path_,
                        "this store was changed: its tables differ from the tables that stepcast "
@@ -298,7 +298,7 @@ std::optional<StoreFault> ResultStore::Check(const std::vector<StoreFact>& facts
   if (differences.empty()) return std::nullopt;
   return WrongInput("store.other-run", path_,
                     fmt::format("this store was made by another run: {}", differences),
-                    "write --store with another file, or remove this store to start again");
+                    "give --store the path of another file, or remove this store to start again");
 }
 
 StoreFault ResultStore::Fault(int code) const {
@@ -307,11 +307,11 @@ StoreFault ResultStore::Fault(int code) const {
     case SQLITE_LOCKED:
       return {{},
               fmt::format("another process uses the store '{}': wait until the process ends, or "
-                          "write --store with another file",
+                          "give --store the path of another file",
                           path_)};
     case SQLITE_NOTADB:
       return WrongInput("store.not-a-store", path_, "this file is not a store of stepcast",
-                        "write --store with another file");
+                        "give --store the path of another file");
     case SQLITE_CORRUPT:
     case SQLITE_TOOBIG:
       return WrongInput("store.not-a-store", path_, "this store is damaged",
@@ -322,7 +322,7 @@ StoreFault ResultStore::Fault(int code) const {
     case SQLITE_AUTH:
       return WrongInput("store.cannot-write", path_,
                         fmt::format("the store cannot be written: {}", ReasonNotWritable()),
-                        "write --store with a file in an existing, writable folder");
+                        "give --store the path of a file in an existing, writable folder");
     default:
       return {{}, fmt::format("cannot write the store '{}': {}", path_, Reason())};
   }

@@ -179,7 +179,8 @@ class Range {
     const auto from = ReadAmount(first_), to = ReadAmount(last_), by = ReadAmount(step_);
     if (!from || !to || !by) {
       return Bad(
-          fmt::format("a range needs a number, or a size, time or bandwidth with its unit: {}",
+          fmt::format("this part of the range is neither a number nor a size, time or bandwidth "
+                      "with its unit: {}",
                       Quoted(!from ? first_
                              : !to ? last_
                                    : step_)),
@@ -324,7 +325,10 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
   const std::size_t equals = text.find('=');
   const std::string_view key = Trimmed(text.substr(0, equals));
   if (equals == std::string_view::npos || key.empty()) {
-    return Fault(text, fmt::format("--vary needs a key and its values: {}", Quoted(text)), kForm);
+    return Fault(
+        text,
+        fmt::format("the value of --vary must consist of a key and its values: {}", Quoted(text)),
+        kForm);
   }
   const std::string_view list = Trimmed(text.substr(equals + 1));
   if (list.empty()) {
@@ -404,7 +408,8 @@ Result<SweepGrid> SweepGrid::Of(std::vector<SweepAxis> axes) {
           [](const SweepAxis& a, const SweepAxis& b) { return a.values.size() < b.values.size(); });
       return Fault(
           "sweep.too-many", axis.key,
-          fmt::format("the sweep has {} combinations, but one sweep can have at most {}: {}",
+          fmt::format("the sweep has {} combinations, but one sweep can have at most {} "
+                      "combinations ({})",
                       Combinations(axes), kMostRows, product),
           fmt::format("use fewer values of '{}', which has {} values (for example x2 instead of "
                       "+1), or vary fewer keys",

@@ -55,9 +55,10 @@ TEST(SweepAxisTest, ValuesMayHoldAnEqualsSign) {
 
 TEST(SweepAxisTest, MistakesAreNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "--vary needs a key and its values: ''"},
-      {"training.precision", "--vary needs a key and its values: 'training.precision'"},
-      {"=1,2", "--vary needs a key and its values: '=1,2'"},
+      {"", "the value of --vary must consist of a key and its values: ''"},
+      {"training.precision", "the value of --vary must consist of a key and its values: "
+                             "'training.precision'"},
+      {"=1,2", "the value of --vary must consist of a key and its values: '=1,2'"},
       {"training.precision=", "--vary has no values for 'training.precision'"},
       {"training.precision=  ", "--vary has no values for 'training.precision'"},
       {"a=1,,2", "a value of 'a' is empty: '1,,2'"},
@@ -110,8 +111,8 @@ TEST(SweepGridTest, AMillionCombinationsAreTheMost) {
   ASSERT_FALSE(over.has_value());
   EXPECT_EQ(over.error()[0].code, "sweep.too-many");
   EXPECT_EQ(over.error()[0].message,
-            "the sweep has 2000000 combinations, but one sweep can have at most 1000000: 1000 x "
-            "1000 x 2");
+            "the sweep has 2000000 combinations, but one sweep can have at most 1000000 "
+            "combinations (1000 x 1000 x 2)");
   EXPECT_THAT(over.error()[0].hint, HasSubstr("'a', which has 1000 values"));
   // Twenty thousand-value axes would overflow a product in 64 bits.
   std::vector<SweepAxis> axes;

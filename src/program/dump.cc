@@ -120,7 +120,7 @@ std::string InstructionBytes(const Program& program, const Instruction& instruct
 
 std::string LoadsText(const AllToAllLoads& loads) {
   if (loads == AllToAllLoads()) return "";
-  return fmt::format(", first rank {} most, others {:.3g} of that",
+  return fmt::format(", first rank {} most, others {:.3g} times as much as the first rank",
                      loads.first == AllToAllLoads::First::kSendsMost ? "sends" : "receives",
                      loads.others);
 }

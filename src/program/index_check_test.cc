@@ -90,8 +90,10 @@ TEST(IndexCheckTest, AnExchangeHasPeersBytesAndUses) {
           "exchanges[2] has no communicator: 7", "exchanges[3] has no messages",
           "exchanges[4] is on communicator 'other', but rank 0 is not a member",
           "step[0] (exchange) has 2 messages, but a different number of buffer uses: 1",
-          "step[1] (exchange) sends 64 B with message 0, but its use writes: 64 B",
-          "step[1] (exchange) receives 64 B with message 1, but its use writes: 32 B"}));
+          "step[1] (exchange) sends 64 B with message 0, but the buffer use of the message writes "
+          "64 B",
+          "step[1] (exchange) receives 64 B with message 1, but the buffer use of the message "
+          "writes 32 B"}));
 }
 
 }  // namespace

@@ -215,7 +215,8 @@ class IndexCheck {
       const bool receives = messages[i].direction == MessageDirection::kReceive;
       if (use.write == receives && use.size == messages[i].bytes) continue;
       Report(in_prologue, index,
-             fmt::format("(exchange) {}s {} B with message {}, but its use {}s: {} B",
+             fmt::format("(exchange) {}s {} B with message {}, but the buffer use of the message "
+                         "{}s {} B",
                          Name(messages[i].direction), messages[i].bytes.count(), i,
                          use.write ? "write" : "read", use.size.count()));
     }

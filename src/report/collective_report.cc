@@ -157,7 +157,7 @@ namespace {
 
 PageSection BandwidthSection(const CollectiveForecast& forecast) {
   PageSection section{.heading = "Bandwidth by size"};
-  section.paragraphs = {"Sizes and bandwidths are those of nccl-tests."};
+  section.paragraphs = {"Sizes and bandwidths are defined as in nccl-tests."};
   ChartData data;
   for (const char* line : {"busbw", "algbw"}) {
     for (const CollectiveRow& row : forecast.rows) {
@@ -315,7 +315,7 @@ std::string CollectivePage(const scenario::Scenario& scenario, const CollectiveF
       {.label = "Largest bus bandwidth",
        .value = fmt::format("{:.2f} GB/s", forecast.BusBandwidth(*best)),
        .more = fmt::format("at {}, in {}", FormatBytes(best->size), FormatTime(best->time))},
-      {.label = "Time of the smallest size",
+      {.label = "Time for the smallest message",
        .value = FormatTime(first.time),
        .more = FormatBytes(first.size)}};
   page.sections = {BandwidthSection(forecast)};

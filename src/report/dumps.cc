@@ -35,8 +35,8 @@ std::string Collective(const formats::TracedCollective& collective) {
 std::string LayerListYaml(const std::string& name, const formats::TracedStep& step) {
   std::string text = fmt::format(
       "# Written by 'stepcast model import' from ProfilerStep#{}, {}: forward {}, backward {},\n"
-      "# exposed communication after backward {}. The remaining time is that of the update and the "
-      "host.\n"
+      "# exposed communication after backward {}. The remaining time is the time of the update and "
+      "of the host.\n"
       "# Kernels ran for {}.\n",
       step.number, FormatTime(step.duration), FormatTime(step.forward), FormatTime(step.backward),
       FormatTime(step.exposed_communication), FormatTime(step.kernels));

@@ -65,7 +65,7 @@ Table LimitTable(const MemoryReport& report) {
   Table table({{"largest micro-batch that fits", kLeft},
                {"sequences"},
                {"left GiB"},
-               {"missing GiB with one more"}});
+               {"GiB missing for one more"}});
   constexpr ByteUnit kUnit = {"GiB", std::int64_t{1} << 30};
   for (const StageMemory& stage : report.stages) {
     std::string name = NameOf(stage, report);

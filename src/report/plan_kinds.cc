@@ -181,10 +181,11 @@ std::string KindsText(const PlanReport& report) {
     const Bytes lacks = LackedBy(report.goal, kind.row);
     const char* const at_least = kind.row.simulated ? "" : "at least ";
     without += lacks <= Bytes(0)
-                   ? fmt::format("{}, {}: none of the simulated plans fits (of {} plans)\n",
+                   ? fmt::format("{}, {}: none of the simulated plans fits ({} plans in total)\n",
                                  framework, divides, Grouped(kind.plans))
                    : fmt::format(
-                         "{}, {}: no plan fits; the plan {}, {} needs {}{}, and lacks {}{}\n",
+                         "{}, {}: no plan fits; the nearest plan, {}, {}, needs {}{} of memory, "
+                         "which is {}{} too much\n",
                          framework, divides, LayoutText(kind.row.values), SettingsInShort(kind.row),
                          at_least, FormatBytes(NeededBy(kind.row)), at_least, FormatBytes(lacks));
   }
@@ -278,7 +279,8 @@ std::string LayoutAnswerText(const PlanReport& report) {
     if (LackedBy(report.goal, *answer.nearest) <= Bytes(0)) {
       return out + "  no plan that has the layout and fits was found in the given time\n\n";
     }
-    return out + fmt::format("  no plan with the layout fits: the plan {} {} lacks {}{}\n\n",
+    return out + fmt::format("  no plan with the layout fits; the nearest plan, {} {}, needs {}{} "
+                             "more memory\n\n",
                              LayoutText(answer.nearest->values), SettingsInShort(*answer.nearest),
                              answer.nearest->simulated ? "" : "at least ",
                              FormatBytes(LackedBy(report.goal, *answer.nearest)));

@@ -262,7 +262,7 @@ std::string PlanPage(const PlanReport& report,
        .more = fmt::format(
            "{} simulated; {}", Grouped(simulated),
            result.open == 0 ? "no other plan is better"
-                            : fmt::format("{} more plans may be better", Grouped(result.open)))});
+                            : fmt::format("{} other plans may be better", Grouped(result.open)))});
   if (!report.kinds.empty() && report.kinds.front().fits && !result.UnequalTokens()) {
     page.sections.push_back(KindsSection(report));
   }

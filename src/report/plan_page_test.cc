@@ -80,7 +80,7 @@ TEST_F(PlanPageTest, SaysWhatIsBestAndWhatBecameOfOthers) {
 TEST_F(PlanPageTest, SaysHowManyPlansMayBeBetterWhereTheSearchWasEnded) {
   EXPECT_THAT(Page(), HasSubstr("2 simulated; no other plan is better"));
   result_.open = 327;
-  EXPECT_THAT(Page(), HasSubstr("2 simulated; 327 more plans may be better"));
+  EXPECT_THAT(Page(), HasSubstr("2 simulated; 327 other plans may be better"));
 }
 
 // Plans are columns. Common settings are stated once, and differences from the first plan are

@@ -120,11 +120,11 @@ std::string LackText(const Goal& goal, const planner::PlanFacts& facts, Bytes ne
   const Bytes lacks = Lacks(goal, facts, over);
   if (lacks <= Bytes(0)) return "";
   if (over > needed - facts.capacity) {  // then host memory or drives lack more than the devices
-    return fmt::format("lacks{} {} of host memory or drives on a node", at_least,
+    return fmt::format("lacks{} {} of host memory or drive space per node", at_least,
                        FormatBytes(over));
   }
-  return fmt::format("lacks{} {}{}", at_least, FormatBytes(lacks),
-                     HeadroomOf(goal, facts) > Bytes(0) ? ", headroom included" : "");
+  return fmt::format("lacks{} {} of device memory{}", at_least, FormatBytes(lacks),
+                     HeadroomOf(goal, facts) > Bytes(0) ? ", including the headroom" : "");
 }
 
 }  // namespace

@@ -291,7 +291,7 @@ PageSection MemorySection(const forecast::Run& run) {
   if (step != run.first_step) {
     section.notes.push_back(
         fmt::format("The chart shows step {} of the run, in which the memory reaches its peak. All "
-                    "times on the page are those of step {}.",
+                    "times on the page are from step {}.",
                     step, run.first_step));
   }
   if (instants.size() >= kMostInstants / 2) {

@@ -185,7 +185,7 @@ std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
     }
     if (cases->empty() || cases->size() > LearnedRuns::kMostRuns) {
       section.Report("cases", "calibration.runs",
-                     fmt::format("a profile must have 1 to {} runs: {}", LearnedRuns::kMostRuns,
+                     fmt::format("a profile must have 1 to {} runs, not {}", LearnedRuns::kMostRuns,
                                  cases->size()),
                      "remove 'runs', or keep only the runs that are most similar to your training");
     }

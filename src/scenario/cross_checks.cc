@@ -156,7 +156,8 @@ class CrossChecks {
     if (architecture != nullptr && scenario_.cluster->gpu().empty()) {
       Report("scenario.no-gpu", LocationOf(root_, "cluster.topology"),
              fmt::format(
-                 "the times of kernels depend on the GPU type, but this cluster has no 'gpu': {}",
+                 "the kernel times of model {} depend on the GPU type, but the cluster has no key "
+                 "'gpu'",
                  Quoted(scenario_.model->name)),
              "add a GPU type to the flat cluster, for example 'gpu: h100-sxm', or use a layer list "
              "with times");

@@ -337,7 +337,7 @@ std::optional<Version> ReadVersion(const Node& node, std::string_view example,
     const std::string_view release = minor.substr(0, minor.find_first_not_of("0123456789"));
     const bool longer = IsPlainDecimal(major) && IsPlainDecimal(release);
     Append(node, "input.not-a-version",
-           fmt::format("{} must be a version of the form MAJOR.MINOR: {}", Named(node),
+           fmt::format("{} must be a version of the form MAJOR.MINOR, not {}", Named(node),
                        node.Described()),
            longer ? fmt::format("write {}", Example(node, fmt::format("\"{}.{}\"", major, release)))
                   : fmt::format("write for example {}", Example(node, quoted)),

@@ -32,8 +32,8 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
     const std::vector<Node> row = node.items();
     if (row.size() != 3) {
       diagnostics.push_back({"calibration.bad-point", node.location(),
-                             fmt::format("{} must list the two sizes of a tile, and an efficiency: "
-                                         "{}",
+                             fmt::format("{} must list the two sizes of a tile, and an efficiency, "
+                                         "but is {}",
                                          node.path(), node.Described()),
                              "write [256, 128, 0.89]"});
       continue;

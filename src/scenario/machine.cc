@@ -98,7 +98,7 @@ std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
   if (gpus > kMostOfWorkstation) {
     diagnostics.push_back(
         {"topology.too-many-gpus", location,
-         fmt::format("a workstation has at most {} GPUs: {}", kMostOfWorkstation, gpus),
+         fmt::format("a workstation can have at most {} GPUs, not {}", kMostOfWorkstation, gpus),
          "describe the cluster in a topology file (docs/formats/topology.md), and use the file: "
          "--cluster my.yaml"});
     return std::nullopt;

@@ -99,7 +99,7 @@ void ReadShare(MappingReader& reader, std::string_view key, plan::Request& reque
   }
   if (request.checkpointed_blocks) return;
   reader.Report(key, "input.not-a-part",
-                fmt::format("{} must be all or a fraction such as 1/2: '{}'",
+                fmt::format("{} must be all or a fraction such as 1/2, not '{}'",
                             Quoted(reader.PathOf(key)), *text),
                 "write all, first k, or k/n with 1 <= k <= n <= 1000, for example 1/2 for every "
                 "second block");
@@ -349,7 +349,7 @@ constexpr SectionKey kParallelismKeys[] = {
            request.stage_layers = *std::move(blocks);
          } else {
            reader.Report(key, "input.stage-layout",
-                         fmt::format("the layout of stages is not valid, because {}: {}",
+                         fmt::format("the layout of stages is not valid, because {} (layout: {})",
                                      blocks.error(), Quoted(*layout)),
                          "write a list of blocks, [3, 3, 2, 0], or a layout: Ettt|ttt|tt|L");
          }

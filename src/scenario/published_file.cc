@@ -127,7 +127,7 @@ PublishedCase ReadCase(const Node& node, const YamlTree& shared, const Parts& pa
   row.mfu = reader.ReadDecimal("mfu", Need::kOptional, {0, 1});
   if (!reader.failed() && !row.step_time && row.memory.empty() && !row.mfu) {
     reader.Report("name", "published.nothing-measured",
-                  fmt::format("the case has no step time and no memory peak: {}", Quoted(row.name)),
+                  fmt::format("the case {} has no step time and no memory peak", Quoted(row.name)),
                   "add at least one of step_time, allocated, reserved, driver and mfu");
   }
   UseParts(reader, parts, row, diagnostics);

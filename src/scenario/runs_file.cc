@@ -62,7 +62,7 @@ class Reader {
     }
     if (table_.rows.size() > kMostRuns) {
       Add("runs.too-many", table_.rows[kMostRuns].front().location,
-          fmt::format("a table has at most {} runs: {}", kMostRuns, table_.rows.size()),
+          fmt::format("a table can have at most {} runs, not {}", kMostRuns, table_.rows.size()),
           "remove the runs that differ most from the runs that you want to forecast");
     }
     for (const std::vector<CsvCell>& row : table_.rows) {

@@ -201,7 +201,7 @@ std::optional<topology::Gpu> ReadNode(MappingReader& reader, NodeType& node_type
     if (links->size() > kMostLinkRules) {
       reader.Report(
           "links", "input.out-of-range",
-          fmt::format("'links' can have at most {} entries: {}", kMostLinkRules, links->size()),
+          fmt::format("'links' can have at most {} entries, not {}", kMostLinkRules, links->size()),
           "use one entry for many pairs: 'from: gpu, to: nvswitch, join: all-to-all'");
     } else {
       for (const Node& link : *links) {

@@ -334,9 +334,9 @@ class Search final : public PlanSearch {
     if (goal_.headroom >= capacity && !other_devices) {
       faults.push_back(WrongOption(
           "--headroom", question_.headroom,
-          fmt::format("the headroom must be smaller than the memory of a device ({}): {}",
+          fmt::format("the headroom must be smaller than the memory of a device ({}), but is {}",
                       FormatBytes(capacity), Quoted(question_.headroom)),
-          "write a value below the memory of a device after --headroom, or a percentage such as "
+          "give --headroom a value smaller than the memory of a device, or a percentage such as "
           "'5%'"));
     }
   }

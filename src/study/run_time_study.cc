@@ -78,7 +78,7 @@ void ReadSpares(const RunTimeQuestion& question, Options& options, forecast::Lon
   run.pool.repair = options.Time("--repair", question.repair).value_or(0);
   if (run.limited_spares && question.repair.empty()) {
     options.Fault("--spares", fmt::format("{}", *question.spares),
-                  "--spares needs the time to repair a failed node: --repair",
+                  "--spares needs --repair, the time to repair a failed node",
                   "add --repair '1 d'");
   }
 }

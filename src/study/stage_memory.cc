@@ -53,7 +53,8 @@ Diagnostic GivenActivations(const MemoryQuestion& question) {
   return {"command.no-micro-batch",
           {"command line", 0, 0},
           fmt::format(
-              "the activation sizes in a layer list are valid for only one micro-batch size: {}",
+              "the model of {} is a layer list, whose activation sizes are valid for only one "
+              "micro-batch size",
               Quoted(question.scenario)),
           "omit --max-micro-batch, or use a model file with the dimensions of the model"};
 }

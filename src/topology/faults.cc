@@ -170,12 +170,12 @@ class Checker {
     }
     if (fabric.spines < 1 || fabric.spines > kMostSpines) {
       Add("fabric.spines",
-          fmt::format("a fabric must have 1 to {} spines: {}", kMostSpines, fabric.spines));
+          fmt::format("a fabric must have 1 to {} spines, not {}", kMostSpines, fabric.spines));
     }
     if (fabric.kind == FabricKind::kRailOptimised &&
         (fabric.rails < 1 || fabric.rails > kMostNodeDevices)) {
       Add("fabric.rails",
-          fmt::format("a unit must have 1 to {} rails: {}", kMostNodeDevices, fabric.rails));
+          fmt::format("a unit must have 1 to {} rails, not {}", kMostNodeDevices, fabric.rails));
     }
     if (fabric.kind == FabricKind::kFatTree &&
         !(fabric.oversubscription > 0 && std::isfinite(fabric.oversubscription))) {
@@ -276,7 +276,8 @@ std::vector<Fault> FaultsOf(const FlatCluster& flat) {
   if (flat.devices < 1 || flat.devices > kMostDevices) {
     faults.push_back(
         {"devices",
-         fmt::format("a cluster must have 1 to {} devices: {}", kMostDevices, flat.devices), ""});
+         fmt::format("a cluster must have 1 to {} devices, not {}", kMostDevices, flat.devices),
+         ""});
   }
   if (flat.memory <= Bytes()) {
     faults.push_back({"memory", "a device needs memory: " + FormatBytes(flat.memory), ""});

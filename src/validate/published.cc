@@ -748,7 +748,7 @@ Result<std::vector<std::string>> DataFiles(const std::string& folder, std::strin
         {"file.not-found",
          {path, 0, 0},
          fmt::format("there are no {}", contents),
-         "set STEPCAST_DATA to the path of the folder that contains the folder calibration"}});
+         "set STEPCAST_DATA to the folder that contains 'calibration/'"}});
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -191,7 +191,7 @@ Result<PublishedAccuracy> ReadStoredOutcomes(const std::string& source) {
     if (!found) {
       return tl::unexpected(
           Diagnostics{{"published.not-stored", accuracy->CaseOf(outcome).location,
-                       fmt::format("no result is stored for the case: '{}'", name),
+                       fmt::format("no result is stored for the case '{}'", name),
                        "to simulate the cases, run stepcast validate published --run"}});
     }
   }

@@ -22,11 +22,16 @@ bool update = false;
 constexpr const char* kPage = "docs/plans.md";
 constexpr std::string_view kHead = "| setting | refused | why |\n|---|---|---|\n";
 
+std::string Sentence(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] += 'A' - 'a';
+  return text;
+}
+
 std::string Table() {
   std::string table(kHead);
   for (const lowering::ExecutionLimit& limit : lowering::ExecutionLimits()) {
-    table += fmt::format("| `{}` | {} | {}: {} |\n", limit.setting, limit.values, limit.message,
-                         limit.hint);
+    table += fmt::format("| `{}` | {} | {}. {} |\n", limit.setting, limit.values,
+                         Sentence(limit.message), Sentence(limit.hint));
   }
   return table;
 }

@@ -44,7 +44,8 @@ class Fsdp2Rules : public Rules {
     if (schedule.name == "1f1b" && MicroBatches() && *MicroBatches() < stages) {
       Add("training.gradient_accumulation", "plan.schedule",
           fmt::format(
-              "PyTorch's 1f1b needs at least {} micro-batches, one per stage, but a step has {}",
+              "PyTorch's 1f1b needs at least {} micro-batches, one per stage, but the number of "
+              "micro-batches in a step is {}",
               stages, *MicroBatches()),
           "write a larger gradient_accumulation, or schedule: gpipe");
     }
@@ -85,10 +86,11 @@ class Fsdp2Rules : public Rules {
     for (const std::int64_t rows : facts_.matrix_rows) {
       if (rows % ranks == 0) continue;
       Add("training.optimizer", kCode,
-          fmt::format("Dion's Muon exchanges equal parts of each matrix, but {} rows are not "
-                      "divisible by {} ranks",
+          fmt::format("Dion's Muon exchanges equal parts of each matrix, but the {} rows of a "
+                      "matrix are not divisible by {} ranks",
                       rows, ranks),
-          "set shard_group_size to a divisor of the number of rows, or write optimizer: adamw");
+          "set shard_group_size to a divisor of the number of rows of each matrix, or write "
+          "optimizer: adamw");
       return;
     }
   }
