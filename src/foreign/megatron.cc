@@ -223,6 +223,13 @@ void ReadVocabulary(Reading& reading) {
          {"extra-vocab-size", "tokenizer-model", "tokenizer-type", "merge-file"}) {
       if (reading.Stated(option) == nullptr) continue;
       reading.Set(key, *size, option, "its tokenizer");
+      const Entry* const words = reading.draft().Find(key);
+      if (words != nullptr && words->value == *size) {
+        reading.draft().Note(
+            fmt::format("a vocabulary of {} entries is assumed, because of {}: {}; to change the "
+                        "size, add --set model.vocab_size=N",
+                        *size, option, Quoted(reading.Text(option))));
+      }
       break;
     }
     return;
