@@ -225,10 +225,10 @@ void ReadVocabulary(Reading& reading) {
       reading.Set(key, *size, option, "its tokenizer");
       const Entry* const words = reading.draft().Find(key);
       if (words != nullptr && words->value == *size) {
-        reading.draft().Note(
-            fmt::format("a vocabulary of {} entries is assumed, because of {}: {}; to change the "
-                        "size, add --set model.vocab_size=N",
-                        *size, option, Quoted(reading.Text(option))));
+        reading.draft().Note(fmt::format(
+            "{}: a vocabulary of {} entries is assumed for the tokenizer {}; to change "
+            "the size, add --set model.vocab_size=N",
+            Origin(reading.Stated(option)->location), *size, Quoted(reading.Text(option))));
       }
       break;
     }
