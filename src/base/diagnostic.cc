@@ -1,8 +1,10 @@
 #include "src/base/diagnostic.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "fmt/format.h"
 #include "src/base/printable.h"
@@ -93,6 +95,34 @@ std::string Format(const Diagnostics& diagnostics) {
   return text;
 }
 
+namespace {
+
+// The letters and digits of a word, in small letters.
+std::string PlainLetters(std::string_view word) {
+  std::string letters;
+  for (const unsigned char c : word) {
+    if (std::isalnum(c) != 0) letters += static_cast<char>(std::tolower(c));
+  }
+  return letters;
+}
+
+// The only known word that starts like `word`, apart from hyphens and underscores. Empty if there
+// is none, or more than one.
+std::string_view Abbreviated(std::string_view word, const std::vector<std::string_view>& known) {
+  constexpr std::size_t kShortest = 4;
+  const std::string start = PlainLetters(word);
+  if (start.size() < kShortest) return {};
+  std::string_view only;
+  for (const std::string_view candidate : known) {
+    if (!PlainLetters(candidate).starts_with(start)) continue;
+    if (!only.empty()) return {};
+    only = candidate;
+  }
+  return only;
+}
+
+}  // namespace
+
 std::string_view NearestWord(std::string_view word, const std::vector<std::string_view>& known) {
   // A third of the letters may be wrong, with a limit so that not every word matches. Long texts
   // are skipped: they are no typing mistakes, and the cost is the product of the lengths.
@@ -111,7 +141,7 @@ std::string_view NearestWord(std::string_view word, const std::vector<std::strin
       nearest_distance = distance;
     }
   }
-  return nearest;
+  return nearest.empty() ? Abbreviated(word, known) : nearest;
 }
 
 std::string Quoted(std::string_view value, std::string_view quote, std::size_t longest) {

@@ -39,6 +39,15 @@ TEST(NearestWord, FindsTypingMistakesOnly) {
   EXPECT_EQ(NearestWord("x", {"y"}), "");  // one edit turns any letter into any other
 }
 
+TEST(NearestWord, CompletesTheStartOfOneWordOnly) {
+  const std::vector<std::string_view> known = {"micro_batch_size", "checkpoint_early_stop",
+                                               "checkpointed_blocks"};
+  EXPECT_EQ(NearestWord("microbatch", known), "micro_batch_size");
+  EXPECT_EQ(NearestWord("Micro-Batch", known), "micro_batch_size");
+  EXPECT_EQ(NearestWord("checkpoint", known), "");
+  EXPECT_EQ(NearestWord("mic", known), "");
+}
+
 TEST(NearestWord, TakesTheNearestAndOnATieTheFirst) {
   EXPECT_EQ(NearestWord("mib", {"GiB", "MiB"}), "MiB");
   EXPECT_EQ(NearestWord("abcf", {"abcd", "abce"}), "abcd");

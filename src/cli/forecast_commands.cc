@@ -565,7 +565,8 @@ namespace {
 struct RunTimeOptions : study::RunTimeQuestion {
   ScenarioFiles files;
   bool json = false;
-  std::string report;  // HTML page to write; empty: none
+  std::string report;                     // HTML page to write; empty: none
+  std::optional<double> fit_probability;  // below it the status is kMayNotFit
 };
 
 Outcome RunTime(const RunTimeOptions& options) {
@@ -578,10 +579,14 @@ Outcome RunTime(const RunTimeOptions& options) {
           page.Write([&] { return report::RunTimePage(answer->scenario, answer->run); })) {
     return *failed;
   }
-  return {kDone,
-          options.json ? report::RunTimeJson(answer->scenario, answer->run, stopwatch.Seconds())
-                       : report::Wrapped(report::RunTimeText(answer->scenario, answer->run)),
-          Warnings(answer->scenario)};
+  Outcome outcome{kDone,
+                  options.json
+                      ? report::RunTimeJson(answer->scenario, answer->run, stopwatch.Seconds())
+                      : report::Wrapped(report::RunTimeText(answer->scenario, answer->run)),
+                  Warnings(answer->scenario)};
+  const forecast::MemoryForecast& memory = forecast::LeastProbable(answer->run.step);
+  AnswerFit(memory.verdict(), memory.fit_probability, options.fit_probability, outcome);
+  return outcome;
 }
 
 }  // namespace
@@ -592,6 +597,7 @@ Command RunTimeCommand() {
     options.Describe(question);
     question.Flag("--json", &options.json);
     AddReport(question, options.report);
+    AddFitProbability(question, options.fit_probability);
   };
   return MakeCommand<RunTimeOptions>("run-time", describe, [](RunTimeOptions& options) {
     const WorkNotice notice("simulating a step of " + Named(options.files));

@@ -194,7 +194,8 @@ TEST_F(MainTest, AModelsAssumptionsComeWithItsForecast) {
 
 TEST_F(MainTest, ARecipeThatAnswersToANameIsAssumed) {
   EXPECT_THAT(Run("simulate llama3-8b --cluster dgx-h100 --nodes 2").messages,
-              HasSubstr("assumed: the settings of Megatron-Bridge's recipe llama3_8b; "));
+              HasSubstr("assumed: the settings of Megatron-Bridge's recipe llama3_8b (to use "
+                        "the model without the recipe, write llama3.1-8b); "));
 }
 
 TEST_F(MainTest, GpusBesideAClusterBecomeItsNodes) {
@@ -312,6 +313,11 @@ TEST_F(MainTest, WhatDoesNotFitIsPrintedAndExitsWith3) {
   EXPECT_THAT(result.output, HasSubstr("does not fit: "));
   EXPECT_EQ(json::parse(Run("simulate --json " + large).output).at("memory").at("fits"), false);
   EXPECT_EQ(Run("memory " + large).status, 3);
+  const ShellResult whole = Run("run-time --tokens 1B " + large);
+  EXPECT_EQ(whole.status, 3) << whole.messages;
+  EXPECT_THAT(whole.output, HasSubstr("memory     does not fit: "));
+  EXPECT_EQ(json::parse(Run("run-time --tokens 1B --json " + large).output).at("memory").at("fits"),
+            false);
   const ShellResult swept = Run("sweep " + large + " --vary training.micro_batch_size=1,2 --json");
   EXPECT_EQ(swept.status, 0);
   EXPECT_EQ(json::parse(swept.output).at("rows").at(0).at("status"), "does_not_fit");
@@ -342,11 +348,11 @@ TEST_F(MainTest, WhatMayNotFitIsWarnedOfAndExitsWith4WhereAsked) {
   EXPECT_EQ(memory.at("verdict"), "may_not_fit");
   EXPECT_NEAR(memory.at("fit_probability"), 0.526, 0.002);
 
-  for (const char* command : {"simulate ", "memory ", "explain "}) {
+  for (const char* command : {"simulate ", "memory ", "explain ", "run-time --tokens 1B "}) {
     const ShellResult asked = Run(command + tight + "--fit-probability 0.9");
     EXPECT_EQ(asked.status, 4) << asked.messages;
     EXPECT_FALSE(asked.output.empty());
-    EXPECT_THAT(asked.messages, HasSubstr("less than --fit-probability 0.9"));
+    EXPECT_THAT(asked.messages, HasSubstr("less than the required --fit-probability 0.9"));
     EXPECT_EQ(Run(command + tight + "--fit-probability 0.5").status, 0);
     // A forecast that does not fit has priority.
     EXPECT_EQ(Run(command + on(reserved / 2) + "--fit-probability 0.9").status, 3);

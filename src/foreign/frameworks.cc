@@ -220,6 +220,9 @@ bool IsModelFile(const Document& document) {
 bool IsModel(const Document& document) {
   // Models of the diffusers library.
   if (document.Has("_class_name") && document.file.ends_with(".json")) return true;
+  // Reading it as a model reports the missing keys.
+  const bool named = document.file == "config.json" || document.file.ends_with("/config.json");
+  if (named && (document.Has("hidden_size") || document.Has("n_embd"))) return true;
   // A model family's own file may define other names for the dimensions of a config.json.
   return document.Has("model_type") &&
          (document.Has("architectures") || document.Has("hidden_size") || document.Has("n_embd") ||

@@ -61,6 +61,8 @@ TEST(Frameworks, ScenariosAndModelsAreTold) {
   EXPECT_TRUE(IsScenario(With({"stepcast", "training.precision"})));
   EXPECT_TRUE(IsModel(With({"model_type", "hidden_size"})));
   EXPECT_TRUE(IsModel(With({"_class_name"}, "config.json")));
+  EXPECT_TRUE(IsModel(With({"hidden_size"}, "model/config.json")));
+  EXPECT_FALSE(IsModel(With({"hidden_size"}, "my.json")));
   EXPECT_FALSE(IsModel(With({"model_type", "base_model"})));
 }
 

@@ -23,6 +23,7 @@
 #include "src/model/architecture.h"
 #include "src/plan/plan.h"
 #include "src/scenario/data_root.h"
+#include "src/scenario/gpu_file.h"
 #include "src/scenario/model_file.h"
 #include "src/scenario/source_names.h"
 #include "src/scenario/topology_file.h"
@@ -171,8 +172,6 @@ std::optional<model::Architecture> ArchitectureOf(const std::string& named) {
 constexpr std::int64_t kSequence = 4096;
 constexpr std::int64_t kTokensOfStep = std::int64_t{1} << 22;
 constexpr std::pair<const char*, const char*> kDefaults[] = {
-    {"training.micro_batch_size", "1"},
-    {"training.precision", "bf16"},
     {"training.parameter_dtype", "fp32"},
     {"training.optimizer", "adamw"},
     {"training.activation_checkpointing", "full"},
@@ -205,7 +204,13 @@ tl::expected<NamedGpus, Diagnostic> ParseNamedGpus(const std::string& text) {
   std::size_t end = 0;
   while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
   constexpr std::size_t kMostDigits = 7;
-  if (end > kMostDigits) return wrong();
+  if (end > kMostDigits) {
+    return tl::make_unexpected(
+        Diagnostic{"command.wrong-use",
+                   {"--gpus", 0, 0},
+                   "the number of GPUs must be at most 9999999: " + Quoted(text),
+                   "write fewer GPUs, for example --gpus '1024 x h100-sxm'"});
+  }
   NamedGpus gpus;
   std::size_t type = 0;
   if (end > 0) {
@@ -342,8 +347,11 @@ class Importer {
   // A recipe's name given instead of a file.
   bool ReadRecipe(const std::string& name) {
     if (!IsRecipe(name)) return false;
+    const Recipe& recipe = *RecipeOf(name);
     assumed_.push_back(
-        fmt::format("the settings of Megatron-Bridge's recipe {}", RecipeOf(name)->name));
+        fmt::format("the settings of Megatron-Bridge's recipe {} (to use the model without the "
+                    "recipe, write {})",
+                    recipe.name, recipe.model));
     Document document{.file = name};
     document.settings.push_back({"recipe", Value::Text(name), {"recipe " + name, 0, 0}});
     return Offer(std::move(document));
@@ -558,6 +566,7 @@ class Importer {
     for (Reading& reading : readings) reading.ReadRows();
     for (Reading& reading : readings) reading.ReadRules();
     for (Reading& reading : readings) reading.ReadDefaults();
+    TakeOutIdleActivation();
     if (sources_.empty() && !is_scenario_) AssumeTraining();
     if (!draft_.Covers("cluster.gpu") && !is_scenario_) {
       draft_.Assume("cluster.nodes", "1", "assumed; --nodes N");
@@ -569,6 +578,16 @@ class Importer {
           IsModelName(file) ? file : std::filesystem::path(file).stem().string();
       draft_.Assume("name", stem, "the file's name");
     }
+  }
+
+  // transformers' own kernels differ from the default only for GELU (docs/formats/training.md).
+  void TakeOutIdleActivation() {
+    const char* const key = "training.activation_function";
+    const Entry* const kernels = draft_.Find(key);
+    const auto model = ArchitectureNamed();
+    const bool assumed =
+        kernels != nullptr && kernels->value == "huggingface" && kernels->location.file.empty();
+    if (assumed && model && model::IsGated(model->activator)) draft_.TakeOut(key);
   }
 
   // For a model without other files.
@@ -591,8 +610,34 @@ class Importer {
       assume("training.global_batch_size", fmt::format("{}", batch));
       return;
     }
+    assume("training.micro_batch_size", "1");
+    assume("training.precision", AssumedPrecision());
     for (const auto& [key, value] : kDefaults) assume(key, value);
     if (!Given("training.global_batch_size")) assume("training.gradient_accumulation", "1");
+  }
+
+  // The first of these types that the cluster's GPU computes in; bf16 if the GPU is unknown.
+  std::string AssumedPrecision() const {
+    const std::optional<topology::Gpu> gpu = GpuOfCluster();
+    for (const DataType type : {DataType::kBf16, DataType::kFp16}) {
+      if (!gpu || gpu->PeakOf(type) > FlopRate()) return std::string(Name(type));
+    }
+    return std::string(Name(DataType::kFp32));
+  }
+
+  // Nothing if there is no such GPU; loading the scenario reports mistakes.
+  std::optional<topology::Gpu> GpuOfCluster() const {
+    Diagnostics ignored;
+    if (const Entry* named = draft_.Find("cluster.gpu")) {
+      return scenario::FindGpu(named->value.text, "", {}, ignored);
+    }
+    const Entry* cluster = draft_.Find("cluster.topology");
+    if (cluster == nullptr) return std::nullopt;
+    const auto path =
+        scenario::FindSource(cluster->value.text, "", scenario::SourceKind::kTopology);
+    if (!path) return std::nullopt;
+    const auto topology = scenario::LoadTopology(*path);
+    return topology ? topology->gpu : std::nullopt;
   }
 
   void StateSoftware() {

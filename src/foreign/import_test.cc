@@ -125,6 +125,14 @@ TEST(Import, AModelAloneIsTrainedByDefaults) {
   }
 }
 
+TEST(Import, AModelIsTrainedInAPrecisionOfTheGpu) {
+  for (const auto& [gpus, cluster] : {std::pair("8 x v100", ""), std::pair("", "dgx-1-v100")}) {
+    const auto imported = Import({.files = {"llama3.1-8b"}, .cluster = cluster, .gpus = gpus});
+    ASSERT_TRUE(imported.has_value()) << Format(imported.error());
+    EXPECT_THAT(imported->assumed, testing::Contains("training.precision=fp16"));
+  }
+}
+
 TEST(Import, ASearchAssumesNoPlan) {
   const auto imported =
       Import({.files = {"llama2-13b"}, .cluster = "dgx-a100", .nodes = 2, .for_search = true});
@@ -138,6 +146,8 @@ TEST(Import, RefusesGpusThatAreNone) {
     const auto imported = Import({.files = {"llama3.1-8b"}, .gpus = gpus});
     ASSERT_FALSE(imported.has_value()) << gpus;
   }
+  const auto many = Import({.files = {"llama3.1-8b"}, .gpus = "99999999 x h100-sxm"});
+  EXPECT_THAT(many.error().at(0).message, testing::HasSubstr("must be at most 9999999"));
   const auto nowhere = Import({.files = {"llama3.1-8b"}});
   ASSERT_FALSE(nowhere.has_value());
   EXPECT_TRUE(Asks(nowhere.error(), "--gpus"));
@@ -184,6 +194,9 @@ TEST(Import, TheTrainerAloneIsDataParallel) {
   EXPECT_EQ(ValueOf(*imported, "zero_stage"), "0");
   EXPECT_EQ(ValueOf(*imported, "parameter_dtype"), "fp32");
   EXPECT_EQ(ValueOf(*imported, "activation_checkpointing"), "full");
+  // SwiGLU has the same kernels in transformers as by default.
+  EXPECT_EQ(ValueOf(*imported, "rotary"), "huggingface");
+  EXPECT_EQ(ValueOf(*imported, "activation_function"), "");
 }
 
 TEST(Import, FactoryRecomputesUnlessItIsToldNotTo) {

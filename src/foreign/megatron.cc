@@ -221,6 +221,14 @@ void ReadVocabulary(Reading& reading) {
          {"extra-vocab-size", "tokenizer-model", "tokenizer-type", "merge-file"}) {
       if (reading.Stated(option) == nullptr) continue;
       reading.Set(key, *size, option, "its tokenizer");
+      const Entry* const words = reading.draft().Find(key);
+      if (words != nullptr && words->value == *size &&
+          option != std::string_view("extra-vocab-size")) {
+        reading.draft().Note(fmt::format(
+            "{}: a vocabulary of {} entries is assumed for the tokenizer {}; to change "
+            "the size, add --set model.vocab_size=N",
+            Origin(reading.Stated(option)->location), *size, Quoted(reading.Text(option))));
+      }
       break;
     }
     return;

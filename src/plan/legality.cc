@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -128,9 +129,13 @@ class Checker : public Rules {
         !facts_.without_peak[static_cast<std::size_t>(*request_.precision)]) {
       return;
     }
+    std::vector<std::string_view> types;
+    for (const DataType type : kDataTypes) {
+      if (!facts_.without_peak[static_cast<std::size_t>(type)]) types.emplace_back(Name(type));
+    }
     Add("training.precision", "plan.precision-not-of-device",
         fmt::format("{} does not compute in {}", facts_.device, Name(*request_.precision)),
-        "write a precision with a peak rate in the GPU's data sheet");
+        fmt::format("write a precision that the GPU has: {}", fmt::join(types, ", ")));
   }
 
   // data x tensor x pipeline x context = devices.
@@ -397,7 +402,18 @@ class Checker : public Rules {
 std::vector<Violation> Check(const Request& request, const Facts& facts) {
   std::vector<Violation> violations;
   Checker(request, facts, violations).Run();
-  return violations;
+  // The values of a key do not matter for a framework that has no such key.
+  const auto has_no_key = [&violations](const Violation& violation) {
+    return std::any_of(violations.begin(), violations.end(), [&](const Violation& other) {
+      return other.key == violation.key && other.code == "plan.key-not-of-framework";
+    });
+  };
+  std::vector<Violation> told;
+  std::copy_if(violations.begin(), violations.end(), std::back_inserter(told),
+               [&](const Violation& violation) {
+                 return violation.code == "plan.key-not-of-framework" || !has_no_key(violation);
+               });
+  return told;
 }
 
 std::vector<std::string> TypesNotOfFramework(const Request& request) {

@@ -594,6 +594,22 @@ TEST(Check, KnowsDriversAndTf32) {
   volta.without_peak[static_cast<std::size_t>(DataType::kTf32)] = true;
   ASSERT_EQ(Check(request, volta).size(), 1u);
   EXPECT_EQ(Check(request, volta)[0].code, "plan.precision-not-of-device");
+  EXPECT_EQ(Check(request, volta)[0].hint,
+            "write a precision that the GPU has: fp32, bf16, fp16, mxfp8, nvfp4");
+}
+
+// The values of a key do not matter for a framework without this key.
+TEST(Check, SaysOnlyThatTheFrameworkHasNoSuchKey) {
+  Request request = Legal();
+  request.framework = Framework::kFsdp1;
+  request.zero_stage = 3;
+  request.activation_checkpointing = model::Checkpointing::kFull;
+  request.blocks_per_checkpoint = 4;
+  std::vector<std::string> codes;
+  for (const Violation& violation : Check(request, EightDevices())) {
+    if (violation.key == "training.blocks_per_checkpoint") codes.push_back(violation.code);
+  }
+  EXPECT_EQ(codes, std::vector<std::string>{"plan.key-not-of-framework"});
 }
 
 TEST(Check, FindsSeveralAtOnce) {

@@ -163,6 +163,7 @@ std::string RunTimeText(const scenario::Scenario& scenario, const WholeRun& run)
   const auto [shortest, longest] = run.SecondsRange();
   const auto [least, most] = run.time.work_range;
   std::string out = Header(scenario, ForecastFacts(scenario)) + "\n";
+  out += fmt::format("memory     {}\n", MemorySentence(run.step.memory));
   out += fmt::format("step time  {}, {}\n", FormatTime(run.step.step_time), StepsText(run));
   out += TrainingText(run.target, step);
   out += fmt::format("range      {} to {}\n", TimeText(shortest), TimeText(longest));
@@ -185,6 +186,7 @@ std::string RunTimeJson(const scenario::Scenario& scenario, const WholeRun& run,
                 {"step_time_s", JsonSeconds(run.step.step_time)},
                 {"gpus", step.gpus},
                 {"steps", std::llround(StepsOf(run))},
+                {"memory", MemoryJson(run.step.memory)},
                 {"training", TargetJson(run.target)}};
   AddTraining(run.target, step, document);
   document["training_range_s"] = {shortest, longest};
@@ -258,6 +260,8 @@ std::string RunTimePage(const scenario::Scenario& scenario, const WholeRun& run)
   const double seconds = run.Seconds();
   Page page = PageOf(scenario, "Forecast of a training run");
   page.asked.emplace_back("run", TargetText(run.target));
+  page.verdict = fmt::format("The step {}.", MemorySentence(run.step.memory));
+  page.tone = ToneOf(run.step.memory.verdict());
   page.answer = {
       {"time", TimeText(seconds), fmt::format("{} to {}", TimeText(shortest), TimeText(longest))},
       {"effective", Decimal(kHundred * run.time.shares.work, 1) + " %",

@@ -145,7 +145,8 @@ std::optional<Node> ParseDocument(std::string_view text, const std::string& file
     diagnostics.push_back({"file.empty",
                            {file, 1, 1},
                            "the file is empty",
-                           "use only keys that docs/formats.md describes"});
+                           "docs/formats.md describes the keys; to write a scenario, run stepcast "
+                           "init llama3.1-8b --gpus '8 x h100-sxm' -o my.yaml"});
     return std::nullopt;
   }
   return Node(*std::move(tree), "");

@@ -61,6 +61,17 @@ std::vector<std::string> GpusMeant(std::string_view plain, const std::vector<std
   return meant.empty() ? NamesMeant(plain, known) : meant;
 }
 
+// As GpusMeant; if no name is near, those of the generation with the nearest name: all h100 for
+// "h1000".
+std::vector<std::string> GpusNear(std::string_view plain, const std::vector<std::string>& known) {
+  std::vector<std::string> meant = GpusMeant(plain, known);
+  if (!meant.empty()) return meant;
+  std::vector<std::string_view> generations;
+  for (const std::string_view name : known) generations.push_back(name.substr(0, name.find('-')));
+  const std::string_view near = NearestWord(plain.substr(0, plain.find('-')), generations);
+  return near.empty() ? meant : GpusMeant(near, known);
+}
+
 // Whether the name is a plain file name in that folder.
 bool IsPlainName(std::string_view name) {
   return name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
@@ -126,7 +137,7 @@ std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view fol
   }
   if (!path) {
     const std::vector<std::string> known = NamesIn(kGpus);
-    const std::vector<std::string> meant = GpusMeant(PlainName(name), known);
+    const std::vector<std::string> meant = GpusNear(PlainName(name), known);
     std::string hint =
         known.empty()
             ? fmt::format("the folder of data sheets was not found; {}",

@@ -98,6 +98,7 @@ TEST(FindGpu, NamesAllFormsOfAGeneration) {
   EXPECT_EQ(hint("h100-p"), "did you mean 'h100-pcie'?");
   EXPECT_EQ(hint("A100-80GB"), "did you mean 'a100-pcie-80gb', or 'a100-sxm-80gb'?");
   EXPECT_EQ(hint("4090"), "did you mean 'rtx-4090'?");
+  EXPECT_EQ(hint("h1000"), hint("h10"));
   EXPECT_EQ(hint("no such thing"), "");
 }
 

@@ -173,7 +173,7 @@ constexpr std::int64_t kMostSeed = std::numeric_limits<std::int64_t>::max();
 
 void ReadFormatVersion(MappingReader& reader, Diagnostics& diagnostics) {
   const std::optional<Node> node =
-      reader.ReadNode("stepcast", Need::kRequired, "the version of the format, 1");
+      reader.ReadNode("stepcast", Need::kRequired, "the version of the format: 'stepcast: 1'");
   if (!node.has_value()) return;
   const auto version = ReadInteger(*node, {0, 1'000'000}, diagnostics);
   if (version.has_value() && *version != kFormatVersion) {

@@ -18,12 +18,11 @@ namespace {
 
 constexpr const char* kMicroBatch = "training.micro_batch_size";
 
-// Defaults of required settings that a question may leave out. The framework determines the first
-// plan; the search tries others too.
-constexpr std::pair<const char*, const char*> kAssumed[] = {
-    {kMicroBatch, "1"},
-    {"training.precision", "bf16"},
-    {"training.optimizer", "adamw"}};
+// Defaults of required settings that a question may leave out. The precision is the first that the
+// GPU has. The framework determines the first plan; the search tries others too.
+constexpr const char* kOptimizer = "training.optimizer";
+constexpr const char* kPrecision = "training.precision";
+constexpr const char* kAssumedPrecisions[] = {"bf16", "fp16", "fp32"};
 
 // The framework and ZeRO's stage, likewise: the first that can train the model. A framework takes
 // the first stage that it has.
@@ -43,9 +42,9 @@ class BaseLoader {
   Result<PlanBase> Run() {
     auto loaded = scenario::Load(path_, base_.set, cache_);
     if (!loaded) {
-      for (const auto& [key, value] : kAssumed) {
-        if (!Has(key)) Assume(key, value);
-      }
+      if (!Has(kMicroBatch)) Assume(kMicroBatch, "1");
+      if (!Has(kPrecision)) AssumePrecision();
+      if (!Has(kOptimizer)) Assume(kOptimizer, "adamw");
       if (!Has(kFramework)) {
         AssumeFramework(loaded);
       } else if (!Has(kStage)) {
@@ -71,6 +70,21 @@ class BaseLoader {
   void Assume(const std::string& key, const std::string& value) {
     base_.assumed.push_back(fmt::format("{}={}", key, value));
     base_.set.push_back(base_.assumed.back());
+  }
+
+  void AssumePrecision() {
+    const PlanBase without = base_;
+    for (const char* precision : kAssumedPrecisions) {
+      base_ = without;
+      Assume(kPrecision, precision);
+      const auto loaded = scenario::Load(path_, base_.set, cache_);
+      const bool refused =
+          !loaded &&
+          std::any_of(loaded.error().begin(), loaded.error().end(), [](const Diagnostic& fault) {
+            return fault.code == "plan.precision-not-of-device";
+          });
+      if (!refused) return;
+    }
   }
 
   // The first framework with which the scenario is legal; if there is none, the first.
@@ -129,9 +143,9 @@ class BaseLoader {
       if (variants.Try(more).scenario != nullptr) return Take(more);
     }
     if (TryFewerDataRanks(variants, more)) return true;
-    const bool assumed = std::any_of(
-        base_.assumed.begin(), base_.assumed.end(),
-        [](const std::string& setting) { return setting.starts_with(kFramework); });
+    const bool assumed =
+        std::any_of(base_.assumed.begin(), base_.assumed.end(),
+                    [](const std::string& setting) { return setting.starts_with(kFramework); });
     if (!assumed) return false;
     // Its stages may have different numbers of blocks.
     more.emplace_back("data_parallel={framework: fsdp2, zero_stage: 3}");
@@ -149,9 +163,9 @@ class BaseLoader {
           if (ranks / context % tensor != 0) continue;
           const int pipeline = ranks / context / tensor;
           // Embedding and head may count as blocks, so that stages are equal.
-          for (const char* ends :
-               {"", ", account_for_embedding_in_pipeline_split: true, "
-                    "account_for_loss_in_pipeline_split: true"}) {
+          for (const char* ends : {"",
+                                   ", account_for_embedding_in_pipeline_split: true, "
+                                   "account_for_loss_in_pipeline_split: true"}) {
             if (*ends != 0 && pipeline == 1) continue;
             more.push_back(fmt::format("parallelism={{tensor: {}, context: {}, pipeline: {}{}}}",
                                        tensor, context, pipeline, ends));
@@ -182,9 +196,8 @@ class BaseLoader {
   // Whether the search chooses the setting; settings of the job itself are fixed.
   static bool IsChoice(std::string_view key) {
     const std::span<const planner::SearchRow> rows = planner::SearchTable();
-    const bool searched = std::any_of(rows.begin(), rows.end(), [key](const planner::SearchRow& row) {
-      return row.key == key;
-    });
+    const bool searched = std::any_of(
+        rows.begin(), rows.end(), [key](const planner::SearchRow& row) { return row.key == key; });
     return searched || key.starts_with("parallelism.") || key.starts_with("experts.") ||
            (key.starts_with("data_parallel.") && key != "data_parallel.framework" &&
             key != "data_parallel.zero_stage");
@@ -215,9 +228,9 @@ std::vector<std::string> RefusedBy(plan::Framework framework, int zero_stage,
                                    const scenario::Scenario& base, scenario::Variants& variants) {
   const auto refused = [&](plan::Framework of, int stage) {
     std::vector<std::string> keys;
-    const scenario::Variants::Tried tried =
-        variants.Try({"parallelism=null", fmt::format("data_parallel={{framework: {}, zero_stage: {}}}",
-                                                      plan::Name(of), stage)});
+    const scenario::Variants::Tried tried = variants.Try(
+        {"parallelism=null",
+         fmt::format("data_parallel={{framework: {}, zero_stage: {}}}", plan::Name(of), stage)});
     if (tried.broken == nullptr) return keys;
     for (const plan::Violation& broken : *tried.broken) keys.push_back(broken.key);
     return keys;

@@ -89,8 +89,10 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
         "add --tokens 300B"));
   }
   if (goal.target == Target::kGpus && question.training.deadline.empty()) {
-    faults.push_back(WrongOption("--target", question.target, "--target gpus needs a deadline",
-                                 "add --deadline '30 d' --tokens 300B"));
+    faults.push_back(
+        WrongOption("--target", question.target, "--target gpus needs a deadline",
+                    fmt::format("add --deadline '30 d'{}",
+                                question.training.tokens.empty() ? " --tokens 300B" : "")));
   }
   return goal;
 }

@@ -98,11 +98,16 @@ class Search final : public PlanSearch {
     const std::vector<planner::PlanPart>& parts = space_->parts();
     if (std::none_of(parts.begin(), parts.end(),
                      [this](const planner::PlanPart& part) { return IsAskedFor(part); })) {
+      std::vector<std::string> varied;
+      for (const auto& [row, value] : why_.layout) {
+        varied.push_back(fmt::format("--vary {}={}", row->key, value));
+      }
       return tl::unexpected(Diagnostics{WrongOption(
           "--why", why_.layout_text,
           fmt::format("no plan in the search has the layout: {}", Quoted(why_.layout_text)),
-          "choose another layout; to see the rule that excludes a value, add --vary "
-          "parallelism.KEY=VALUE")});
+          fmt::format("choose another layout; to see the rule that excludes this layout, replace "
+                      "--why by {}",
+                      fmt::join(varied, " ")))});
     }
     source_ = Source();
     problem_ = planner::ProblemOf(source_);
