@@ -15,12 +15,13 @@
 #include "src/plan/framework.h"
 
 // A setting of a plan as a row of a table. The row contains the setting's syntax and members, the
-// frameworks that have it, the ZeRO stages at which it has an effect, and its documentation.
+// frameworks that have it, and the ZeRO stages at which it has an effect. The tables in
+// docs/formats describe the setting's values and default (scenario/setting_texts.h).
 //
 // The rows (settings.h) control the reader, the rule that refuses settings of other frameworks, and
-// the warnings about settings without effect. The resolved scenario and the tables of
-// docs/formats.md are also generated from the rows. `Given` is the type of the request, with
-// members of type std::optional; `Kept` is the type of the complete settings.
+// the warnings about settings without effect. The resolved scenario is also generated from the
+// rows. `Given` is the type of the request, with members of type std::optional; `Kept` is the type
+// of the complete settings.
 namespace stepcast::plan {
 
 struct Plan;
@@ -125,8 +126,6 @@ struct Setting {
   // The setting of the same section with which other frameworks serve the same purpose. Empty: no
   // such setting.
   std::string_view elsewhere = "";
-  const char* values;         // text for documents, in Markdown
-  const char* default_value;  // text for documents, in Markdown
 
   bool IsGiven(const Given& request) const {
     return std::visit(
