@@ -10,6 +10,7 @@
 
 #include "src/base/bytes.h"
 #include "src/base/diagnostic.h"
+#include "src/base/expected.h"
 #include "src/base/time.h"
 #include "src/cost/prices.h"
 #include "src/lowering/parameter_share.h"
@@ -85,9 +86,8 @@ class Bounds {
   //     the compute stream with the least contention (ContendedComputeTime).
   //   memory: allocations in host order, released as early as possible.
   Result<Bound> OfProgram(const scenario::Scenario& scenario) {
-    auto found = LookAtProgram(scenario, false);
-    if (!found) return tl::unexpected(std::move(found.error()));
-    return found->bound;
+    STEPCAST_TAKE(auto found, LookAtProgram(scenario, false));
+    return found.bound;
   }
 
   struct OfItsProgram {

@@ -46,7 +46,7 @@ class MpiMailbox final : public messaging::Mailbox {
     const auto end = steady_clock::now() + timeout;
     Pause pause;
     for (;;) {
-      if (auto sent = ReleaseSent(); !sent) return tl::unexpected(sent.error());
+      STEPCAST_TRY(ReleaseSent());
       int there = 0;
       MPI_Message matched = MPI_MESSAGE_NULL;
       MPI_Status status;
@@ -69,7 +69,7 @@ class MpiMailbox final : public messaging::Mailbox {
             !begun) {
           return tl::unexpected(begun.error());
         }
-        if (auto got = WaitFor(request, doing); !got) return tl::unexpected(got.error());
+        STEPCAST_TRY(WaitFor(request, doing));
         return message;
       }
       if (steady_clock::now() >= end) return std::optional<messaging::Message>();
@@ -79,7 +79,7 @@ class MpiMailbox final : public messaging::Mailbox {
 
   Attempt<void> Flush() override {
     while (!sending_.empty()) {
-      if (auto sent = WaitFor(sending_.front().request, "send"); !sent) return sent;
+      STEPCAST_TRY(WaitFor(sending_.front().request, "send"));
       sending_.pop_front();
     }
     return {};
@@ -107,9 +107,7 @@ class MpiMailbox final : public messaging::Mailbox {
   static Attempt<void> WaitFor(MPI_Request& request, const std::string& doing) {
     for (Pause pause;; pause.Take()) {
       int done = 0;
-      if (auto tested = CheckMpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing); !tested) {
-        return tested;
-      }
+      STEPCAST_TRY(CheckMpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), doing));
       if (done != 0) return {};
     }
   }
