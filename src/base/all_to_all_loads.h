@@ -8,9 +8,9 @@
 
 namespace stepcast {
 
-// How uneven an all-to-all is. With rows for experts, one rank receives more rows than the other
-// ranks because its experts are chosen most often. The same rank later sends more rows back. This
-// rank is the first member of the group. Every part's buffer has the size of the largest part.
+// How uneven an all-to-all is. The first member of the group has the experts that are chosen most
+// often. It receives more rows than the other ranks, and later sends more rows back. Every part's
+// buffer has the size of the largest part.
 struct AllToAllLoads {
   enum class First : std::uint8_t {
     kAsOthers,      // all parts have the same size
@@ -31,9 +31,9 @@ struct AllToAllLoads {
   friend bool operator==(const AllToAllLoads&, const AllToAllLoads&) = default;
 };
 
-// Returns the number of elements that `sender` sends to `receiver` (positions in the group), at
-// most `room`, the size of the largest part. The result is at least 4 bytes, if `room` allows, so
-// that the check word of a micro-batch fits (EffectKind::kMix).
+// Returns the number of elements that `sender` sends to `receiver` (positions in the group). The
+// result is at most `room`, the size of the largest part. If `room` allows, the result is at least
+// 4 bytes, so that the check word of a micro-batch fits (EffectKind::kMix).
 inline std::int64_t ElementsSent(const AllToAllLoads& loads, std::int64_t room, DataType type,
                                  int sender, int receiver) {
   constexpr std::int64_t kWord = 4;

@@ -12,20 +12,20 @@ namespace stepcast {
 // empty block marks the end of the text.
 using TextBlocks = std::function<std::string_view()>;
 
-// A stream buffer for parsers that read streams and call back for each value. The buffer limits how
-// many bytes a parser may read between two callbacks. Without the limit, a small compressed file
-// that expands to one huge value or endless nesting could exhaust the memory.
+// A stream buffer that limits how many bytes a parser may read between two callbacks. Without the
+// limit, a small compressed file that expands to one huge value or to endless nesting could exhaust
+// the memory.
 class BlockBuffer final : public std::streambuf {
  public:
-  // Thrown by the buffer, through the parser, if the parser exceeds the limit.
+  // Thrown through the parser when the parser exceeds the limit.
   struct TooFarAhead {};
 
-  // Creates a buffer for the text in `blocks`. The parser may read at most `farthest` bytes,
-  // rounded up to a block, between calls of Used().
+  // `blocks` returns the text. The parser may read at most `farthest` bytes, rounded up to a block,
+  // between calls of Used().
   BlockBuffer(TextBlocks blocks, std::size_t farthest)
       : blocks_(std::move(blocks)), farthest_(farthest) {}
 
-  // Resets the count of bytes read. The parser's callbacks call this function.
+  // Resets the number of bytes read. Call this function in every callback of the parser.
   void Used() { ahead_ = 0; }
 
  protected:

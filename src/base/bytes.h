@@ -5,7 +5,7 @@
 
 namespace stepcast {
 
-// An amount of data in whole bytes. KiB, MiB and GiB are binary; GB is 10^9 bytes.
+// A number of bytes. KiB, MiB and GiB are binary; GB is 10^9 bytes.
 class Bytes {
  public:
   constexpr Bytes() = default;

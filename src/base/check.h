@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 // STEPCAST_CHECK(condition, "the rule") ends the process if an invariant of the program is
-// violated. A violation is always a bug, never a user's mistake (see diagnostic.h). Optimized
-// builds also run the check, so do not use the macro in the innermost loops.
+// violated. A violation is always a bug, never a user's mistake (for mistakes, see diagnostic.h).
+// Optimized builds also check, so do not use the macro in innermost loops.
 #define STEPCAST_CHECK(condition, message)                                                  \
   do {                                                                                      \
     if (!(condition)) {                                                                     \

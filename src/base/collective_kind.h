@@ -22,13 +22,12 @@ inline constexpr CollectiveKind kCollectiveKinds[] = {
     CollectiveKind::kBroadcast, CollectiveKind::kReduce,        CollectiveKind::kScatter,
     CollectiveKind::kGather,    CollectiveKind::kAllToAll,      CollectiveKind::kSendRecv};
 
-// The collective kinds that occur in step programs. Lowering writes them, cost code prices them,
-// and devices execute them.
+// The kinds of collectives in step programs.
 inline constexpr CollectiveKind kProgramCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kBroadcast, CollectiveKind::kAllToAll};
 
-// The collective kinds that a calibration measures: the kinds in step programs, and the
+// The kinds of collectives that a calibration measures: those in step programs, and the
 // point-to-point messages of pipelines.
 inline constexpr CollectiveKind kMeasuredCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,

@@ -21,8 +21,7 @@ inline constexpr DataType kDataTypes[] = {DataType::kFp32, DataType::kBf16, Data
                                           DataType::kNvfp4};
 inline constexpr std::size_t kDataTypeCount = std::size(kDataTypes);
 
-// Returns whether kernels cast 16-bit numbers to this type. Kernels do so only for matrix
-// multiplications.
+// Returns whether kernels cast 16-bit numbers to this type, only for a matrix multiplication.
 constexpr bool IsQuantized(DataType type) {
   return type == DataType::kFp8 || type == DataType::kMxfp8 || type == DataType::kNvfp4;
 }

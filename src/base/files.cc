@@ -76,12 +76,11 @@ std::optional<std::string> ReadAnyFile(const std::string& path, Diagnostics& dia
     if (!count) return std::nullopt;
     text.append(block.data(), *count);
     if (text.size() > kLargestInputFile) {
-      diagnostics.push_back(
-          {"file.too-large",
-           {path, 0, 0},
-           fmt::format("the file is larger than {} MiB, the maximum for an input file",
-                       kLargestInputFile >> 20),
-           "check that this is the right file"});
+      diagnostics.push_back({"file.too-large",
+                             {path, 0, 0},
+                             fmt::format("the input file is larger than the maximum of {} MiB",
+                                         kLargestInputFile >> 20),
+                             "check that the path is correct"});
       return std::nullopt;
     }
     if (*count < block.size()) break;
@@ -108,15 +107,14 @@ bool CheckText(std::string_view text, const std::string& file, Diagnostics& diag
     const std::string shown = length > 1 ? Quoted(character, "") : std::string();
     const bool hidden = length > 1 && shown != character;
     if (length == 0 || control || hidden) {
-      diagnostics.push_back(
-          {"file.not-text",
-           {file, line, column},
-           hidden    ? fmt::format("this invisible character changes how other characters are "
-                                      "displayed: {}",
-                                   shown)
-           : control ? fmt::format("a control character: byte 0x{:02x}", byte)
-                     : fmt::format("not UTF-8 text: byte 0x{:02x}", byte),
-           "convert the file to UTF-8 text"});
+      diagnostics.push_back({"file.not-text",
+                             {file, line, column},
+                             hidden ? fmt::format("the text contains an invisible character that "
+                                                  "changes how other characters are displayed: {}",
+                                                  shown)
+                             : control ? fmt::format("a control character: byte 0x{:02x}", byte)
+                                       : fmt::format("not UTF-8 text: byte 0x{:02x}", byte),
+                             "convert the file to UTF-8 text"});
       return false;
     }
     i += length;
@@ -137,12 +135,12 @@ std::optional<Diagnostic> Refusal(const std::string& path, const struct stat& st
   if (S_ISDIR(status.st_mode)) {
     return Diagnostic{"file.not-a-file",
                       {path, 0, 0},
-                      "this is a directory, not a file",
-                      "write the path of a file in the directory"};
+                      "the path leads to a directory, not to a file",
+                      "write the path of a file in this directory"};
   }
   return Diagnostic{"file.not-a-file",
                     {path, 0, 0},
-                    "this is a device, not a file",
+                    "the path leads to a device, not to a file",
                     "write the path of a text file"};
 }
 

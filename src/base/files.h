@@ -15,26 +15,26 @@
 
 namespace stepcast {
 
-// Opens named pipes. Opening waits for the process at the other end of the pipe. After two seconds,
-// a line on stderr states what the command waits for.
+// Opens named pipes, which requires a process at the other end. After two seconds without such a
+// process, a line on stderr states what the command waits for.
 
-// Opens a named pipe for reading. Returns the descriptor, or -1 with errno. Returns only when the
-// first bytes have arrived or the writer has closed the pipe. Reads from the descriptor block.
+// Opens a named pipe for reading. Returns the descriptor, or -1 with errno. Returns after the first
+// bytes have arrived or the writer has closed the pipe. Later reads block.
 int OpenPipeToRead(const std::string& path);
 
 // Opens a named pipe for writing. Returns the descriptor, or -1 with errno. Returns only when a
 // process reads from the pipe. Does not follow symbolic links.
 int OpenPipeToWrite(const std::string& path);
 
-// Resolves the names of output files and decides which symbolic links may be followed. Every
-// command that writes a file calls these functions.
+// Resolves the names of output files, and decides which symbolic links to follow. Every command
+// that writes files uses these functions.
 
 // The file to which an output's name refers, after all symbolic links are followed.
 struct Destination {
   std::string path;                   // contains no links; the file may not exist yet
   std::optional<struct stat> status;  // status of the existing file; none: the file does not exist
-  // The descriptor of this process to which the name refers, such as 1 for /dev/stdout. In this
-  // case, `path` is the link in /proc. None if the name refers to no descriptor.
+  // The descriptor of this process that the name refers to, such as 1 for /dev/stdout. `path` is
+  // then the link in /proc. None if the name refers to no descriptor.
   std::optional<int> descriptor;
 };
 
@@ -51,20 +51,20 @@ bool BelongsToCallerOrSystem(const struct stat& status);
 //     replace the inner folder with a link
 tl::expected<Destination, std::string> FollowTrustedLinks(const std::string& path);
 
-// Returns the error "cannot write 'PATH': it belongs to another user".
+// Returns the message "cannot write 'PATH': it belongs to another user".
 std::string AnothersOutput(const std::string& path);
 
 // The largest size of an input file in bytes. The limit prevents a wrong path from exhausting the
 // memory.
 inline constexpr std::size_t kLargestInputFile = std::size_t{16} << 20;
 
-// Reads a complete text file. On failure, appends the reason and returns none. Reading fails if the
-// file does not exist, is a directory or a device, is not readable, is larger than
-// kLargestInputFile, or is not text.
+// Reads a complete text file. On failure, appends a diagnostic and returns none. Fails if the file
+// does not exist, is a directory or device, is not readable, is larger than kLargestInputFile, or
+// is not text.
 std::optional<std::string> ReadTextFile(const std::string& path, Diagnostics& diagnostics);
 
-// Like ReadTextFile, but accepts content that is not valid text, because the output of other tools
-// may contain terminal escape sequences. The caller must check the content.
+// Like ReadTextFile, but does not require valid text. For the output of other tools, which may
+// contain terminal escape sequences. The caller must check the content.
 std::optional<std::string> ReadAnyFile(const std::string& path, Diagnostics& diagnostics);
 
 // Returns whether `text`, read from `file`, is valid in an input file: UTF-8 without control
@@ -76,8 +76,8 @@ bool CheckText(std::string_view text, const std::string& file, Diagnostics& diag
 // input files with this class. Opening a named pipe waits for its writer.
 class InputFile {
  public:
-  // Opens a file. Appends the reason and returns none if the file does not exist, is a directory or
-  // a device, or is not readable.
+  // Opens a file. Appends a diagnostic and returns none if the file does not exist, is a directory
+  // or device, or is not readable.
   static std::optional<InputFile> Open(const std::string& path, Diagnostics& diagnostics);
 
   InputFile(InputFile&& other) noexcept;
@@ -86,8 +86,8 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
   ~InputFile();
 
-  // Fills `room` and returns the number of bytes read. The number is smaller than the size of
-  // `room` only at the end of the file. If reading fails, appends the reason and returns none.
+  // Fills `room` and returns the number of bytes read, which is smaller than `room` only at the end
+  // of the file. On failure, appends a diagnostic and returns none.
   std::optional<std::size_t> Read(std::span<char> room, Diagnostics& diagnostics);
   const std::string& path() const { return path_; }
 
@@ -99,11 +99,11 @@ class InputFile {
 };
 
 // Returns the 64-bit FNV-1a hash and the length of `content`: "1f0e2d3c4b5a6978-1234". The digest
-// detects accidental changes, but not deliberate collisions.
+// detects accidental changes, but not deliberate ones.
 std::string ContentDigest(std::string_view content);
 
-// Records the files that functions of this header read on the current thread during the object's
-// lifetime. Scopes may be nested.
+// Records the input files that the current thread reads during the object's lifetime. Scopes may be
+// nested.
 class FilesRead {
  public:
   FilesRead();
@@ -114,8 +114,7 @@ class FilesRead {
   // Returns the digest of each file's content, indexed by the path under which the file was opened.
   const std::map<std::string, std::string>& digests() const { return digests_; }
 
-  // Returns the paths under which files were opened on this thread since its outermost FilesRead
-  // was created.
+  // Returns the paths that this thread has opened since its outermost FilesRead was created.
   static std::vector<std::string> PathsOfThread();
 
   // Only files.cc calls this function.

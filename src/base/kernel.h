@@ -18,7 +18,7 @@ enum class KernelKind : std::uint8_t {
   kAttentionGradient,  // attention backward: five matrix multiplications instead of two
   kMemoryBound,        // normalization, activation, residual, rotary, softmax, loss, copies, casts
   kOptimizer,          // parameter update: memory-bound, reads and writes parameters and states
-  kGiven,              // its duration is an input: layer lists
+  kGiven,              // a duration that is an input (layer lists)
   kScan,               // a recurrent layer's pass over the sequence, in chunks
   kScanGradient,       // backward pass of kScan
 };
@@ -40,17 +40,16 @@ enum class ProductLayout : std::uint8_t {
 inline constexpr ProductLayout kProductLayouts[] = {
     ProductLayout::kForward, ProductLayout::kInputGradient, ProductLayout::kWeightGradient};
 
-// The code that launches a kernel in eager execution. The host time per kernel differs between
-// issuers by more than a factor of ten.
+// The code that launches a kernel in eager execution. The host time per launch differs between
+// these kinds of code by more than a factor of ten.
 enum class Issuer : std::uint8_t {
-  kFramework,  // only launches kernels: hooks of a sharding strategy, the optimizer, compiled
-               // graphs
+  kFramework,  // hooks of a sharding strategy, the optimizer, compiled graphs
   kModule,     // the Python code of a module's forward, including recomputation
   kAutograd,   // the autograd engine
   kSameCall,   // the call that launched the previous kernel of the same matrix multiplication
 };
 
-// The host time before the launch of a kernel in eager execution, by issuer.
+// The host time before the launch of a kernel in eager execution, by Issuer.
 struct Dispatch {
   Time module{}, autograd{};
   Time operator[](Issuer issuer) const {
@@ -59,8 +58,8 @@ struct Dispatch {
   friend bool operator==(const Dispatch&, const Dispatch&) = default;
 };
 
-// The access pattern of a memory-bound kernel. Some kernels of eager PyTorch are slower than a copy
-// of the same number of bytes (calibration::KernelCosts::traffic).
+// The access pattern of a memory-bound kernel. With some patterns, eager PyTorch is slower than a
+// copy of the same number of bytes (calibration::KernelCosts::traffic).
 enum class Access : std::uint8_t {
   kPlain,
   kWidening,      // elementwise; reads 16-bit values and writes 32-bit values
@@ -73,16 +72,16 @@ inline constexpr std::string_view kAccessNames[] = {"plain", "widening",      "m
                                                     "norm",  "norm_gradient", "column_sum"};
 inline constexpr std::size_t kAccessCount = std::size(kAccessNames);
 
-// The work of one device kernel. src/model creates kernels, programs contain them, and cost code
-// prices them. Shapes are in elements. A multiplication and an addition are two FLOPs.
+// The work of one device kernel. Sizes are in elements. A multiplication and an addition are two
+// FLOPs.
 struct Kernel {
   std::string name{};  // "mlp.down_proj", "self_attn.q_proj.wgrad"
   KernelKind kind = KernelKind::kMemoryBound;
   DataType data_type = DataType::kBf16;
   // For kGemm: the number of independent multiplications of [m, k] by [k, n]. For kAttention and
   // kAttentionGradient: the number of query heads, summed over all sequences. Each head has m
-  // queries of k elements. A causal query attends to itself and earlier keys, at most n. Other
-  // queries attend to all n keys. Zero for other kinds.
+  // queries and n keys of k elements. A causal query attends to itself and earlier keys; other
+  // queries attend to all keys. Zero for other kinds.
   std::int64_t batch = 1;
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t key_heads = 0;  // for attention: key heads of all sequences; divides `batch`
@@ -90,30 +89,30 @@ struct Kernel {
   // For kGemm: whether the kernel adds its result to FP32 values in memory.
   bool adds_to_fp32 = false;
   bool grouped = false;  // kGemm: one kernel multiplies for all `batch` experts of the rank
-  // For kGemm: the number of equal matrix multiplications that run at the same time on separate
-  // streams of the device.
+  // For kGemm: the number of equal matrix multiplications that run concurrently on separate streams
+  // of the device.
   std::int64_t together = 1;
   std::int64_t flops = 0;        // executed by the device; half of full attention if causal
-  std::int64_t model_flops = 0;  // for MFU: matrix multiplications and full attention; otherwise 0
-  Bytes read{}, written{};       // device memory traffic if each operand is accessed once
+  std::int64_t model_flops = 0;  // for MFU: matrix multiplications and full attention; else 0
+  Bytes read{}, written{};       // device memory traffic, one access per operand
   Time given{};                  // duration for kGiven; otherwise zero
-  // For kGiven: whether CPUs or drives of the host do the work, concurrently with the device.
+  // For kGiven: whether the work is on CPUs or drives of the host, concurrent with the device.
   bool on_host = false;
-  // For kMemoryBound: the kernel computes `summed_columns` sums over `summed_tokens` tokens each.
-  // Each thread block sums 32 columns, as in the weight gradients of PyTorch's layer norm. The
-  // kernel is slow if it has few blocks.
+  // For kMemoryBound: the kernel computes `summed_columns` sums of `summed_tokens` numbers, as in
+  // the weight gradients of PyTorch's layer norm. Each thread block sums 32 columns, so the kernel
+  // is slow if there are few columns.
   std::int64_t summed_tokens = 0, summed_columns = 0;
   Access access = Access::kPlain;  // only for kMemoryBound
   // For kAttention and kAttentionGradient: the generation of FlashAttention (1 to 3), 4 for cuDNN,
   // or 5 for FlexAttention.
   std::uint8_t flash = 2;
   bool causal = true;  // for attention: each query attends only to keys up to its own position
-  // For kAttention and kAttentionGradient: the fraction of the generation's normal rate if a
-  // library runs a fallback kernel, otherwise 1.
+  // For kAttention and kAttentionGradient: the rate of a library's fallback kernel as a fraction of
+  // the generation's normal rate; otherwise 1.
   double rate = 1;
   ScanKind scan = ScanKind::kDelta;  // only for kScan and kScanGradient
   // For kScan and kScanGradient: the number of chunks of the longest sequence, which are computed
-  // one after another. The number does not depend on the number of heads.
+  // one after another.
   std::int64_t steps = 0;
   Issuer issuer = Issuer::kFramework;
   friend bool operator==(const Kernel&, const Kernel&) = default;

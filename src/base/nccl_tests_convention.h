@@ -19,17 +19,16 @@
 //   1 for broadcast, reduce and send_recv.
 namespace stepcast {
 
-// Returns the size that nccl-tests runs for the requested size `asked`. For all-gather,
-// reduce-scatter and all-to-all, nccl-tests rounds each rank's part down to 16 bytes. The result
-// may be zero.
+// Returns the size that nccl-tests measures if `asked` is requested. For all-gather, reduce-scatter
+// and all-to-all, nccl-tests rounds each rank's part down to a multiple of 16 bytes. The result may
+// be zero.
 Bytes NcclTestsSize(CollectiveKind kind, Bytes asked, int ranks);
 
 // Returns the factor by which algbw is multiplied to get busbw. Requires ranks >= 1.
 double BusFactor(CollectiveKind kind, int ranks);
 
-// Returns the collective that a program of nccl-tests runs. `program` is a file name
-// ("all_reduce_perf", "/opt/nccl-tests/build/alltoall_perf_mpi"), or the program's name in JSON
-// ("AllReduce").
+// Returns the collective of an nccl-tests program. `program` is a file name ("all_reduce_perf",
+// "/opt/nccl-tests/build/alltoall_perf_mpi"), or the name in JSON output ("AllReduce").
 std::optional<CollectiveKind> CollectiveOfNcclTest(std::string_view program);
 
 }  // namespace stepcast

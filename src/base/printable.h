@@ -6,8 +6,8 @@
 
 namespace stepcast {
 
-// Makes text from other processes and files safe to print on a terminal. Escapes the same
-// characters as Quoted (diagnostic.h).
+// Makes text from other processes and files safe to print on a terminal, with the same escapes as
+// Quoted (diagnostic.h).
 
 // Returns the text on one line, with line ends escaped.
 std::string Printable(std::string_view text);
@@ -15,8 +15,8 @@ std::string Printable(std::string_view text);
 // Returns the text with line ends unchanged.
 std::string PrintableLines(std::string_view text);
 
-// The largest number of mistakes that a command prints, followed by the number of further mistakes.
-// A file is read only up to this many mistakes.
+// The largest number of mistakes that a command prints. Reading a file stops after this number of
+// mistakes.
 inline constexpr std::size_t kMostShownFaults = 100;
 
 }  // namespace stepcast

@@ -131,7 +131,7 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
   if (whole.empty()) return not_a_number();
   if (whole.size() > 1 && whole[0] == '0') {
     return Error(fmt::format("a number cannot have a leading zero: {}", Quoted(text)),
-                 "write the number in plain decimal digits, such as '10 MiB' or '0.5 ms'");
+                 "write a decimal number without leading zeros, such as '10 MiB' or '0.5 ms'");
   }
   std::string_view fraction;
   if (!rest.empty() && rest[0] == '.') {
@@ -164,8 +164,8 @@ QuantityResult<std::int64_t> Parse(const Dimension& dimension, std::string_view 
   }
   amount += (part * unit->size + scale / 2) / scale;
   if (amount > std::numeric_limits<std::int64_t>::max()) {
-    return Error(fmt::format("{} {} a smaller number; this number is too large: {}", dimension.noun,
-                             dimension.verb, Quoted(text)),
+    return Error(fmt::format("{} {} a smaller number, because the number is too large: {}",
+                             dimension.noun, dimension.verb, Quoted(text)),
                  WriteFor(dimension));
   }
   return static_cast<std::int64_t>(amount);

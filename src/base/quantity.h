@@ -37,8 +37,8 @@ std::string FormatTime(Time time);
 std::string FormatBytes(Bytes bytes);
 std::string FormatBandwidth(Bandwidth bandwidth);
 
-// Formats values for files, so that Parse* reads exactly the same value. 26214400 B becomes "25
-// MiB", and 1.5 us becomes "1500 ns".
+// Formats values for files, so that Parse* reads exactly the same value: "25 MiB" for 26214400 B,
+// "1500 ns" for 1.5 us.
 std::string ExactTime(Time time);
 std::string ExactBytes(Bytes bytes);
 std::string ExactBandwidth(Bandwidth bandwidth);

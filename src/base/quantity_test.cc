@@ -64,7 +64,7 @@ TEST(ParseBytes, SaysWhatIsWrong) {
       {"+1 MiB", "bytes need a number and a unit: '+1 MiB'", "write for example '25 MiB'"},
       {"-5 MiB", "bytes cannot be negative: '-5 MiB'", "write for example '25 MiB'"},
       {"010 MiB", "a number cannot have a leading zero: '010 MiB'",
-       "write the number in plain decimal digits, such as '10 MiB' or '0.5 ms'"},
+       "write a decimal number without leading zeros, such as '10 MiB' or '0.5 ms'"},
       {"25 mib", "'mib' is not a unit for bytes: '25 mib'", "did you mean 'MiB'?"},
       {"25 MiB/s", "a number of bytes is needed here, not a bandwidth: '25 MiB/s'",
        "write for example '25 MiB'"},
@@ -72,7 +72,8 @@ TEST(ParseBytes, SaysWhatIsWrong) {
        "write for example '25 MiB'"},
       {"1e3 B", "'e3 B' is not a unit for bytes: '1e3 B'",
        "units are B, KB, MB, GB, TB, KiB, MiB, GiB, TiB"},
-      {"9000000000 TiB", "bytes need a smaller number; this number is too large: '9000000000 TiB'",
+      {"9000000000 TiB",
+       "bytes need a smaller number, because the number is too large: '9000000000 TiB'",
        "write for example '25 MiB'"},
       {"12345678901234567890 B",
        "a number can have at most 19 digits on each side of the decimal point: "

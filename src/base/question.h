@@ -8,12 +8,11 @@
 #include <variant>
 #include <vector>
 
-// Describes a question (the parameters of a command) by its settings. Each setting has a name, a
-// type, a help text and a variable. The settings define the options of commands and the keys of
-// requests to `stepcast serve`.
+// A question is a list of settings. Each setting has a name, a type, a help text and a variable.
+// Questions define the options of commands and the keys of requests to `stepcast serve`.
 namespace stepcast {
 
-// The variable that receives the value of a setting. Its previous value is the default.
+// The variable for the value of a setting. Its initial value is the default.
 using QuestionVariable = std::variant<bool*, int*, std::optional<int>*,
                                       std::optional<std::int64_t>*, std::optional<double>*,
                                       std::string*, std::vector<std::string>*, std::vector<int>*>;
@@ -28,7 +27,7 @@ struct QuestionSetting {
   bool not_negative = false;                     // a number that is at least 0
   bool probability = false;                      // a number from 0 to 1
   std::vector<std::string> words{};              // the allowed values; empty: any value
-  std::vector<std::string> offers{};             // suggestions of completion; others are allowed
+  std::vector<std::string> offers{};             // suggestions for completion
   std::optional<std::pair<int, int>> range{};    // smallest and largest allowed integer
   std::vector<std::string> excludes{}, needs{};  // names of other settings
 

@@ -10,9 +10,8 @@
 
 namespace stepcast {
 
-// A rate in bytes per second, in one direction, of a link, a memory or a group's slowest cut.
-// Vendors state the sum of both directions for NVLink; this class always means one direction
-// (NVLink 4: 450 GB/s).
+// A rate in bytes per second, in one direction, of a link or a memory. Vendors state the sum of
+// both directions for NVLink; this class always means one direction (NVLink 4: 450 GB/s).
 class Bandwidth {
  public:
   constexpr Bandwidth() = default;

@@ -11,8 +11,7 @@
 // Stops long work early: at a deadline, or on request (Ctrl-C).
 namespace stepcast {
 
-// A request to stop. Any thread or signal handler may make the request. The request cannot be
-// withdrawn.
+// A request to stop, from any thread or signal handler. The request cannot be withdrawn.
 class StopFlag {
  public:
   StopFlag() = default;
@@ -34,14 +33,13 @@ class StopFlag {
   std::thread timer_;
 };
 
-// The exception that StopPoint throws. Discard the unfinished work and all caches that it has
-// partly filled.
+// Thrown by StopPoint. The catcher must discard unfinished work and partly filled caches.
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "stopped before the end"; }
 };
 
-// During the lifetime of this object, StopPoint checks the object's flag on this thread. Scopes may
-// be nested; StopPoint checks only the innermost scope.
+// During its lifetime, StopPoint checks the flag of this scope on this thread. Scopes may be
+// nested; StopPoint checks only the innermost scope.
 class StopScope {
  public:
   explicit StopScope(const StopFlag& flag);
@@ -53,10 +51,10 @@ class StopScope {
   const StopFlag* const outer_;
 };
 
-// Throws Stopped if the flag of this thread's scope is set. A call takes a few nanoseconds.
+// Throws Stopped if the flag of this thread's innermost scope is set. Takes a few nanoseconds.
 void StopPoint();
 
-// The number of events after which an event loop calls StopPoint. An event takes tens of
+// The number of events between two StopPoint calls of an event loop. An event takes tens of
 // nanoseconds, so a call per event would be slow.
 inline constexpr std::uint32_t kEventsBetweenStopPoints = 4096;
 

@@ -63,7 +63,7 @@ std::atomic<bool> stopping = false;
 thread_local int held_here = 0;
 
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
-              "atomic values must be lock-free, because a signal handler uses them");
+              "atomic values in a signal handler must be lock-free");
 
 }  // namespace
 

@@ -14,10 +14,10 @@
 
 namespace stepcast {
 
-// Finds the line and column of a position in a text, by bisection.
+// Finds the line and column of a position in a text, by binary search.
 class TextLines {
  public:
-  // Creates the index of lines. `file` is the name of the text in positions.
+  // `file` is the file name in returned positions.
   TextLines(std::string_view text, std::string file) : file_(std::move(file)) {
     for (std::size_t i = 0; i < text.size(); ++i) {
       if (text[i] == '\n') starts_.push_back(i + 1);
@@ -34,20 +34,20 @@ class TextLines {
   std::vector<std::size_t> starts_{0};
 };
 
-// Writes text into YAML documents (YAML 1.2.2, chapter 7) so that a parser reads the same text
-// back. All code that writes YAML calls these functions.
+// Writes text into YAML documents (YAML 1.2.2, chapter 7) so that a parser reads the same text. All
+// code that writes YAML must use these functions.
 
 // Returns the text in double quotes, on one line, with quotes, backslashes, tabs and line ends
 // escaped. Characters that are not allowed in input files (control characters, text direction
 // marks, invalid UTF-8) become printable: "\x1b" is written as four characters.
 std::string YamlQuoted(std::string_view text);
 
-// Returns the text as a one-line scalar or key. The text is unquoted if YAML reads it back
-// unchanged in every context, otherwise in double quotes.
+// Returns the text as a one-line scalar or key, in double quotes only if YAML requires them in some
+// context.
 std::string YamlScalar(std::string_view text);
 
-// Returns whether YAML reads the unquoted text unchanged in blocks, in flows and as a key. Words
-// for null ("null", "~") are not plain; numbers are plain.
+// Returns whether YAML reads the unquoted text as the same text in blocks, in flows and as a key.
+// False for words that mean null ("null", "~"); true for numbers.
 bool IsPlainYaml(std::string_view text);
 
 // Replaces a file by a new version. The new version is written under a temporary name in the same
@@ -62,8 +62,8 @@ std::string TemporaryName(const std::string& target);
 // flushing.
 bool SyncFolder(const std::string& folder);
 
-// Prevents signals from ending the process during the object's lifetime. Signal handlers must call
-// LetFinish. Use this class only for short sections, in which an unfinished file is not yet in the
+// Delays signals that end the process during the object's lifetime. Signal handlers must call
+// LetFinish. Use this class only for short sections in which an unfinished file is not yet in the
 // list of files to remove.
 class SignalsHeldBack {
  public:
@@ -72,9 +72,9 @@ class SignalsHeldBack {
   SignalsHeldBack(const SignalsHeldBack&) = delete;
   SignalsHeldBack& operator=(const SignalsHeldBack&) = delete;
 
-  // Waits until no other thread has an object of this class, and prevents threads from creating new
-  // ones. The wait ends after some seconds, because a file system may hang. Call this function only
-  // from signal handlers or code that ends the process immediately afterward.
+  // Waits until no other thread has an object of this class, and prevents new objects. Stops
+  // waiting after some seconds, because a file system may hang. Call this function only from signal
+  // handlers, or immediately before the process ends.
   static void LetFinish();
 
  private:

@@ -6,9 +6,9 @@
 
 namespace stepcast {
 
-// A point in virtual time, or a duration, in whole picoseconds. int64 covers +-106 days.
+// A point in simulated time or a duration, in picoseconds. The range is +-106 days.
 //
-// One type suffices for points and durations because the simulated clock starts at zero. Example:
+// One type is used for points and durations, because the simulated clock starts at zero. Example:
 // Microseconds(3) + 2 * Nanoseconds(500) == Microseconds(4). Conversions from rates to Time round
 // up (rates.h), so rounding never makes an operation faster than its bound.
 class Time {

@@ -5,8 +5,8 @@
 
 namespace stepcast {
 
-// The network between nodes, including its software. At equal bandwidth, the transport determines
-// the time of small messages.
+// The network between nodes, including its software. The transport determines the time of small
+// messages, even if bandwidths are equal.
 enum class Transport : std::uint8_t { kInfiniband, kRoce, kEfa, kOmniPath, kSlingshot, kSockets };
 inline constexpr Transport kTransports[] = {Transport::kInfiniband, Transport::kRoce,
                                             Transport::kEfa,        Transport::kOmniPath,
@@ -32,10 +32,10 @@ constexpr std::string_view Name(Transport transport) {
   return "";
 }
 
-// Returns whether measured message times of one transport are valid for the other transport. This
-// is true for equal transports, and for InfiniBand and RoCE, which share NCCL's code
+// Returns whether message times measured on one transport are valid for another transport. True for
+// equal transports, and for InfiniBand and RoCE, which use the same code in NCCL
 // (src/transport/net_ib.cc of NVIDIA/nccl). Llama Team 2024 (arXiv 2407.21783, section 3.3.1)
-// trained on clusters of both types, which they tuned "to provide equivalent performance".
+// trained on clusters of both types, tuned "to provide equivalent performance".
 constexpr bool Alike(Transport a, Transport b) {
   const auto verbs = [](Transport transport) {
     return transport == Transport::kInfiniband || transport == Transport::kRoce;

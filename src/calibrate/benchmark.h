@@ -19,26 +19,26 @@
 
 namespace stepcast::calibrate {
 
-// A microbenchmark is a small step program. The runtime times its operations as in a training step,
-// so measured times include the overheads of training on every backend.
+// A microbenchmark is a small step program. The runtime executes it like a training step, so
+// measured times include the overheads of training.
 
-// How the recorded times of operations become samples.
+// How samples are computed from the recorded times of operations.
 enum class Rule : std::uint8_t {
   // For consecutive operations of one stream: a sample is the time from the end of one operation to
-  // the end of the next, including gaps. The first operation only warms up. An operation that was
-  // issued after the end of the previous one waited for the host. Its time is not a sample, unless
-  // all operations waited.
+  // the end of the next, including gaps. The first operation is a warm-up. Operations that were
+  // issued after the end of the previous operation waited for the host; they are not samples,
+  // unless all operations waited.
   kPeriod,
-  // Each collective is one sample: the time from when its last member is ready to the end of its
-  // last part. The clocks of ranks may differ a little. The sample is therefore limited to the
-  // range between the shortest and the longest time that a member measured.
+  // Each collective is one sample: the time from when the last member is ready to the end of the
+  // last part. Because clocks of ranks may differ, the sample is limited to the range of the times
+  // that single members measured.
   kCollective,
-  // Each step is one sample: the host's time to issue an operation, which is the slope of a robust
-  // line fit.
+  // Each step is one sample: the host's time per operation, which is the slope of a robust line fit
+  // to the issue times.
   kIssue,
 };
 
-// The operations of a step that measure one value.
+// The operations of a step from which one value is measured.
 struct Probe {
   Rule rule = Rule::kPeriod;
   std::vector<program::Index> operations;  // indices in Program::step, ascending
@@ -47,7 +47,7 @@ struct Probe {
 struct Benchmark {
   program::Program program;
   std::vector<Probe> probes;
-  // The disjoint groups that run the operations at the same time, as global ranks. Only for
+  // The disjoint groups, as global ranks, that run the operations concurrently. Only for
   // kCollective.
   std::vector<std::vector<int>> groups;
 };
@@ -57,25 +57,23 @@ struct Benchmark {
 using Runner = std::function<runtime::Attempt<program::Timeline>(
     const program::Program& program, int warmup_steps, int measured_steps)>;
 
-// Returns this rank's records of a benchmark as bytes, to send to rank 0.
+// Returns this rank's records of a benchmark as bytes, which are sent to rank 0.
 std::string PackRecords(const Benchmark& benchmark, const program::Timeline& timeline);
 
-// Returns the samples of each probe, in seconds, from the packed records of all ranks. For rules
-// that apply to a single rank, the samples of the rank with the longest median are used, because a
-// step waits for the slowest rank. `steps` is the number of measured steps. Missing records are a
-// Failure.
+// Returns the samples of each probe, in seconds, from the packed records of all ranks. A step waits
+// for the slowest rank, so rules for single ranks use the samples of the rank with the longest
+// median. `steps` is the number of measured steps. Returns a Failure if records are missing.
 runtime::Attempt<std::vector<std::vector<double>>> SamplesOf(
     const Benchmark& benchmark, int steps, const std::vector<std::string>& packed);
 
-// The benchmark programs. All are valid (program/validator.h).
+// The benchmark programs. All pass program/validator.h.
 
 // Returns an m x n x k matrix multiplication. With kWeightGradient, the result is FP32.
 Kernel Product(DataType type, std::int64_t m, std::int64_t n, std::int64_t k,
                ProductLayout layout = ProductLayout::kForward);
 // Returns a memory-bound kernel that reads half of `bytes` and writes the other half.
 Kernel MemoryKernel(Bytes bytes);
-// Returns a causal attention kernel, or its backward kernel, which has 2.5 times the FLOPs. FLOPs
-// are counted as in src/model.
+// Returns a causal attention kernel, or its backward kernel with 2.5 times the FLOPs.
 Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t heads, std::int64_t sequence,
                        std::int64_t head_size);
 
@@ -84,8 +82,8 @@ Kernel AttentionKernel(KernelKind kind, DataType type, std::int64_t heads, std::
 Benchmark KernelBenchmark(const std::vector<Kernel>& kernels, int repetitions);
 
 // Returns a benchmark of fused AdamW with one probe per element of `elements` (numbers of FP32
-// parameters). Each size uses memory that was not accessed recently, as in a training step after
-// forward and backward. The total memory is at least four times the device's `cache`.
+// parameters). As after forward and backward, the memory of a size was not accessed recently: the
+// total memory is at least four times the device's `cache`.
 Benchmark OptimizerBenchmark(const std::vector<std::int64_t>& elements, Bytes cache,
                              int repetitions);
 // Returns the bytes that AdamW moves. It reads the parameter, the gradient and two moments, and
@@ -99,38 +97,38 @@ Benchmark CopyBenchmark(program::CopyDirection direction, const std::vector<Byte
 Benchmark TwoWayCopyBenchmark(Bytes size, int repetitions);
 
 // Returns a benchmark of many tiny kernels, then many tiny collectives, issued faster than they
-// run. The probes are the device's time per kernel, and the host's times to issue a kernel and a
-// collective. For a group of one rank, collectives are omitted, because a library may then skip
+// run. The probes are the device time per kernel, and the host time to issue a kernel and a
+// collective. A group of one rank has no collectives, because libraries may skip their
 // communication.
 Benchmark LaunchBenchmark(const std::vector<int>& group);
 
-// Returns a benchmark of collectives of one kind, one after another, with one probe per size. The
-// compute stream pauses, the communication stream waits for it, the collective runs, and the
-// compute stream waits for the collective. As in a training step, ranks start each collective at
-// slightly different times.
+// Returns a benchmark of successive collectives of one kind, with one probe per size. Before each
+// collective, the compute stream pauses and the communication stream waits for it; afterward, the
+// compute stream waits for the collective. As in a training step, ranks start at slightly different
+// times.
 //
-// `group` is this rank's group in `groups`. Sizes are defined as in nccl-tests and are multiples of
-// 4 x ranks bytes. Values are FP32, averaged, and never zero. send_recv is an exchange in which
-// each rank sends to the next rank, like pipeline stages.
+// `group` is this rank's group in `groups`. Sizes are as in nccl-tests, in multiples of 4 x ranks
+// bytes. Values are FP32, averaged, and never zero. send_recv is an exchange in which each rank
+// sends to the next rank, like pipeline stages.
 Benchmark CollectiveBenchmark(CollectiveKind kind, const std::vector<Bytes>& sizes,
                               const std::vector<std::vector<int>>& groups, int rank);
 
 // Returns a benchmark that runs a kernel `kernels` times on one stream and, concurrently, a
-// collective `collectives` times on another stream. One of the two numbers may be zero. The probes
-// are the kernel and the collective, in this order, if present.
+// collective `collectives` times on another stream. One number may be zero. The probes are the
+// kernel and the collective, in this order, without an absent operation.
 Benchmark OverlapBenchmark(const Kernel& kernel, int kernels, CollectiveKind kind, Bytes size,
                            int collectives, const std::vector<int>& group, int rank);
 
-// The numbers of repetitions for which a sequence of kernels and a sequence of collectives take
-// equal time. Each sequence takes at least 0.2 s and has at least 4 operations. It has more than
-// 300 operations only if equal times require it.
+// Numbers of repetitions with which a sequence of kernels and a sequence of collectives take equal
+// time. Each sequence takes at least 0.2 s and has at least 4 operations, and not more than 300
+// unless equal times require more.
 struct Chains {
   int kernels = 0, collectives = 0;
 };
 Chains ChainsBeside(double kernel, double collective);
 
-// Returns a runner of benchmarks on a backend. The runner creates a new device for each benchmark.
-// All arguments must outlive the runner. If an execution fails, the watch ends the run.
+// Returns a function that runs benchmarks on a backend, each on a new device. All arguments must
+// outlive this function. If a benchmark fails, the watch ends the run.
 Runner RunOn(runtime::Backend& backend, runtime::Job& job, runtime::Watch& watch);
 
 }  // namespace stepcast::calibrate

@@ -186,9 +186,7 @@ Probe Chain(Author& author, Opcode opcode, std::uint16_t stream, Index operand, 
 
 std::int64_t PositionIn(const std::vector<int>& group, int rank) {
   const auto found = std::find(group.begin(), group.end(), rank);
-  STEPCAST_CHECK(found != group.end(),
-                 "a rank can measure only with a group that contains the "
-                 "rank");
+  STEPCAST_CHECK(found != group.end(), "a rank must belong to the group that it measures");
   return found - group.begin();
 }
 

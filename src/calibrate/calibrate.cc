@@ -126,7 +126,7 @@ Attempt<double> CollectiveBudget(Campaign& campaign) {
   constexpr double kLeast = 0.25;
   // Reserved for collectives concurrent with kernels, which come later.
   const double reserved = campaign.Wants(Part::kInterference) ? 0.1 * whole : 0;
-  return campaign.session.Settle(fmt::format("time for collectives: {} s", whole), [&] {
+  return campaign.session.Settle(fmt::format("time available for collectives: {} s", whole), [&] {
     return std::max(whole - campaign.options.elapsed() - reserved, kLeast * whole);
   });
 }
@@ -176,7 +176,7 @@ Attempt<void> MeasureCollectives(Campaign& campaign) {
   std::vector<GroupShape> shapes = ShapesOf(campaign.node_of_rank);
   if (shapes.empty()) {
     campaign.outcome.warnings.emplace_back(
-        "one rank has no peers to communicate with, so no collectives are measured");
+        "no collectives are measured, because there is only one rank");
     return {};
   }
   // Messages are between two ranks in any group.
@@ -274,9 +274,8 @@ Attempt<void> MeasureBothWays(Campaign& campaign) {
   constexpr Bytes kSize = MiB(8);
   constexpr int kCopies = 10;
   const auto beside = campaign.session.Measure(
-      {"copies from host to device while copies from device to host run",
-       "copies from device to host while copies "
-       "from host to device run"},
+      {"copies from host to device, at the same time as copies in the other direction",
+       "copies from device to host, at the same time as copies in the other direction"},
       campaign.effort.kernels, Time(), [&](const std::vector<std::size_t>& wanted) {
         return Reordered(TwoWayCopyBenchmark(kSize, kCopies), wanted);
       });
@@ -388,8 +387,8 @@ void Describe(Campaign& campaign) {
   profile.provenance.insert(profile.provenance.end(), campaign.options.run.begin(),
                             campaign.options.run.end());
   profile.provenance.emplace_back(
-      "method", fmt::format("{} medians of repeated operations, each timed by the runtime in step "
-                            "programs; collectives run in fp32, and their times are averaged",
+      "method", fmt::format("{} medians of the times of repeated operations in step programs; "
+                            "collectives run in fp32, and the times of the ranks are averaged",
                             IsCoarse(campaign.options) ? "quick:" : "thorough:"));
 }
 
@@ -469,7 +468,7 @@ Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner, const Option
   const auto gathered = job.Gather(fmt::format("{} {}", place.node, place.host));
   if (!gathered) return tl::unexpected(gathered.error());
   MeasurementState state("");
-  std::string told;  // "refused <why>", or the nodes of all ranks
+  std::string told;  // "refused: <why>", or the nodes of all ranks
   if (place.rank == 0) {
     std::vector<std::string> nodes;
     for (const std::string& text : *gathered) nodes.push_back(text.substr(0, text.find(' ')));
@@ -479,10 +478,11 @@ Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner, const Option
     if (!options.state.empty()) {
       auto before = MeasurementState::Parse(options.state);
       if (!before) {
-        told = "refused it is damaged, or it is not the state of a calibration";
+        told = "refused: the file is damaged, or it does not contain the state of a calibration";
       } else if (before->binding() != state.binding()) {
-        told = fmt::format("refused it was made on another machine or with other options: {}",
-                           before->binding());
+        told =
+            fmt::format("refused: the file was made on another machine or with other options: {}",
+                        before->binding());
       } else {
         state = *std::move(before);
       }
@@ -490,7 +490,7 @@ Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner, const Option
   }
   const auto heard = job.Broadcast(told);
   if (!heard) return tl::unexpected(heard.error());
-  constexpr std::string_view kRefused = "refused ";
+  constexpr std::string_view kRefused = "refused: ";
   if (heard->starts_with(kRefused)) {
     Outcome outcome;
     outcome.refused = heard->substr(kRefused.size());

@@ -24,15 +24,13 @@
 // Measures the cost of operations on a backend, and creates a calibration profile.
 namespace stepcast::calibrate {
 
-// A part of a calibration that can be measured separately. kLaunch and kMemory are always included
-// if another part adds values to the section `kernels` of the profile.
+// A part of a calibration that can be selected. kLaunch and kMemory are always measured with other
+// parts that add values to the profile's section `kernels`.
 enum class Part : std::uint8_t {
   kLaunch,        // issue and start of kernels; with several ranks, also issue of collectives
   kMemory,        // memory-bound kernels, by bytes
-  kGemm,          // matrix multiplications by m, n, k, data type and layout; and the sustained
-                  // clock if the device reports its power
-  kAttention,     // attention by heads, sequence length, head size and data type, in both
-                  // directions
+  kGemm,          // matrix multiplications by m, n, k, data type and layout; sustained clock
+  kAttention,     // attention by heads, sequence length, head size, data type and direction
   kOptimizer,     // fused AdamW, by bytes
   kCopies,        // copies in each direction, and in both directions at once
   kCollectives,   // each kind of collective, by size and shape of group
@@ -46,33 +44,32 @@ std::optional<Part> PartFromName(std::string_view name);
 
 struct Options {
   bool quick = false;  // coarser grids and fewer repetitions
-  // The approximate duration of the calibration. Zero: 90 s if quick, otherwise 20 min. Kernels,
-  // copies and interference are measured first. Collectives get the remaining time, at least a
-  // quarter. Below 10 min, kernels are measured as with `quick`.
+  // The approximate duration of the calibration. Zero: 90 s with `quick`, otherwise 20 min.
+  // Kernels, copies and interference are measured first. Collectives get the remaining time, but at
+  // least a quarter of the total. Below 10 min, kernels are measured as with `quick`.
   Time time;
   std::vector<Part> parts;      // empty: all parts
   std::vector<DataType> types;  // types of matrix multiplications and attention; empty: fp32, bf16
-  // The layouts of matrix multiplications. One layout suffices if the time does not depend on the
-  // layout. fp8 is measured only in the forward layout.
+  // The layouts of matrix multiplications to measure. One layout is sufficient if the time does not
+  // depend on the layout. fp8 is measured only in the forward layout.
   std::vector<ProductLayout> layouts = {ProductLayout::kForward};
   Bytes cache;  // last-level cache of the device; the optimizer's operands are larger
   std::vector<CollectiveKind> collectives;  // empty: all kinds; with `quick`, all except broadcast
-  // The range of sizes of collectives. Zero: from 1 KiB to 256 MiB (with `quick`, to 64 MiB).
+  // The range of sizes of collectives. Zero: 1 KiB to 256 MiB (with `quick`, to 64 MiB).
   Bytes from, to;
-  std::vector<int> group_sizes;  // ranks in groups that communicate; empty: all sizes that
-                                 // kernel_measurements.h finds
+  std::vector<int> group_sizes;  // ranks per group; empty: all possible numbers
   std::string name;              // name of the profile
   std::string gpu;               // the profile's GPU type; empty: unknown
   // The first entries of the provenance. `machine`: machine, driver and libraries. `run`: date,
-  // command and version. A stored state is valid only if its `machine` entries equal these entries.
+  // command and version. A stored state is used only if its `machine` entries are equal to these.
   std::vector<std::pair<std::string, std::string>> machine;
   std::vector<std::pair<std::string, std::string>> run;
-  std::string state;  // stored state of an interrupted calibration, on rank 0; empty: none
+  std::string state;  // state of an interrupted calibration, on rank 0; empty: none
   Observer observer;
-  // Returns the current state of rank 0's device. If the function is null or returns none, the
-  // state is unknown. Either all ranks have this function, or no rank has it.
+  // Returns the current state of rank 0's device, or none if it is unknown. Null: unknown. Must be
+  // set on all ranks or on none.
   std::function<std::optional<runtime::DeviceHealth>()> health;
-  // Returns the seconds since the calibration began, on rank 0. If null, the clock is used.
+  // Returns the seconds since the calibration began, on rank 0. Null: use the clock.
   std::function<double()> elapsed;
 };
 
@@ -89,17 +86,16 @@ struct Outcome {
   calibration::Calibration profile;
   std::vector<Fitted> fits;
   std::vector<std::string> warnings;  // sentences without a period
-  // Why nothing was measured: the stored state is invalid or from another machine. Empty if
-  // something was measured.
+  // Why nothing was measured: the stored state is invalid or from another machine. Otherwise empty.
   std::string refused;
-  // If not zero, nothing was measured because no group has this number of ranks. `groups_of` lists
+  // If not zero, nothing was measured because no group has this number of ranks. `groups_of` has
   // the possible numbers.
   int no_group_of = 0;
   std::vector<int> groups_of;
 };
 
 // Measures the costs and returns a profile. All ranks call this function together, with equal
-// options except `observer` and `state`. All ranks get the same outcome.
+// options except `observer` and `state`. All ranks get the same result.
 runtime::Attempt<Outcome> Calibrate(runtime::Job& job, const Runner& runner,
                                     const Options& options);
 

@@ -451,7 +451,8 @@ TEST(CalibrateTest, RefusesTheStateOfSomethingElse) {
   EXPECT_NE(MustCalibrate(Laws(), options).refused.find("made on another machine"),
             std::string::npos);
   options.state = "nonsense";
-  EXPECT_NE(MustCalibrate(Laws(), options).refused.find("not the state"), std::string::npos);
+  EXPECT_NE(MustCalibrate(Laws(), options).refused.find("does not contain the state"),
+            std::string::npos);
 }
 
 // The ninth and all later runs take a tenth longer.

@@ -23,14 +23,14 @@ struct Fitted;
 
 // Returns a time rounded to five significant digits, which is the precision of measurements.
 Time RoundedTime(double seconds);
-// Returns the factor by which another running operation slows an operation down, to three decimals.
-// The result is at least 1; a lower measured value is noise.
+// Returns the factor by which a concurrent operation slows an operation, to three decimals. The
+// result is at least 1, because a lower measured value is noise.
 double SlowDown(double beside, double alone);
 
-// Returns the medians of the results, adjusted so that times never decrease with size.
+// Returns the medians of the results, adjusted so that times do not decrease with size.
 std::vector<Time> TimesOf(const std::vector<std::pair<std::int64_t, Summary>>& results);
 
-// Returns the start and the rate of a line through the medians of the results.
+// Fits a line (start and rate) to the medians of the results.
 Fitted FitOf(const std::string& what, const std::vector<std::pair<std::int64_t, Summary>>& results);
 
 // How the simulator interpolates times between sizes. kLinear: time is linear in size.
@@ -50,19 +50,18 @@ class ResidualNotes {
  private:
   struct Notes {
     std::vector<double> spreads;
-    std::vector<double> misses;  // relative error of interpolating an inner point from its
-                                 // neighbors
+    std::vector<double> misses;  // relative errors of interpolation at inner points
   };
   std::map<std::string, Notes> parts_;
 };
 
-// Returns the benchmark with only the probes at the positions `wanted`, in this order.
+// Returns a benchmark with only the probes at the positions `wanted`, in this order.
 Benchmark Reordered(Benchmark benchmark, const std::vector<std::size_t>& wanted);
 
 // Pairs of a size and its measurement.
 using Results = std::vector<std::pair<std::int64_t, Summary>>;
 
-// How thorough a calibration is.
+// The grid and repetitions of a calibration.
 struct Effort {
   Repetition kernels;
   Repetition collectives;
@@ -73,13 +72,13 @@ struct Effort {
   std::int64_t largest_product;  // largest m, n and k
 };
 
-// Returns the approximate duration of the measurement.
+// Returns the approximate duration of the calibration.
 Time TimeOf(const Options& options);
-// Returns whether the time allows only a coarse grid with few repetitions.
+// Returns whether there is time only for a coarse grid with few repetitions.
 bool IsCoarse(const Options& options);
 
 struct Campaign {
-  // `session` and `options` must outlive the object.
+  // `session` and `options` must outlive this object.
   Campaign(Session& session, const Options& options, std::vector<int> node_of_rank);
 
   bool Wants(Part part) const;
@@ -89,10 +88,10 @@ struct Campaign {
   std::vector<int> AllRanks() const;
   std::vector<DataType> Types() const;
 
-  // Returns the profile's section `kernels`, which is created on first use.
+  // Returns the profile's section `kernels`. The first call creates it.
   calibration::KernelCosts& kernels();
-  // Converts results by bytes to a curve of the profile. Also adds the results to the residuals and
-  // to the fitted lines.
+  // Converts results by bytes to a curve of the profile. Also updates the residuals and fitted
+  // lines.
   calibration::Curve CurveOf(const std::string& part, const std::string& what,
                              const Results& results, Between between);
 

@@ -185,12 +185,12 @@ Attempt<void> MeasureSustainedClock(Campaign& campaign) {
     const std::optional<runtime::DeviceHealth> health = campaign.options.health();
     return health ? std::max(1.0, static_cast<double>((*health).*figure)) : 1.0;
   };
-  const auto limit = campaign.session.Settle("power limit of the board, in watts", [&] {
+  const auto limit = campaign.session.Settle("the power limit of the board, in watts", [&] {
     return told(&runtime::DeviceHealth::limit_watts);
   });
   if (!limit) return tl::unexpected(limit.error());
   const auto idle = campaign.session.Settle(
-      "power of the board between measurements, in watts",
+      "the power of the idle board between measurements, in watts",
       [&] { return std::min(told(&runtime::DeviceHealth::watts), 0.5 * *limit); });
   if (!idle) return tl::unexpected(idle.error());
   constexpr double kNotTold = 1;
@@ -216,10 +216,9 @@ Attempt<void> MeasureSustainedClock(Campaign& campaign) {
   campaign.kernels().power = {.idle = std::round(*idle),
                               .products = std::round((*limit - *idle) / std::pow(clock, 3))};
   campaign.outcome.profile.provenance.emplace_back(
-      "sustained_clock",
-      fmt::format(
-          "{:.3f} times the clock of a few matrix multiplications, after {:.0f} s at up to {} W",
-          clock, kSeconds, *limit));
+      "sustained_clock", fmt::format("the clock is {:.3f} times the initial clock after {:.0f} s "
+                                     "of matrix multiplications at up to {} W",
+                                     clock, kSeconds, *limit));
   return {};
 }
 

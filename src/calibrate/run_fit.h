@@ -8,8 +8,8 @@
 #include "src/calibration/learned_runs.h"
 #include "src/calibration/run_settings.h"
 
-// Computes statistics of measured runs: how well other runs predict each run, and which settings
-// cause forecast errors.
+// Statistics of measured runs: how well other runs predict each run, and which settings are
+// associated with forecast errors.
 namespace stepcast::calibrate {
 
 struct MeasuredRun {
@@ -25,7 +25,7 @@ struct Configuration {
   std::optional<calibration::LearnedRuns::Estimate> left_out{};
 };
 
-// A setting whose runs have larger forecast errors than other runs.
+// A setting and the forecast errors of its runs, compared to other runs.
 struct SettingResidual {
   std::string setting;  // "precision: fp8", "gpus: 64 or more"
   std::size_t runs = 0;
@@ -34,20 +34,20 @@ struct SettingResidual {
 
 struct RunFit {
   std::vector<Configuration> configurations;
-  // The corrections learned from all configurations that are similar to another configuration. With
-  // only one configuration, the corrections are learned from it. None if there are several
-  // configurations and no two of them are similar.
+  // The corrections learned from all configurations that are similar to another one. With only one
+  // configuration, the corrections are learned from it. None if there are several configurations,
+  // but none are similar.
   std::optional<calibration::LearnedRuns> learned{};
-  // Whether to use the corrections. If there are several configurations, the corrections from the
-  // others must reduce the mean absolute error of a configuration by more than one standard error
-  // of this reduction. (L. Breiman et al. 1984, Classification and Regression Trees, section 3.4,
-  // prefers the simpler of two models by this rule.)
+  // Whether to use the corrections. With several configurations, corrections from the others must
+  // reduce the mean absolute error of a configuration by more than one standard error of this
+  // reduction. (For this rule, see L. Breiman et al. 1984, Classification and Regression Trees,
+  // section 3.4.)
   bool useful = false;
   std::vector<SettingResidual> settings;  // sorted by significance, highest first
 };
 
-// Fits corrections to measured runs. A single configuration determines one factor, which cannot be
-// checked against other configurations. Uses at most LearnedRuns::kMostRuns configurations.
+// Fits corrections to measured runs. A single configuration determines only a factor, which cannot
+// be checked. Uses at most LearnedRuns::kMostRuns configurations.
 RunFit FitRuns(const std::vector<MeasuredRun>& runs);
 
 }  // namespace stepcast::calibrate

@@ -171,7 +171,8 @@ Attempt<void> Session::TakeSamples(const Benchmark& benchmark, int steps,
   if (job_.place().rank != 0) return {};
   auto samples = SamplesOf(benchmark, steps, *packed);
   if (!samples) return tl::unexpected(samples.error());
-  STEPCAST_CHECK(samples->size() == running.wanted.size(), "each key must have a probe");
+  STEPCAST_CHECK(samples->size() == running.wanted.size(),
+                 "each measured quantity must have a probe");
   running.per_step = samples->front().size();
   for (std::size_t i = 0; i < samples->size(); ++i) {
     running.per_step = std::min(running.per_step, (*samples)[i].size());
@@ -270,7 +271,7 @@ Attempt<std::string> Session::Decide(const std::vector<std::string>& keys) {
   if (job_.place().rank == 0) {
     for (const std::string& key : keys) {
       const Summary* summary = state_.Find(key);
-      STEPCAST_CHECK(summary != nullptr, "rank 0 must have measured all keys");
+      STEPCAST_CHECK(summary != nullptr, "rank 0 must have measured all quantities");
       text += SummaryText(*summary) + "\n";
     }
   }

@@ -16,12 +16,11 @@
 
 namespace stepcast::calibrate {
 
-// Decides which sizes of an operation are measured in the available time, and in which order:
-//   1. The smallest sizes, because their times predict the times of larger sizes.
-//   2. The largest size for which the complete table fits in the time. Its time is then measured,
-//      not extrapolated.
-//   3. Repeatedly, a size in the middle of the widest gap, so that the measured sizes always cover
-//      the range evenly.
+// Decides which sizes of an operation are measured in the available time, in this order:
+//   1. The smallest sizes, whose times predict the times of larger sizes.
+//   2. The largest size for which the complete table can be measured in the available time.
+//   3. Repeatedly, a size in the middle of the widest gap, so that the measured sizes are evenly
+//     distributed.
 
 // Pairs of a size and its measured time in seconds, ascending by size.
 using MeasuredSizes = std::vector<std::pair<std::int64_t, double>>;
@@ -39,31 +38,31 @@ struct NextSizes {
   bool briefly = false;             // time is short, so long operations are repeated less often
 };
 
-// Returns the smallest number of runs of an operation that takes `seconds`. Short operations run at
-// least `least` times.
+// Returns the minimum number of runs of an operation that takes `seconds`. It is at least `least`
+// for short operations.
 std::size_t LeastRuns(std::size_t least, double seconds, bool briefly);
 
 // Operations of at least this duration need no warm-up, because start-up is a small part of their
 // time.
 constexpr double kNeedsNoWarmup = 1;  // seconds
 
-// Returns the sizes to measure next if `left` seconds remain. `measured` must be empty or contain
-// the first sizes.
+// Returns the sizes to measure next if `left` seconds remain. `measured` must be empty or include
+// the smallest sizes.
 NextSizes Next(const SizePlan& plan, std::size_t least, const MeasuredSizes& measured, double left);
 
 // Measures on all ranks at once. All ranks make the same calls in the same order. Only rank 0 reads
-// earlier results and decides on repetitions; it sends both to the other ranks. Because all ranks
-// have the same results, they make the same decisions.
+// earlier results and determines repetitions; it sends both to the other ranks, so that all ranks
+// decide alike.
 
-// The results of a calibration so far, by key, so that an interrupted calibration can continue. The
-// results are valid only for one machine and set of options (the binding). As text:
+// The results of a calibration so far, by key, from which an interrupted calibration can continue.
+// The results are valid only for one machine and one set of options (the binding). As text:
 //
 //   stepcast calibration state 1
 //   host, 4 ranks on 2 nodes, quick, ...
 //   gemm fp32 64 64 64<tab>median<tab>low<tab>high<tab>spread<tab>count
 //
-// Tabs and line ends in keys and binding become spaces. Numbers are written without loss of
-// precision.
+// Tabs and line ends in keys and in the binding are replaced by spaces. Numbers are written without
+// loss of precision.
 class MeasurementState {
  public:
   explicit MeasurementState(std::string_view binding);
@@ -95,43 +94,42 @@ struct Observer {
 
 class Session {
  public:
-  // Only rank 0 reads its `state`.
+  // `state` is read only on rank 0.
   Session(runtime::Job& job, Runner runner, MeasurementState state, Observer observer);
 
   // Creates a benchmark for the keys at the positions `wanted`, with one probe per key, in this
   // order.
   using Build = std::function<Benchmark(const std::vector<std::size_t>& wanted)>;
 
-  // Returns a result for each key, from an earlier calibration or from enough repeated
-  // measurements. `expected` is the expected time of one operation; long operations are repeated
-  // less often.
+  // Returns a result for each key, from an earlier calibration or from repeated measurements.
+  // `expected` is the expected time of one operation; long operations are repeated less often.
   runtime::Attempt<std::vector<Summary>> Measure(const std::vector<std::string>& keys,
                                                  Repetition repetition, Time expected,
                                                  const Build& build);
 
-  // Returns a number that rank 0 computes by `now` at the first request for this key. A continued
-  // calibration reads the stored number instead. `now` must return a positive number.
+  // Returns the number stored for this key. If no number is stored, calls `now` on rank 0, stores
+  // the result, and returns it. `now` must return a positive number.
   runtime::Attempt<double> Settle(const std::string& key, const std::function<double()>& now);
 
-  // The sizes to measure, ascending, and the limits at which measurements stop.
+  // The sizes to measure, ascending, and the limits of the measurement.
   struct Ladder {
     std::string what;  // prefix of all keys; the size is appended
     std::vector<std::int64_t> sizes;
     std::string (*show)(std::int64_t size) = nullptr;
     std::size_t first = 1;  // number of sizes in the first program
-    std::size_t next = 2;   // number of sizes in each further program
+    std::size_t next = 2;   // number of sizes in each later program
     double power = 1;       // exponent of the expected growth: time ~ size^power
     Time longest;           // operations with a longer expected time are skipped
     Time budget;            // expected device time for all sizes together
   };
-  // Returns the results of all measured sizes, at least the sizes of the first program. `build`
-  // receives the sizes to measure.
+  // Returns the results of all measured sizes: at least the sizes of the first program. `build`
+  // creates a benchmark for some of the sizes.
   runtime::Attempt<std::vector<std::pair<std::int64_t, Summary>>> Climb(
       const Ladder& ladder, const Repetition& repetition,
       const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build);
 
-  // Measures sizes in the order of SizePlan, within `budget` of device time. Returns results by
-  // size. Adds the used device time to `spent`.
+  // Measures sizes in the order of SizePlan, with at most `budget` of device time. Returns results
+  // by size, and adds the used device time to `spent`.
   runtime::Attempt<std::vector<std::pair<std::int64_t, Summary>>> Cover(
       const std::string& what, const SizePlan& plan, Time budget, const Repetition& repetition,
       const std::function<Benchmark(const std::vector<std::int64_t>& sizes)>& build, double& spent);
@@ -140,7 +138,7 @@ class Session {
 
  private:
   runtime::Attempt<std::string> Decide(const std::vector<std::string>& keys);
-  // Rank 0's part of Measure: adds the samples of a batch to the results.
+  // Rank 0's part of Measure: adds samples to the results.
   struct Running;
   runtime::Attempt<void> TakeSamples(const Benchmark& benchmark, int steps,
                                      const program::Timeline& timeline, Running& running);

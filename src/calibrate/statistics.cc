@@ -14,7 +14,7 @@ Line FitLine(const std::vector<std::pair<double, double>>& points) {
       if (distance != 0) slopes.push_back((points[j].second - points[i].second) / distance);
     }
   }
-  STEPCAST_CHECK(!slopes.empty(), "a fit of a line needs at least two points");
+  STEPCAST_CHECK(!slopes.empty(), "to fit a line, at least two points are needed");
   Line line;
   line.slope = Median(std::move(slopes));
   std::vector<double> rests;
@@ -24,7 +24,8 @@ Line FitLine(const std::vector<std::pair<double, double>>& points) {
 }
 
 Line FitStartAndRate(const std::vector<std::pair<double, double>>& points) {
-  STEPCAST_CHECK(points.size() >= 2, "a fit of a start time and a rate needs at least two points");
+  STEPCAST_CHECK(points.size() >= 2,
+                 "to fit a start time and a rate, at least two points are needed");
   std::vector<std::pair<double, double>> sorted = points;
   std::sort(sorted.begin(), sorted.end());
   const std::size_t third = std::max<std::size_t>(sorted.size() / 3, 1);
@@ -103,7 +104,7 @@ double QuantileOfSorted(const std::vector<double>& values, double q) {
 }  // namespace
 
 double Quantile(std::vector<double> values, double q) {
-  STEPCAST_CHECK(!values.empty() && q >= 0 && q <= 1, "a quantile of something");
+  STEPCAST_CHECK(!values.empty() && q >= 0 && q <= 1, "a quantile needs at least one value");
   std::sort(values.begin(), values.end());
   return QuantileOfSorted(values, q);
 }
@@ -111,7 +112,7 @@ double Quantile(std::vector<double> values, double q) {
 double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
 
 Summary Summarise(const std::vector<double>& samples) {
-  STEPCAST_CHECK(!samples.empty(), "a summary of something");
+  STEPCAST_CHECK(!samples.empty(), "a summary needs at least one value");
   std::vector<double> sorted = samples;
   std::sort(sorted.begin(), sorted.end());
   Summary summary;

@@ -8,8 +8,8 @@
 
 namespace stepcast::calibrate {
 
-// Summarizes repeated measurements by order statistics, which a few interrupted repetitions hardly
-// affect.
+// Summarizes repeated measurements by order statistics, which are robust against a few interrupted
+// repetitions.
 
 // Returns the `q`-quantile of `values` (q from 0 to 1), interpolated linearly. Requires at least
 // one value.
@@ -29,9 +29,8 @@ struct Summary {
 // Returns the summary of samples. Requires at least one sample.
 Summary Summarise(const std::vector<double>& samples);
 
-// Returns the relative uncertainty of the median, which decreases with the square root of the
-// count. (For normally distributed values with standard deviation s, the standard error of the
-// median is 1.253 s / sqrt(n), and the median absolute deviation is s / 1.483.)
+// Returns the relative uncertainty of the median: the standard error 1.253 s / sqrt(n) of n
+// normally distributed values, whose median absolute deviation is s / 1.483.
 double Uncertainty(const Summary& summary);
 
 // Line fits that are robust against outliers.
@@ -42,33 +41,34 @@ struct Line {
 };
 
 // Fits a line by the Theil-Sen estimator. The slope is the median of the slopes between all pairs
-// of points. `at_zero` is the median of y - slope x. Up to 29 % of the points may be outliers.
+// of points, and `at_zero` is the median of y - slope x. Up to 29 % of the points may be outliers.
 // Requires two points with different x. Takes quadratic time.
 Line FitLine(const std::vector<std::pair<double, double>>& points);
 
-// Fits a start-up cost and a rate to points of size and time. A Theil-Sen line with relative
-// weights prevents the largest sizes from dominating. The start is then the median over the
-// smallest third of the sizes, given the slope. The slope is the median over the largest third,
-// given the start.
+// Fits a start-up cost and a rate to points of size and time. The first fit is a Theil-Sen line
+// with relative weights, so that the largest sizes do not dominate. The start is then the median
+// over the smallest third of the sizes, given the slope. The slope is the median over the largest
+// third, given the start.
 Line FitStartAndRate(const std::vector<std::pair<double, double>>& points);
 
-// Returns the non-decreasing values that are closest by least squares: decreasing neighbors are
-// replaced by their mean (Ayer et al. 1955, "pool adjacent violators"). A decrease of time with
+// Returns the non-decreasing values with the smallest squared distance: decreasing neighbors are
+// replaced by their mean (Ayer et al. 1955, "pool adjacent violators"). A time that decreases with
 // size is noise or a change of algorithm.
 std::vector<double> NonDecreasing(std::vector<double> values);
 
-// Limits of the number of repetitions of a measurement.
+// Limits on the repetitions of a measurement.
 
 struct Repetition {
   std::size_t least = 5;
   std::size_t most = 200;
-  double uncertainty = 0.01;  // relative uncertainty of the median at which repetitions end
-  Time limit = Seconds(1);    // device time per point; `least` repetitions may exceed it
-  bool briefly = false;       // time is short: a quarter of the limit, and fewer long operations
+  double uncertainty = 0.01;  // target for the relative uncertainty of the median
+  Time limit = Seconds(1);    // device time per point, except for `least` repetitions
+  // Time is short: a quarter of the limit, fewer repetitions of long operations.
+  bool briefly = false;
 };
 
-// Returns whether a point needs no more repetitions. `so_far` is its result; `spent` is its device
-// time.
+// Returns whether a point needs no more repetitions, given its result `so_far` and its device time
+// `spent`.
 bool Enough(const Repetition& repetition, const Summary& so_far, Time spent);
 
 // Returns the number of further repetitions, at least 1: as many as the uncertainty requires,

@@ -23,28 +23,26 @@
 #include "src/calibration/collective_curves.h"
 
 // A calibration profile: the measured or published performance of a GPU type and its software.
-// Profiles are the data files calibration/*.yaml, which state the source of every value;
-// docs/formats.md documents the format. src/cost/kernel_price.h, collective_price.h and
-// copy_price.h convert the values to times; plausible.h checks them.
+// Profiles are the files calibration/*.yaml (format: docs/formats.md), which state the source of
+// every value. src/cost converts the values to times (kernel_price.h, collective_price.h,
+// copy_price.h); plausible.h checks the values.
 namespace stepcast::calibration {
 
 // The fraction of the device's peak that matrix multiplications of one data type achieve. A
-// multiplication of `flops` runs at max_efficiency flops / (flops + half_flops) of the peak. Its
-// time is therefore (flops + half_flops) / (max_efficiency peak). `half_flops` accounts for a
-// partly filled device; half of the maximum is reached at half_flops. Both parameters are fitted by
-// a straight line to measured times. All zero: there are no data for this data type.
+// multiplication of `flops` takes (flops + half_flops) / (max_efficiency peak). At half_flops, it
+// reaches half of max_efficiency, because the device is partly filled. The parameters are fitted by
+// a straight line to measured times. All zero: no data for this data type.
 struct GemmEfficiency {
   double max_efficiency = 0;
   double half_flops = 0;
   friend bool operator==(const GemmEfficiency&, const GemmEfficiency&) = default;
 };
 
-// A tile of a library's matrix multiplications of one data type. The tiles of a multiplication run
-// in waves (cost/kernel_price.h). Tiles are fitted to measured multiplications, and replace
-// GemmEfficiency if present.
+// A tile shape of a library's matrix multiplications of one data type. The tiles of a
+// multiplication run in waves (cost/kernel_price.h). Fitted to measured multiplications. Replaces
+// GemmEfficiency.
 struct GemmTile {
-  std::int64_t m = 0, n = 0;  // size of the result's part that one thread block computes, in either
-                              // orientation
+  std::int64_t m = 0, n = 0;  // part of the result per thread block, in either orientation
   double efficiency = 0;      // fraction of a multiprocessor's peak, for infinite k
   friend bool operator==(const GemmTile&, const GemmTile&) = default;
 };
@@ -53,33 +51,32 @@ struct GemmTiling {
   double fill = 0;      // time to fill the pipeline and store a tile, in units of k
   double add_fill = 0;  // additional `fill` if tiles are added to FP32 values
   // The cost of idle multiprocessors in the last of several waves, as a fraction of a wave's time.
-  // With 1, the last wave takes as long as a full wave, for any number of tiles. The value is below
-  // 1 if kernels divide the last tiles over k, or if the last tiles run faster because fewer tiles
-  // use memory bandwidth and power.
+  // 1: the last wave takes as long as a full wave. Below 1: kernels divide the last tiles over k,
+  // or the last tiles run faster because fewer tiles share memory bandwidth and power.
   double last_wave = 1;
-  // The throughput of one kernel for the GEMMs of all experts (Kernel::grouped), as a fraction of
-  // the throughput that the efficiencies of the tiles predict.
+  // The throughput of one kernel for the GEMMs of all experts (Kernel::grouped), divided by the
+  // throughput that is predicted from its tiles.
   double grouped = 1;
-  // How well tiles hide memory traffic: the exponent p of (arithmetic^p + traffic^p)^(1/p). With 1,
-  // the two times add up. With zero, the shorter time is hidden completely.
+  // How well tiles hide memory traffic: the exponent p of (arithmetic^p + traffic^p)^(1/p). 1: the
+  // times add up. Zero: the shorter time is hidden completely.
   double overlap = 0;
-  // The memory traffic of the sum over parts of k, as a fraction of the traffic of storing the FP32
-  // parts and reading them again. The value is below 1 if thread blocks add the parts in the cache.
-  // A large value means that the library does not divide k.
+  // The memory traffic of the sum over parts of k, divided by the traffic of writing the FP32 parts
+  // and reading them again. Below 1 if thread blocks add the parts in the cache. A large value
+  // means that the library does not divide k.
   double split = 1;
-  Time start;  // device time per multiplication in addition to tiles; replaces start_latency
+  Time start;  // device time per multiplication without tiles; replaces start_latency
   bool empty() const { return tiles.empty(); }
   friend bool operator==(const GemmTiling&, const GemmTiling&) = default;
 };
 
-// A device's power draw in watts: the idle draw, and the additional draw of matrix multiplications.
-// The additional draw is that of multiplications at full clock: at the rate of the profile's tiles,
-// or without tiles, of the largest multiplication of the profile's surface. Zero means unknown; the
-// clock is then constant (cost/kernel_time.h).
+// A device's power draw in watts: the idle draw, and the additional draw of matrix multiplications
+// at full clock. The multiplications run at the rate of the profile's tiles or, without tiles, of
+// the largest multiplication of the profile's surface. Zero: unknown; the clock is then constant
+// (cost/kernel_time.h).
 struct PowerDraw {
   double idle = 0;
   double products = 0;
-  // The additional draw in watts by DataType of the operands. Zero: `products` applies.
+  // The additional draw in watts, by DataType of the operands. Zero: same as `products`.
   std::array<double, kDataTypeCount> of_type{};
   double Of(DataType type) const {
     const double own = of_type[static_cast<std::size_t>(type)];
@@ -94,19 +91,20 @@ struct PowerDraw {
 //
 //   max(flops + tail x longest, longest) (1 + half_length / n) / (efficiency x peak)
 //
-// At the sequence length half_length, half of the best rate is reached. Each block of queries has a
-// fixed cost: tiles on the diagonal that are half masked, first loads and last stores.
+// At the sequence length half_length, half of the best rate is reached. half_length represents the
+// fixed cost of each block of queries: half-masked tiles on the diagonal, first loads and last
+// stores.
 //
 // A thread block computes `rows` queries of one head (backward: keys) on one multiprocessor. The
 // kernel takes at least as long as its longest block, whose queries attend to all keys. `longest`
-// is the work that all multiprocessors could do in that time. The device is not full while the last
-// blocks run: for `tail` of the longest block's time, or for all of it if blocks run in any order
-// (Graham 1969, "Bounds on multiprocessing timing anomalies").
+// is the work of all multiprocessors in that time. The device is not full while the last blocks
+// run: for `tail` of the longest block's time, or for all of it if blocks run in any order (Graham
+// 1969, "Bounds on multiprocessing timing anomalies").
 //
 // Heads of size 64 and 256 reach the fractions `head_64` and `head_256` of the rate. A sliding
 // window adds `forward_window_length` to half_length, because a block's keys have a second edge.
-// Kernels that pack several query heads of a key head into one block load fewer keys per query:
-// half_length also grows by `forward_unshared_length` x key heads / query heads. Zero efficiencies:
+// Kernels that process several query heads of a key head in one block load fewer keys per query:
+// half_length also grows by `forward_unshared_length` x key heads / query heads. Zero efficiency:
 // unknown.
 struct AttentionEfficiency {
   double forward = 0, backward = 0;
@@ -116,14 +114,13 @@ struct AttentionEfficiency {
   double head_64 = 1, head_256 = 1;
   double forward_window_length = 0;
   double forward_unshared_length = 0;
-  Time forward_start{};  // start of inference kernels (KernelSetting::serving); zero: start_latency
+  Time forward_start{};  // start latency in inference (KernelSetting::serving); zero: start_latency
   friend bool operator==(const AttentionEfficiency&, const AttentionEfficiency&) = default;
 };
 
 inline constexpr std::string_view kFusedNames[] = {"flash1", "flash2", "flash3", "cudnn", "flex"};
 
-// Measured times, ascending by bytes: the bytes that a kernel reads and writes, or that a copy
-// moves.
+// Measured times of kernels or copies, ascending by bytes (read and written, or copied).
 using Curve = std::vector<std::pair<Bytes, Time>>;
 
 // Measured times of causal attention, ascending by sequence length, for one data type, direction,
@@ -136,8 +133,7 @@ struct AttentionCurve {
   friend bool operator==(const AttentionCurve&, const AttentionCurve&) = default;
 };
 
-// A list of attention curves, sorted by head size, then by number of heads. Curves may have
-// different lengths.
+// Attention curves, sorted by head size, then by number of heads. Lengths may differ.
 using AttentionSurface = std::vector<AttentionCurve>;
 
 // Measured times of m x n x k matrix multiplications of one data type, for every combination of the
@@ -152,20 +148,18 @@ struct GemmSurface {
   friend bool operator==(const GemmSurface&, const GemmSurface&) = default;
 };
 
-// The rate of batched matrix multiplications (attention as separate kernels) whose rows are not a
-// multiple of 16 bytes, as a fraction of the aligned rate. The values depend on the cuBLAS of a
-// PyTorch release.
+// The rate of batched matrix multiplications whose rows are not a multiple of 16 bytes, as a
+// fraction of the aligned rate. Depends on the cuBLAS release, and thus on the PyTorch release.
+// Used for attention without fused kernels.
 struct UnalignedBatches {
-  Version torch;                              // first release with these rates; {}: all releases
-                                              // before the other entries
-  std::array<double, kDataTypeCount> rate{};  // by DataType; zero: unknown, the value for single
-                                              // multiplications applies
+  Version torch;                              // first release; {}: all earlier releases
+  std::array<double, kDataTypeCount> rate{};  // zero: as for single multiplications
   friend bool operator==(const UnalignedBatches&, const UnalignedBatches&) = default;
 };
 
 // The costs of kernels. Efficiencies are fractions of a data sheet's peak. Surfaces and curves are
-// measured times of complete operations, including their start, and replace efficiencies. A
-// measured section may lack efficiencies, which are then zero until Complete() fills them.
+// measured times, including the start, and replace efficiencies. In a measured section, missing
+// efficiencies are zero until Complete() is called.
 struct KernelCosts {
   std::array<GemmEfficiency, kDataTypeCount> gemm;  // indexed by DataType
   double attention_forward_efficiency = 0;          // fraction of the data type's peak
@@ -174,18 +168,18 @@ struct KernelCosts {
   // The fraction of memory_efficiency that kernels of eager PyTorch reach, by Access. Zero:
   // unknown, treated as 1. Not used for measured kernels (memory_curve).
   std::array<double, kAccessCount> traffic{};
-  // The time per token of a thread block that sums 32 columns over tokens. The time is limited by
-  // memory latency. Zero: unknown; the time is then computed from memory bandwidth.
+  // The time per token of a thread block that sums 32 columns over tokens, limited by memory
+  // latency. Zero: unknown; the time is then computed from memory bandwidth.
   Time token_sum_time;
   std::array<GemmTiling, kDataTypeCount> gemm_tiling;  // indexed by DataType
-  // The fraction of the full rate that a matrix multiplication reaches if the rows of its operands
-  // are aligned only to 2 bytes (cost/kernel_time.h). Zero: unknown, no loss.
+  // The rate of a matrix multiplication with operand rows aligned only to 2 bytes, as a fraction of
+  // the full rate (cost/kernel_time.h). Zero: unknown, no loss.
   double gemm_unaligned = 0;
-  // The same fraction for rows aligned to 4 or 8 bytes. Zero: each halving of the alignment costs
-  // the same factor.
+  // The same fraction for rows aligned to 4 or 8 bytes. Zero: each halving of the alignment reduces
+  // the rate by the same factor.
   double gemm_unaligned_even = 0;
-  // The fraction of the full rate that a matrix multiplication reaches if the rows of its result
-  // are aligned only to 2 bytes. Zero: no loss.
+  // The rate of a matrix multiplication with result rows aligned only to 2 bytes, as a fraction of
+  // the full rate. Zero: no loss.
   double gemm_unaligned_result = 0;
   // The rates of unaligned batched matrix multiplications, newest release first. Empty: unknown;
   // the fractions for single multiplications apply.
@@ -194,8 +188,7 @@ struct KernelCosts {
       attention;  // indexed like kFusedNames, by Kernel::flash - 1
   PowerDraw power;
   // The standard deviation of kernel times among devices of one type, divided by the typical time.
-  // Devices differ in arithmetic speed, and a step waits for the slowest device
-  // (cost/device_speed.h).
+  // A step waits for the slowest device (cost/device_speed.h).
   double variation = 0;
   // The standard deviation of a kernel's time among launches on one device, divided by the mean.
   // Ranks that synchronize wait for the slowest rank (cost/jitter.h).
@@ -205,41 +198,41 @@ struct KernelCosts {
   Time collective_launch;  // host time to issue one collective
 
   // Surfaces of measured matrix multiplications, by DataType.
-  std::array<GemmSurface, kDataTypeCount> gemm_surface;                  // of the forward layout
-  std::array<GemmSurface, kDataTypeCount> gemm_input_gradient_surface;   // of input gradients
-  std::array<GemmSurface, kDataTypeCount> gemm_weight_gradient_surface;  // of weight gradients,
-                                                                         // with FP32 results
+  std::array<GemmSurface, kDataTypeCount> gemm_surface;                 // of the forward layout
+  std::array<GemmSurface, kDataTypeCount> gemm_input_gradient_surface;  // of input gradients
+  // Weight gradients have FP32 results.
+  std::array<GemmSurface, kDataTypeCount> gemm_weight_gradient_surface;
   std::array<AttentionSurface, kDataTypeCount> attention_forward_surface;
   std::array<AttentionSurface, kDataTypeCount> attention_backward_surface;
   Curve memory_curve;     // times of memory-bound kernels
   Curve optimizer_curve;  // times of optimizer kernels
 
-  // Returns the surface of `layout`, or of the forward layout if `layout` was not measured.
+  // Returns the surface of `layout`, or the forward surface if `layout` was not measured.
   const GemmSurface& SurfaceOf(DataType type, ProductLayout layout) const;
-  // Returns whether any surface or curve was measured. If true, efficiencies may be missing.
+  // Returns whether there is a measured surface or curve. If true, efficiencies may be missing.
   bool measured() const;
 };
 
 // Measured times of copies, by bytes. Empty: not measured.
 struct CopyCurves {
   Curve host_to_device, device_to_host, device_to_device;
-  // The factor by which copies slow down if the opposite direction between host and device is also
-  // busy. Zero: not measured. The simulator does not use this factor.
+  // The factor by which copies slow down while the opposite direction between host and device is
+  // busy. Zero: not measured. For information only; not simulated.
   double both_ways = 0;
   friend bool operator==(const CopyCurves&, const CopyCurves&) = default;
 };
 
-// Constants of a library like NCCL with one protocol (Simple), by kind of hop. The time of a hop
-// within the node includes the link's latency; the time of a network hop does not.
+// Constants of a library like NCCL with the protocol Simple, by kind of hop. The time of a hop
+// inside a node includes the link's latency; the time of a network hop does not.
 struct LinkCosts {
-  double nvlink_efficiency = 0;  // fraction of the link bandwidth that is achieved in one direction
+  double nvlink_efficiency = 0;  // achieved fraction of the link bandwidth in one direction
   double pcie_efficiency = 0;
   double network_efficiency = 0;
   Time ring_base, tree_base;                              // time once per collective
   Time ring_nvlink_hop, ring_pcie_hop, ring_network_hop;  // time per step over a hop of this kind
   Time tree_nvlink_hop, tree_pcie_hop, tree_network_hop;
-  // The standard deviation of a collective's time between calls and between groups, divided by its
-  // mean (cost/jitter.h).
+  // The standard deviation of a collective's time among calls and groups, divided by the mean
+  // (cost/jitter.h).
   double jitter = 0;
 };
 
@@ -259,7 +252,7 @@ struct CollectiveTable {
   int ranks = 0;
   int nodes = 0;
   std::vector<std::pair<Bytes, Time>> points;
-  // The 10th and 90th percentiles of the measurements, one pair per point. May be empty.
+  // The 10th and 90th percentiles of the measurements, by point. May be empty.
   std::vector<std::pair<Time, Time>> quantiles{};
 };
 
@@ -270,9 +263,8 @@ constexpr std::string_view Name(Neighbour neighbour) {  // the names in files
   return neighbour == Neighbour::kGemm ? "gemm" : "memory_bound";
 }
 
-// The measured slowdowns of a kernel and a collective that run concurrently. 1.1 means 10 % longer.
-// The simulator does not use these factors; its own rule (engine/shared_resources.h) slows both
-// operations equally.
+// The measured slowdowns of a kernel and a collective that run concurrently (1.1: 10 % longer). Not
+// used by the simulator, whose rule (engine/shared_resources.h) slows both equally.
 struct Interference {
   Neighbour kernel = Neighbour::kGemm;
   CollectiveKind collective = CollectiveKind::kAllReduce;
@@ -289,9 +281,9 @@ struct Residual {
   friend bool operator==(const Residual&, const Residual&) = default;
 };
 
-// Host costs on the reference host (calibration/hosts): the host time per kernel in addition to the
-// launch, by framework. The costs depend on the framework and the host, but not on the GPU, so
-// profiles share them. NodeType::host_speed scales them.
+// Host time per kernel in addition to the launch, by framework, on the reference host
+// (calibration/hosts). It does not depend on the GPU, so profiles share it. NodeType::host_speed
+// scales it.
 struct FrameworkCosts {
   std::string name;
   std::string host;  // description of the reference host
@@ -302,8 +294,8 @@ struct FrameworkCosts {
 Time OnHost(Time time, double speed);
 Dispatch OnHost(const Dispatch& dispatch, double speed);
 
-// The kernel costs of a PyTorch release and of later releases. Values equal to the previous release
-// are included.
+// The kernel costs from a PyTorch release on, including values that are equal to the previous
+// release's.
 struct KernelRelease {
   Version torch;
   KernelCosts costs;
@@ -316,26 +308,24 @@ struct Calibration {
   // The GPU types for which the values are valid (topology::Gpu::name). Empty: not stated.
   std::vector<std::string> gpus;
   Location location;                                            // of the file, for messages
-  std::vector<std::pair<std::string, std::string>> provenance;  // key and text as in the file;
-                                                                // never empty
-  std::optional<KernelCosts> kernels;          // costs for releases before the first of
-                                               // `kernel_releases`
+  std::vector<std::pair<std::string, std::string>> provenance;  // as in the file; not empty
+  std::optional<KernelCosts> kernels;          // for releases before `kernel_releases`
   std::vector<KernelRelease> kernel_releases;  // sorted by release, ascending
   std::optional<LinkCosts> links;
   std::optional<MemoryCosts> memory;
   std::vector<CollectiveTable> collectives;
-  // The published curves for this GPU type, most trusted first. For all other cases,
-  // `collective_law` is the model.
+  // The published curves for this GPU type, most trusted first. `collective_law` is the model for
+  // other cases.
   std::vector<std::shared_ptr<const CurveFile>> curves;
   std::optional<CollectiveLaw> collective_law;
   CopyCurves copies;
   std::vector<Interference> interference;
   std::vector<Residual> residuals;
-  // Host costs like FrameworkCosts, but measured on this machine. These costs are not scaled, and
-  // override `frameworks`.
+  // Host costs like FrameworkCosts, but measured on this machine. They are not scaled, and have
+  // priority over `frameworks`.
   std::map<std::string, Dispatch, std::less<>> dispatch;
   std::shared_ptr<const FrameworkCosts> frameworks;  // null: unknown costs
-  // Corrections learned from measured runs with this profile (learned_runs.h). Null: none.
+  // Corrections learned from measured runs (learned_runs.h). Null: no corrections.
   std::shared_ptr<const LearnedRuns> runs;
 
   // Returns whether the values may be valid for the GPU type `gpu`: `gpus` contains it or is empty.
@@ -344,10 +334,10 @@ struct Calibration {
   const KernelCosts& KernelsOf(Version torch) const;
 };
 
-// Fills values that are missing in the measured `kernels` from `defaults`: the efficiencies of
-// attention, of memory, and of matrix multiplications for types without a surface. Returns the
-// filled keys. Start and launch times are never filled. The launch time of collectives is an
-// exception if only one rank was measured.
+// Fills missing values of the measured `kernels` from `defaults`: the efficiencies of attention, of
+// memory, and of matrix multiplications for types without a surface. Returns the filled keys. Start
+// and launch times are not filled, except the launch time of collectives if only one rank was
+// measured.
 std::vector<std::string> Complete(const KernelCosts& defaults, KernelCosts& kernels);
 
 }  // namespace stepcast::calibration

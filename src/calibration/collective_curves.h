@@ -17,8 +17,8 @@
 
 namespace stepcast::calibration {
 
-// How a collective's data travel: by NCCL protocol, or through an NVLink switch. Each class has
-// different overheads.
+// How a collective's data are sent: by NCCL protocol, or through an NVLink switch. The overheads
+// differ.
 enum class WireClass : std::uint8_t { kLl, kLl128, kSimple, kSwitch };
 inline constexpr std::array kWireClasses = {WireClass::kLl, WireClass::kLl128, WireClass::kSimple,
                                             WireClass::kSwitch};
@@ -27,13 +27,12 @@ constexpr std::string_view Name(WireClass wire) {  // the names in files
   return kNames[static_cast<std::size_t>(wire)];
 }
 
-// Computes the time of a collective from the latency and transfer time of NCCL's tuner. The tuner
-// only compares algorithms; its times are too short for messages below about 64 MiB. With x bytes
-// on each channel:
+// Computes the time of a collective from the latency and transfer time of NCCL's tuner, which is
+// too short for messages below about 64 MiB. With x bytes per channel:
 //
 //   time = launch + latency (1 + stretch x / (x + half)) + transfer / efficiency
 //
-// A message of less than `half` bytes per channel is one slice, which pays the latency of each hop
+// A message of less than `half` bytes per channel is one slice and has the latency of each hop
 // once. A longer message is divided into slices, and the pipeline over the hops stalls at its start
 // and end.
 struct CollectiveLaw {
@@ -54,9 +53,9 @@ struct CollectiveLaw {
   friend bool operator==(const CollectiveLaw&, const CollectiveLaw&) = default;
 };
 
-// Published measurements of collectives: calibration/collectives/*.yaml. The profiles of GPU types
-// list these files. src/cost/nccl_price.h describes how forecasts use them, and `stepcast validate
-// collectives` reports the accuracy. docs/formats.md documents the format.
+// Published measurements of collectives: calibration/collectives/*.yaml (format: docs/formats.md).
+// The profiles of GPU types list these files. For their use in forecasts, see
+// src/cost/nccl_price.h; for the accuracy, run `stepcast validate collectives`.
 
 using TimePoint = std::pair<Bytes, Time>;
 
@@ -74,10 +73,10 @@ struct CollectiveCurve {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   int ranks = 0;
   int nodes = 0;
-  std::string algorithm;             // chosen by the user of the benchmark; empty: chosen by NCCL
+  std::string algorithm;             // selected by the user of the benchmark; empty: chosen by NCCL
   std::vector<TimePoint> fit;        // forecasts may read these points
-  std::vector<TimePoint> held_back;  // only for judging forecasts, which never read these points
-  std::vector<TimePoint> uncertain;  // shown, but not used to compute or judge forecasts
+  std::vector<TimePoint> held_back;  // only to judge forecasts, which never read these points
+  std::vector<TimePoint> uncertain;  // shown, but not used
   std::vector<DocumentedChoice> documented;
 };
 
@@ -89,7 +88,7 @@ struct CurveFile {
   std::string topology;     // topology file of a similar machine, to compare forecasts
   Version nccl;             // the NCCL release, stated or assumed
   std::string rule;         // how points were divided into fit, held_back and uncertain
-  std::string not_counted;  // why accuracy statistics omit the points; empty: they include them
+  std::string not_counted;  // why statistics exclude the points; empty: included
   bool nvlink = true;       // true: NVLink connects the GPUs of a node; false: PCIe
   Bandwidth inside;         // NVLink or PCIe bandwidth of a GPU, one direction; zero: not stated
   Bandwidth network;        // sum of a node's network cards, one direction; zero: a single node

@@ -6,9 +6,9 @@
 #include "src/calibration/run_settings.h"
 
 // Corrects forecasts by measured runs, with a Gaussian process over log(measured / forecast step
-// time) with prior mean zero. Near a measured run, the forecast is corrected by the measurement;
-// far from all runs, it is unchanged. C. E. Rasmussen, C. K. I. Williams 2006, Gaussian Processes
-// for Machine Learning, chapter 2.
+// time) with prior mean zero. The more similar a run is to measured runs, the larger the
+// correction. (C. E. Rasmussen, C. K. I. Williams 2006, Gaussian Processes for Machine Learning,
+// chapter 2.)
 //
 // The squared distance d of two runs is a sum over the settings known for both runs: (doublings /
 // 2)^2 for each numeric setting (RunSize), and 1 for each other setting (RunKind) that differs. The
@@ -16,8 +16,8 @@
 //
 //   near^2 exp(-d / 2) + wide^2 exp(-d / 32)
 //
-// The first term makes the errors of similar runs nearly equal. The second term makes the errors of
-// less similar runs weakly correlated. The constants are not fitted to the given runs, because
+// The first term makes the errors of similar runs nearly equal, and the second term correlates the
+// errors of less similar runs weakly. The constants are not fitted to the given runs, because
 // fitted constants are worse for runs that differ from all measured runs.
 namespace stepcast::calibration {
 
@@ -28,8 +28,8 @@ inline constexpr double kNearDeviation = 0.045;
 inline constexpr double kWideDeviation = 0.022;
 inline constexpr double kRepeatDeviation = 0.01;
 
-// The smallest likeness at which one run corrects the forecast of another run. Runs have this
-// likeness if one numeric setting differs by five and a half doublings, or if eight other settings
+// The minimum likeness at which one run corrects the forecast of another run. Runs have this
+// likeness if one numeric setting differs by a factor of 2^5.5, or if eight other settings
 // (RunKind) differ.
 inline constexpr double kLeastLikeness = 0.15;
 
@@ -42,25 +42,25 @@ struct LearnedRun {
 
 class LearnedRuns {
  public:
-  // The largest number of runs. The constructor requires at least one run, and different settings
-  // for all runs.
+  // The largest number of runs. The constructor requires 1 to kMostRuns runs with different
+  // settings.
   static constexpr std::size_t kMostRuns = 1000;
   explicit LearnedRuns(std::vector<LearnedRun> runs);
 
-  // Returns the correlation between the errors of two runs: near 0 for very different settings, 1
-  // for equal settings.
+  // Returns the correlation between the forecast errors of two runs: near 0 for very different
+  // settings, 1 for equal settings.
   static double Likeness(const RunSettings& a, const RunSettings& b);
 
   struct Estimate {
     double log_ratio = 0;  // estimate of log(measured / forecast)
     double deviation = 0;  // standard deviation of one measurement from log_ratio
-    double known = 0;      // 0: no similar run; 1: as certain as a repetition
+    double known = 0;      // 0: no similar run; 1: no uncertainty beyond that of a repetition
   };
-  // Returns the estimate for a run with these settings. If no run is similar, the estimate is zero
+  // Returns the estimate for a run with these settings. Without a similar run, the estimate is zero
   // and `known` is 0.
   Estimate At(const RunSettings& settings) const;
 
-  // Returns, for each run in order, the estimate from all other runs.
+  // Returns, for each run, the estimate from all other runs, in the order of the runs.
   std::vector<Estimate> LeavingOneOut() const;
 
   const std::vector<LearnedRun>& runs() const { return runs_; }

@@ -85,28 +85,30 @@ void CheckTilings(const KernelCosts& kernels, Checker& checker) {
     if (!(tiling.fill >= 0 && tiling.fill <= kLargestFill)) {
       checker.Add(field + ".fill",
                   fmt::format("must be between 0 and {}: {}", kLargestFill, tiling.fill),
-                  "write the size k of a matrix multiplication that takes as long as filling the "
-                  "kernel's pipeline");
+                  "write the inner dimension k for which a matrix multiplication takes as long as "
+                  "filling the kernel's pipeline");
     }
     if (!(tiling.last_wave >= 0 && tiling.last_wave <= 1)) {
       checker.Add(field + ".last_wave",
                   fmt::format("must be between 0 and 1: {}", tiling.last_wave),
-                  "write 1 if a partial last wave takes as long as a full wave, 0 if its time is "
-                  "proportional to its tiles, or a number between 0 and 1");
+                  "write 1 if a partial last wave takes as long as a full wave. Write 0 if the "
+                  "time of a partial wave is proportional to its number of tiles. Numbers between "
+                  "0 and 1 are also allowed");
     }
     checker.Efficiency(field + ".grouped", tiling.grouped);
     if (!(tiling.overlap == 0 || (tiling.overlap >= 1 && tiling.overlap <= kLargestOverlap))) {
       checker.Add(
           field + ".overlap",
-          fmt::format("must be between 1 and {}, or be 0: {}", kLargestOverlap, tiling.overlap),
-          "write 1 if memory traffic adds to the time of matrix multiplications, or 0 if it "
-          "overlaps them");
+          fmt::format("the value must be 0, or between 1 and {}: {}", kLargestOverlap,
+                      tiling.overlap),
+          "write 1 if memory traffic adds to the time of matrix multiplications, or 0 if memory "
+          "traffic and matrix multiplications overlap");
     }
     if (!(tiling.split >= 0 && tiling.split <= kLargestSplit)) {
       checker.Add(field + ".split",
                   fmt::format("must be between 0 and {}: {}", kLargestSplit, tiling.split),
-                  "write the memory traffic for the sum of the FP32 parts, divided by the traffic "
-                  "of storing and reading the parts once");
+                  "write the memory traffic of summing the FP32 parts, divided by the memory "
+                  "traffic of storing and reading each part once");
     }
     checker.Duration(field + ".start", tiling.start, kLongestStart);
   }
@@ -142,15 +144,15 @@ void CheckAttention(const KernelCosts& kernels, Checker& checker) {
       if (tail >= 0 && tail <= kLongestTail) continue;
       checker.Add(fmt::format("{}.{}", field, key),
                   fmt::format("must be between 0 and {}: {}", kLongestTail, tail),
-                  "write the duration of the phase in which the device is not full, divided by the "
-                  "time of the longest thread block");
+                  "write the duration of the last phase, in which the device is only partly busy, "
+                  "divided by the time of the longest thread block");
     }
     for (const auto& [key, part] :
          {std::pair("head_64", attention.head_64), {"head_256", attention.head_256}}) {
       if (part > 0 && part * std::max(attention.forward, attention.backward) <= 1) continue;
       checker.Add(fmt::format("{}.{}", field, key),
-                  fmt::format("with this value, attention with this head size would be faster than "
-                              "the peak, or would have speed zero: {}",
+                  fmt::format("with this rate, attention of this head size would exceed the GPU's "
+                              "peak, or would have speed zero: {}",
                               part),
                   "write the rate of attention with this head size, divided by the rate with head "
                   "size 128");
@@ -174,15 +176,16 @@ void CheckParts(const KernelCosts& kernels, Checker& checker) {
       if (part >= 0 && part <= 1) continue;
       checker.Add(fmt::format("kernels.batched_unaligned[{}].{}", i, Name(type)),
                   fmt::format("must be between 0 and 1: {}", part),
-                  "write the rate of batched unaligned matrix multiplications, divided by the rate "
-                  "of aligned batches");
+                  "write the rate of unaligned batched matrix multiplications, divided by the rate "
+                  "of aligned batched matrix multiplications");
     }
   }
   for (std::size_t i = 0; i < kAccessCount; ++i) {
     if (kernels.traffic[i] >= 0 && kernels.traffic[i] <= 1) continue;
     checker.Add(fmt::format("kernels.traffic.{}", kAccessNames[i]),
                 fmt::format("must be between 0 and 1: {}", kernels.traffic[i]),
-                "write the bandwidth of these kernels, divided by the reached memory bandwidth");
+                "write the bandwidth of kernels with this kind of memory access, divided by the "
+                "reached memory bandwidth");
   }
 }
 
@@ -190,7 +193,8 @@ void CheckDevices(const KernelCosts& kernels, Checker& checker) {
   if (!(kernels.variation >= 0 && kernels.variation <= kMostVariation)) {
     checker.Add("kernels.variation",
                 fmt::format("must be between 0 and {}: {}", kMostVariation, kernels.variation),
-                "write the standard deviation of the devices' times, divided by a typical time");
+                "write the standard deviation of kernel times across devices, divided by a typical "
+                "kernel time");
   }
   checker.Jitter("kernels.jitter", kernels.jitter);
   const PowerDraw& power = kernels.power;
@@ -199,15 +203,16 @@ void CheckDevices(const KernelCosts& kernels, Checker& checker) {
         power.products <= kMostWatts && power.memory <= kMostWatts &&
         *std::max_element(power.of_type.begin(), power.of_type.end()) <= kMostWatts)) {
     checker.Add("kernels.power",
-                fmt::format("each power must be between 0 and {} W: {} W at rest, {} W more during "
-                            "matrix multiplications, {} W during memory traffic",
+                fmt::format("each power must be between 0 and {} W: the power at rest is {} W, "
+                            "matrix multiplications add {} W, and memory traffic needs {} W",
                             kMostWatts, power.idle, power.products, power.memory),
                 "check the unit");
   }
   if (power.memory != 0 && power.memory < power.idle) {
     checker.Add("kernels.power.memory_watts",
-                fmt::format("{} W during memory traffic is less than {} W at rest", power.memory,
-                            power.idle),
+                fmt::format("the power during memory traffic, {} W, is less than the power at "
+                            "rest, {} W",
+                            power.memory, power.idle),
                 "write the total power of the device, including the power at rest");
   }
 }
@@ -292,7 +297,8 @@ void CheckCurve(const Curve& points, const std::string& field, Checker& checker)
       checker.Add(point, fmt::format("a time must be positive: {}", FormatTime(time)), "");
     } else if (time.seconds() < kScatter * longest.seconds()) {
       checker.Add(point,
-                  fmt::format("a larger size takes much less time than a smaller one: {} after {}",
+                  fmt::format("the time of a larger size is much shorter than the time of a "
+                              "smaller size: {} after {}",
                               FormatTime(time), FormatTime(longest)),
                   "check the units; if the units are right, repeat the measurement");
     }
@@ -315,8 +321,9 @@ void CheckCores(const AttentionSurface& surface, const std::string& field, Check
       before = sequence;
       if (time.seconds() < kScatter * longest.seconds()) {
         checker.Add(field,
-                    fmt::format("a longer sequence takes much less time than a shorter one: {} "
-                                "after {} ({} heads of {}, sequence {})",
+                    fmt::format("the time of a longer sequence is much shorter than the time of a "
+                                "shorter sequence: {} after {} ({} heads of size {}, sequence "
+                                "length {})",
                                 FormatTime(time), FormatTime(longest), curve.heads, curve.head_size,
                                 sequence),
                     "check the units; if the units are right, repeat the measurement");
@@ -388,7 +395,8 @@ void CheckQuantiles(const CollectiveTable& table, const std::string& field, Chec
   if (table.quantiles.empty()) return;
   if (table.quantiles.size() != table.points.size()) {
     checker.Add(field + ".quantiles",
-                fmt::format("must have one pair for each of the {} points, but has {}",
+                fmt::format("quantiles must have one pair of times for each of the {} points, but "
+                            "have {} pairs",
                             table.points.size(), table.quantiles.size()),
                 "");
   }
@@ -396,7 +404,8 @@ void CheckQuantiles(const CollectiveTable& table, const std::string& field, Chec
     const auto& [low, high] = table.quantiles[i];
     if (low > Time() && low <= high) continue;
     checker.Add(fmt::format("{}.quantiles[{}]", field, i),
-                fmt::format("must be two positive times, the shorter time first: {}, {}",
+                fmt::format("each pair of quantiles must have two positive times, in ascending "
+                            "order: {}, {}",
                             FormatTime(low), FormatTime(high)),
                 "write the 10th and the 90th percentile of the times");
   }
@@ -412,7 +421,10 @@ void CheckTables(const std::vector<CollectiveTable>& tables, Checker& checker) {
     }
     if (table.nodes < 1 || table.nodes > std::max(table.ranks, 1)) {
       checker.Add(field + ".nodes",
-                  fmt::format("must be between 1 and the number of ranks: {}", table.nodes), "");
+                  fmt::format("the number of nodes must be between 1 and the "
+                              "number of ranks: {}",
+                              table.nodes),
+                  "");
     }
     if (table.points.empty()) {
       checker.Add(field + ".points", "a table needs at least one point", "write [[1 MiB, 1 ms]]");

@@ -7,23 +7,20 @@
 
 namespace stepcast::calibration {
 
-// A value in a profile that is impossible on any machine.
+// An impossible value in a profile.
 struct Fault {
-  std::string field;  // as in the file: "kernels.gemm.bf16.max_efficiency",
-                      // "collectives[2].points[3]"
+  std::string field;  // as in the file: "kernels.gemm.bf16.max_efficiency"
   std::string message;
   std::string hint;
 };
 
-// Returns all implausible values of a profile. Empty if the profile can be used. The conditions
-// are:
+// Returns all implausible values of a profile. Empty if the profile can be used. Conditions:
 //   - Efficiencies are in (0, 1]. If kernels were measured, efficiencies may be missing.
 //   - Times are not negative. A kernel's start is at most 1 ms; a launch, a hop or a base is at
 //     most 100 ms. A longer time probably has a wrong unit.
 //   - Memory sizes are not negative and below 1 TiB.
 //   - In tables and curves, sizes are positive and strictly ascending, and times are positive.
-//     Because measurements scatter, a time may be as low as 80 % of the longest time at smaller
-//     sizes.
+// Because measurements vary, a time may be as low as 80 % of the longest time at smaller sizes.
 //   - A table has at least two ranks, at least one node, and at most one node per rank. It has at
 //     least one point. Quantiles, if present, are one ascending pair per point.
 //   - Sizes and times of a surface are positive.

@@ -120,8 +120,8 @@ void CheckTraffic(const Curve& curve, const char* key, Bandwidth bandwidth,
     if (bytes < kBeyondCaches || time >= bytes / bandwidth) continue;
     faults.push_back(
         {fmt::format("kernels.{}", key),
-         fmt::format("the measured {} in {} is faster than the device's memory bandwidth allows: "
-                     "{}",
+         fmt::format("the profile states that a kernel moves {} in {}, but the device's memory "
+                     "bandwidth requires at least {}",
                      FormatBytes(bytes), FormatTime(time), FormatTime(bytes / bandwidth)),
          "check that the profile is for this device"});
     return;
@@ -140,8 +140,8 @@ void CheckAttention(const AttentionSurface& surface, std::int64_t products,
       faults.push_back(
           {field,
            fmt::format(
-               "attention with {} heads of size {} and sequence length {} takes {}, less than "
-               "the device's peak allows: {}",
+               "attention with {} heads of size {} and sequence length {} takes {}, but the "
+               "device's peak requires at least {}",
                curve.heads, curve.head_size, sequence, FormatTime(time), FormatTime(least)),
            "check that the profile is for this device"});
       return;

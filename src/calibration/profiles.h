@@ -13,28 +13,27 @@
 
 namespace stepcast::calibration {
 
-// Finds the measured table that applies to a group.
+// Finds the measured table for a group.
 
-// Returns the table with exactly this key. Null if the table does not exist, because tables of
-// other group shapes are not reliable.
+// Returns the table with exactly this key, or null. Tables of other group shapes are not used,
+// because they are not reliable.
 const CollectiveTable* FindTable(const std::vector<CollectiveTable>& tables,
                                  CollectiveKind collective, int ranks, int nodes);
 
 // Returns the table for a group on a flat cluster, where each device is a separate node. Prefers
-// the table for `ranks` ranks on as many nodes, otherwise the table for `ranks` ranks on the most
-// nodes. Null if no table has this number of ranks.
+// the table for `ranks` ranks on `ranks` nodes, then the table for `ranks` ranks on the most nodes.
+// Null if no table has this number of ranks.
 const CollectiveTable* FindTableOfFlatCluster(const std::vector<CollectiveTable>& tables,
                                               CollectiveKind collective, int ranks);
 
 // Derives a table for `ranks` ranks from the table with the most similar number of ranks, for a
-// flat cluster whose topology has no link. The part of each time that grows with bytes is scaled by
-// the bytes that a ring sends; the rest is scaled by the steps of a ring. None for exchanges,
-// broadcast and reduce, or if there is no table to derive from.
+// flat cluster without link. The part of each time that grows with bytes is scaled by the bytes
+// that a ring sends; the rest is scaled by the number of steps of a ring. Returns none for
+// exchanges, broadcast and reduce, or without a table.
 std::optional<CollectiveTable> TableFromOtherRanks(const std::vector<CollectiveTable>& tables,
                                                    CollectiveKind collective, int ranks);
 
-// Returns the required sections that are missing in a profile, such as "kernels", "links" or
-// "memory".
+// Returns the required sections that a profile lacks, such as "kernels", "links" or "memory".
 std::vector<std::string_view> MissingSections(const Calibration& profile);
 
 // Fills missing parts of `profile` from `defaults`, the profile of the GPU type:
@@ -45,12 +44,11 @@ std::vector<std::string_view> MissingSections(const Calibration& profile);
 // Returns the names of filled sections and values, such as "links" or "kernels.memory_efficiency".
 std::vector<std::string> FillFrom(const Calibration& defaults, Calibration& profile);
 
-// The data sheet of the device for which a profile is used.
+// The data sheet of a profile's device.
 struct DeviceSheet {
   Bandwidth memory_bandwidth;
   std::array<FlopRate, kDataTypeCount> peak;  // indexed by DataType; zero: not supported
-  bool separate = true;                       // the host launches kernels of a separate device;
-                                              // false for host-cpu
+  bool separate = true;  // false for host-cpu: no host launches kernels on a separate device
 };
 
 // Returns the values that are impossible on this device:
@@ -62,27 +60,25 @@ struct DeviceSheet {
 // (cost.faster-than-device).
 std::vector<Fault> CheckOnDevice(const KernelCosts& kernels, const DeviceSheet& sheet);
 
-// Finds a substitute profile for a GPU type without measurements: the profile of another GPU type
-// of the same architecture. Both types are assumed to run kernels at the same fraction of their
-// peak.
+// Finds a substitute profile for a GPU type without measurements: a profile of the same
+// architecture. Both GPU types are assumed to run kernels at the same fraction of their peak.
 
-// The factor by which the residuals of a substitute profile are multiplied. The residual of memory
-// is unchanged, because it does not depend on the GPU.
+// The residuals of a substitute profile are multiplied by this factor, except the residual of
+// memory, which does not depend on the GPU.
 inline constexpr double kStandInResiduals = 2;
 
 struct StandIn {
   std::string_view profile;  // calibration/<profile>.yaml
-  FlopRate peak;             // 16-bit peak of the measured device, for which kernels.power is valid
+  FlopRate peak;             // 16-bit peak of the measured device, to scale kernels.power
 };
 
-// Returns the substitute profile for a GPU type without a profile. The choice depends on the
-// compute capability (90 means 9.0), or on the name if the device has no compute capability (0).
-// None if no shipped profile is suitable.
+// Returns the substitute profile for a GPU type, by compute capability (90 means 9.0), or by name
+// if the device has no compute capability (0). None if no shipped profile is suitable.
 std::optional<StandIn> StandInOf(std::string_view gpu, int compute_capability);
 
-// Returns a copy of `profile` for the GPU type `gpu` with the 16-bit peak `peak`. The copy lists
-// `gpu` in addition to its own types. Its residuals are multiplied by kStandInResiduals, and its
-// power draw is scaled with the peak.
+// Returns a copy of `profile` for the GPU type `gpu` with the 16-bit peak `peak`. Adds `gpu` to its
+// GPU types, multiplies its residuals by kStandInResiduals, and scales its power draw with the
+// peak.
 Calibration AsStandIn(const Calibration& profile, const StandIn& stand_in, std::string_view gpu,
                       FlopRate peak);
 

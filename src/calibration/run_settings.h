@@ -17,14 +17,14 @@ enum class RunSize : std::uint8_t {
   kGpus,
   kMicroBatchSize,
   kMicroBatches,  // per step
-  kReplicas,      // number of rank groups that each contain a full copy of the sharded states
+  kReplicas,      // number of rank groups with a complete copy of the sharded states
   kTensor,
   kContext,
   kPipeline,
   kExpert,
-  kNetwork,     // network bandwidth of a node divided by its GPUs, MB/s
+  kNetwork,     // network bandwidth per GPU of a node, MB/s
   kPowerLimit,  // power limit of a GPU board, W
-  kHostSpeed,   // relative to the reference host, in thousandths
+  kHostSpeed,   // in thousandths of the reference host's speed
 };
 inline constexpr std::size_t kRunSizes = 13;
 

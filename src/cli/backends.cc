@@ -27,18 +27,18 @@ MadeBackend MakeBackend(const std::string& name) {
 #ifdef STEPCAST_CUDA
     auto backend = runtime::cuda::MakeCudaBackend();
     if (backend) return std::move(*backend);
-    return tl::unexpected(Wrong("command.no-cuda",
-                                fmt::format("CUDA cannot be used: {}", backend.error().message),
-                                "check the driver with nvidia-smi, or use --backend host"));
+    return tl::unexpected(
+        Wrong("command.no-cuda", fmt::format("CUDA cannot be used: {}", backend.error().message),
+              "check the driver with nvidia-smi, or use the CPUs: --backend host"));
 #else
-    return tl::unexpected(Wrong("command.no-cuda", "this stepcast was built without CUDA",
-                                "build it with `bazel build --config=cuda //src/cli:stepcast`, or "
-                                "use --backend host"));
+    return tl::unexpected(Wrong("command.no-cuda", "stepcast was built without CUDA",
+                                "build stepcast with `bazel build --config=cuda "
+                                "//src/cli:stepcast`, or use the CPUs: --backend host"));
 #endif
   }
   return tl::unexpected(Wrong("command.unknown-backend",
                               fmt::format("unknown backend: {}", Quoted(name)),
-                              "write --backend host or cuda"));
+                              "write --backend host or --backend cuda"));
 }
 
 std::string BackendNames() {

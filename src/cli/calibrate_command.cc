@@ -263,18 +263,19 @@ Outcome Report(const CalibrateOptions& options, const std::string& host,
                const calibrate::Outcome& measured, double seconds) {
   if (!measured.refused.empty()) {
     return WrongInput("calibrate.other-state", options.resume,
-                      fmt::format("this state cannot be resumed: {}", measured.refused),
-                      "write --resume with another file, or remove this file to start again");
+                      fmt::format("the calibration cannot be resumed: {}", measured.refused),
+                      "write the path of another file after --resume, or remove the file to start "
+                      "a new calibration");
   }
   if (measured.no_group_of > 0) {
-    return WrongInput("command.bad-group", "--groups",
-                      fmt::format("these ranks cannot form groups of {0} ranks that use the same "
-                                  "number of GPUs on each node: {0}",
-                                  measured.no_group_of),
-                      measured.groups_of.empty()
-                          ? "a group of one rank does not communicate"
-                          : fmt::format("write --groups with sizes from {}",
-                                        fmt::join(measured.groups_of, ", ")));
+    return WrongInput(
+        "command.bad-group", "--groups",
+        fmt::format(
+            "groups of {0} ranks with the same number of GPUs on each node are impossible: {0}",
+            measured.no_group_of),
+        measured.groups_of.empty() ? "a group of one rank does not communicate"
+                                   : fmt::format("write sizes from this list after --groups: {}",
+                                                 fmt::join(measured.groups_of, ", ")));
   }
   const std::string path = OutputPath(options, host);
   if (auto written = WriteFile(path, report::CalibrationYaml(measured.profile)); !written) {
@@ -301,7 +302,7 @@ Outcome RunThreads(const CalibrateOptions& options, MadeBackend backend) {
   const int ranks = options.ranks > 0 ? options.ranks : std::min(cores, most);
   if (ranks > most) {
     return WrongInput("launch.wrong-number", "--ranks",
-                      fmt::format("this process can run {} ranks, not {}", most, ranks),
+                      fmt::format("the process can run at most {} ranks, not {}", most, ranks),
                       "start one process for each rank with mpirun or srun");
   }
   auto jobs = runtime::MakeThreadJobs(ranks);

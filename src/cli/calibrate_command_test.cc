@@ -100,9 +100,9 @@ TEST_F(CalibrateCommandTest, NamesTheGroupsThatThereAre) {
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.output, "");
   EXPECT_THAT(result.messages,
-              HasSubstr("--groups: error[command.bad-group]: these ranks cannot form groups of 3 "
-                        "ranks that use the same number of GPUs on each node: 3\n"
-                        "  hint: write --groups with sizes from 2, 4\n"));
+              HasSubstr("--groups: error[command.bad-group]: groups of 3 ranks with the same "
+                        "number of GPUs on each node are impossible: 3\n"
+                        "  hint: write sizes from this list after --groups: 2, 4\n"));
   EXPECT_TRUE(Files().empty());
 }
 

@@ -68,7 +68,7 @@ Result<std::chrono::milliseconds> ReadTimeout(const std::string& text) {
   if (*time < Milliseconds(100)) {
     return tl::unexpected(Diagnostics{WrongOption(
         "command.bad-quantity", "--timeout", fmt::format("must be at least 100 ms: '{}'", text),
-        "write a longer time than each operation takes: the program ends if an operation takes "
+        "write a time that is longer than every operation: the run ends if an operation takes "
         "longer")});
   }
   return std::chrono::milliseconds(time->picoseconds() / 1'000'000'000);

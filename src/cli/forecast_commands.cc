@@ -47,7 +47,8 @@ namespace {
 
 std::string Verdict(const std::vector<program::Violation>& violations) {
   if (violations.empty()) {
-    return "valid: conflicting uses are ordered, and every allocated buffer is released\n";
+    return "valid: conflicting uses of buffers are ordered, and every allocated buffer is "
+           "released\n";
   }
   std::string text = fmt::format("not valid, {} violations:\n", violations.size());
   for (const program::Violation& violation : violations) {
@@ -74,7 +75,7 @@ Outcome ShowProgram(const scenario::Scenario& scenario) {
   outcome.status = valid ? kDone : kFailed;
   outcome.messages = Warnings(scenario);
   if (!valid) {
-    outcome.messages += "stepcast: the step program is invalid, which is a bug of stepcast\n";
+    outcome.messages += "stepcast: the step program is invalid, because of a bug in stepcast\n";
   }
   return outcome;
 }
@@ -283,8 +284,8 @@ Outcome Collective(const CollectiveOptions& options) {
   if (from && to && *from > *to) {
     faults.push_back({"command.wrong-use",
                       {"--to " + options.to, 0, 0},
-                      "the last size is smaller than the first: " + Quoted(options.to),
-                      "the first is --from " + FormatBytes(*from)});
+                      "the last size is smaller than the first size: " + Quoted(options.to),
+                      "the first size is --from " + FormatBytes(*from)});
   }
   scenario::InputCache cache;
   std::vector<std::string> set = options.set;
@@ -325,9 +326,9 @@ std::optional<Time> ReadMeasured(const std::string& text, Diagnostics& faults) {
   faults.push_back(
       {"command.wrong-use",
        {"--measured " + text, 0, 0},
-       time ? "the measured time must be above zero: " + Quoted(text) : time.error().message,
-       "write the measured time of a step, for example --measured '5.2 s', or the path of a trace "
-       "or of a folder with traces of several ranks"});
+       time ? "the measured time must be longer than zero: " + Quoted(text) : time.error().message,
+       "write a step time (--measured '5.2 s'), a trace, or a folder with one trace for each "
+       "rank"});
   return std::nullopt;
 }
 
@@ -471,8 +472,9 @@ void DescribeCollective(Question& question, CollectiveOptions& options) {
   std::vector<std::string> collectives;
   for (const CollectiveKind kind : kCollectiveKinds) collectives.emplace_back(Name(kind));
   question
-      .Option("--op", &options.op, "NAME",
-              fmt::format("The collective: {} (default: all_reduce)", CollectiveNames()))
+      .Option(
+          "--op", &options.op, "NAME",
+          fmt::format("The collective to forecast: {} (default: all_reduce)", CollectiveNames()))
       .Offers(collectives);
   question.Option("--from", &options.from, "BYTES");
   question.Option("--to", &options.to, "BYTES");
@@ -525,13 +527,13 @@ Command CompareCommand() {
   return MakeCommand<CompareOptions>("compare", DescribeCompare, [](CompareOptions& options) {
     if (options.b.empty() && options.memory.empty() && options.set_a.empty() &&
         options.set_b.empty()) {
-      return WrongInput("command.wrong-use", "command line", "the second scenario, B, is missing",
+      return WrongInput("command.wrong-use", "command line", "the second scenario (B) is missing",
                         "write a second scenario, or change a setting, for example: " +
                             report::CommandLine({{"stepcast", "compare", options.a, "--set-b",
                                                   "training.micro_batch_size=8"},
                                                  {}}));
     }
-    const WorkNotice notice("simulating a step of two plans");
+    const WorkNotice notice("simulating a step of each of the two plans");
     return RunOnPlan(options.files, options.a, options.set, options.set_a, [&] {
       if (options.b.empty()) return Compare(options);
       return RunOnPlan(options.files, options.b, options.set, options.set_b,
@@ -542,7 +544,7 @@ Command CompareCommand() {
 
 Command ExplainCommand() {
   return MakeCommand<ExplainOptions>("explain", DescribeExplain, [](ExplainOptions& options) {
-    const WorkNotice notice("simulating a step, also with faster resources, of " +
+    const WorkNotice notice("simulating a step with the given and with faster resources: " +
                             Named(options.files));
     return RunOn(options.files, options.scenario, options.set, [&] { return Explain(options); });
   });

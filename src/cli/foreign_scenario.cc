@@ -62,8 +62,10 @@ std::string TitleOf(const std::string& scenario) {
 std::string ImportMessages(const foreign::Imported& imported) {
   std::string text = Lines("note", imported.notes);
   if (!imported.assumed.empty()) {
-    text += fmt::format("assumed: {}; --save FILE writes a scenario with these settings\n",
-                        fmt::join(imported.assumed, ", "));
+    text += fmt::format(
+        "the following settings are assumed: {}; to write a scenario with these settings, add "
+        "--save FILE\n",
+        fmt::join(imported.assumed, ", "));
   }
   return text + imported.omissions;
 }
@@ -102,11 +104,11 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
     count("training.global_batch_size", files.global_batch);
     if (!files.save.empty()) {
       return WrongInput("command.wrong-use", "--save " + files.save,
-                        "--save converts a model's name or other programs' files to a scenario, "
-                        "but this file already is a scenario: " +
+                        "--save writes a scenario from a model or from files of other programs, "
+                        "but the input is already a scenario: " +
                             Quoted(files.files.front()),
-                        fmt::format("to save it with other settings, run stepcast init {} --set "
-                                    "KEY=VALUE -o my.yaml",
+                        fmt::format("to save the scenario with other settings, run stepcast init "
+                                    "{} --set KEY=VALUE -o my.yaml",
                                     files.files.front()));
     }
     return command();
@@ -120,7 +122,7 @@ Outcome RunOn(const ScenarioFiles& files, std::string& scenario, std::vector<std
       return WrongInput(
           "file.exists", files.save,
           "the file already exists and may contain your changes: " + Quoted(files.save),
-          "write --save with another file");
+          "write the path of another file after --save");
     }
     if (auto saved = PutText(files.save, imported->scenario.text); saved.status != kDone) {
       return saved;

@@ -39,12 +39,13 @@ std::vector<char*> Words(const std::string& program, std::vector<std::string>& a
 }
 
 Outcome Missing(const fs::path& folder, const std::string& need) {
-  return WrongInput("command.no-hardware", "command line",
-                    fmt::format("{} needs {}, but {} does not contain it", need, kProgram,
-                                Quoted(folder.string(), "'", PATH_MAX)),
-                    fmt::format("copy {} of the same release into this folder (from the package "
-                                "{}); in a checkout, run 'bazel build //src/cli:stepcast'",
-                                kProgram, kProgram));
+  return WrongInput(
+      "command.no-hardware", "command line",
+      fmt::format("{} needs the program {}, but the folder {} does not contain this program", need,
+                  kProgram, Quoted(folder.string(), "'", PATH_MAX)),
+      fmt::format("copy {} of the same release from the package {} into this folder; in a "
+                  "checkout, run 'bazel build //src/cli:stepcast'",
+                  kProgram, kProgram));
 }
 
 // Returns only on failure.
@@ -84,7 +85,8 @@ std::string Backends() {
   const fs::path folder = OwnFolder();
   const std::string program = (folder / kProgram).string();
   if (!Runs(program))
-    return fmt::format("none, because the program {} is not in the folder {}", kProgram, folder.string());
+    return fmt::format("none, because the program {} is not in the folder {}", kProgram,
+                       folder.string());
   const std::string version = OutputOf(program, {"--version"});
   constexpr std::string_view kLine = "\nbackends ";
   const std::size_t line = version.find(kLine);
@@ -114,7 +116,7 @@ HardwareAccess HandedOver(std::vector<std::string> arguments) {
             const bool ranks =
                 launch && launch->launcher == messaging::Launcher::kMpi && launch->ranks > 1;
             if (!ranks) return RunOnThreads(command);
-            Outcome outcome = run("a sweep or search on several ranks");
+            Outcome outcome = run("a sweep or a search on several ranks");
             if (launch->rank > 0) outcome.messages.clear();  // only rank 0 prints them
             return outcome;
           },

@@ -58,11 +58,11 @@ Outcome RunOnRank(const WorkCommand& command, DistributedSession& session) {
   if (end = session.Agree(end); end) return std::move(*end);
   const std::string other = session.FirstThatDiffers(command.fingerprint());
   if (!other.empty()) {
-    end = WrongInput("launch.different-work", command.scenario,
-                     fmt::format("the input files, options or stepcast build of {} differ from "
-                                 "those of rank 0",
-                                 other),
-                     "use the same program, options and files on all ranks");
+    end = WrongInput(
+        "launch.different-work", command.scenario,
+        fmt::format("{} and rank 0 have different input files, options or builds of stepcast",
+                    other),
+        "use the same program, options and files on all ranks");
   }
   if (end = session.Agree(end); end) return std::move(*end);
   return TakePart(command, session);
@@ -119,7 +119,8 @@ Result<double> Share(std::string_view text) {
       Diagnostics{{.code = "command.bad-quantity",
                    .location = {"--within", 0, 0},
                    .message = fmt::format(
-                       "--within needs a percentage of the measured step time: {}", Quoted(text)),
+                       "the value of --within must be a percentage of the measured step time: {}",
+                       Quoted(text)),
                    .hint = "write for example '10%'"}});
 }
 
@@ -132,8 +133,8 @@ std::optional<std::string> OtherDevice(const scenario::Scenario& scenario,
     return std::nullopt;
   }
   return fmt::format(
-      "the forecast is for {}, but the host backend measured the CPUs of this machine. The times "
-      "cannot be compared",
+      "the forecast is for {}, but the host backend measured the CPUs of this machine, so the "
+      "times cannot be compared",
       scenario.gpu->name);
 }
 

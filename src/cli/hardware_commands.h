@@ -28,8 +28,7 @@ Outcome Validate(const ValidateOptions& options);
 // The functions in which `execute` and `validate` differ. RunOnHardware calls them.
 
 struct HardwareReport {
-  // Called on rank 0 before the step program runs. If the result is an outcome, the command ends
-  // with this outcome.
+  // Called on rank 0 before the step program runs. Returns an outcome to end the command.
   std::function<std::optional<Outcome>(const scenario::Scenario&)> prepare;
   // Returns the command's outcome. Called on rank 0 after all ranks have finished.
   std::function<Outcome(const scenario::Scenario&, const validate::Execution&)> write;

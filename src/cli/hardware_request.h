@@ -64,7 +64,7 @@ struct CalibrateOptions {
 };
 
 // The commands that need hardware or several processes. The program stepcast links neither MPI nor
-// a backend, so it starts stepcast-hardware for these commands (process.h).
+// a backend; it starts stepcast-hardware for these commands (process.h).
 
 struct HardwareAccess {
   std::function<Outcome(const ExecuteOptions&)> execute{};

@@ -66,7 +66,7 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   if (on_host && options.graph) {
     faults.push_back({"command.no-graph",
                       {"--graph", 0, 0},
-                      "the host backend cannot capture a step and replay it",
+                      "the host backend cannot capture and replay a step (--graph)",
                       "omit --graph, or use --backend cuda"});
   }
   if (on_host && options.caching_pool) {
@@ -87,10 +87,10 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   if (scenario) {
     constexpr const char* kNotExecutable = "launch.not-executable";
     for (const lowering::ExecutionLimit* limit : lowering::LimitsOf(scenario->plan)) {
-      refuse(
-          kNotExecutable, *scenario,
-          fmt::format("{}: stepcast forecasts this setting but cannot execute it", limit->message),
-          limit->hint);
+      refuse(kNotExecutable, *scenario,
+             fmt::format("stepcast can forecast this setting but cannot execute it: {}",
+                         limit->message),
+             limit->hint);
     }
     const auto* architecture = std::get_if<model::Architecture>(&scenario->model->source);
     if (architecture != nullptr &&
@@ -100,8 +100,8 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
                              kind.mixer == model::Mixer::kStateSpace;
                     })) {
       refuse(kNotExecutable, *scenario,
-             "recurrent layers can be forecast but not executed, because the backends have no "
-             "kernels for them",
+             "stepcast can forecast recurrent layers but cannot execute them, because the backends "
+             "have no kernels for recurrent layers",
              "use a model with attention in every layer");
     }
     // A message's first four bytes carry the values for the check.
@@ -110,9 +110,9 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
         std::any_of(list->layers.begin(), list->layers.end(),
                     [](const model::ListedLayer& layer) { return layer.output < Bytes(4); })) {
       refuse(kNotExecutable, *scenario,
-             "--check compares the values that stages send to each other, but the output of a "
-             "layer is smaller than 4 B",
-             "set 'output' of all layers to at least 4 B, or omit --check");
+             "--check compares the data that stages send to each other, but the output of a layer "
+             "is smaller than 4 B",
+             "set the key 'output' of all layers to at least 4 B, or omit --check");
     }
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
@@ -130,7 +130,7 @@ Result<Setting> Prepare(const HardwareOptions& options, const messaging::Launch&
   } else if (!launched && devices > most) {
     refuse(
         "launch.wrong-number", setting.scenario,
-        fmt::format("the plan needs {} devices, but this process has {}", devices, most),
+        fmt::format("the plan needs {} devices, but the process has only {}", devices, most),
         "start one process for each device with mpirun or srun, or change the cluster with --set");
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));
@@ -244,8 +244,7 @@ program::Program LowerFor(const Setting& setting, int rank) {
       lowering::LowerRank(KindOf(setting, rank), {.rank = rank, .data_flow = true});
   SlowDown(setting.scenario.slow_devices, rank, program);
   STEPCAST_CHECK(program::Validate(program).empty(),
-                 "a lowered program must have no race and no "
-                 "leak");
+                 "a step program must have neither races nor leaks of memory");
   return program;
 }
 
@@ -273,7 +272,7 @@ tl::expected<std::string, std::string> Check(const HardwareOptions& options, con
       check->bound == 0 ? "bit by bit" : fmt::format("to within {:.2g}", check->bound);
   if (!check->right()) {
     return tl::unexpected(fmt::format(
-        "{} of {} values differ from those of plain data parallelism (comparison {}): {}",
+        "{} of {} values differ from the values of plain data parallelism (comparison {}): {}",
         check->wrong, check->compared, how, check->example));
   }
   return fmt::format(
@@ -343,10 +342,9 @@ Outcome RunProcesses(const HardwareOptions& options, const HardwareReport& repor
   const std::string other = session.FirstThatDiffers(
       Fingerprint(options, session.rank() == 0 ? program : LowerFor(*setting, 0)));
   if (!other.empty()) {
-    end =
-        WrongInput("launch.different-plans", options.scenario,
-                   fmt::format("the plan or the options of {} differ from those of rank 0", other),
-                   "use the same scenario, the same files and the same options on all ranks");
+    end = WrongInput("launch.different-plans", options.scenario,
+                     fmt::format("{} and rank 0 have different plans or different options", other),
+                     "use the same scenario, the same files and the same options on all ranks");
   }
   if (end = session.Agree(end); end) return std::move(*end);
   auto yields = RunRankOrFail(options, *setting, program, named, session.job(), session.watch());

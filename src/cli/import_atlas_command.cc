@@ -102,7 +102,7 @@ class Import {
       const double watts = validate::FitWatts(rows, gpu_, new_, type);
       (type == DataType::kBf16 ? new_.power.products
                                : new_.power.of_type[static_cast<std::size_t>(type)]) = watts;
-      Report(fmt::format("GEMMs {} at the power limit", Name(type)), rows, std::nullopt,
+      Report(fmt::format("power of GEMMs in {} at the power limit", Name(type)), rows, std::nullopt,
              gpu_.power_limit);
     }
   }
@@ -150,10 +150,10 @@ class Import {
     if (!tables.sustained.empty()) rates.costs.power = new_.power;
     if (!tables.attention.empty()) rates.costs.attention[flash - 1U] = new_.attention[flash - 1U];
     rates.comments.emplace_back(
-        "Made by 'stepcast calibrate import atlas'. Mean error (and bias) of forecasts in "
-        "percent,");
+        "Written by 'stepcast calibrate import atlas'. Mean error of forecasts in percent, and "
+        "bias in parentheses,");
     rates.comments.emplace_back(
-        "for all rows, and for the half of the shapes that is not in the fit:");
+        "for all rows; and after 'half', for the rows that are not in the fit:");
     for (const Line& line : lines_) {
       rates.comments.push_back(fmt::format("  {}: {} ({:+.1f}) for {} rows; half: {}", line.what,
                                            report::PerCent(line.fitted.mean),
@@ -321,7 +321,7 @@ Outcome ImportAtlas(const ImportAtlasOptions& options) {
           "file.not-found", fmt::format("--gpu {}", name),
           fmt::format("GPU type {} needs topologies/gpus/{}.yaml and calibration/{}.yaml",
                       Quoted(name), name, name),
-          "add the two files; stepcast list gpus lists the known GPU types");
+          "add the two files, or write a GPU type that stepcast list gpus lists");
     }
     const auto gpu = scenario::LoadGpu(*gpu_path);
     if (!gpu) return WrongInput(gpu.error());

@@ -79,9 +79,10 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
       faults.push_back(
           {"command.bad-quantity", location, speed.error().message, speed.error().hint});
     } else if (*speed == Bandwidth()) {
-      faults.push_back({"command.bad-quantity", location,
-                        "the bandwidth of a NIC must be above zero: " + Quoted(options.nic_speed),
-                        "write for example '400 Gbps'"});
+      faults.push_back(
+          {"command.bad-quantity", location,
+           "the bandwidth of a NIC must be more than zero: " + Quoted(options.nic_speed),
+           "write for example '400 Gbps'"});
     } else {
       import.nic_speed = *speed;
     }
@@ -106,7 +107,8 @@ Outcome TopologyImport(const TopologyImportOptions& options) {
   return PutText(
       options.output,
       report::TopologyYaml(
-          "Written by 'stepcast topology import'. Bandwidths are raw bandwidths of one direction.",
+          "Written by 'stepcast topology import'. Each bandwidth is the raw bandwidth of one "
+          "direction.",
           options.name.empty() ? std::filesystem::path(options.file).stem().string() : options.name,
           sources, imported->node_type, imported->fabric),
       imported->notes);
@@ -135,10 +137,11 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
   if (!path) {
     const auto meant = scenario::FilesMeant(options.file, "cluster.topology");
     return WrongInput(
-        "file.not-found", options.file, "there is no such topology",
+        "file.not-found", options.file, "no topology has this name or path",
         meant.empty()
-            ? scenario::PlacesTried(options.file, "") + "; stepcast list topologies shows the names"
-            : fmt::format("did you mean '{}'? stepcast list topologies shows all names",
+            ? scenario::PlacesTried(options.file, "") +
+                  "; to list the names, run stepcast list topologies"
+            : fmt::format("did you mean '{}'? To list all names, run stepcast list topologies",
                           fmt::join(meant, "', or '")));
   }
   const auto topology = scenario::LoadTopology(*path);
@@ -159,9 +162,9 @@ Outcome TopologyShow(const TopologyShowOptions& options) {
     if (!loads) {
       return WrongInput(
           "command.bad-group", "--op " + options.op,
-          fmt::format("this collective does not use rings over {} ranks of this topology: {}",
+          fmt::format("the collective cannot use rings over the {} ranks of the topology: {}",
                       cluster->devices(), Quoted(options.op)),
-          "use a topology with links and at least two devices, and --op all_reduce, "
+          "use a topology with links and at least two devices; set --op to all_reduce, "
           "reduce_scatter, all_gather or broadcast");
     }
     outcome.output =
@@ -292,7 +295,7 @@ Outcome Init(const InitOptions& options) {
     return WrongInput(
         "file.exists", options.output,
         "the file already exists and may contain your changes: " + Quoted(options.output),
-        "write --output with another file, or replace this file with --force");
+        "write the path of another file after --output, or replace the existing file with --force");
   }
   foreign::ImportRequest request = ImportRequestOf(options.files, options.set);
   request.absolute_paths = !std::filesystem::path(options.output).parent_path().empty();

@@ -44,7 +44,7 @@ tl::expected<std::string, Outcome> ProfileToWrite(const CalibrateRunsOptions& op
     if (const auto found = scenario::FindInput(options.profile, "")) return *found;
     return tl::make_unexpected(
         WrongInput("file.not-found", fmt::format("--profile {}", options.profile),
-                   fmt::format("there is no such profile: {}", Quoted(options.profile)),
+                   fmt::format("no profile has this name or path: {}", Quoted(options.profile)),
                    scenario::PlacesTried(options.profile, "")));
   }
   std::map<std::string, std::size_t> profiles;
@@ -61,8 +61,9 @@ tl::expected<std::string, Outcome> ProfileToWrite(const CalibrateRunsOptions& op
   }
   return tl::make_unexpected(WrongInput(
       "runs.profiles", options.runs,
-      fmt::format("the runs use several profiles, but the command writes only one: {}", names),
-      "add --profile with the profile to start from; runs on the GPU of this profile have the "
+      fmt::format("the runs use several profiles, but the command writes only one profile: {}",
+                  names),
+      "choose the profile to start from with --profile; runs on the GPU of this profile have the "
       "largest weight"));
 }
 
@@ -112,12 +113,12 @@ Outcome CalibrateRuns(const CalibrateRunsOptions& options) {
   if (!report.fit.useful) {
     outcome.status = kAnswerIsNo;
     report.unwritten = report.fit.learned
-                           ? "no profile is written, because corrections from the other runs "
-                             "reduce the error of a run by less than one standard error"
+                           ? "no profile is written, because corrections from other runs reduce "
+                             "the error of a run by less than one standard error"
                            : "no profile is written, because no two configurations are similar "
                              "enough to learn corrections";
   } else if (options.output.empty()) {
-    report.unwritten = "no profile is written; to write one, add --output FILE";
+    report.unwritten = "no profile is written; to write a profile, add --output FILE";
   } else {
     const auto profile = ProfileToWrite(options, report);
     if (!profile) return profile.error();
@@ -169,11 +170,12 @@ tl::expected<std::string, Outcome> ProfileText(const CalibrateTraceOptions& opti
                                                const scenario::Scenario& scenario) {
   const std::string& file = scenario.calibration->location.file;
   if (file == options.scenario) {
-    return tl::make_unexpected(WrongInput(
-        {{"calibrate.inline-profile", scenario.calibration->location,
-          "the profile is part of the scenario, but the command needs a profile in a file",
-          "move the profile to a file, and write the file's path in the scenario: calibration: "
-          "my-profile.yaml"}}));
+    return tl::make_unexpected(
+        WrongInput({{"calibrate.inline-profile", scenario.calibration->location,
+                     "the scenario contains the profile itself, but the command needs a profile in "
+                     "a separate file",
+                     "move the profile to a separate file, and set calibration to the path of the "
+                     "file: calibration: my-profile.yaml"}}));
   }
   Diagnostics faults;
   auto text = ReadTextFile(file, faults);
@@ -189,9 +191,10 @@ Outcome CalibrateTrace(const CalibrateTraceOptions& options) {
   const auto scenario = scenario::Load(options.scenario, options.set, cache);
   if (!scenario) return WrongInput(scenario.error());
   if (scenario->calibration == nullptr) {
-    return WrongInput("calibrate.no-profile", options.scenario,
-                      "the scenario has no calibration profile to start from",
-                      "add the GPU type to the topology, for example gpu: h100-sxm");
+    return WrongInput(
+        "calibrate.no-profile", options.scenario,
+        "learning needs a calibration profile to start from, but the scenario has no profile",
+        "add the GPU type to the topology, for example: gpu: h100-sxm");
   }
   const auto run = forecast::Simulate(*scenario);
   if (!run) return WrongInput(run.error());
@@ -215,7 +218,8 @@ Outcome CalibrateTrace(const CalibrateTraceOptions& options) {
       constexpr const char* kNoLink = "cluster.topology.link=null";
       set.emplace_back(kNoLink);
       rates.report.notes.push_back(fmt::format(
-          "the learned collectives replace the link of the flat cluster: add --set {}", kNoLink));
+          "the learned times of collectives replace the link of the flat cluster, so add --set {}",
+          kNoLink));
     }
     scenario::InputCache other;
     const auto learned = scenario::Load(options.scenario, set, other);

@@ -138,7 +138,7 @@ TEST_F(CalibrateRunsTest, ASingleRunTeachesOneFactor) {
   const ShellResult one =
       Run(fmt::format("calibrate runs {} --output {}", Path("runs.csv"), Path("mine.yaml")));
   EXPECT_EQ(one.status, 0) << one.messages;
-  EXPECT_THAT(OneLine(one.output), HasSubstr("no other configuration confirms this"));
+  EXPECT_THAT(OneLine(one.output), HasSubstr("no other configuration confirms the factor"));
   EXPECT_TRUE(std::filesystem::exists(Path("mine.yaml")));
 }
 
@@ -209,7 +209,7 @@ TEST_F(CalibrateTraceTest, WrongInputIsNamed) {
   EXPECT_THAT(code(fmt::format("explain {} --measured {}", s, s)), HasSubstr("file.not-json"));
   EXPECT_THAT(code(fmt::format("explain {} --measured none.json", s)), HasSubstr("file.not-found"));
   EXPECT_THAT(code(fmt::format("explain {} --measured 5.2", s)),
-              HasSubstr("or the path of a trace"));
+              HasSubstr("a trace, or a folder with one trace"));
   std::filesystem::create_directories(Path("empty"));
   EXPECT_THAT(code(fmt::format("calibrate trace {} --scenario {}", Path("empty"), s)),
               HasSubstr("traced.no-traces"));

@@ -43,7 +43,8 @@ Result<Listing> Models() {
       .name = "models",
       .columns = {{"model", "name", kLeft}, {"parameters", "parameters"}},
       .rows = {},
-      .footer = "For other models, use their config.json: model: PATH, or --model PATH."};
+      .footer =
+          "To use another model, write the path of its config.json: model: PATH, or --model PATH."};
   for (const std::string& name : scenario::ShippedNames(SourceKind::kModel)) {
     const auto loaded = scenario::LoadModel(PathOf("models", name));
     if (!loaded) return tl::make_unexpected(loaded.error());
@@ -60,7 +61,7 @@ Result<Listing> Topologies() {
                               {"nodes", "nodes", kLeft},
                               {"title", "title", kLeft}},
                   .rows = {},
-                  .footer = "Details: stepcast topology show NAME."};
+                  .footer = "To draw a topology, run stepcast topology show NAME."};
   for (const std::string& name : scenario::ShippedNames(SourceKind::kTopology)) {
     const auto topology = scenario::LoadTopology(PathOf("topologies", name));
     if (!topology) return tl::make_unexpected(topology.error());
@@ -79,7 +80,8 @@ Result<std::string> ProfileOf(const topology::Gpu& gpu) {
   const auto path = scenario::FindInput(fmt::format("calibration/{}.yaml", gpu.name), "");
   if (!path) {
     const auto stand_in = calibration::StandInOf(gpu.name, gpu.compute_capability);
-    return stand_in ? fmt::format("none: {} is used", stand_in->profile) : std::string("none");
+    return stand_in ? fmt::format("none; forecasts use {}", stand_in->profile)
+                    : std::string("none");
   }
   const auto profile = scenario::LoadCalibration(*path);
   if (!profile) return tl::make_unexpected(profile.error());
@@ -97,7 +99,7 @@ Result<Listing> Gpus() {
                               {"BF16", "bf16"},
                               {"measured on", "profile", kLeft}},
                   .rows = {},
-                  .footer = "Short names such as h100 and a100 mean the SXM modules."};
+                  .footer = "Short names such as h100 and a100 refer to the SXM modules."};
   for (const std::string& name : scenario::NamesIn(kGpus)) {
     const auto gpu = scenario::LoadGpu(PathOf(kGpus, name));
     if (!gpu) return tl::make_unexpected(gpu.error());
@@ -202,7 +204,7 @@ Listing Recipes() {
                   {"settings", "settings", kLeft}},
       .rows = {},
       .footer = fmt::format(
-          "Recipes of {}. To use a recipe: stepcast init NAME --cluster TOPOLOGY --nodes N.",
+          "Recipes of {}. To use a recipe, run stepcast init NAME --cluster TOPOLOGY --nodes N.",
           foreign::kRecipeRelease)};
   for (const foreign::Recipe& recipe : foreign::Recipes()) {
     listing.rows.push_back(

@@ -148,7 +148,7 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"simulate x --set cluster.nodes 2", "write --set cluster.nodes=2"},
       {"--nothing-like-it", "stepcast --help lists the commands"},
       {"simulate", "for example: stepcast simulate"},
-      {"list", "WHAT accepts one of models, topologies, gpus"},
+      {"list", "the value of WHAT must be one of models, topologies, gpus"},
       {"topology show a b", "write stepcast topology show FILE [OPTIONS]"},
       {"collective x all_reduce 1GB", "write stepcast collective x --op all_reduce --to 1GB"},
       {"simulate x --set", "for example: --set training.micro_batch_size=1"},
@@ -165,10 +165,10 @@ TEST_F(MainTest, WrongCommandLinesExitWith2AndAHint) {
       {"validate x --backend host --trace ''", "the value of --trace is empty"},
       {"calibrate --backend host --output ''", "the value of --output is empty"},
       {"calibrate --backend host --resume ''", "the value of --resume is empty"},
-      {"calibrate import a.log --output a.log", "--output would overwrite the file that LOG reads"},
+      {"calibrate import a.log --output a.log", "it would overwrite the file that LOG reads"},
       {"model import --kineto a.gz --output ./a.gz",
-       "--output would overwrite the file that --kineto reads"},
-      {"validate published --update a.md --report a.md", "are the same file"},
+       "it would overwrite the file that --kineto reads"},
+      {"validate published --update a.md --report a.md", "lead to the same file"},
       {"topology", "write stepcast topology show, or stepcast topology import"},
       {"topology show x --nodes many", "many"},
       {"", "Usage: stepcast"},
@@ -209,7 +209,7 @@ TEST_F(MainTest, AComparisonNeedsASecondPlan) {
   const ShellResult alone = Run("compare " + Path("toy.yaml"));
   EXPECT_EQ(alone.status, 2);
   EXPECT_EQ(alone.output, "");
-  EXPECT_THAT(alone.messages, HasSubstr("the second scenario, B, is missing"));
+  EXPECT_THAT(alone.messages, HasSubstr("the second scenario (B) is missing"));
   EXPECT_THAT(alone.messages, HasSubstr("stepcast compare " + Path("toy.yaml") + " --set-b "));
 }
 
@@ -506,7 +506,7 @@ TEST_F(MainTest, AFolderThatDoesNotExistIsAMistake) {
   const ShellResult here = Shell(fmt::format(
       "binary=$PWD/{} && cd {} && $binary simulate {} --emit .", kBinary, Path("here"), toy));
   EXPECT_EQ(here.status, 2);
-  EXPECT_THAT(here.messages, HasSubstr("the folder to replace is the working directory"));
+  EXPECT_THAT(here.messages, HasSubstr("the working directory cannot be replaced"));
   EXPECT_THAT(Files(), testing::ElementsAre("here", "toy.yaml"));
 }
 
@@ -521,11 +521,12 @@ TEST_F(MainTest, CompareNamesTheOptionOfAMistake) {
 
 TEST_F(MainTest, PlansThatCannotMeanAnythingExitWith2) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"--headroom '100 GiB'", "a device's memory of 1 GiB: '100 GiB'"},
-      {"--deadline 200d", "--deadline needs the number of training tokens"},
-      {"--tokens 15X", "--tokens needs a number of tokens: '15X'"},
-      {"--price free", "the price must be a number above 0: 'free'"},
-      {"--tokens 1B --availability 110%", "the availability must be above 0 and at most 1: '110%'"},
+      {"--headroom '100 GiB'", "the memory of a device (1 GiB): '100 GiB'"},
+      {"--deadline 200d", "--deadline needs the number of training tokens (--tokens)"},
+      {"--tokens 15X", "the value of --tokens must be a number of tokens: '15X'"},
+      {"--price free", "the price must be a number larger than 0: 'free'"},
+      {"--tokens 1B --availability 110%",
+       "the availability must be larger than 0 and at most 1: '110%'"},
       {"--framework ddp,ddp", "--framework has this framework twice: 'ddp'"},
       {"--framework ddp --vary data_parallel.prefetch=1",
        "no framework in the search supports this setting: 'data_parallel.prefetch'"},

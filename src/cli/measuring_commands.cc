@@ -82,8 +82,8 @@ class DocumentSection {
       return WrongInput(
           file ? "command.no-section" : "file.not-found", path,
           file ? fmt::format("the document has no section for {}", name) : "there is no such file",
-          fmt::format("add the lines '<!-- {0}: begin -->' and '<!-- {0}: end -->' where the "
-                      "section belongs",
+          fmt::format("add the lines '<!-- {0}: begin -->' and '<!-- {0}: end -->' at the position "
+                      "of the section",
                       name));
     }
     before_ = text.substr(0, begin + begin_line.size());
@@ -141,8 +141,8 @@ Outcome ValidatePublished(const ValidatePublishedOptions& options) {
                                  : report::Wrapped(report::PublishedAccuracyText(*accuracy));
   if (!run) {
     outcome.messages +=
-        "stepcast: these are the results stored with this release; --run simulates the steps "
-        "again\n";
+        "stepcast: the results are those stored with this release; to simulate the steps again, "
+        "add --run\n";
   }
   return outcome;
 }
@@ -185,8 +185,9 @@ void DescribeHardware(Question& question, HardwareOptions& hardware) {
 
 void DescribeCalibrateImport(Question& question, CalibrateImportOptions& options) {
   question.Argument("LOG", &options.logs).Required();
-  question.Option("--op", &options.op, "NAME",
-                  fmt::format("The collective (default: from the logs): {}", CollectiveNames()));
+  question.Option(
+      "--op", &options.op, "NAME",
+      fmt::format("The measured collective (default: from the logs): {}", CollectiveNames()));
   constexpr int kMost = 1'000'000;
   question.Option("--ranks", &options.ranks, "N").Between(2, kMost);
   question.Option("--ranks-per-node", &options.ranks_per_node, "N").Between(1, kMost);
@@ -288,7 +289,7 @@ Command CalibrateCommand(const HardwareAccess& hardware,
   const auto run = [calibrate = hardware.calibrate, arguments](CalibrateOptions& options) {
     if (options.backend.empty()) {
       return WrongInput("command.wrong-use", "command line", "--backend is missing",
-                        "add --backend cuda, or --backend host for CPUs");
+                        "add --backend cuda for GPUs, or --backend host for CPUs");
     }
     options.version = fmt::format("stepcast {}", kVersion);
     options.command = "stepcast";

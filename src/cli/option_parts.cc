@@ -114,7 +114,7 @@ std::optional<Bytes> ReadSize(const std::string& option, const std::string& text
   }
   if (*size > Bytes(0)) return *size;
   diagnostics.push_back({"command.bad-quantity", location,
-                         fmt::format("a size must be above zero: {}", Quoted(text)),
+                         fmt::format("the size must be more than zero: {}", Quoted(text)),
                          "write for example '1 KiB'"});
   return std::nullopt;
 }

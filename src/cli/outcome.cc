@@ -30,7 +30,7 @@ void Say(std::string_view text) {
 KeptNote::KeptNote(const std::atomic<std::int64_t>& kept, const std::string& what,
                    const std::string& store) {
   const std::string text =
-      fmt::format(" {} are saved in {}; run the same command again to continue\n", what,
+      fmt::format(" {} are saved in {}; to continue, run the same command again\n", what,
                   Quoted(store, "'", PATH_MAX));
   rest_size = std::min(text.size(), rest.size());
   std::memcpy(rest.data(), text.data(), rest_size);

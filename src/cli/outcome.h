@@ -54,8 +54,8 @@ bool WriteAll(int descriptor, std::string_view text);
 
 // The message about stored results when a signal ends a run.
 
-// During the lifetime of this object, SayWhatIsKept reports that the file `store` contains `kept`
-// results. `what` follows the number, such as "of 400 combinations" or "bounds and forecasts".
+// While this object exists, SayWhatIsKept reports that the file `store` contains `kept` results.
+// `what` is the text after the number, such as "of 400 combinations" or "bounds and forecasts".
 // `kept` must outlive the object. Only one object may exist at a time.
 class KeptNote {
  public:

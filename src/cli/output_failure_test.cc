@@ -19,10 +19,10 @@ TEST(OutputFailureTest, ASlipInANameIsWrongInput) {
   const Outcome nowhere = CannotCreate(folder + "/none/page.html", "cannot create it");
   EXPECT_EQ(nowhere.status, kWrongInput);
   EXPECT_THAT(nowhere.messages, HasSubstr("does not exist: '" + folder + "/none'"));
-  EXPECT_THAT(nowhere.messages, HasSubstr("hint: create the folder, or write another path"));
+  EXPECT_THAT(nowhere.messages, HasSubstr("hint: create the folder first, or write another path"));
   // The folder's name belongs to a file.
   EXPECT_EQ(CannotCreate(folder + "/file/page.html", "cannot create it").status, kWrongInput);
-  EXPECT_THAT(CannotCreate(folder, "cannot create it").messages, HasSubstr("this is a folder"));
+  EXPECT_THAT(CannotCreate(folder, "cannot create it").messages, HasSubstr("leads to a folder"));
 
   const Outcome full = CannotCreate(folder + "/page.html", "the disk is full");
   EXPECT_EQ(full.status, kFailed);

@@ -49,9 +49,9 @@ Outcome CannotCreate(const std::string& path, const std::string& failure) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
     return WrongInput("file.not-a-file", path,
-                      fmt::format("this is a folder, but the output must be a file: {}",
+                      fmt::format("the path of the output leads to a folder, not to a file: {}",
                                   Quoted(path, "'", PATH_MAX)),
-                      "add the name of a file to the path");
+                      "add a file name to the path");
   }
   if (auto missing = NoFolderFor(path)) return *std::move(missing);
   return Failed(failure);
@@ -68,7 +68,7 @@ std::optional<Outcome> NoFolderFor(const std::string& path) {
   return WrongInput("file.not-found", path,
                     fmt::format("the folder of the output does not exist: {}",
                                 Quoted(folder.string(), "'", PATH_MAX)),
-                    "create the folder, or write another path");
+                    "create the folder first, or write another path");
 }
 
 Outcome PutText(const std::string& file, std::string text, const std::vector<std::string>& notes) {
@@ -114,7 +114,8 @@ std::optional<Outcome> OutputFolder::Create(const std::string& path) {
       (!error && !std::filesystem::is_directory(path, error))) {
     return WrongInput(
         "file.exists", path,
-        fmt::format("the folder cannot be created, because a file has this name: {}", Quoted(path)),
+        fmt::format("the folder cannot be created, because a file has the same path: {}",
+                    Quoted(path)),
         "write the path of another folder");
   }
   if (error) return Failed(fmt::format("cannot create the folder {}: {}", path, error.message()));
@@ -142,14 +143,14 @@ void AnswerFit(forecast::MemoryVerdict verdict, double probability, std::optiona
   } else if (least && probability < *least) {
     outcome.status = kMayNotFit;
     outcome.messages += fmt::format(
-        "stepcast: the probability that the plan fits is {}, which is less than --fit-probability "
-        "{}\n",
+        "stepcast: the probability that the plan fits is {}, less than the required "
+        "--fit-probability {}\n",
         probability, *least);
   } else if (!least && verdict == forecast::MemoryVerdict::kMayNotFit) {
     outcome.messages += fmt::format(
         "warning: the plan may not fit. Given the error of memory forecasts, the probability that "
-        "it fits is {}. With --fit-probability P, the exit status is 4 if the probability is below "
-        "P\n",
+        "the plan fits is {}. With --fit-probability P, the exit status is 4 if the probability is "
+        "below P\n",
         probability);
   }
 }

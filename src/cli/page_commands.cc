@@ -160,7 +160,7 @@ Outcome PrintManual(const ManualOptions& options, const std::vector<CommandPage>
   if (page == pages.end()) {
     return WrongInput("command.unknown-command", "command line",
                       fmt::format("unknown command: {}", Quoted(name)),
-                      "write one of the commands that stepcast manual --list shows");
+                      "write a command from the list that stepcast manual --list prints");
   }
   outcome.output = ManualPage(*page, pages, kVersion);
   return outcome;

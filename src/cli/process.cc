@@ -150,8 +150,9 @@ bool TakeInterrupt(int signal) {
   if (flag == nullptr) return false;
   flag->Request();
   constexpr std::string_view kLine =
-      "\nstepcast: stopping; the best plan so far follows. Press Ctrl-C again to exit without an "
-      "answer\n";
+      "\n"
+      "stepcast: stopping the search and printing the best plan so far. To exit without an answer, "
+      "press Ctrl-C again\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kLine.data(), kLine.size());
   return true;
 }

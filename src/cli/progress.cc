@@ -81,7 +81,7 @@ void WorkNotice::Wait(std::chrono::milliseconds patience) {
     if (ends_.wait_for(lock, next, [&] { return ended_; })) return;
     passed += next;
     const double seconds = std::chrono::duration<double>(passed).count();
-    fmt::print(to_, "stepcast: {}, for {} s so far\n", work_, report::Decimal(seconds, 0));
+    fmt::print(to_, "stepcast: {} ({} s so far)\n", work_, report::Decimal(seconds, 0));
     std::fflush(to_);
   }
 }
@@ -102,11 +102,11 @@ std::string SearchProgressText(const SearchProgress& progress, std::int64_t look
     text = fmt::format("{} {} simulated", Grouped(progress.simulated),
                        progress.simulated == 1 ? "plan" : "plans");
     if (progress.open >= 0) {
-      text += fmt::format(", {} may still be better", Grouped(progress.open));
+      text += fmt::format(", {} plans may still be better", Grouped(progress.open));
       left = static_cast<double>(progress.open);
       rate = static_cast<double>(looked_at) / passed.count();
     } else {
-      text += ": a first plan of each kind";
+      text += ", to find a first plan of each kind";
     }
   }
   std::optional<double> seconds = most;
@@ -145,8 +145,8 @@ void SearchProgressLine::Show(const SearchProgress& progress) {
   if (!within_ && !said_how_to_end_ && so_far.count() > kMinute) {
     said_how_to_end_ = true;
     fmt::print(stderr,
-               "{}stepcast: Ctrl-C stops the search and prints the best plan so far; --within 2min "
-               "limits the time\n",
+               "{}stepcast: press Ctrl-C to stop the search and print the best plan so far; to "
+               "limit the time, add --within 2min\n",
                terminal_ ? "\r\033[K" : "");
   }
   const auto most = within_ ? std::optional(*within_ - so_far.count()) : std::nullopt;

@@ -38,10 +38,10 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-// Prints to `to` what a command is doing, first after `patience`, then whenever the elapsed time
-// has doubled: by default, after 2, 4, 8 seconds and so on. Prints complete lines, for logs and
-// terminals. If $STEPCAST_PROGRESS is 0, prints nothing, so that transcripts do not depend on the
-// machine's speed.
+// Prints to `to` what a command is doing: first after `patience`, then whenever the elapsed time
+// has doubled (by default, after 2, 4, 8 seconds and so on). Prints complete lines. If
+// $STEPCAST_PROGRESS is 0, prints nothing, so that transcripts do not depend on the machine's
+// speed.
 class WorkNotice {
  public:
   // Starts the timer. `work` describes the work, such as "simulating a step of scenario.yaml".
@@ -65,11 +65,10 @@ class WorkNotice {
 
 // Shows the progress of `plan`.
 
-// Returns a text about the progress of a search. The first phase prints, for example, "12,345 of
-// 60,000 families of plans bounded, 3 s left". The second phase prints, for example, "35 plans
-// simulated, 1,204 may still be better, 40 s left". `passed` is the time since the current phase
-// began, and `looked_at` is the number of plans examined since then. `most` is the time limit of
-// the search in seconds.
+// Returns the progress of a search as text. First phase: "12,345 of 60,000 families of plans
+// bounded, 3 s left". Second phase: "35 plans simulated, 1,204 may still be better, 40 s left".
+// `passed` is the time since the current phase began, `looked_at` the number of plans examined
+// since then, and `most` the time limit of the search in seconds.
 std::string SearchProgressText(const planner::SearchProgress& progress, std::int64_t looked_at,
                                std::chrono::duration<double> passed,
                                std::optional<double> most = std::nullopt);

@@ -42,7 +42,7 @@ TEST(WorkNoticeTest, SaysWhatTakesLong) {
   ::unsetenv("STEPCAST_PROGRESS");
   EXPECT_EQ(Written(std::chrono::hours(1), milliseconds(0)), "");
   const std::string said = Written(milliseconds(5), milliseconds(500));
-  constexpr const char* kLine = "stepcast: simulating a step, for 0 s so far\n";
+  constexpr const char* kLine = "stepcast: simulating a step (0 s so far)\n";
   EXPECT_EQ(said.find(kLine), 0U) << said;
   EXPECT_NE(said.find(kLine, 1), std::string::npos) << said;  // again after as long
   ::setenv("STEPCAST_PROGRESS", "0", 1);

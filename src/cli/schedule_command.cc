@@ -50,16 +50,18 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
     mistakes.push_back(
         {"command.wrong-use",
          {"command line", 0, 0},
-         "the command needs --stages and --micro-batches, or --csv",
+         "the command needs either --stages and --micro-batches, or --csv",
          fmt::format("write stepcast schedule --stages {} --micro-batches {}",
                      options.stages.value_or(4), options.micro_batches.value_or(8))});
   }
   if (mistakes.empty() && std::int64_t{*options.stages} * *options.micro_batches > kMostPasses) {
-    mistakes.push_back({"command.wrong-use",
-                        {fmt::format("--micro-batches {}", *options.micro_batches), 0, 0},
-                        fmt::format("micro-batches times stages must be at most {}: {} x {}",
-                                    kMostPasses, *options.micro_batches, *options.stages),
-                        "reduce --micro-batches: the pattern of the schedule repeats"});
+    mistakes.push_back(
+        {"command.wrong-use",
+         {fmt::format("--micro-batches {}", *options.micro_batches), 0, 0},
+         fmt::format(
+             "the number of micro-batches times the number of stages must be at most {}: {} x {}",
+             kMostPasses, *options.micro_batches, *options.stages),
+         "reduce --micro-batches: the pattern of the schedule repeats"});
   }
   const parallel::NamedSchedule& named = *parallel::FindSchedule(options.schedule);
   const auto refuse = [&](const std::string& option, std::string message, const char* hint) {
@@ -69,19 +71,21 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
       options.virtual_stages.value_or(named.chunks == 0 ? 1 : named.chunks);  // a stage
   if (named.chunks != 0 && chunks != named.chunks) {
     refuse(fmt::format("--virtual-stages {}", chunks),
-           fmt::format("the schedule {} must have {} of layers on each stage", options.schedule,
+           fmt::format("the schedule {} requires {} of layers on each stage", options.schedule,
                        named.chunks == 1 ? "one chunk" : "two chunks"),
            named.chunks == 1 ? "write --schedule interleaved_1f1b" : "omit --virtual-stages");
   }
   if (options.group && options.schedule != "interleaved_1f1b") {
     refuse(fmt::format("--micro-batch-group {}", *options.group),
-           fmt::format("the schedule {} has no groups of micro-batches", options.schedule),
+           fmt::format("--micro-batch-group has no effect in the schedule {}, because it has no "
+                       "groups of micro-batches",
+                       options.schedule),
            "write --schedule interleaved_1f1b, or omit --micro-batch-group");
   } else if (options.group && options.stages && *options.group < *options.stages) {
     refuse(fmt::format("--micro-batch-group {}", *options.group),
            fmt::format("a group must have at least one micro-batch for each of the {} stages",
                        *options.stages),
-           "write a larger number, or omit --micro-batch-group");
+           "write a larger number of micro-batches, or omit --micro-batch-group");
   }
   if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
   const parallel::ScheduleShape shape{*options.stages, *options.micro_batches, chunks,
@@ -90,7 +94,7 @@ Result<parallel::PipelineSchedule> Build(const ScheduleOptions& options) {
     const bool of_stages = mistake->number == parallel::ShapeMistake::Number::kStages;
     refuse(of_stages ? fmt::format("--stages {}", *options.stages)
                      : fmt::format("--micro-batches {}", *options.micro_batches),
-           fmt::format("{} {}", options.schedule, mistake->sentence), mistake->hint.c_str());
+           fmt::format("{}: {}", options.schedule, mistake->sentence), mistake->hint.c_str());
     return tl::make_unexpected(std::move(mistakes));
   }
   return named.build(shape);

@@ -74,7 +74,7 @@ class KeptResults {
   // nothing without a store, or if it is damaged.
   std::string HowToGoOn() const {
     if (!store_ || store_->damaged()) return "";
-    return fmt::format("stepcast: {} {} are saved in {}; run the same command again to continue\n",
+    return fmt::format("stepcast: {} {} are saved in {}; to continue, run the same command again\n",
                        store_->kept().load(), what_, Quoted(path_, "'", PATH_MAX));
   }
 
@@ -325,8 +325,8 @@ Outcome Work(const SweepOptions& options, study::SweepRun& run, const Stopwatch&
   if (const auto best = report::Fastest(result->rows)) {
     const planner::SweepRow& row = result->rows[static_cast<std::size_t>(*best)];
     if (const auto unknown = run.UnknownHostOf(planner::SettingsOf(grid, *best, row))) {
-      outcome.messages +=
-          fmt::format("host, for the shortest step: {}\n", forecast::Sentence(*unknown));
+      outcome.messages += fmt::format("host times of the combination with the shortest step: {}\n",
+                                      forecast::Sentence(*unknown));
     }
   }
   outcome.messages += kept.WhatWasKnown(result->known);

@@ -107,8 +107,8 @@ std::optional<Diagnostics> TooManyCombinations(const std::vector<std::string>& v
     if (combinations <= kMost) continue;
     return Diagnostics{{"question.too-large",
                         {"question", 0, 0},
-                        fmt::format("'vary' has more than {} combinations", kMost),
-                        "split the question, or run stepcast sweep"}};
+                        fmt::format("the values of 'vary' form more than {} combinations", kMost),
+                        "divide the question into several questions, or run stepcast sweep"}};
   }
   return std::nullopt;
 }
@@ -167,7 +167,7 @@ Outcome Serve() {
       return WrongInput(
           "question.too-many-others", "stdin",
           fmt::format(
-              "stepcast stops reading, because {} consecutive lines were not valid questions",
+              "stepcast stopped reading, because {} consecutive lines were not valid questions",
               kMostOthers),
           "send one JSON object per line, as docs/library.md describes");
     }

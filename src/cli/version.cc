@@ -9,8 +9,9 @@ namespace stepcast::cli {
 std::string VersionText(const std::string& backends) {
   // Only releases state their commit; otherwise each commit would relink everything.
   constexpr std::string_view kCommit = STEPCAST_COMMIT;
-  return fmt::format("stepcast {}\ncommit   {}\nbackends {}\n", kVersion,
-                     kCommit.empty() ? "unknown: built from a checkout" : kCommit, backends);
+  return fmt::format(
+      "stepcast {}\ncommit   {}\nbackends {}\n", kVersion,
+      kCommit.empty() ? "unknown, because stepcast was built from a checkout" : kCommit, backends);
 }
 
 }  // namespace stepcast::cli

@@ -139,7 +139,8 @@ std::string ExampleValue(const std::string& option, const CommandPage& command) 
 }
 
 std::string UsageHint(const CommandPage& command) {
-  return fmt::format("write {}; stepcast {} --help explains it", command.usage, command.name);
+  return fmt::format("write {}; for an explanation, run stepcast {} --help", command.usage,
+                     command.name);
 }
 
 // The option of the command whose value the word looks like. Empty: none.
@@ -259,8 +260,8 @@ std::string MissingHint(const OptionPage& missing, const CommandPage& command,
                        value.empty() ? missing.type : value);
   }
   std::string hint = missing.words.empty() ? std::string()
-                                           : fmt::format("{} accepts one of {}; ", name,
-                                                         fmt::join(missing.words, ", "));
+                                           : fmt::format("the value of {} must be one of {}; ",
+                                                         name, fmt::join(missing.words, ", "));
   if (examples.empty()) return hint + fmt::format("write {}", command.usage);
   return hint + fmt::format("for example: {}", examples.front());
 }

@@ -105,7 +105,7 @@ TEST(MissingHint, CompletesTheCommandOrShowsAnExample) {
   EXPECT_EQ(MissingHint(kScenario, Page(1), {"simulate"}),
             "for example: stepcast simulate a.yaml --tokens 15T");
   EXPECT_EQ(MissingHint(Page(5).options.back(), Page(5), {"list"}),
-            "WHAT accepts one of models, gpus; write stepcast list WHAT [OPTIONS]");
+            "the value of WHAT must be one of models, gpus; write stepcast list WHAT [OPTIONS]");
   EXPECT_EQ(OptionExample("--tokens", Page(1), "N"), "--tokens 15T");
   EXPECT_EQ(OptionExample("--gpus", Page(1), "N"), "--gpus N");
 }

@@ -4,18 +4,18 @@
 
 namespace stepcast::collective {
 
-// CollNet all-reduce, in which network switches reduce and broadcast (SHARP;
-// src/device/all_reduce.h of NVIDIA/nccl, direct). Each GPU of a node is the head of one block of
-// the data. A head collects its block from the GPUs of its node and sends the sum to the switches.
-// It then receives the sum over all nodes and sends it to the GPUs of its node. Each node sends and
+// CollNet all-reduce (direct), in which network switches reduce and broadcast (SHARP;
+// src/device/all_reduce.h of NVIDIA/nccl). Each GPU of a node is the head of one block of the data.
+// A head sums its block over the GPUs of its node and sends the sum to the switches. It then
+// receives the sum over all nodes and sends it to the GPUs of its node. Each node sends and
 // receives S over the network, for any number of nodes.
 //
-// Rank m g + h is head h of node m, with g ranks per node. The tree of switches is one participant
-// with number ranks(). A rank has these lanes:
+// With g ranks per node, rank m g + h is head h of node m. Participant ranks() is the tree of
+// switches. A rank has these lanes:
 //
 //   scatter: sends to the heads of its node.
-//   up: a head collects and sends to the switch.
-//   down: a head receives and distributes.
+// up: a head collects from its node and sends to the switch.
+// down: a head receives from the switch and sends to its node.
 //   gather: receives the results.
 class CollNet final : public StepList {
  public:

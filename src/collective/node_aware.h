@@ -5,12 +5,12 @@
 namespace stepcast::collective {
 
 // All-to-all along rails (NCCL's PXN, src/graph/paths.cc of NVIDIA/nccl). Data for local rank h of
-// another node first goes over NVLink to local rank h of the sender's node. That rank collects the
-// data and sends them as one message through its own NIC. With g ranks per node, messages between
-// nodes are g times longer and g times fewer, and stay on one rail.
+// another node are first sent over NVLink to local rank h of the sender's node. This rank sends the
+// data of its node as one message through its own NIC. With g ranks per node, messages between
+// nodes are g times longer and g times fewer, and remain on one rail.
 //
-// Rank m g + h is local rank h of node m. A rank has three lanes: send (to its own node), forward
-// (collects data for its rail and sends them to other nodes) and receive.
+// With g ranks per node, rank m g + h is local rank h of node m. A rank has three lanes: send (to
+// its own node), forward (collects data for its rail and sends them to other nodes) and receive.
 class NodeAware final : public StepList {
  public:
   struct Options {

@@ -24,7 +24,8 @@ Nvls::Nvls(Options options)
   STEPCAST_CHECK(kind() == CollectiveKind::kAllReduce ||
                      (options.nodes == 1 && (kind() == CollectiveKind::kReduceScatter ||
                                              kind() == CollectiveKind::kAllGather)),
-                 "NVLS supports all-reduce, and inside a node also reduce-scatter and all-gather");
+                 "NVLS supports all-reduce. Within one node, NVLS also supports reduce-scatter and "
+                 "all-gather");
   if (options.nodes == 1 && trees_.empty()) trees_ = {Tree(1)};
   for (const Tree& tree : trees_) {
     STEPCAST_CHECK(static_cast<int>(tree.size()) == options.nodes, "a tree must connect all nodes");

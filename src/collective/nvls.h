@@ -8,13 +8,13 @@
 namespace stepcast::collective {
 
 // NVLink SHARP: an NVSwitch sums the data of a node's GPUs, and copies one GPU's data to all GPUs
-// (src/device/all_reduce.h of NVIDIA/nccl, runNvls). The data are divided among heads, one per GPU
-// of a node. The switch sums a head's block over the node and sends the sum to the head. The head
-// exchanges the sum with the same head of other nodes along a tree (NVLSTree), and sends the result
+// (src/device/all_reduce.h of NVIDIA/nccl, runNvls). Each GPU of a node is the head of one block of
+// the data. The switch sums a block over the node and sends the sum to the block's head. Along a
+// tree (NVLSTree), heads of the same block on other nodes add their sums. The head sends the result
 // to the switch, which copies it to all GPUs.
 //
 // A rank sends (1 + 1/g) S to the switch: its contribution, and its block of the result. (A ring
-// sends 2 (n - 1)/n S.) Rank m g + h is head h of node m, with g ranks per node. Participant
+// sends 2 (n - 1)/n S.) With g ranks per node, rank m g + h is head h of node m. Participant
 // ranks() + m is node m's switch. A rank has these lanes:
 //
 //   scatter: sends the rank's contribution for every head to the switch.
@@ -24,7 +24,7 @@ namespace stepcast::collective {
 //     switch.
 //   gather: receives every head's result from the switch.
 //
-// The head at the tree's root sends the result from its `up` lane. The switch has one lane that
+// At the tree's root, the head sends the result from its `up` lane. The switch has one lane that
 // adds and one lane that copies.
 class Nvls final : public StepList {
  public:

@@ -30,7 +30,8 @@ Pairwise::Pairwise(const Options& options)
       root_(options.root) {
   STEPCAST_CHECK(kind() == CollectiveKind::kAllToAll || kind() == CollectiveKind::kScatter ||
                      kind() == CollectiveKind::kGather || kind() == CollectiveKind::kSendRecv,
-                 "sends and receives can form an all-to-all, a scatter, a gather or a shift");
+                 "pairs of sends and receives can form only an all-to-all, a scatter, a gather or "
+                 "a shift");
   STEPCAST_CHECK(root_ >= 0 && root_ < ranks(), "the root is a rank");
 }
 

@@ -5,8 +5,8 @@
 namespace stepcast::collective {
 
 // Messages between every pair of ranks, as in NCCL: one worker sends, and another worker receives
-// (src/enqueue.cc of NVIDIA/nccl). A rank sends to the next rank first, then to the rank after
-// that, and so on, so that every rank receives from one rank at a time.
+// (src/enqueue.cc of NVIDIA/nccl). A rank sends to the ranks after it in order, so that every rank
+// receives from one rank at a time.
 //
 //   all-to-all: each rank has a block for each rank.
 //   scatter: the root has a block for each rank.

@@ -17,7 +17,7 @@ Pat::Pat(const Options& options)
                 .total = options.size}),
       rounds_(std::bit_width(static_cast<unsigned>(options.ranks - 1))) {
   STEPCAST_CHECK(kind() == CollectiveKind::kAllGather || kind() == CollectiveKind::kReduceScatter,
-                 "PAT gathers or reduce-scatters");
+                 "the PAT algorithm supports only all-gather and reduce-scatter");
 }
 
 int Pat::StageOf(int from_worker, int to_worker) const {

@@ -4,14 +4,14 @@
 
 namespace stepcast::collective {
 
-// PAT, "parallel aggregated trees" (NCCL 2.23, src/include/collectives.h of NVIDIA/nccl; for one
-// rank per node). Every rank's block travels along its own binomial tree. All trees run at once,
-// and all data between two ranks in one step are a single message. There are ceil(log2 n) steps. A
+// PAT, "parallel aggregated trees" (NCCL 2.23, src/include/collectives.h of NVIDIA/nccl), for one
+// rank per node. Every rank's block is sent along its own binomial tree. All trees run at the same
+// time, in ceil(log2 n) steps. All data from one rank to another in a step are a single message. A
 // rank sends as many bytes as in a ring, because every block reaches every other rank once.
 //
-// All-gather: distances halve. At distance D, a rank sends to the rank D positions later the blocks
-// that the receiver lacks: the blocks of the ranks 0, 2D, 4D, ... before the sender. Reduce-scatter
-// uses the same trees in reverse, and distances double.
+// All-gather: distances halve from step to step. At distance D, a rank sends to the rank D
+// positions later the blocks of the ranks 0, 2D, 4D, ... positions before the sender.
+// Reduce-scatter uses the same trees in reverse, and distances double.
 class Pat final : public StepList {
  public:
   struct Options {
@@ -23,7 +23,7 @@ class Pat final : public StepList {
   };
   explicit Pat(const Options& options);
 
-  // Returns the number of sequential steps, ceil(log2 n).
+  // Returns the number of steps, ceil(log2 n).
   int rounds() const { return rounds_; }
 
   std::int64_t StepsPerLoop(int) const override { return 2 * rounds_ + 1; }

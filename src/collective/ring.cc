@@ -59,9 +59,9 @@ Ring::Ring(const Options& options)
       first_copy_ = 0;
       break;
     default:
-      STEPCAST_CHECK(false, "a ring supports reduce-scatter, all-gather and all-reduce");
+      STEPCAST_CHECK(false, "a ring supports only reduce-scatter, all-gather and all-reduce");
   }
-  STEPCAST_CHECK(StepCount(0) < (std::int64_t{1} << 32), "steps are numbered with 32 bits");
+  STEPCAST_CHECK(StepCount(0) < (std::int64_t{1} << 32), "the number of steps must fit in 32 bits");
   for (int channel = 0; channel < channels(); ++channel) {
     const std::vector<int>& order = options.orders[static_cast<std::size_t>(channel)];
     const auto begin = static_cast<std::uint32_t>(orders_.size());

@@ -7,8 +7,8 @@
 
 namespace stepcast::collective {
 
-// A ring: each rank sends to the next rank. The order of ranks differs by channel. With n ranks, a
-// loop has these steps (src/device/all_reduce.h of NVIDIA/nccl):
+// A ring: each rank sends to the next rank. Channels have different orders of ranks. With n ranks,
+// a loop has these steps (src/device/all_reduce.h of NVIDIA/nccl):
 //
 //   all-reduce: 1 send, n - 2 receive-reduce-send, 1 receive-reduce-copy-send, n - 2
 //     receive-copy-send, 1 receive.
@@ -16,8 +16,8 @@ namespace stepcast::collective {
 //   all-gather: 1 send, n - 2 receive-copy-send, 1 receive.
 //
 // In step s, the rank at position p has the block of position p - 1 - s (all-gather: p - s). A
-// chunk is sent as `slices` messages, so that a rank can forward the first slices of a chunk before
-// the last slices arrive.
+// chunk is sent as `slices` messages, so that a rank can forward the first slices before the last
+// slices arrive.
 class Ring final : public StepList {
  public:
   struct Options {
@@ -77,9 +77,8 @@ class Ring final : public StepList {
   std::vector<std::int32_t> orders_;
 };
 
-// A collective over a ring that is cut open. The chain starts at the root for a broadcast, and ends
-// at the root for a reduction. Every rank forwards its data, and loops follow one another through
-// the chain.
+// A broadcast or reduction over a chain: a ring that is cut at the root. A broadcast starts at the
+// root, and a reduction ends at the root. Loops follow one another through the chain.
 class Chain final : public StepList {
  public:
   struct Options {

@@ -16,8 +16,8 @@ struct SentChunk {
 };
 
 // Returns the messages of channel 0 in its first loop, if every message takes one round and a
-// worker sends one message per round. Messages are sorted by round, then by sender. Other channels
-// and loops send the same pattern.
+// worker sends one message per round. Sorted by round, then by sender. Other channels and loops
+// send the same pattern.
 std::vector<SentChunk> MessagesByRound(const StepList& list);
 
 }  // namespace stepcast::collective

@@ -23,7 +23,7 @@ StepList::StepList(const Shape& shape)
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   STEPCAST_CHECK(parts <= kMost && shape.blocks <= kMost &&
                      std::int64_t{channels_} * participants() * lanes_ <= kMost,
-                 "workers, blocks and parts are numbered with 31 bits");
+                 "the numbers of workers, blocks and parts must each fit in 31 bits");
   partition_ = Partition(shape.total, shape.blocks, parts);
 }
 
@@ -49,7 +49,7 @@ int LoopsFor(Bytes block, int channels, Bytes most) {
   STEPCAST_CHECK(most.count() > 0 && channels > 0, "a message carries something");
   const std::int64_t share = (block.count() + channels - 1) / channels;
   const std::int64_t loops = (share + most.count() - 1) / most.count();
-  STEPCAST_CHECK(loops <= (1 << 30), "loops are numbered with 31 bits");
+  STEPCAST_CHECK(loops <= (1 << 30), "the number of loops must fit in 31 bits");
   return static_cast<int>(std::max<std::int64_t>(1, loops));
 }
 

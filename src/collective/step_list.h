@@ -11,20 +11,22 @@
 namespace stepcast::collective {
 
 // How a collective's data are divided. A block is the data that one rank contributes or receives,
-// or for which a rank is head. Each block is divided into parts; a part is sent as one message.
-// Sizes of blocks differ by at most one byte, and so do sizes of the parts of a block. Longer
-// blocks and parts come first.
+// or (with switches) one head's data. Each block is divided into parts; a part is sent as one
+// message. Block sizes differ by at most one byte, and so do the sizes of the parts of a block.
+// Longer blocks and parts are first.
 //
 // An element has the same address on every rank, so a block is the same range of bytes on every
-// rank. For an all-to-all, block i * N + j contains the data from rank i to rank j. There are only
-// two block sizes, so queries need no division.
+// rank. For an all-to-all, block i * N + j contains the data from rank i to rank j.
 class Partition {
  public:
   Partition() = default;
   // Creates a partition. Requires total >= 0, blocks > 0 and parts > 0.
   Partition(Bytes total, std::int64_t blocks, std::int64_t parts)
       : total_(total), blocks_(blocks), parts_(parts) {
-    STEPCAST_CHECK(total.count() >= 0 && blocks > 0 && parts > 0, "there is data to cut");
+    STEPCAST_CHECK(total.count() >= 0 && blocks > 0 && parts > 0,
+                   "a partition needs a size of "
+                   "zero or more, and at least one "
+                   "block and one part");
     block_ = total.count() / blocks;
     longer_blocks_ = total.count() % blocks;
     for (std::int64_t longer = 0; longer < 2; ++longer) {
@@ -60,11 +62,11 @@ class Partition {
   std::int64_t longer_parts_[2] = {0, 0};
 };
 
-// Means that there is no rank or worker to receive from or send to.
+// No rank or worker to receive from or send to.
 inline constexpr std::int32_t kNobody = -1;
 
-// A set of blocks, of which one part each is sent. The set has `count` blocks: block, block +
-// stride, block + 2 stride, ..., modulo the number of blocks. Part `part` of each block is sent.
+// Part `part` of `count` blocks: block, block + stride, block + 2 stride, ..., modulo the number of
+// blocks.
 struct Chunk {
   std::int32_t block = 0;
   std::int32_t stride = 0;
@@ -97,8 +99,8 @@ struct Step {
 // lane is a sequence of steps, and the lanes of a participant run at the same time. (In NCCL, lanes
 // are parts of a thread block: one part reduces up a tree, and the other part broadcasts down.)
 //
-// A worker repeats its steps in `loops` loops. Step j of each loop is step j of loop 0 on another
-// part of the buffer. Loops limit the data in flight and form a pipeline.
+// A worker repeats its steps in `loops` loops. Each loop sends another part of the buffer. Loops
+// limit the data in flight and form a pipeline.
 //
 // Steps are computed on demand, because a ring over 4,096 ranks has 33.5 million sends.
 class StepList {
@@ -132,9 +134,8 @@ class StepList {
   // Returns whether a loop can start before the previous loop has ended. True if no worker waits,
   // directly or indirectly, for its own later steps.
   virtual bool LoopsOverlap() const = 0;
-  // Returns the stage of a connection. An algorithm with sequential stages uses different
-  // connections in each stage. The connections of one stage are used at the same time and share
-  // links.
+  // Returns the stage of a connection. Connections of one stage are used at the same time and share
+  // links. Sequential stages of an algorithm use different connections.
   virtual int StageOf(int from_worker, int to_worker) const {
     (void)from_worker, (void)to_worker;
     return 0;
@@ -183,8 +184,8 @@ class StepList {
   Partition partition_;
 };
 
-// Returns the smallest number of loops, at least one, for which no message contains more than
-// `most` bytes of one block. Each block has `block` bytes and is divided among the channels.
+// Returns the smallest number of loops, at least one, for which no message has more than `most`
+// bytes of a block. The channels divide each block of `block` bytes.
 int LoopsFor(Bytes block, int channels, Bytes most);
 
 }  // namespace stepcast::collective

@@ -74,7 +74,7 @@ TreeSteps::TreeSteps(Options options)
       trees_(std::move(options.trees)) {
   STEPCAST_CHECK(kind() == CollectiveKind::kAllReduce || kind() == CollectiveKind::kBroadcast ||
                      kind() == CollectiveKind::kReduce,
-                 "a tree supports reduce, broadcast and all-reduce");
+                 "a tree supports only reduce, broadcast and all-reduce");
 }
 
 const TreeNode& TreeSteps::NodeOf(int worker) const {

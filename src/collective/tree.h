@@ -15,7 +15,7 @@ struct TreeNode {
 // The nodes of a tree, indexed by number. Every node is a descendant of the root.
 using Tree = std::vector<TreeNode>;
 
-// Returns two trees for half of the data each. Almost every rank is an inner node in at most one
+// Returns two trees, each for half of the data. Almost every rank is an inner node in at most one
 // tree (Sanders, Speck and Traeff 2009, "Two-tree algorithms for full bandwidth broadcast,
 // reduction and scan"). The trees are those of NCCL (src/graph/trees.cc of NVIDIA/nccl):
 //   tree 0: the root is 0. Below it is a binary tree of 1 to n - 1 in ascending order, in which odd
@@ -29,9 +29,8 @@ std::array<Tree, 2> DoubleBinaryTree(int n);
 std::array<Tree, 2> RootedDoubleBinaryTree(int n, int root);
 
 // Reduction up a tree and broadcast down the same tree, with one worker per direction. At the root,
-// the worker that reduces starts the broadcast. Channel c uses trees[c mod the number of trees].
-// All-reduce uses both directions, broadcast only the downward direction, and reduce only the
-// upward direction.
+// the reducing worker starts the broadcast. Channel c uses trees[c mod the number of trees].
+// All-reduce uses both directions, broadcast only down, and reduce only up.
 class TreeSteps final : public StepList {
  public:
   struct Options {

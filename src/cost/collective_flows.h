@@ -21,85 +21,82 @@
 
 namespace stepcast::cost {
 
-// Returns the highest price of a collective in `kinds`, because all ranks of the group finish
-// together (scenario/job_devices.h). `collective` is an index in the first kind's program. Kinds
-// with other collectives are ignored.
+// Returns the highest price of a collective in `kinds`: all ranks of the group finish together
+// (scenario/job_devices.h). `collective` is an index in the first kind's program. Kinds with a
+// different collective at this index are ignored.
 const CollectivePrice& SlowestPrice(std::span<const RankClass> kinds, program::Index collective);
 
-// Converts a priced collective or message to a flow. The flow has the latency of the price. Its
-// work W is the longer of the price's work and the time that the links need. If link l transfers
-// b_l bytes at bandwidth B_l, the flow uses the fraction b_l / (B_l W) of the link.
+// Converts a priced collective or message to a flow with the latency of the price. The flow's work
+// W is the longer of the price's work and the time that the links need. If link l transfers b_l
+// bytes at bandwidth B_l, the flow uses the fraction b_l / (B_l W) of the link.
 
-// Returns `needed`, the time that the links need, if it is longer than `priced`, the price's work,
-// by more than rounding. Otherwise returns `priced`.
+// Returns `needed` (the time that the links need) if it exceeds `priced` (the work of the price) by
+// more than rounding, otherwise `priced`.
 Time LongerWork(Time priced, Time needed);
 
-// Returns the work of a flow of `bytes` bytes, as a time.
+// Returns the work, as a time, of a flow of `bytes` bytes.
 Time FlowWork(const LinkLoads::Load& load, Bytes bytes, const Demand& price);
 
-// Returns the fraction of a link that the flow uses, at most 1. `busy` is the link's time in
-// seconds per byte.
+// Returns the fraction of a link that the flow uses, at most 1. `busy` is the time in seconds for
+// which one byte of the flow occupies the link.
 double FlowShare(double busy, Bytes bytes, Time work);
 
-// Routes priced collectives and messages over the cluster's links, for every rank of a run.
+// Assigns priced collectives and messages to the links of the cluster, for every rank of a run.
 //
 // The algorithm of the price determines which rank sends which bytes to which rank
-// (network/group_steps.h). The price determines the uncontended duration, unless the links need
-// longer because a spine is too narrow or a link is slow. There are two modes:
-//   flow: one flow per group, as described above.
-//   message: every message is sent separately. A message of S bytes is modeled as a scatter of 2 S
-//     over its two ranks, in which the root keeps half. Connections send at the fraction (links'
+// (network/group_steps.h). The uncontended duration is the price, unless the links need longer
+// because a spine is too narrow or a link is slow. There are two modes:
+//   - flow: one flow per group, as described above.
+//   - message: every message is sent separately. A message of S bytes is modeled as a scatter of 2
+//     S over its two ranks, in which the root keeps half. Connections send at the fraction (links'
 //     work) / W of the rate that the links allow. If the collective's latency exceeds the latency
 //     of its messages, the collective starts later by the difference. If it is smaller, the
 //     messages are sent faster, but not faster than the links allow.
 // A group on nodes of several kinds has the highest price of these kinds (cost/prices.h). With
-// healthy links, spare bandwidth and no contention, both modes take the time of the price. This is
-// exact in flow mode, and exact except for the start and end of pipelines in message mode.
+// healthy links and without contention, both modes reproduce the price. In message mode, the start
+// and end of pipelines cause small differences.
 //
 // Errors: cost.no-network (the cluster has no links, or no route between two ranks),
 // cost.too-many-messages.
 
-// The largest number of messages that a run may simulate individually, which takes some minutes.
+// The largest number of messages that a run may simulate individually (some minutes of simulation).
 inline constexpr std::int64_t kMostMessages = 1'000'000'000;
 
-// Routes the collectives of a run. The groups of each class in `classes` contain the representative
-// of the class, and are in the order of its program's groups. `steps` is the number of steps to
-// run. Requires that the scenario's network is not analytic.
+// Routes the collectives of a run. The groups of each class in `classes` contain the class's
+// representative, in the order of its program's groups. `steps` is the number of steps to run. The
+// scenario's network must not be analytic.
 Result<network::CollectiveTraffic> RouteCollectives(const scenario::Scenario& scenario,
                                                     std::span<const RankClass> classes, int steps);
 
-// Flow mode on classes of ranks. Ranks form a class if nothing distinguishes them, including their
-// links. One rank of each class is simulated.
+// Flow mode on classes of ranks. Ranks with equal programs, prices and links form a class, and one
+// rank of each class is simulated.
 //
-// Ranks, their groups, the messages between two ranks, and links are colored together
+// A coloring groups ranks, groups, messages and links that cannot be distinguished
 // (parallel/rank_classes.h). With max-min fair sharing, all flows of one color have the same rate.
-// It is therefore enough to simulate one flow per color of groups or messages, and one link per
-// color of links. The flow uses as much of this link as all flows of its color together use of one
-// such link. Asymmetry (a slow link, an odd number of nodes below a leaf, an extra GPU on a card)
-// increases the number of colors, up to one class per rank.
+// It is therefore enough to simulate one flow and one link per color. The flow uses as much of this
+// link as all flows of its color use of one such link. Asymmetry (a slow link, an odd number of
+// nodes below a leaf, an additional GPU on a card) adds colors, up to one class per rank.
 //
-// Links that cannot be saturated, whatever runs at the same time, slow no flow and are removed
-// first. Flows that differ only in removed links have one color. Loads that differ by less than
-// 1e-9 are equal.
+// Links that cannot be saturated slow no flow and are removed first. Flows that differ only in
+// removed links have one color. Loads that differ by less than 1e-9 are equal.
 
 struct FlowClasses {
-  // The classes of ranks. The first of their meetings are the meetings of the layouts' groups
+  // The classes of ranks. Their first meetings are those of the layouts' groups
   // (parallel::GroupMeetings).
   parallel::Classes classes;
-  // The traffic by class: the collectives of the class's representative, in the first group of each
-  // color.
+  // The traffic by class: the collectives of the class's representative, for one group per color.
   network::CollectiveTraffic traffic;
 };
 
-// Returns the classes for flow mode. `labels` maps each rank to an index in `kinds`, of which only
-// programs and prices are used. `layouts` are all group layouts of the programs. A group of several
-// kinds has their highest price. Errors: cost.no-network.
+// Returns the classes for flow mode. `labels` maps each rank to an index in `kinds`; only programs
+// and prices of `kinds` are used. `layouts` are all group layouts of the programs. A group of
+// several kinds has their highest price. Errors: cost.no-network.
 Result<FlowClasses> FlowClassesOf(const scenario::Scenario& scenario,
                                   std::span<const std::int64_t> labels,
                                   std::span<const RankClass> kinds,
                                   std::span<const parallel::GroupLayout> layouts);
 
-// Returns the network of a scenario's cluster, including slow and failed links. Errors:
+// Returns the network of the scenario's cluster, with its slow and failed links. Errors:
 // cost.no-network.
 Result<std::unique_ptr<const network::ClusterNetwork>> NetworkOf(
     const scenario::Scenario& scenario);

@@ -149,7 +149,9 @@ Fraction RingPart(CollectiveKind kind, std::int64_t ranks) {
     case CollectiveKind::kReduce:
       return {1, 1};
     default:
-      STEPCAST_CHECK(false, "an exchange must not be priced as a ring");
+      STEPCAST_CHECK(false,
+                     "the ring formula must not be used for an exchange, such as an "
+                     "all-to-all");
   }
 }
 
@@ -292,9 +294,11 @@ CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
     price.algorithm = "none";
     return price;
   }
-  STEPCAST_CHECK(path.flat || links != nullptr, "on a real topology, links must have costs");
+  STEPCAST_CHECK(path.flat || links != nullptr,
+                 "if the cluster is not flat, the profile must have "
+                 "the costs of links");
   STEPCAST_CHECK(path.ring_bandwidth > Bandwidth(),
-                 "on a flat cluster, the model of a collective needs a link");
+                 "the forecast of a collective needs a link with a bandwidth");
 
   AlgorithmTime ring;
   std::optional<AlgorithmTime> tree;

@@ -12,7 +12,7 @@
 
 namespace stepcast::cost {
 
-// Measured times of collectives, interpolated between the measured sizes:
+// Interpolates measured times of collectives between the measured sizes:
 //
 //   At a measured size, the result is the measured time.
 //   Between two sizes, the time is linear in the logarithm of the size: t = t0 + (t1 - t0) ln(S /
@@ -33,10 +33,10 @@ struct TableTime {
 // calibration::Check.
 TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes);
 
-// The shortest time that an algorithm can take on the raw links of a group (N ranks on n nodes, k
-// per node, S bytes as in nccl-tests). The table has the bytes over the links inside a node (per
-// rank) and between nodes (per node), and the number of links that a byte crosses one after
-// another.
+// A lower bound for the time of an algorithm on the raw links of a group: N ranks on n nodes, k
+// ranks per node, and S bytes as in nccl-tests. The table has the bytes over the links inside a
+// node (per rank) and between nodes (per node). The last column is the number of links that a byte
+// crosses in sequence.
 //
 //  algorithm          inside, of S         between, of S     one after another
 //  ring all-reduce    2 (N - 1) / N        2 (N - 1) / N     2 (N - n) inside, 2 (n - 1) between
@@ -53,9 +53,9 @@ TableTime TimeFromTable(const calibration::CollectiveTable& table, Bytes bytes);
 //  scatter, gather    (k - 1) / N          (N - k) / N       1 inside, or 1 between
 //  send_recv          1                    1                 1 inside, or 1 between
 //
-// With reduction in a switch, each rank sends its data only once. The traffic of a scatter's or
-// gather's root over PCIe is not compared with the ring's bandwidth inside the node, because the
-// link that limits the ring may be another link.
+// With reduction in a switch, each rank sends its data only once. Scatter and gather are not
+// bounded by the ring's bandwidth inside the node, because the root's traffic over PCIe may use
+// other links.
 
 // Returns whether the kind consists of point-to-point messages: all-to-all, scatter, gather or
 // send_recv.
@@ -69,18 +69,17 @@ struct LinkTimes {
   Time bandwidth_bound() const { return intra > inter ? intra : inter; }
 };
 
-// Returns the shortest times that an algorithm can take on the links inside and between nodes. A
-// time is zero if there are no links of this kind. Not valid for exchanges.
+// Returns lower bounds for an algorithm's time on the links inside nodes and between nodes. Zero if
+// there are no such links. Not valid for exchanges.
 LinkTimes FastestLinkTimes(CollectiveKind kind, nccl::Algorithm algorithm, Bytes bytes,
                            const topology::CommunicationPath& path);
 
-// Returns the shortest times that an exchange can take on the links inside and between nodes.
+// Returns lower bounds for an exchange's time on the links inside nodes and between nodes.
 LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
                                const topology::CommunicationPath& path);
 
-// Cost of collectives from the latency and bandwidth of the links that they cross (the alpha-beta
-// model), with N ranks on n nodes and S bytes as in nccl-tests. docs/collectives.md derives steps
-// and bytes on the wire.
+// Cost of collectives from the latency and bandwidth of their links (the alpha-beta model), with N
+// ranks on n nodes and S bytes as in nccl-tests. docs/collectives.md derives the table:
 //
 //  algorithm             steps (latency)   sent and received by the busiest rank
 //  ring all-reduce       2 (N - 1)         2 (N - 1) / N S
@@ -127,12 +126,12 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 //                    achieve
 // Protocols for small messages and reduction in switches are not modeled here.
 //
-// kAuto selects the faster of ring and tree, or the ring if both are equally fast or there is no
-// tree. (A scenario on a flat cluster uses the ring by default.)
+// kAuto selects the faster of ring and tree, or the ring if they are equally fast or there is no
+// tree. (On a flat cluster, the default is the ring.)
 //
 // Shares: the links that limit B have share 1 of kScaleUp (inside nodes) or kNetwork (between
-// nodes), and the share of the other links is proportional. Multiprocessors and memory bandwidth
-// that a collective uses are ignored.
+// nodes). The share of the other links is proportional to their busy time. The multiprocessors and
+// memory bandwidth that a collective uses are ignored.
 
 // Returns the mean number of bytes that a rank of the group sends, for ring and tree. Zero for one
 // rank.
@@ -142,30 +141,30 @@ LinkTimes FastestExchangeTimes(CollectiveKind kind, Bytes bytes,
 //   other kinds: (N - 1) / N S
 double WireBytesPerRank(CollectiveKind kind, Bytes bytes, int ranks);
 
-// Returns a lower bound of the time of a collective over the ring's links, at raw bandwidth B. Zero
-// for one rank or an unknown bandwidth.
+// Returns a lower bound for the time of a collective over the ring's links, at raw bandwidth B.
+// Zero for one rank or an unknown bandwidth.
 //   all-reduce: 2 (N - 1) / N S / B
 //   reduce-scatter, all-gather: (N - 1) / N S / B
 //   broadcast, reduce: S / B
 //   exchanges, which do not use the ring: FastestExchangeTimes
 Time BandwidthBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
-// Returns a lower bound for measured times. On a flat cluster, the bound is BandwidthBound. On a
-// real topology, switches may reduce and copy. The bound then has only the data that each rank (or
-// each of several nodes) must send: (N - 1) / N S or (n - 1) / n S over raw bandwidth. For
-// broadcast and reduce, the bound is S over this bandwidth. For exchanges, it is BandwidthBound.
+// Returns a lower bound for measured times. On a flat cluster and for exchanges, it is
+// BandwidthBound. On a real topology, switches may reduce and copy. The bound is then the time of
+// the data that each rank, or each of several nodes, must send over raw bandwidth: (N - 1) / N S or
+// (n - 1) / n S, or S for broadcast and reduce.
 Time MeasurementBound(CollectiveKind kind, Bytes bytes, const topology::CommunicationPath& path);
 
 // Returns the modeled price of a collective. Requires path.ranks = 1, or path.ring_bandwidth > 0
-// and `links` (which a flat path does not need).
+// and `links`, which may be null for a flat path.
 CollectivePrice PriceModelledCollective(CollectiveKind kind, Bytes bytes,
                                         const topology::CommunicationPath& path,
                                         const calibration::LinkCosts* links,
                                         scenario::CollectiveAlgorithm algorithm);
 
 // Returns the price of a collective from a measured table of the same kind and group shape. The
-// latency is the time of the table's first point, but at most the complete time. `links` may be
-// null and only affects the shares. Requires that no table point is faster than MeasurementBound.
+// latency is the time of the table's first point, but not more than the complete time. `links`
+// affects only the shares and may be null. No table point may be faster than MeasurementBound.
 CollectivePrice PriceTabulatedCollective(Bytes bytes, const topology::CommunicationPath& path,
                                          const calibration::LinkCosts* links,
                                          const calibration::CollectiveTable& table);

@@ -15,8 +15,8 @@
 //   To or from the host: start_latency and the wire's latency, then bytes over PCIe bandwidth x
 //     pcie_efficiency.
 //
-// If the profile has a curve for the direction, the curve's times, which include the start, replace
-// these formulas.
+// If the profile has a measured curve for the direction, its times replace these formulas. They
+// include the start.
 namespace stepcast::cost {
 
 // The PCIe link between a device and its host, in one direction.
@@ -31,15 +31,15 @@ Demand PriceDeviceCopy(Bytes bytes, const topology::Gpu& gpu,
 Demand PriceHostCopy(Bytes bytes, const HostLink& link, const calibration::KernelCosts& kernels,
                      const calibration::LinkCosts& links);
 
-// Returns the price of a copy by copy engines between GPUs of one node, without multiprocessors or
-// intermediate buffers. The price consists of a copy's start, the links' latency, and the transfer
-// over the links at their efficiency. The copy reads once at the source and writes once at the
-// target. Requires path.nodes = 1 and path.intra_bandwidth > 0.
+// Returns the price of a copy between GPUs of one node by their copy engines, which use no
+// multiprocessors and no intermediate buffers. The price is the start latency, the latency of the
+// links, and the transfer at the links' efficiency. The copy reads each byte once at the source and
+// writes it once at the target. Requires path.nodes = 1 and path.intra_bandwidth > 0.
 Demand PricePeerCopy(Bytes bytes, const topology::CommunicationPath& path, const topology::Gpu& gpu,
                      const calibration::KernelCosts& kernels, const calibration::LinkCosts& links);
 
-// Returns the price of a copy from a measured curve. If `latency_counts` is false, the price omits
-// the start.
+// Returns the price of a copy from a measured curve. If `latency_counts` is false, the start
+// latency is subtracted.
 Demand PriceMeasuredCopy(Bytes bytes, const calibration::Curve& curve, bool on_device,
                          Time start_latency, bool latency_counts);
 

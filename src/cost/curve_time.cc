@@ -11,7 +11,8 @@ namespace stepcast::cost {
 CurveFactor FactorOnCurve(std::span<const calibration::TimePoint> points,
                           std::span<const double> law, double bytes) {
   STEPCAST_CHECK(!points.empty() && points.size() == law.size() && bytes >= 0,
-                 "a curve needs points with their modelled times, and sizes must not be negative");
+                 "a curve needs at least one point, a modelled time for each point, and sizes of "
+                 "zero or more");
   const auto size = [](const calibration::TimePoint& point) {
     return static_cast<double>(point.first.count());
   };

@@ -5,12 +5,10 @@
 #include "src/calibration/collective_curves.h"
 #include "src/cost/demand.h"
 
-// Times of collectives between the measured sizes of a curve. The model (CollectiveLaw, here "law")
-// describes where protocols change and how start-up costs turn into a rate; measurements show its
-// error. The law's time is therefore multiplied by measured / modeled time. Between sizes, the
-// logarithm of this factor is linear in the logarithm of the size, with the provenance
-// kInterpolated. Beyond the first and last sizes, the factor is constant, with the provenance
-// kExtrapolated.
+// Times of collectives between the measured sizes of a curve. The time is the modeled time
+// (CollectiveLaw, here "law") multiplied by a factor measured / modeled. Between sizes, the
+// logarithm of the factor is linear in the logarithm of the size (provenance kInterpolated). Beyond
+// the first and last sizes, the factor is constant (provenance kExtrapolated).
 //
 // An alternative is a monotone cubic through the measured times. Both were tested by omitting each
 // inner fit point of calibration/collectives in turn (195 points). The median error is 2.0 %
@@ -24,8 +22,8 @@ struct CurveFactor {
   Provenance provenance = Provenance::kMeasured;
 };
 
-// Returns the factor for `bytes` bytes. `law` contains the modeled time in microseconds for the
-// size of each point. Requires at least one point, ascending sizes, and positive sizes and times.
+// Returns the factor for `bytes` bytes. `law` contains the modeled time of each point, in
+// microseconds. Requires at least one point, ascending sizes, and positive sizes and times.
 CurveFactor FactorOnCurve(std::span<const calibration::TimePoint> points,
                           std::span<const double> law, double bytes);
 

@@ -6,19 +6,18 @@
 
 #include "src/base/time.h"
 
-// The resources that an operation needs. Cost code returns demands with their provenance. Only the
-// engine computes end times from demands, because rates change when operations share a resource.
+// The resources that an operation needs, with the provenance of the values. Only the engine
+// computes end times from demands, because operations that share a resource slow one another.
 //
 // A demand has two parts, one after the other. During the fixed `latency`, the operation occupies
 // its stream but no resource. During `work`, it uses resources. An uncontended operation takes
-// latency + work. The share of a resource is the fraction of the work's time for which the
-// operation needs the resource. The limiting resource has share 1; a resource that is needed for 30
-// % of the time has share 0.3. If the shares of two operations add up to more than 1 for some
-// resource, both cannot run at full rate. The sharing of multiprocessors depends on the operations'
-// occupancy (engine/shared_resources.h, "What persists").
+// latency + work. The share of a resource is the fraction of `work` for which the operation needs
+// it; the limiting resource has share 1. If the shares of concurrent operations add up to more than
+// 1 for some resource, they slow one another. For the sharing of multiprocessors, see
+// engine/shared_resources.h, "What persists".
 //
-// A share above 1 is for a link that sibling groups use at the same time as the operation. The work
-// then takes longer by this factor, and uses the other resources at a rate lower by the same
+// If sibling groups use a link at the same time as the operation, the link's share can exceed 1.
+// The work then takes longer by this factor, and uses the other resources at a rate lower by this
 // factor.
 namespace stepcast::cost {
 
@@ -28,7 +27,7 @@ enum class Provenance : std::uint8_t {
   kMeasured,      // a measured point of a profile
   kInterpolated,  // between measured points
   kExtrapolated,  // below the first or beyond the last measured point
-  kTransferred,   // measured on a group of another shape, or for a collective with the same traffic
+  kTransferred,   // measured for another group shape, or for a collective with the same traffic
   kModelled,      // a formula with sourced constants
 };
 const char* Name(Provenance provenance);  // "given", "measured", ...
@@ -41,19 +40,18 @@ enum class Resource : std::uint8_t {
   kNetwork,   // outgoing traffic over the GPU's part of the node's NICs
   kHostLink,  // PCIe between host and device
   // Incoming traffic over the links of kScaleUp and kNetwork. Only messages of exchanges use these
-  // resources: a message uses its sender's outgoing links and its receiver's incoming links.
-  // Collectives receive as much as they send, so their outgoing share represents both directions.
+  // resources. Collectives receive as much as they send, so their outgoing share represents both
+  // directions.
   kScaleUpIn,
   kNetworkIn,
-  // Single links that groups share (priced_machine.h). The links in the node come first, followed
-  // by the links to the network.
+  // Single links that several groups use (priced_machine.h): first the links in the node, then the
+  // links to the network.
   kNodeLinks,
   kNetworkLinks = kNodeLinks + 4,
 };
 inline constexpr int kResources = static_cast<int>(Resource::kNetworkLinks) + 4;
 
-// Returns the resource that contains `resource`: kScaleUp or kNetwork for incoming traffic and
-// single links, otherwise `resource` itself.
+// Returns kScaleUp or kNetwork for incoming traffic and single links, otherwise `resource` itself.
 constexpr Resource KindOf(Resource resource) {
   if (resource >= Resource::kNetworkLinks || resource == Resource::kNetworkIn) {
     return Resource::kNetwork;
@@ -68,23 +66,22 @@ constexpr Resource KindOf(Resource resource) {
 enum class Occupancy : std::uint8_t {
   kTurns,       // thread blocks start and end, so operations alternate
   kPersistent,  // one block on each multiprocessor that the operation uses, until it ends
-  // The operation reserves its multiprocessors, and no other operation runs on them. Collectives
-  // use this value. Messages, and operations that wait for other operations, use kTurns.
+  // The operation reserves its multiprocessors; no other operation runs on them. Used for
+  // collectives. Messages, and operations that wait for other operations, use kTurns.
   kHolds,
 };
 
 struct Demand {
-  Time latency{};                          // fixed part, such as start-up and hops; uses no
-                                           // resource
+  Time latency{};                          // fixed part (start-up, hops); uses no resource
   Time work{};                             // uncontended time of the remaining part
   std::array<double, kResources> share{};  // indexed by Resource, during `work`; not negative
   Provenance provenance = Provenance::kModelled;
   Occupancy occupancy = Occupancy::kTurns;
 
-  // Returns the factor by which the operation's own shares lengthen its work: the largest share, at
-  // least 1.
+  // Returns the factor by which the operation's own shares lengthen its work: the largest share,
+  // but at least 1.
   double hindrance() const { return std::max(1.0, *std::max_element(share.begin(), share.end())); }
-  // Returns the time of the work if no other operation uses the resources.
+  // Returns the duration of the work without contention.
   Time uncontended_work() const {
     const double by = hindrance();
     if (by == 1) return work;

@@ -8,19 +8,19 @@
 
 namespace stepcast::cost {
 
-// Returns the prices of the program on a device whose kernels run at the fraction `speed` of the
-// normal rate (0 < speed <= 1). Prices of host operations, copies and links do not change.
+// Returns the program's prices on a device whose kernels run at `speed` times the normal rate (0 <
+// speed <= 1). Prices of host operations, copies and links do not change.
 Prices AtSpeed(const program::Program& program, Prices prices, double speed);
 
 // Speed differences between devices of one type. Chips need different power for the same clock, and
-// a step on many devices waits for the slowest device. In five large clusters, times differ by 8 %
-// on average and by at most 22 %, without outliers (Sinha et al. 2022, arXiv 2208.11035).
+// a step waits for the slowest device. In five large clusters, times differ by 8 % on average and
+// by at most 22 %, without outliers (Sinha et al. 2022, arXiv 2208.11035).
 
 // Returns the expected time of the slowest of `devices` devices, divided by the typical time. Times
 // are normally distributed with relative standard deviation `variation`. The result is 1 +
-// variation q, where q is the expected maximum of `devices` standard normal numbers. By Blom's
-// approximation, q is the normal quantile of (devices - 3/8) / (devices + 1/4): 0 for one device,
-// 1.42 for 8, 2.59 for 128, and 3.03 for 512. Requires devices >= 1.
+// variation q, where q is the expected maximum of `devices` standard normal numbers: 0 for one
+// device, 1.42 for 8, 3.03 for 512. By Blom's approximation, q is the normal quantile of (devices -
+// 3/8) / (devices + 1/4). Requires devices >= 1.
 double SlowestDevice(double variation, std::int64_t devices);
 
 // Returns time x factor, rounded up. Requires factor >= 1.

@@ -12,14 +12,13 @@
 // - 1) / N S / B is exact to the picosecond for every N.
 namespace stepcast::cost {
 
-// The longest time of an operation. Longer times are reduced to this value, because a large model
-// at one byte per second would overflow a Time. Price() reports operations of this duration as
-// errors.
+// The longest time of an operation. Longer times are reduced to this value, so that a Time does not
+// overflow. Price() reports operations of this duration as errors.
 inline constexpr Time kLongestTime = Seconds(86'400);
 
 namespace internal {
-// An integer type for bytes times rates times numerators. The results stay below 2^127 for
-// numerators up to 10^7, 10^15 bytes and rates of 10^18 bytes/s.
+// An integer type for bytes x rates x numerators. Results stay below 2^127 for numerators up to
+// 10^7, 10^15 bytes and rates of 10^18 bytes/s.
 __extension__ using Wide = __int128;
 
 inline Time CeilingTime(Wide numerator, Wide denominator) {
@@ -29,14 +28,13 @@ inline Time CeilingTime(Wide numerator, Wide denominator) {
 }
 }  // namespace internal
 
-// The number of times that a buffer crosses a link, as the fraction `numerator` / `denominator`.
+// The number of times that the contents of a buffer cross a link: `numerator` / `denominator`.
 struct Fraction {
   std::int64_t numerator = 0;
   std::int64_t denominator = 1;
 };
 
-// Returns the time to transfer the fraction `part` of `bytes` at `rate`, rounded up. Requires rate
-// > 0.
+// Returns the time to transfer `part` times `bytes` at `rate`, rounded up. Requires rate > 0.
 inline Time TimeOf(Fraction part, Bytes bytes, Bandwidth rate) {
   STEPCAST_CHECK(rate > Bandwidth() && part.denominator > 0 && part.numerator >= 0,
                  "a transfer needs a positive rate");

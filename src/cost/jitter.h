@@ -7,25 +7,24 @@
 
 // The time that ranks wait for one another because durations vary.
 //
-// Two kinds of variation have different effects on a synchronous step. If devices differ
-// permanently (KernelCosts::variation), every kernel of the slowest device is slower, and the step
-// takes the time of this device (device_speed.h). If kernels differ from launch to launch
-// (KernelCosts::jitter), the differences partly average out. If ranks run k launches of time t each
-// before they synchronize, the sum has the standard deviation jitter t sqrt(k). n ranks that
-// synchronize wait for the expected maximum of n sums:
+// Two kinds of variation affect a synchronous step differently:
+//   - If devices differ permanently (KernelCosts::variation), the step takes the time of the
+//     slowest device (device_speed.h).
+//   - If kernels differ from launch to launch (KernelCosts::jitter), the differences partly average
+//     out. The time of k launches of time t each has the standard deviation jitter t sqrt(k). n
+//     ranks that then synchronize wait for the expected maximum of n such sums:
 //
 //  jitter sqrt(sum of t^2) q(n)
 //
 // q(n) is the expected maximum of n standard normal numbers (device_speed.h).
 //
-// Relative to k t, this wait decreases with the number of kernels between synchronizations. The
-// wait is large with tensor parallelism, which synchronizes twice per layer, and small with data
-// parallelism, which synchronizes once per step. Ranks synchronize when kernels wait for a
-// collective. For a collective, the sum therefore starts at the last collective that kernels waited
-// for.
+// Relative to k t, this wait decreases with the number of kernels between synchronizations. It is
+// large with tensor parallelism (two synchronizations per layer) and small with data parallelism
+// (one per step). Ranks synchronize when kernels wait for a collective, so the sum starts at the
+// previous such collective.
 //
-// Collectives have a separate jitter (LinkCosts::jitter). The ranks of a group see the same time,
-// but a step waits for the slowest of the groups that run the same collective at once.
+// Collectives have a separate jitter (LinkCosts::jitter). A collective's time is equal on all ranks
+// of its group. If several groups run the same collective, the step waits for the slowest group.
 namespace stepcast::cost {
 
 struct Jitter {
@@ -34,10 +33,9 @@ struct Jitter {
   std::int64_t devices = 1;
 };
 
-// Adds waiting times to the price of each collective. The mean time that its ranks wait for one
-// another, over the step's calls, is added to the latency. The wait for sibling groups is added to
-// the work. Has no effect if both deviations are zero or there is one device. Never shortens a
-// time.
+// Adds waiting times to the price of each collective. The latency increases by the mean time, over
+// the step's calls, that its ranks wait for one another. The work increases by the wait for sibling
+// groups. Has no effect if both deviations are zero or there is one device.
 void AddJitter(const program::Program& program, const Jitter& jitter, Prices& prices);
 
 }  // namespace stepcast::cost

@@ -400,7 +400,7 @@ double BestProductRate(const Kernel& kernel, const KernelSetting& setting) {
 
 Demand PriceGivenKernel(const Kernel& kernel) {
   STEPCAST_CHECK(kernel.kind == KernelKind::kGiven,
-                 "only kernels with a given duration may be priced by this duration");
+                 "only a kernel with a fixed duration can have this duration as its cost");
   Demand demand;
   demand.work = kernel.given;
   demand.provenance = Provenance::kGiven;

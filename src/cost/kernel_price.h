@@ -31,22 +31,22 @@
 //  kGiven         the given time is the price: no latency, no roofline, for any device or none;
 //                 uses all multiprocessors, unless the host does the work
 //
-// Eager PyTorch kernels that are limited by multiprocessors (Access) take their traffic divided by
-// the fraction of the memory rate that they reach. Sums over tokens take at least token_sum_time
-// per token, multiplied by the number of 32-column blocks per multiprocessor if that number exceeds
-// 1.
+// Some eager PyTorch kernels are limited by multiprocessors (Access). The time of their traffic is
+// divided by the fraction of the memory rate that they reach. A sum over tokens takes at least
+// token_sum_time per token, times the number of 32-column blocks per multiprocessor if that number
+// exceeds 1.
 //
-// Matrix multiplications and attention run at the clock that the board's power limit sustains.
-// Their power draw is proportional to their rate relative to the best multiplications
-// (kernel_time.h). Idle multiprocessors therefore reduce the power draw and raise the clock.
+// Matrix multiplications and attention run at the clock that the board's power limit allows. Their
+// power draw is proportional to their rate relative to the best multiplications (kernel_time.h).
+// Idle multiprocessors therefore allow a higher clock.
 //
 // cuBLAS's matrix multiplications for Hopper (compute capability 9.x) are persistent: one thread
-// block per multiprocessor processes tile after tile, until the multiplication ends. During a
-// collective, which reserves some multiprocessors, a multiplication needs a second round of tiles
-// (engine/shared_resources.h; sources: calibration/h100-sxm.yaml).
+// block per multiprocessor processes tile after tile. If a collective reserves some
+// multiprocessors, a multiplication needs a second round of tiles (engine/shared_resources.h;
+// sources: calibration/h100-sxm.yaml).
 //
 // Measurements in the profile replace these formulas (kernel_time.h). A measured time includes the
-// start: latency = start_latency, work = the rest. The kinds of kernels use these measurements:
+// start: latency = start_latency, and work is the remaining time.
 //   kGemm: the surface of the data type and layout. `batch` multiplications are one multiplication
 //     with batch x m rows. The largest multiplication of the surface is the best one.
 //   kAttention, kAttentionGradient: the surface by heads, sequence length and head size.
@@ -59,8 +59,8 @@
 // data sheet.
 namespace stepcast::cost {
 
-// The arithmetic of a matrix multiplication as tiles in waves over the multiprocessors. This model
-// explains why one more row can cost a wave, and why narrow multiplications are slower.
+// The arithmetic of a matrix multiplication as tiles in waves over the multiprocessors. In this
+// model, one more row can add a wave, and narrow multiplications are slower.
 //
 // A library divides the m x n result into tiles of one of the profile's shapes, in either
 // orientation. Each tile is one thread block. For small results, the library also divides k into 2,
@@ -74,16 +74,16 @@ namespace stepcast::cost {
 //              / (peak / multiprocessors x efficiency of the shape)
 //  summation = start_latency + 8 batch m n parts bytes x `split` / achieved memory bandwidth
 //
-// `fill` is the time to load the pipeline and store the tile. add_fill is added if the tile is
-// added to FP32 values, which have four times as many bytes to read and store. The library is
-// assumed to choose the fastest combination of shape and parts (cuBLAS's heuristics are close to
-// this; Nvidia, "Matrix Multiplication Background User's Guide", sections 3 and 4, describes tile
-// and wave quantization).
+// `fill` is the time to load the pipeline and store the tile. If the tile is added to FP32 values,
+// add_fill is added, because four times as many bytes are read and stored. The model assumes that
+// the library chooses the fastest combination of shape and parts, as cuBLAS approximately does.
+// (Source for tile and wave quantization: Nvidia, "Matrix Multiplication Background User's Guide",
+// sections 3 and 4.)
 
-// The conditions in which a tiled matrix multiplication runs. A single kernel for all experts of a
-// rank has the tiles of all experts in the same waves. It does not divide k, and reaches the
-// fraction `grouped` of the tiles' rate. On Hopper and Blackwell with HBM, it reads weights at 0.85
-// of the memory's bandwidth, or at memory_efficiency if this is more.
+// The conditions in which a tiled matrix multiplication runs. One kernel may multiply for all
+// experts of a rank. Their tiles are then in the same waves, k is not divided, and the rate is the
+// fraction `grouped` of the tiles' rate. On Hopper and Blackwell with HBM, this kernel reads
+// weights at 0.85 of the memory's bandwidth, or at memory_efficiency if this is higher.
 
 struct TileSetting {
   const calibration::GemmTiling& tiling;
@@ -91,18 +91,18 @@ struct TileSetting {
   int multiprocessors = 1;
   Bandwidth memory;    // achieved memory bandwidth
   Time start_latency;  // start of the kernel that sums the parts
-  double rate = 1;     // fraction of the tiles' full rate that remains (kernel_time.h)
+  double rate = 1;     // fraction of the tiles' full rate (kernel_time.h)
 };
 
 struct TiledProduct {
   Time time;  // rounded up to a picosecond
-  // The number of multiprocessors that this number of waves needs. Fewer multiprocessors need more
-  // waves; additional multiprocessors do not shorten the time.
+  // The number of multiprocessors needed for this number of waves. More multiprocessors do not
+  // shorten the time.
   double multiprocessors = 0;
 };
 
-// Returns the time of a matrix multiplication's arithmetic in tiles. Requires tiles, a positive
-// peak and sizes of at least 1.
+// Returns the arithmetic time of a tiled matrix multiplication. Requires tiles, a positive peak and
+// sizes of at least 1.
 TiledProduct TiledArithmetic(const Kernel& product, const TileSetting& setting);
 
 // Why a kernel has no price.
@@ -114,11 +114,11 @@ enum class KernelFault : std::uint8_t {
 struct KernelSetting {
   const topology::Gpu& gpu;
   const calibration::KernelCosts& costs;
-  Version torch{};  // PyTorch release whose libraries run
+  Version torch{};  // PyTorch release, which determines the libraries
   // The power limit of the board while these kernels run, in watts (kernel_time.h). 0: no limit.
   double limit_watts = 0;
-  // Whether the kernels run inference in a serving engine. Attention then includes the planning of
-  // its work, and starts after forward_start. In training, attention starts after start_latency.
+  // Whether the kernels run inference in a serving engine. If true, the time of attention includes
+  // the planning of its work, and its latency is forward_start. In training, it is start_latency.
   bool serving = false;
   // Whether kernels have a start latency. False for textbook programs, which ignore launch costs.
   bool start_latency = true;
@@ -129,9 +129,9 @@ bool IsArithmetic(KernelKind kind);
 
 tl::expected<Demand, KernelFault> PriceKernel(const Kernel& kernel, const KernelSetting& setting);
 
-// Returns the rate of the fastest matrix multiplications of the kernel's data type at full clock,
-// in FLOPs per second, or 0 if no rate is known. For a multiplication whose layout was measured,
-// only this layout is considered.
+// Returns the highest rate of matrix multiplications of the kernel's data type at full clock, in
+// FLOPs per second, or 0 if no rate is known. If the kernel's layout was measured, only this layout
+// is considered.
 double BestProductRate(const Kernel& kernel, const KernelSetting& setting);
 
 // Returns the price of a kernel whose time is an input. Requires a kernel of kind kGiven.

@@ -75,7 +75,7 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
                              int multiprocessors) {
   STEPCAST_CHECK(
       !surface.empty() && kernel.batch > 0 && kernel.m > 0 && kernel.n > 0 && kernel.k > 0,
-      "attention needs sizes, and the table of times needs points");
+      "attention needs sizes, and its table of times needs at least one point");
   // A square with the same number of pairs of query and key.
   const std::int64_t length =
       kernel.causal ? kernel.m

@@ -11,8 +11,8 @@
 
 namespace stepcast::cost {
 
-// Measured times of kernels and copies, interpolated between the measured points. (Attention,
-// described below, has three dimensions.)
+// Measured times of kernels and copies, interpolated between the measured points. For attention,
+// see below.
 //
 // Curves:
 //   At a point, the result is the measured time.
@@ -43,8 +43,8 @@ MeasuredTime TimeFromCurve(const calibration::Curve& curve, Bytes bytes);
 MeasuredTime TimeFromSurface(const calibration::GemmSurface& surface, std::int64_t m,
                              std::int64_t n, std::int64_t k);
 
-// Converts a measured time to a demand: `start_latency` is latency, and the rest is work. If
-// `latency_counts` is false, the latency is omitted, as in textbook programs.
+// Converts a measured time to a demand with latency `start_latency`; the remaining time is work. If
+// `latency_counts` is false, the latency is omitted, as in the `reference` framework.
 Demand DemandOf(const MeasuredTime& measured, Time start_latency, bool latency_counts);
 
 // Measured times of fused attention kernels, interpolated over three sizes: the number of heads
@@ -54,14 +54,13 @@ Demand DemandOf(const MeasuredTime& measured, Time start_latency, bool latency_c
 // time is interpolated first over length, then over heads, then over head size. Outside the range,
 // the time is extrapolated:
 //  sequence   constant time below the first length, constant throughput beyond the last length
-//  head size  likewise
+//  head size  as for the sequence
 //  heads      by thread blocks. A block computes kQueryRows rows of one head, so a kernel has
 //             b = heads x sequence / kQueryRows blocks. The time is proportional to
 //             max(b, multiprocessors), because each multiprocessor runs one block at a time.
-// With a sliding window, the kernel takes the fraction of the full time that equals the fraction of
-// scores it computes. Measured kernels are causal; without a mask, a kernel takes twice as long. If
-// the numbers of keys and queries differ, the time is that of a square with the same number of
-// pairs.
+// With a sliding window, the time is multiplied by the fraction of scores that are computed.
+// Measured kernels are causal; without a mask, a kernel takes twice as long. If the numbers of keys
+// and queries differ, the time is that of equal numbers with the same number of pairs.
 
 // The query rows per block in the forward kernel of FlashAttention-2 with head sizes 64 and 128
 // (Dao 2023, arXiv 2307.08691).
@@ -76,11 +75,11 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
 // Matrix multiplications with rows that are not a multiple of 16 bytes, such as an output layer
 // over a vocabulary of 50,257.
 //
-// Tensor cores load 16 bytes at a time, or 8 numbers of 16 bits. For other rows of an operand or of
-// the result, a library must use kernels that load and store 4 or 2 bytes at once. These kernels
-// lack the asynchronous copies that keep a multiprocessor busy (NVIDIA, "Matrix Multiplication
-// Background User's Guide", section 2.2). A kernel is compiled for one alignment of all three
-// matrices, so the rows of the result can also matter.
+// Tensor cores load 16 bytes at a time (8 numbers of 16 bits). For other rows of an operand or of
+// the result, a library must use kernels that load and store 4 or 2 bytes at a time. These kernels
+// have no asynchronous copies (NVIDIA, "Matrix Multiplication Background User's Guide", section
+// 2.2). A kernel is compiled for one alignment of all three matrices, so the rows of the result can
+// also matter.
 //
 // On an H100, cuBLAS 13.1 runs the forward pass for 50,257 words, whose operands are aligned, with
 // cutlass_75_tensorop ... align1. It takes seven times as long as for 50,264 words. Earlier
@@ -104,25 +103,23 @@ MeasuredTime TimeOfAttention(const calibration::AttentionSurface& surface, const
 // multiplications. All other values that are zero are unknown and cause no loss.
 double UnalignedRate(const Kernel& product, const calibration::KernelCosts& costs, Version torch);
 
-// A matrix multiplication with its rows padded to 16 bytes. torch.compile runs the padded
-// multiplication if it is faster (torch/_inductor/fx_passes/pad_mm.py). Padded operands are written
-// first; `copied` is the number of bytes read and written to do so. Readers of the result skip the
-// padding.
+// A matrix multiplication whose rows are padded to 16 bytes. torch.compile uses it if it is faster
+// (torch/_inductor/fx_passes/pad_mm.py). Padded operands are written first: `copied` bytes are read
+// and written. Readers of the result ignore the padding.
 struct PaddedProduct {
   Kernel product;
   Bytes copied;
 };
 PaddedProduct Padded(const Kernel& product);
 
-// The clock that a board's power limit allows for matrix multiplications and attention in sustained
-// training.
+// The clock that a board's power limit allows for sustained matrix multiplications and attention.
 //
 // Dynamic power is proportional to frequency times voltage squared, and voltage is proportional to
 // frequency. If a device would draw `idle + products` at full clock and may draw `limit`, its clock
 // is therefore the cube root of (limit - idle) / products, relative to the full clock.
 //
-// The limit L applies to the mean over kernels that alternate within milliseconds. If memory-bound
-// kernels draw W < L, the other kernels may draw
+// The limit L applies to the mean power of kernels that alternate within milliseconds. If
+// memory-bound kernels draw W < L, the other kernels may draw
 //
 //   L + (L - W) M / (A / c)
 //
@@ -131,22 +128,22 @@ PaddedProduct Padded(const Kernel& product);
 // calibration/h100-sxm.yaml has the measurement. Power while a device waits for other devices is
 // ignored.
 
-// Returns the sustained clock as a fraction of the full clock, at most 1. The result is 1 if the
-// profile has no power draw or the data sheet has no limit (limit_watts = 0).
+// Returns the sustained clock as a fraction of the full clock. The result is 1 if the profile has
+// no power draw or the data sheet has no limit (limit_watts = 0).
 double SustainedClock(const calibration::PowerDraw& power, double limit_watts);
 
-// The power draw of the kernels of a micro-batch. Times are in seconds at full clock; only their
-// ratios are used.
+// The power draw of the kernels of a micro-batch. Times are in seconds at full clock. Results
+// depend only on their ratios.
 struct MicroBatchDraw {
   double arithmetic = 0;  // A in the formula above
-  // The time of the micro-batch's FLOPs at the rate of the best multiplications. FLOPs are weighted
-  // by the power draw of their data type divided by PowerDraw::products.
+  // The micro-batch's FLOPs divided by the rate of the best multiplications. FLOPs are weighted by
+  // the power draw of their data type, relative to PowerDraw::products.
   double at_best = 0;
   double other = 0;  // M in the formula above
 };
 
-// Returns the watts that multiplications and attention may draw while they run. If the profile has
-// no power draw of memory-bound kernels, returns `limit_watts`.
+// Returns the power, in watts, that multiplications and attention may draw. If the profile has no
+// power draw of memory-bound kernels, returns `limit_watts`.
 double ArithmeticLimit(const calibration::PowerDraw& power, double limit_watts,
                        const MicroBatchDraw& draw);
 

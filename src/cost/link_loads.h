@@ -16,13 +16,13 @@
 
 namespace stepcast::cost {
 
-// Computes how long a group's collective keeps each link of a cluster busy, from the steps of its
-// algorithm (network/group_steps.h). Loads are proportional to the collective's size. They are
-// computed for one size that makes rounding errors negligible. Not thread-safe.
+// Computes the time for which a group's collective occupies each link of a cluster, from the steps
+// of its algorithm (network/group_steps.h). Loads are proportional to the collective's size. Not
+// thread-safe.
 class LinkLoads {
  public:
   struct Load {
-    double transfer = 0;  // seconds per byte on all links together, stage by stage
+    double transfer = 0;  // seconds per byte on all links together
     // Pairs of a link and its busy time in seconds per byte, ordered by link. Idle links are
     // omitted.
     std::vector<std::pair<std::uint32_t, double>> busy;

@@ -113,7 +113,8 @@ GroupShape ShapeOf(std::span<const int> ranks, int gpus_per_node) {
 NcclPricer::NcclPricer(NcclSetting setting) : setting_(std::move(setting)) {
   STEPCAST_CHECK(setting_.cluster != nullptr && setting_.gpu != nullptr &&
                      setting_.links != nullptr && setting_.law != nullptr,
-                 "to choose an algorithm, NCCL's tuner needs a machine and its costs");
+                 "to choose an algorithm, NCCL's tuner needs a machine and the costs of this "
+                 "machine");
   const topology::NodeType& node = *setting_.cluster->node_type();
   const GpuLinks nvlinks = LinksOfAGpu(node, topology::LinkKind::kNvLink);
   nvlink_ = nvlinks.bandwidth;

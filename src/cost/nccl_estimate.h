@@ -8,9 +8,9 @@
 #include "src/cost/nccl_price.h"
 #include "src/nccl/terms.h"
 
-// Internal declarations of NcclPricer. nccl_choice.cc contains NCCL's choice of algorithm and its
-// time by the law (CollectiveLaw). nccl_correction.cc contains the correction by measured curves.
-// nccl_price.cc contains the price.
+// Internal declarations of NcclPricer. nccl_choice.cc: NCCL's choice of algorithm and its modeled
+// time (CollectiveLaw). nccl_correction.cc: the correction by measured curves. nccl_price.cc: the
+// price.
 namespace stepcast::cost {
 
 nccl::Function FunctionOf(CollectiveKind kind);
@@ -31,8 +31,8 @@ struct NcclPricer::Estimate {
   int channels = 1;
   double launch = 0;
   double latency = 0;   // from NCCL's tuner
-  double wire = 0;      // latency of the links; a lower bound of the tuner's latency
-  double stretch = 1;   // factor on the time of software; the time on the wire is not multiplied
+  double wire = 0;      // latency of the links; `latency` is never lower
+  double stretch = 1;   // multiplies the time of software, but not of links
   double transfer = 0;  // indexed by CollectiveLaw
   double total() const {
     return launch + std::max(latency, wire) + latency * (stretch - 1) + transfer;

@@ -27,40 +27,36 @@
 //
 // NCCL's tuner (src/nccl) chooses algorithm, protocol and channels for a communicator of the
 // group's shape, given the user's NCCL_ALGO and NCCL_PROTO. All-to-all, scatter, gather and
-// send_recv are point-to-point messages, for which the tuner makes no choice (nccl/exchange.h). The
-// time is computed by the first of these methods that applies. (The "law" is
-// calibration/collective_curves.h.)
+// send_recv are point-to-point messages without such a choice (nccl/exchange.h). The first
+// applicable method determines the time. "Law" is the model of calibration/collective_curves.h.
 //
 //   1. A published curve of the profile for exactly this collective, ranks and nodes: the law's
 //      time (method 4) times measured over law, interpolated between the measured sizes
 //      (curve_time.h). Provenance: measured, interpolated or extrapolated.
 //   2. The same with all-gather for reduce-scatter and vice versa, because both send the same bytes
 //      in the same steps. Provenance: transferred.
-//   3. Curves of this collective (or of the other collective as in method 2) over fewer and over
-//      more ranks: the law's time times measured over law at the same size. The nearest curve on
-//      each side is used, by the doublings of ranks and of the size beyond its ends. The factor is
-//      interpolated over the logarithm of the ranks. Beyond the largest number of ranks, it
-//      approaches 1 within kFadeDoublings. For groups on several nodes, curves must have the same
-//      ranks per node. Curves of rings on direct NVLinks do not apply to rings that other GPUs
-//      relay. Provenance: transferred.
+//  3. Curves of this collective (or of the other collective as in method 2) over fewer and over
+//    more ranks: the law's time times measured over law at the same size. The curve nearest in
+//    ranks and size is used on each side. The factor is interpolated over the logarithm of the
+//    ranks. Beyond the largest number of ranks, it approaches 1 within kFadeDoublings doublings.
+//    For groups on several nodes, curves must have the same ranks per node. Curves of rings on
+//    direct NVLinks do not apply if other GPUs relay the ring. Provenance: transferred.
 //   4. The profile's law, from the tuner's latency and bandwidth. For point-to-point messages, from
 //      latency and bandwidth of nccl/exchange.h and the constants of LL or Simple.
 //      Provenance: modelled.
 //
-// A factor describes the law's error for one mechanism, with or without reduction in a switch. From
-// each curve, only sizes with the mechanism of the priced collective are used. (Times of large
-// buffers reduced in switches do not predict times of small buffers reduced by trees.) Beyond sizes
-// where a curve changes to the other mechanism, the factor approaches 1 as beyond the largest
-// number of ranks. Beyond the end of a curve, the factor is constant.
+// A factor describes the law's error with or without reduction in a switch. Only the sizes of a
+// curve that agree with the priced collective in this respect are used. (Times of large buffers
+// reduced in switches do not predict times of small buffers reduced by trees.) Beyond these sizes,
+// the factor approaches 1. Beyond the end of a curve, the factor is constant.
 //
-// A group on more nodes is never faster. The time is the maximum over the group and groups of half,
-// a quarter, ... of its nodes, down to one node. (Otherwise, times could decrease where NCCL
-// changes the algorithm, because the law's accuracy depends on the algorithm.) Times measured on
-// exactly this number of nodes are not changed.
+// A group on more nodes is never faster: the time is the maximum over groups on all, half, a
+// quarter, ... of the nodes. (The accuracy of the law depends on the algorithm, so times could
+// otherwise decrease where NCCL changes the algorithm.) Times measured on exactly this number of
+// nodes are not changed.
 //
-// NCCL's choice uses its own constants for the NVLinks of a GPU's generation, but the duration
-// depends on the actual links. Faster NVLinks do not change the choice, and shorten transfers over
-// NVLink in proportion.
+// NCCL chooses with its own constants for the NVLinks of a GPU generation, but the time depends on
+// the actual links. Faster NVLinks do not change the choice, but shorten transfers in proportion.
 //
 // Curves of the running NCCL release are preferred, then curves of the nearest newer release, then
 // curves of older releases (nccl_setting.h).
@@ -75,31 +71,28 @@
 // curve is from these machines, the law's error on another machine corrects the law's time on this
 // machine (provenance: transferred).
 //
-// No time is shorter than the algorithm needs on the raw links (collective_price.h). The law's
-// transfers take at least the time of the links at the profile's efficiencies, because NCCL does
-// not see some bottlenecks (for example, a spine that is too narrow). The tuner's latency is at
-// least the latency of a message along the links, which the law does not scale.
+// The time is never shorter than the algorithm needs on the raw links (collective_price.h). The
+// law's transfers take at least the time of the links at the profile's efficiencies, because NCCL
+// ignores some bottlenecks (for example, a narrow spine). The tuner's latency is at least the
+// latency of a message along the links.
 //
-// Without RDMA (Transport::kSockets), each of NCCL's channels uses its own TCP connections, and
-// each connection has a maximum rate. The data pass through host memory on both sides: the GPU
-// writes the data, the kernel copies them, and the card reads them. A transfer therefore takes at
-// least the time of the connections of its channels. If the topology specifies the bandwidth of
+// Without RDMA (Transport::kSockets), each of NCCL's channels uses its own TCP connections, which
+// have a maximum rate, and data pass through host memory on both nodes. A transfer therefore takes
+// at least the time of the connections of its channels. If the topology specifies the bandwidth of
 // host memory, a transfer also takes at least eight passes over host memory per byte that a node
-// sends (and receives). NCCL's choice ignores both limits. With trees, a node sends over two
-// connections at a time, to its parent and to its children.
+// sends. NCCL's choice ignores these limits. With trees, a node sends over two connections at a
+// time, to its parent and to its children.
 //
 // If only some pairs of GPUs have direct NVLinks, NCCL relays data through other GPUs. The
-// topology's rings do not model these relays, so the links inside the node are not used as a bound.
+// topology's rings do not model relays, so the links inside the node are no lower bound.
 //
-// Shares: from launch to end, a collective reserves one multiprocessor for each channel. Rings and
-// trees read and write 3 bytes of device memory for each byte that a rank sends: the data of the
-// neighbor are written to a buffer, read, and combined with or copied to the rank's data. With
-// reduction in a switch, it is 2 bytes per byte of the buffer. The shares of links follow from the
-// bytes on each link.
+// Shares: a collective reserves one multiprocessor per channel from launch to end. Rings and trees
+// access 3 bytes of device memory per byte that a rank sends: received data are written to a
+// buffer, read, and combined with or copied to the rank's data. With reduction in a switch, they
+// access 2 bytes per byte of the buffer. The shares of links follow from the bytes on each link.
 namespace stepcast::cost {
 
-// The shape of a group: the number of ranks and nodes, and the GPUs of its node with the most
-// ranks.
+// The shape of a group: numbers of ranks and nodes, and the GPUs of the node with the most ranks.
 struct GroupShape {
   int ranks = 1;
   int nodes = 1;
@@ -107,8 +100,8 @@ struct GroupShape {
 
   friend auto operator<=>(const GroupShape&, const GroupShape&) = default;
 };
-// Returns the shape of a group. `ranks` are ranks as in a program's groups, which fill nodes of
-// `gpus_per_node` GPUs in order.
+// Returns the shape of a group. `ranks` are global ranks, which fill nodes of `gpus_per_node` GPUs
+// in order.
 GroupShape ShapeOf(std::span<const int> ranks, int gpus_per_node);
 
 struct NcclSetting {
@@ -123,15 +116,15 @@ struct NcclSetting {
   bool collnet = false;   // NICs may use reduction in network switches (NCCL_COLLNET_ENABLE)
 };
 
-// A query for NCCL's choice or price: one collective of a group. The members are references, whose
-// objects must outlive the query.
+// The collective of a group for which NCCL's choice or price is requested. The members are
+// references; their objects must outlive this object.
 struct Asked {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Bytes bytes;
   const topology::CommunicationPath& path;
   const GroupShape& shape;  // shape of the group of `path`
 
-  // Returns the same query for other links.
+  // Returns the same query with other links.
   Asked On(const topology::CommunicationPath& links) const { return {kind, bytes, links, shape}; }
 };
 
@@ -140,34 +133,33 @@ class NcclPricer {
  public:
   explicit NcclPricer(NcclSetting setting);
 
-  // Returns the price of a collective. None if the user's settings exclude every possible algorithm
-  // or protocol. Requires path.ranks > 1, and `shape` of the same group. For a message (kSendRecv),
-  // the group consists of the sender and the receiver, and `communicator` is the communicator that
-  // contains both.
+  // Returns the price of a collective, or none if the user's settings exclude every algorithm or
+  // protocol. Requires path.ranks > 1, and `shape` of the same group. For a message (kSendRecv),
+  // the group consists of sender and receiver, and `communicator` contains both.
   std::optional<CollectivePrice> Price(const Asked& asked,
                                        const GroupShape* communicator = nullptr);
 
-  // The number of doublings of ranks, beyond the largest measured number, in which a correction
-  // factor approaches 1.
+  // Beyond the largest measured number of ranks, a correction factor approaches 1 within this
+  // number of doublings.
   static constexpr double kFadeDoublings = 8;
 
   // Returns the price by the law only, without curves.
   std::optional<CollectivePrice> PriceByLaw(const Asked& asked);
 
-  // NCCL's choice for a collective, and the fastest choice that NCCL could make here. Both are
-  // priced by the law, because curves exist only for NCCL's own choices. kLeastFaster is the
-  // smallest advantage that is reported: the law's median error on measurements to which it was not
-  // fitted (`validate collectives`: held back, without curves).
+  // NCCL's choice for a collective, and the fastest possible choice. Both are priced by the law,
+  // because curves exist only for NCCL's own choices. kLeastFaster is the smallest reported
+  // advantage: the law's median error on held-back measurements (`validate collectives`, without
+  // curves).
   static constexpr double kLeastFaster = 0.09;
   struct FasterChoice {
     CollectivePrice taken, fastest;
   };
-  // Returns a choice that is faster by at least kLeastFaster. None if there is no such choice, if
-  // the settings exclude every choice, and for exchanges, for which NCCL chooses no algorithm.
+  // Returns a choice that is faster than NCCL's choice by at least kLeastFaster. None if no such
+  // choice exists, if the settings exclude every choice, and for exchanges.
   std::optional<FasterChoice> FasterByLaw(const Asked& asked);
 
   // Sets the channels and resource shares of a price from another source, such as a user's table.
-  // Has no effect if NCCL could not run the collective.
+  // Has no effect if NCCL cannot run the collective.
   void AddShares(const Asked& asked, CollectivePrice& price);
 
  private:
@@ -175,15 +167,15 @@ class NcclPricer {
   struct Estimate;
   struct Timed;
   // The link speeds of a machine: its NVLinks relative to NCCL's constant, and its network relative
-  // to the network of the current cluster.
+  // to the network of the priced cluster.
   struct LinkSpeeds {
     double nvlink = 1;
     double network = 1;
     friend auto operator<=>(const LinkSpeeds&, const LinkSpeeds&) = default;
   };
   using Machine = std::pair<GroupShape, LinkSpeeds>;
-  // The part of a curve with or without reduction in a switch: its points, and the law's times for
-  // their sizes on the machine of the measurement.
+  // The points of a curve with, or without, reduction in a switch, and the law's times for their
+  // sizes on the measured machine.
   struct Part {
     std::vector<calibration::TimePoint> points;
     std::vector<double> law;  // in microseconds, by point
@@ -191,7 +183,7 @@ class NcclPricer {
   // A measured curve, prepared for corrections.
   struct Anchor {
     int ranks = 0;
-    bool is_twin = false;       // measured with the other of all-gather and reduce-scatter
+    bool is_twin = false;       // measured for the other of the two collectives (method 2)
     std::array<Part, 2> parts;  // index: whether reduction is in a switch
     const Part& Of(const Estimate& estimate) const;
   };
@@ -202,7 +194,7 @@ class NcclPricer {
   //   - other links, exactly the group's ranks
   //   - other links, other numbers of ranks
   struct Group {
-    bool any = true;  // some curve was measured with the choice that the settings allow
+    bool any = true;  // some curve has an algorithm that the settings allow
     std::array<std::optional<std::vector<Anchor>>, 4> tiers;
   };
   // The factor measured / modeled time, and its provenance.
@@ -226,8 +218,8 @@ class NcclPricer {
   const Communicator& CommunicatorOf(const GroupShape& shape) {
     return CommunicatorOf(Machine(shape, own_));
   }
-  // Returns the model of exchanges. `communicator` is as in Price(). GPUs of the communicator that
-  // are not in the group relay data between the GPUs of the group.
+  // Returns the model of exchanges. `communicator` is as in Price(). Its GPUs outside the group
+  // relay data between GPUs of the group.
   const nccl::ExchangeModel& ExchangeOf(const Machine& machine,
                                         const GroupShape* communicator = nullptr);
   topology::CommunicationPath LinksOf(const Asked& asked, const GroupShape* communicator = nullptr);
@@ -241,20 +233,20 @@ class NcclPricer {
   Estimate EstimateExchange(CollectiveKind kind, Bytes bytes, const Machine& machine,
                             const GroupShape* communicator);
   Group& GroupOf(const Asked& asked);
-  // Returns the measured curves that a price may use. If `like_these` is true, the curves are from
-  // machines with links like this machine's, otherwise from all other machines. If `exact` is true,
-  // the curves have exactly the group's number of ranks, otherwise other numbers.
+  // Returns the measured curves that a price may use. `like_these`: from machines with similar
+  // links, otherwise from all other machines. `exact`: with the group's number of ranks, otherwise
+  // with other numbers.
   std::vector<Anchor> FindCurves(const Asked& asked, bool like_these, bool exact);
   // Returns the link speeds of a file's machine. None if its collectives used another kind of link,
-  // or if `like_these` is false for a machine like this one or true for another machine.
+  // or if its similarity to this machine does not equal `like_these`.
   std::optional<LinkSpeeds> SpeedsOf(const calibration::CurveFile& file, const Asked& asked,
                                      bool like_these) const;
   // Returns a curve as an anchor. None if the curve's topology has no group of this shape, or if
   // the settings exclude the measured choice.
   std::optional<Anchor> AnchorOf(const calibration::CollectiveCurve& curve, const Asked& asked,
                                  const LinkSpeeds& speeds);
-  // Returns the correction by the first tier that has curves for the estimate's algorithm and
-  // protocol. Without such a tier, the factor is 1 and the provenance is kModelled.
+  // Returns the correction from the first tier with curves for the estimate's algorithm and
+  // protocol. If no tier has such curves, the factor is 1 and the provenance is kModelled.
   Correction CorrectionOf(const Asked& asked, const Estimate& estimate);
   static std::optional<Correction> CorrectionBy(const std::vector<Anchor>& anchors,
                                                 const Asked& asked, const Estimate& estimate);
@@ -262,17 +254,17 @@ class NcclPricer {
   // Makes `timed` at least as long as on half of the nodes, a quarter of the nodes, and so on.
   void NotFasterThanFewerNodes(const Asked& asked, Timed& timed);
   std::optional<CollectivePrice> PriceWith(const Asked& asked, bool use_curves, const Way& way);
-  // Returns the law's estimate for a group's links, at least the time that the links need. The path
-  // in `asked` describes this cluster's links.
+  // Returns the law's estimate for a group's links, but at least the time that the links need. The
+  // path in `asked` must be on this cluster.
   std::optional<Estimate> OnLinks(const Asked& asked, const LinkSpeeds& speeds, const Way& way);
-  // Returns the time, in microseconds, of the traffic that leaves a node over TCP connections and
+  // Returns the time, in microseconds, of a node's outgoing traffic over TCP connections and
   // through host memory. 0 with RDMA. `inter` is the time of this traffic on the raw links of
   // `path`.
   double OnSockets(CollectiveKind kind, Time inter, const topology::CommunicationPath& path,
                    const Estimate& estimate) const;
   void SetShares(const Asked& asked, const Estimate& estimate, CollectivePrice& price) const;
 
-  // Returns the number of GPUs of a node, including GPUs that the job does not use.
+  // Returns the number of GPUs of a node, including GPUs outside the job.
   int GpusOfANode() const {
     return setting_.cluster->node_type()->Count(topology::DeviceKind::kGpu);
   }
@@ -287,9 +279,9 @@ class NcclPricer {
   std::map<std::tuple<CollectiveKind, GroupShape, std::int64_t>, Group> groups_;
 };
 
-// The range of measured / forecast time that contains 90 % of measured collectives. It depends on
-// the provenance of the price, the size, and the links. The values are from all points of `stepcast
-// validate collectives`: from held-back points where curves apply, otherwise from the law's errors.
+// The range of measured / forecast time that contains 90 % of measured collectives, by provenance,
+// size and links. From all points of `stepcast validate collectives`: held-back points if curves
+// apply, otherwise the law's errors.
 struct CollectiveSpread {
   double low = 1, high = 1;
 };

@@ -15,7 +15,7 @@
 
 namespace stepcast::cost {
 
-// Returns NCCL's settings in a scenario. The result has pointers into the scenario, which must
+// Returns the scenario's NCCL settings. The result has pointers into the scenario, which must
 // outlive it. None if NCCL is not modeled: for flat clusters, devices other than CUDA devices, and
 // profiles without `links` or `collective_law`.
 //   software.nccl: the newest known release that is not newer, or 2.21 for earlier releases.
@@ -32,19 +32,18 @@ struct GpuLinks {
 GpuLinks LinksOfAGpu(const topology::NodeType& node, topology::LinkKind kind);
 
 // Returns a node of a topology as NCCL detects it. The node has only the GPUs in `gpus` (indices in
-// the node, in rank order), but all of its network cards. `port` is the bandwidth from a card to
-// the fabric in one direction, or zero without a fabric.
+// the node, in rank order), but all network cards. `port` is the bandwidth from a card to the
+// fabric in one direction, or zero without a fabric.
 //
-// NCCL's own constants replace the topology's values: NVLink bandwidth by GPU generation, and 0.75
-// of the raw PCIe bandwidth. A GPU or card on several PCIe switches is assigned to the first
-// switch, and switches below other switches are merged into them. NVLink between GPU and processor
-// (C2C) is the GPU's path to the processor.
+// NCCL's constants replace the topology's values for NVLink bandwidth (by GPU generation) and PCIe
+// bandwidth (0.75 of the raw value). A GPU or card on several PCIe switches is assigned to the
+// first. A switch below another switch is merged into it. NVLink between GPU and CPU (C2C) is the
+// GPU's path to the CPU.
 nccl::Node NcclNode(const topology::NodeType& node, int compute_capability, Bandwidth port,
                     std::span<const int> gpus);
 
-// Returns the communicator of all GPUs of `nodes` nodes like `node`, without the paths of its
-// channels, which the tuner does not need. NCCL's search takes up to 70 ms, so results are cached
-// for the lifetime of the process. Thread-safe.
+// Returns the communicator of all GPUs of `nodes` nodes like `node`, without channel paths. NCCL's
+// search takes up to 70 ms, so results are cached for the lifetime of the process. Thread-safe.
 nccl::Communicator FindCommunicator(const nccl::Node& node, int nodes, nccl::Version version);
 
 }  // namespace stepcast::cost

@@ -263,14 +263,14 @@ class KernelPricer {
       const std::string remedy =
           kernel.kind == KernelKind::kGemm
               ? fmt::format(
-                    "add kernels.gemm.{0} or kernels.gemm_surface.{0}, or set training.precision "
-                    "to another type",
+                    "add kernels.gemm.{0} or kernels.gemm_surface.{0} to the profile, or set "
+                    "training.precision to another type",
                     Name(kernel.data_type))
           : kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer
-              ? std::string("add kernels.memory_efficiency or kernels.memory_curve")
+              ? std::string("add kernels.memory_efficiency or kernels.memory_curve to the profile")
               : fmt::format(
-                    "set training.attention to a kernel that the profile has (kernels.attention), "
-                    "or add kernels.attention.{} or curves of attention",
+                    "set training.attention to a kernel under kernels.attention in the profile, or "
+                    "add kernels.attention.{} or curves of attention to the profile",
                     calibration::kFusedNames[static_cast<std::size_t>(kernel.flash - 1)]);
       pricing_.Report("cost.no-efficiency", pricing_.profile,
                       fmt::format("profile '{}' has no rates for {}",
@@ -282,8 +282,8 @@ class KernelPricer {
   void RefuseKernel(const Kernel& kernel) {
     if (!pricing_.scenario.gpu) {
       pricing_.Report("cost.no-gpu", pricing_.scenario.cluster_location,
-                      fmt::format("without a GPU, only layer lists can be simulated; the time of "
-                                  "this kernel is unknown: {}",
+                      fmt::format("without a GPU type, stepcast can simulate only layer lists, "
+                                  "because the time of this kernel is unknown: {}",
                                   kernel.name),
                       "add a GPU type to the cluster ('gpu: h100-sxm'), or describe the model as a "
                       "list of layers with times");

@@ -54,7 +54,7 @@
 namespace stepcast::cost {
 
 // Returns the prices of the program. `works` is the work of the plan's micro-batch
-// (model::BuildWork), which determines the power available to matrix multiplications
+// (model::BuildWork), from which the power limit of matrix multiplications is computed
 // (kernel_time.h).
 Result<Prices> Price(const program::Program& program, const scenario::Scenario& scenario,
                      std::span<const model::LayerWork> works);
@@ -65,7 +65,7 @@ class GroupLoads;
 struct PricedDevice;
 struct PricedMachine;
 
-// Caches prices of kernels and of groups of ranks across programs and scenarios. Not thread-safe.
+// Caches prices of kernels and of groups of ranks for many programs and scenarios. Not thread-safe.
 class PriceCache {
  public:
   PriceCache();
@@ -75,7 +75,7 @@ class PriceCache {
                        std::span<const model::LayerWork> works);
 
  private:
-  // The largest numbers of entries. If a number is exceeded, all entries are dropped.
+  // The largest numbers of entries. If a number is exceeded, the cache is cleared.
   static constexpr std::size_t kMostMachines = 256;
   static constexpr std::size_t kMostDevices = 64;
 

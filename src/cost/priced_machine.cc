@@ -235,7 +235,7 @@ SiblingLinks::SiblingLinks(const topology::Cluster& cluster, const std::vector<i
 
 tl::expected<SiblingLinks::OnLinks, network::Fault> SiblingLinks::Of(std::string_view algorithm,
                                                                      CollectiveKind kind) const {
-  STEPCAST_CHECK(!groups_.empty(), "only a group that uses links can load links");
+  STEPCAST_CHECK(!groups_.empty(), "only a group that uses links can add load to links");
   STEPCAST_TAKE(const auto known, loads_->Of(*cluster_, nodes_, groups_, algorithm, kind));
   std::vector<GroupLoads::Load> loads = *known;
   if (!alike_.empty()) {

@@ -27,9 +27,9 @@
 
 namespace stepcast::cost {
 
-// Computes the link loads of groups of ranks that run the same collective at once on the first
-// nodes of a cluster. Caches the loads by value, so that clusters that differ only in the number of
-// nodes share entries. Not thread-safe.
+// Computes the link loads of all groups of a layout that run the same collective on the first nodes
+// of a cluster. Caches loads by value, so that clusters that differ only in the number of nodes
+// share entries. Not thread-safe.
 class GroupLoads {
  public:
   struct Load {
@@ -37,8 +37,7 @@ class GroupLoads {
     std::uint32_t link = 0;
     std::string_view name;  // the name in the network
     bool scale_up = false;  // true: a link between GPUs of a node; false: a link to the network
-    double busy = 0;        // busy time for all groups, in seconds per byte of the collective's
-                            // size
+    double busy = 0;        // seconds per byte of the collective, for all groups
   };
   using Groups = std::vector<std::vector<int>>;
 
@@ -46,8 +45,8 @@ class GroupLoads {
   ~GroupLoads();
 
   // Returns the loads of the network's links, without idle links. `groups` are on the first `nodes`
-  // nodes of a cluster with a real topology. Fails if there is no route between ranks. The result
-  // is valid until the next call.
+  // nodes of a cluster with a real topology. Fails if there is no route between some ranks. The
+  // result is valid until the next call.
   tl::expected<const std::vector<Load>*, network::Fault> Of(const topology::Cluster& cluster,
                                                             int nodes, const Groups& groups,
                                                             std::string_view algorithm,
@@ -59,7 +58,7 @@ class GroupLoads {
 
   tl::expected<Nodes*, network::Fault> NodesOf(const topology::Cluster& cluster, int nodes);
 
-  // The largest number of entries. If it is exceeded, all entries are dropped.
+  // The largest number of cached entries. If it is exceeded, the cache is cleared.
   static constexpr std::size_t kMostKnown = 4096;
 
   std::vector<std::unique_ptr<Nodes>> nodes_;
@@ -69,59 +68,58 @@ class GroupLoads {
 
 // The links that a group shares with its siblings: the other groups of its layout, which run the
 // same collective at the same time. For example, eight replica groups of a node with four cards
-// load each card twice as much as one group. Messages likewise share links with the messages at the
-// same positions of the other groups.
+// load each card twice as much as one group. Messages at the same positions of these groups also
+// share links.
 //
-// The only links considered are links that the group uses, and links used by another group of the
-// same pipeline stage, which this group represents. For example, a stage inside a node does not
-// wait for the cards of a stage that crosses nodes. Loads (link_loads.h) are summed over groups.
+// Only two kinds of links are considered: links that the group uses, and links that another group
+// of the same pipeline stage uses. For example, a stage inside a node does not wait for the cards
+// of a stage that crosses nodes. Loads (link_loads.h) are summed over groups.
 //
 // Siblings that share no node with the group, directly or through other siblings, are ignored. They
 // share only links above the leaves, and a path already has only its nodes' part of these links
-// (Cluster::PathOf). All nodes are equal, so a group on more than kMostNodes nodes is evaluated on
-// kMostNodes nodes. If two full leaves are larger, the group is evaluated on these leaves, with up
-// to kMostBelowLeaf nodes each.
+// (Cluster::PathOf). All nodes are equal, so a large group is evaluated on only kMostNodes nodes,
+// or on two full leaves of up to kMostBelowLeaf nodes each if the leaves are larger.
 class SiblingLinks {
  public:
   static constexpr int kMostNodes = 16;
   static constexpr int kMostBelowLeaf = 64;
 
   // Maps a group to the lists of ranks that communicate at the same time: the group itself, or
-  // pairs whose first rank sends to the second.
+  // pairs of sender and receiver.
   using Lists = std::function<std::vector<std::vector<int>>(const std::vector<int>& group)>;
 
-  // Finds the links that a group shares. `ranks` is a group of `layout`. `stage_ranks` is the
-  // number of ranks per pipeline stage; stages are consecutive ranks. `cluster` and `loads` must
-  // outlive this object. All groups of all clusters may share `loads`.
+  // Finds the links that a group shares. `ranks` is a group of `layout`. A pipeline stage is
+  // `stage_ranks` consecutive ranks. `cluster` and `loads` must outlive this object. Groups of all
+  // clusters may share `loads`.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads);
-  // Like the constructor above, for lists that differ from the group. Only for the algorithm
-  // "pairwise": a message of S bytes is modeled as a kScatter of 2 S.
+  // Like the constructor above, but `lists` maps a group to its communicating ranks. Only for the
+  // algorithm "pairwise": a message of S bytes is modeled as a kScatter of 2 S.
   SiblingLinks(const topology::Cluster& cluster, const std::vector<int>& ranks,
                const parallel::GroupLayout& layout, int stage_ranks, GroupLoads& loads,
                const Lists& lists);
 
-  // Returns whether the group's path describes some links incompletely, because siblings also use
-  // them or because they connect to other nodes.
+  // Returns whether the group's path is not sufficient to describe its links, because siblings also
+  // use them or because they connect to other nodes.
   bool count() const { return count_; }
-  // Returns whether siblings use the group's links, on the evaluated nodes.
+  // Returns whether siblings use links of the group.
   bool shared() const { return shared_; }
 
-  // The link loads of all groups together, per byte of the collective's size: `loads` times
-  // `scale`.
+  // The link loads of all groups together, per byte of the collective's size. `loads` must be
+  // multiplied by `scale`.
   struct OnLinks {
-    std::vector<GroupLoads::Load> loads;  // nodes are numbered from 0 among the evaluated nodes
+    std::vector<GroupLoads::Load> loads;  // nodes are numbered among the evaluated nodes
     double scale = 1;
   };
-  // Returns the link loads of a collective that all groups run. Requires a group of at least two
-  // ranks on a real topology. Fails if there is no route between ranks.
+  // Returns the link loads if all groups run a collective. Requires a group of at least two ranks
+  // on a real topology. Fails if there is no route between some ranks.
   tl::expected<OnLinks, network::Fault> Of(std::string_view algorithm, CollectiveKind kind) const;
 
  private:
   const topology::Cluster* cluster_;
   int ranks_ = 0;                         // number of ranks in the group, or 2 for messages
   std::vector<std::vector<int>> groups_;  // groups on the evaluated nodes, the group itself first
-  std::vector<std::vector<int>> alike_;   // groups of the same stage; empty: all groups
+  std::vector<std::vector<int>> alike_;   // groups of the same pipeline stage; empty: all groups
   bool shared_ = false;
   bool count_ = false;
   int nodes_ = 0;  // number of evaluated nodes
@@ -131,31 +129,29 @@ class SiblingLinks {
 inline constexpr int kSharedLinks = kResources - static_cast<int>(Resource::kNodeLinks);
 
 // The links that limit concurrent collectives of a program. Every node runs the same collectives at
-// the same time, so one rank's collectives represent all collectives. A collective uses a link for
-// as long as it and its siblings together use the link. A link that is never busier than another
-// link cannot be the limit and is removed. A few links remain: for example, a GPU's own link and
-// its card, if shards communicate behind PCIe switches and replicas over cards.
+// the same time, so one rank represents all ranks. A collective occupies a link as long as it and
+// its siblings together use the link. A link that is never busier than another link cannot be the
+// limit and is removed. A few links remain, for example a GPU's own link and its card.
 class SharedLinks {
  public:
-  // One use of links: a group with its siblings, and the algorithm and kind of a collective.
+  // A use of links: a group with its siblings, and the algorithm and kind of a collective.
   using Use = std::tuple<const SiblingLinks*, std::string, CollectiveKind>;
-  // The busy time of each link in seconds per byte, for one use. The index counts from
-  // Resource::kNodeLinks.
+  // The busy time of each link in seconds per byte, for one use. Index 0 is Resource::kNodeLinks.
   using Busy = std::array<double, kSharedLinks>;
 
-  // Returns the busy times of the links for each use of a program. Fails if there is no route
-  // between ranks.
+  // Returns the busy times of the links for each use. Fails if there is no route between some
+  // ranks.
   tl::expected<std::vector<Busy>, network::Fault> Of(const std::vector<Use>& uses);
 
  private:
   std::map<std::vector<Use>, std::vector<Busy>> known_;
 };
 
-// A cluster with a profile and communication settings. Collective prices depend only on these data,
-// the group and the size.
+// A cluster with a profile and communication settings. The price of a collective depends only on
+// these data, its group and its size.
 struct PricedMachine {
-  // A message between two members of a group. With `by_distance`, all members send to a peer at the
-  // same distance, and all messages have the price of the message to the farthest peer.
+  // A message between two members of a group. With `by_distance`, every member sends to the member
+  // at the same distance, and all messages have the price of the message with the longest route.
   struct MessageRoute {
     bool by_distance = false;
     int from = 0, to = 0;  // positions in the group
@@ -167,10 +163,10 @@ struct PricedMachine {
     parallel::GroupLayout layout;
     int stage_ranks = 0;
     topology::CommunicationPath path;
-    // The shape of the group (or of a message's sender and receiver), and the shape of the
-    // communicator. Set only if NCCL is modeled.
+    // The shapes of the group (or of a message's sender and receiver) and of the communicator. Set
+    // only if NCCL is modeled.
     GroupShape shape, communicator;
-    std::unique_ptr<SiblingLinks> siblings;  // null: the network simulation models shared links
+    std::unique_ptr<SiblingLinks> siblings;  // null: the network simulation models links
   };
   struct CollectiveKey {
     CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -195,10 +191,10 @@ struct PricedMachine {
 
   // Returns a group that communicates. If `message` is present, its members send messages along
   // this route. `stage_ranks` is the number of ranks per pipeline stage. The reference is valid as
-  // long as the machine.
+  // long as this object exists.
   const Group& GroupOf(const program::ProcessGroup& wanted, int stage_ranks,
                        const std::optional<MessageRoute>& message = std::nullopt);
-  // Returns the cached price of a collective that was priced without diagnostics, or null.
+  // Returns the cached price of a collective, or null if there is no cached price.
   const CollectivePrice* Known(const program::Collective& collective, const Group& group) const;
   void Remember(const program::Collective& collective, const Group& group,
                 const CollectivePrice& price);

@@ -10,7 +10,7 @@
 
 namespace stepcast::cost {
 
-// The prices of a program's operations, which the simulator reads. price.h computes them.
+// The prices of a program's operations, as computed by price.h and read by the simulator.
 
 struct CollectivePrice {
   Demand demand;
@@ -18,20 +18,19 @@ struct CollectivePrice {
   // "pat". "table" means that the time is from a table of the profile. "none" means that there is
   // only one rank.
   const char* algorithm = "ring";
-  const char* protocol = "";  // NCCL's protocol: "LL", "LL128", "Simple"; empty if NCCL is not
-                              // modeled
+  const char* protocol = "";  // "LL", "LL128", "Simple"; empty if NCCL is not modeled
   int channels = 0;           // thread blocks, each on one multiprocessor; 0 if not modeled
   // The mean number of bytes that a rank sends with the textbook algorithm.
   double wire_bytes_per_rank = 0;
-  // A lower bound of the time: the busiest rank's transfer at full bandwidth (BandwidthBound).
-  // Prices are checked against this bound.
+  // A lower bound for the time, against which prices are checked: the transfer of the busiest rank
+  // at full bandwidth (BandwidthBound).
   Time bandwidth_bound;
 };
 
 // The price of a message at its sender or receiver, as part of an exchange.
 struct MessagePrice {
-  // The demand of the message without other traffic, with the resources of this rank. Latency and
-  // work are the larger values of sender and receiver.
+  // The uncontended demand of the message, with the resources of this rank. Latency and work are
+  // the maxima over sender and receiver.
   Demand demand;
   const char* protocol = "";  // as in CollectivePrice
   int channels = 0;
@@ -47,8 +46,8 @@ struct Prices {
   std::vector<Demand> copies;
   Time issue_kernel;
   Time issue_copy;
-  Time issue_collective;  // also for an exchange with any number of messages
-  // The host time before the launch of a kernel, by the kernel's issuer.
+  Time issue_collective;  // also for a complete exchange
+  // The host time before the launch of a kernel, by the code that issues the kernel.
   Dispatch dispatch;
   Time IssueOf(const Kernel& kernel) const { return issue_kernel + dispatch[kernel.issuer]; }
   // Returns the host time to issue an instruction of the program.
@@ -75,17 +74,17 @@ struct RankClass {
   const program::Program* program = nullptr;
   const Prices* prices = nullptr;
   int representative = 0;  // lowest global rank of the class
-  // All ranks of the class, in ascending order, which determine the classes of the peers in
-  // exchanges. If empty, the class contains the representative and those peers of its exchanges
-  // that are in no other class.
+  // All ranks of the class, in ascending order. They determine the classes of the peers in
+  // exchanges. If empty, the class contains the representative and the peers of its exchanges that
+  // are in no other class.
   std::span<const int> ranks{};
   // The class's process groups if they differ from the program's, otherwise null.
   const std::vector<program::ProcessGroup>* groups = nullptr;
-  bool records = true;  // false: the timeline contains only the ends of steps
-  // For each instruction of the step, whether simulate::Recording::kMarked records it. Null: record
-  // no instruction.
+  bool records = true;  // false: the timeline has only step ends
+  // For each instruction of the step, whether simulate::Recording::kMarked records it. Null: no
+  // instruction is recorded.
   const std::vector<bool>* marked = nullptr;
-  // A part of the step: instructions [begin, end). simulate::HostInfluence considers the
+  // A part of the step: instructions [begin, end). simulate::HostInfluence considers only
   // instructions issued after `begin`. The default is the complete step.
   struct Part {
     program::Index begin = 0, end = 0;

@@ -279,7 +279,8 @@ class CommunicationPricer {
                                     "{} over {} ranks on {} nodes",
                                     Name(collective.kind), path.ranks, path.nodes),
                         "add a link to the flat cluster ('link: {latency: 5 us, bandwidth: 25 "
-                        "GB/s}'), or a table for this collective and group to the profile");
+                        "GB/s}'), or add a table for this collective and number of ranks to the "
+                        "profile");
         return {};
       }
       if (!path.flat && pricing_.links == nullptr) {
@@ -380,7 +381,8 @@ class CommunicationPricer {
         "cost.no-algorithm", pricing_.scenario.communication_location,
         fmt::format("with these settings, NCCL has no algorithm for {} over {} ranks on {} nodes",
                     Name(collective.kind), path.ranks, path.nodes),
-        "write the collective in nccl_algo ('allreduce:tree'), or add ring");
+        "restrict nccl_algo to one collective, for example 'allreduce:tree', or add ring to "
+        "nccl_algo");
     return {};
   }
 
@@ -404,10 +406,11 @@ class CommunicationPricer {
                       Name(table.collective), path.ranks, path.nodes, FormatTime(bound),
                       FormatBytes(size), FormatTime(time)),
           pricing_.scenario.cluster->flat()
-              ? "define sizes as nccl-tests does. If the profile was measured on this cluster, "
-                "remove the flat cluster's link: --set cluster.topology.link=null"
-              : "define sizes as nccl-tests does, and check that the profile was measured on this "
-                "cluster");
+              ? "check that the table defines sizes as nccl-tests does. If the profile was "
+                "measured on this cluster, remove the flat cluster's link: --set "
+                "cluster.topology.link=null"
+              : "check that the table defines sizes as nccl-tests does, and that the profile was "
+                "measured on this cluster");
       return false;
     }
     return true;

@@ -41,8 +41,8 @@ void Pricing::ReportEndless(const std::string& what) {
 void Pricing::ReportNoLinkCosts(const std::string& what) {
   Report("cost.no-link-costs", profile,
          fmt::format("the calibration has no 'links' section and no table for: {}", what),
-         "add the section 'links', or add a table for this collective with these numbers of ranks "
-         "and nodes");
+         "add the section 'links' to the profile, or add a table for this collective with the same "
+         "numbers of ranks and nodes");
 }
 
 bool Endless(const Demand& demand) { return demand.uncontended() >= kLongestTime; }
@@ -117,7 +117,7 @@ Demand CopyPricer::PriceOneCopy(const program::Copy& copy) {
       pricing_.Report("cost.no-efficiency", pricing_.profile,
                       fmt::format("profile '{}' has no rate for copies on the device",
                                   pricing_.scenario.calibration->name),
-                      "add kernels.memory_efficiency or copies.device_to_device");
+                      "add kernels.memory_efficiency or copies.device_to_device to the profile");
       return {};
     }
     demand = PriceDeviceCopy(copy.bytes, *pricing_.scenario.gpu, *pricing_.kernels);

@@ -14,14 +14,14 @@
 
 namespace stepcast::cost {
 
-// The state while one program is priced, shared by the pricers of kernels, copies and collectives.
+// The state of pricing one program, for the pricers of kernels, copies and collectives.
 
 struct Pricing {
   // If `textbook` is true, prices have no start latencies and no issue costs (framework
   // `reference`). The program and the scenario must outlive this object.
   Pricing(const program::Program& program, const scenario::Scenario& scenario, bool textbook);
 
-  // Reports an error, once for each cause, at the first operation with this error.
+  // Reports an error once for each cause, at the first operation with this error.
   void Report(std::string code, Location location, std::string message, std::string hint);
   void ReportEndless(const std::string& what);
   void ReportNoLinkCosts(const std::string& what);
@@ -36,7 +36,8 @@ struct Pricing {
   Prices prices;
 };
 
-// Returns whether the operation takes a day or more, because some bandwidth is far too small.
+// Returns whether the operation takes a day or more, which means that some bandwidth is far too
+// small.
 bool Endless(const Demand& demand);
 
 // Prices the copies of a program.
@@ -48,7 +49,7 @@ class CopyPricer {
   Demand PriceOneCopy(const program::Copy& copy);
 
  private:
-  // Returns the measured curve for copies in a direction, or null. Without a device, copies cost no
+  // Returns the measured curve for copies in a direction, or null. Copies without a device take no
   // time.
   const calibration::Curve* MeasuredCopies(program::CopyDirection direction) const;
 
@@ -56,9 +57,9 @@ class CopyPricer {
   std::optional<HostLink> host_link_;
 };
 
-// Prices the program's collectives and the messages of its exchanges, without contention. If there
-// were no errors, also sets their shares of links that other operations use at the same time.
-// `copies` prices the messages that a rank sends to itself.
+// Prices the program's collectives and the messages of its exchanges, without contention. Without
+// errors, also sets their shares of single links. `copies` prices the messages that a rank sends to
+// itself.
 void PriceCommunication(Pricing& pricing, PricedMachine& machine, CopyPricer& copies);
 
 }  // namespace stepcast::cost

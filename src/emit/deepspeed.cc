@@ -85,8 +85,8 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
       (training.activation_checkpointing != model::Checkpointing::kFull ||
        !training.checkpointed_blocks.all())) {
     return CannotRun(
-        "DeepSpeed offloads only the inputs of checkpointed blocks: activation_offload needs "
-        "activation_checkpointing full for all blocks");
+        "DeepSpeed offloads only the inputs of checkpointed blocks, so activation_offload needs "
+        "activation_checkpointing: full for all blocks");
   }
   Mapping root;
   root.emplace_back("train_batch_size", Resolved{training.global_batch_size});
@@ -125,7 +125,7 @@ Target DeepSpeedConfig(const scenario::Scenario& scenario) {
 }
 
 Target LaunchDeepSpeed(const scenario::Scenario&, const model::NumericalConstants&) {
-  return "# TRAIN is your training script. It must accept DeepSpeed's own arguments.\n"
+  return "# TRAIN is your training script, which must accept the arguments of DeepSpeed.\n"
          "set -- \"${TRAIN:?set TRAIN to your training script}\" --deepspeed \\\n"
          "  --deepspeed_config \"$here/deepspeed.json\" \"$@\"\n";
 }

@@ -16,11 +16,11 @@ std::string OutsideOf(const Architecture& a) {
   if (a.streams > 0) return "stepcast does not write Megatron-LM's hyper-connections: streams";
   if (a.residual_bank > 0) return "Megatron-LM has no attention residuals: residual_bank";
   if (a.layer_input > 0) return "Megatron-LM has no separate inputs for single layers: layer_input";
-  if (!a.towers.empty()) return "Megatron-LM's pretrain_gpt.py has no towers: towers";
+  if (!a.towers.empty()) return "Megatron-LM's pretrain_gpt.py does not support towers: towers";
   if (a.encoder.exists()) return "Megatron-LM's pretrain_gpt.py trains decoders only: encoder";
-  if (a.input.values > 0) return "Megatron-LM's pretrain_gpt.py reads words only: input";
+  if (a.input.values > 0) return "Megatron-LM's pretrain_gpt.py supports only text as input: input";
   if (a.condition.exists() || a.prediction.target != model::Target::kWords) {
-    return "Megatron-LM's pretrain_gpt.py predicts words only";
+    return "Megatron-LM's pretrain_gpt.py supports only text as output";
   }
   return "";
 }
@@ -31,10 +31,12 @@ std::string OfMixer(const Architecture& kind) {
            "stepcast does not write: state_space";
   }
   if (kind.mixer == model::Mixer::kNone || !model::HasFeedForward(kind)) {
-    return "blocks of Megatron-LM's pretrain_gpt.py have a mixer and a feed-forward layer: blocks";
+    return "each block of Megatron-LM's pretrain_gpt.py must have a mixer and a feed-forward "
+           "layer: blocks";
   }
   if (kind.mixer == model::Mixer::kDelta) {
-    return kind.delta.by_channel ? "Megatron-LM's delta rule has one decay per head: decay" : "";
+    return kind.delta.by_channel ? "the delta rule of Megatron-LM has one decay per head: decay"
+                                 : "";
   }
   if (kind.shared_key.exists()) {
     return "stepcast does not write Megatron-LM's attention with one key for all heads: shared_kv";
@@ -44,18 +46,18 @@ std::string OfMixer(const Architecture& kind) {
     const model::Indexer& index = kind.indexer;
     if (!kind.latent.exists() || index.block > 1 || index.shared || !index.runs ||
         !index.weighs_heads) {
-      return "Megatron-LM supports indexers only in latent attention, with one indexer per layer "
-             "that chooses single keys: index";
+      return "Megatron-LM supports indexers only in latent attention. Each layer must have one "
+             "indexer, which chooses single keys: index";
     }
   }
   if (kind.output_gate != model::OutputGate::kNone && !kind.gate_of_query) {
-    return "Megatron-LM computes the gate of attention's output with the query projection: gate";
+    return "Megatron-LM computes the gate of the attention output in the query projection: gate";
   }
   const bool values =
       kind.key_is_value || kind.borrows_keys || kind.norms_values ||
       (!kind.latent.exists() && kind.value_size > 0 && kind.value_size != kind.head_size);
   if (values)
-    return "Megatron-LM computes values with a separate projection, as wide as the "
+    return "Megatron-LM computes values with a separate projection, which is as wide as the "
            "projection of keys";
   if (kind.weightless_norms || kind.norms_without_weights) {
     return "Megatron-LM's norms always have weights";
@@ -93,8 +95,8 @@ std::string TakeFeedForward(const std::vector<const Architecture*>& blocks, Arch
     const Architecture*& known = block->experts.exist() ? mixture : dense;
     if (known == nullptr) known = block;
     if (WithFeedForwardOf(*known, *block) != *known) {
-      return "Megatron-LM requires that all dense layers are equal and that all expert layers are "
-             "equal: feed_forwards";
+      return "in Megatron-LM, all dense layers must be equal, and all expert layers must be equal: "
+             "feed_forwards";
     }
     if (block->experts.exist()) continue;
     if (mixture != nullptr) {
@@ -133,7 +135,7 @@ tl::expected<GptBlocks, std::string> GptBlocksOf(const Architecture& a) {
     const Architecture*& known = recurrent ? delta : attention;
     if (known == nullptr) known = block;
     if (WithFeedForwardOf(*block, *known) != *known) {
-      return refused("Megatron-LM requires that all mixers of the same kind are equal: mixers");
+      return refused("in Megatron-LM, all mixers of the same kind must be equal: mixers");
     }
   }
   if (attention == nullptr) return refused("stepcast writes only models with attention: pattern");
@@ -145,6 +147,7 @@ tl::expected<GptBlocks, std::string> GptBlocksOf(const Architecture& a) {
   }
   plain.layers = a.layers;
   plain.vocabulary = a.vocabulary;
+  if (a.position == model::Position::kLearned) plain.position = a.position;
   plain.max_positions = a.max_positions;
   plain.tie_embeddings = a.tie_embeddings;
   plain.further_tokens = a.further_tokens;
@@ -156,8 +159,8 @@ tl::expected<GptBlocks, std::string> GptBlocksOf(const Architecture& a) {
   }
   if (plain.indexer.exists()) {
     return refused(
-        "Megatron-LM supports sparse attention or the delta rule in a model, but not "
-        "both: mixers");
+        "Megatron-LM does not support sparse attention and the delta rule in the same model: "
+        "mixers");
   }
   made.rule = delta->delta;
   made.shared_gate = std::exchange(plain.experts.shared_gate, false);

@@ -49,6 +49,26 @@ TEST(DescribedBlocksTest, TheDeltaRuleAndDenseLayersBeforeMixtures) {
   EXPECT_EQ(sparse->plain.layers, 78);
 }
 
+// A table of positions belongs to the model, not to a mixer.
+TEST(DescribedBlocksTest, LearnedPositionsOfTheModelAreKept) {
+  using model::Architecture, model::Position;
+  Architecture a{.layers = 2, .hidden = 64, .vocabulary = 100, .max_positions = 512};
+  a.kinds = {Architecture{.heads = 4,
+                          .kv_heads = 4,
+                          .head_size = 16,
+                          .feed_forward = 256,
+                          .position = Position::kNone}};
+  a.pattern = {0, 0};
+  const auto without = GptBlocksOf(a);
+  ASSERT_TRUE(without.has_value()) << without.error();
+  EXPECT_EQ(without->plain.position, Position::kNone);
+  a.position = Position::kLearned;
+  const auto learned = GptBlocksOf(a);
+  ASSERT_TRUE(learned.has_value()) << learned.error();
+  EXPECT_EQ(learned->plain.position, Position::kLearned);
+  EXPECT_EQ(learned->plain.max_positions, 512);
+}
+
 TEST(DescribedBlocksTest, FrequencyIsANumberOrAList) {
   EXPECT_EQ(LinearAttentionFrequency({true, true, false, true, true, false}), "3");
   EXPECT_EQ(LinearAttentionFrequency({true, true, false, true}), "3");

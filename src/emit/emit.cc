@@ -71,8 +71,9 @@ tl::expected<std::vector<File>, FolderFailure> Inputs(const scenario::Scenario& 
       return tl::unexpected(FolderFailure{
           {{"file.outside",
             {found, 0, 0},
-            fmt::format("the scenario names a file outside its folder: {}", Quoted(path)),
-            "write an absolute path with --set, or move the file next to the scenario"}},
+            fmt::format("the scenario refers to a file outside of the scenario's folder: {}",
+                        Quoted(path)),
+            "set an absolute path with --set, or move the file into the folder of the scenario"}},
           ""});
     }
     const bool known = std::any_of(files.begin(), files.end(),
@@ -90,17 +91,18 @@ tl::expected<std::vector<File>, FolderFailure> Inputs(const scenario::Scenario& 
 const char* Describe(plan::HostWaits waits) {
   switch (waits) {
     case plan::HostWaits::kNever:
-      return "the training loop never reads a value from the device";
+      return "the training loop must never read a value from the device";
     case plan::HostWaits::kStep:
-      return "the training loop reads a value from the device at the end of each step";
+      return "the training loop must read a value from the device at the end of each step";
     case plan::HostWaits::kUpdate:
-      return "the training loop reads a value from the device before each update";
+      return "the training loop must read a value from the device before each update";
     case plan::HostWaits::kMicroBatch:
-      return "the training loop reads a value from the device after each backward";
+      return "the training loop must read a value from the device after each backward pass";
     case plan::HostWaits::kPhase:
-      return "the training loop synchronizes after every forward, every backward and the update";
+      return "the training loop must synchronize after every forward pass, every backward pass and "
+             "the update";
     case plan::HostWaits::kLaunch:
-      return "CUDA_LAUNCH_BLOCKING=1 is set: the host waits for each kernel that it launches";
+      return "launch.sh sets CUDA_LAUNCH_BLOCKING=1, so the host waits for each launched kernel";
   }
   return "";
 }
@@ -112,14 +114,14 @@ std::vector<std::string> HostNotes(const plan::Training& training) {
     std::string ahead;
     if (loading->workers > 0) ahead = fmt::format(", prefetch_factor {}", loading->prefetch);
     notes.push_back(fmt::format(
-        "a DataLoader with num_workers {}{} and pin_memory {} delivers the data; one process "
+        "the data are loaded by a DataLoader with num_workers {}{} and pin_memory {}; one process "
         "prepares a micro-batch in {}",
         loading->workers, ahead, loading->pin_memory ? "True" : "False", ExactTime(loading->time)));
   }
   if (const auto& saving = training.checkpoint_saving) {
-    notes.push_back(fmt::format("a checkpoint is saved every {} steps ({}), at {} per node",
-                                saving->every, plan::Name(saving->mode),
-                                ExactBandwidth(saving->bandwidth)));
+    notes.push_back(
+        fmt::format("a checkpoint is saved every {} steps ({}), with a bandwidth of {} per node",
+                    saving->every, plan::Name(saving->mode), ExactBandwidth(saving->bandwidth)));
   }
   return notes;
 }
@@ -161,26 +163,26 @@ std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own
   const auto note = [&](std::string text) { notes.push_back(std::move(text)); };
   if (const model::Lora& lora = training.lora; lora.adapts()) {
     note(
-        fmt::format("the model's code has adapters (LoRA, rank {}, on {}, dropout {}) and frozen "
-                    "parameters in {}, like models of Hugging Face's PEFT",
+        fmt::format("the model's code must have LoRA adapters (rank {}, on {}, dropout {}) and "
+                    "frozen parameters in {}, like models of Hugging Face's PEFT",
                     lora.rank, model::Text(lora.targets), lora.dropout, Name(lora.frozen_dtype)));
   }
   if (training.masked_tokens > 0) {
     note(
-        fmt::format("the head predicts only the {} masked tokens of each sequence, and the model's "
-                    "code gathers them first",
+        fmt::format("the head predicts only the {} masked tokens of each sequence; the model's "
+                    "code must gather the masked tokens first",
                     training.masked_tokens));
   }
   if (training.document_length > 0) {
     note(
-        fmt::format("the code that loads data packs documents of {} tokens into sequences, and "
-                    "attention stays within a document",
+        fmt::format("the data loader must pack documents of {} tokens into sequences, and "
+                    "attention must not cross document boundaries",
                     training.document_length));
   }
   if (training.lengths) {
     note(fmt::format(
-        "the code that loads data must deliver samples that are {}; samples have {:.0f} tokens on "
-        "average and at most {}",
+        "the data loader must deliver samples that are {}; samples have {:.0f} tokens on average "
+        "and at most {} tokens",
         training.lengths->batching == plan::Batching::kPacked ? "packed"
         : training.lengths->batching == plan::Batching::kPadded
             ? "padded to the longest sample of the micro-batch"
@@ -190,8 +192,8 @@ std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own
   if (own_blocks && training.activation_checkpointing != model::Checkpointing::kNone) {
     const model::Share& blocks = training.checkpointed_blocks;
     note(
-        fmt::format("the model's code must apply activation checkpointing ({}, {} blocks); "
-                    "torchtitan does this itself",
+        fmt::format("the model's code must apply activation checkpointing ({}, {} blocks), except "
+                    "with torchtitan",
                     model::Name(training.activation_checkpointing),
                     training.blocks_per_checkpoint > 1
                         ? fmt::format("checkpoints of {}", training.blocks_per_checkpoint)
@@ -202,15 +204,14 @@ std::vector<std::string> ModelNotes(const scenario::Scenario& scenario, bool own
   const auto* architecture = std::get_if<model::Architecture>(&scenario.model->source);
   if (!own_blocks && architecture != nullptr && !architecture->kinds.empty()) {
     note(
-        "the model's file does not state the base and the fraction of rotary positions "
-        "(--rotary-base, --rotary-percent), the epsilon of norms (--norm-epsilon), or the scaling "
-        "factor of experts' weights (--moe-router-topk-scaling-factor). Copy these values from the "
-        "model's config.json into megatron.args");
+        "the model file has no values for --rotary-base, --rotary-percent, --norm-epsilon or "
+        "--moe-router-topk-scaling-factor. Copy these values from the model's config.json into "
+        "megatron.args");
   }
   if (own_blocks && architecture != nullptr) {
     note(
-        fmt::format("the model's code must select attention ({}) and cross entropy ({}); "
-                    "torchtitan does this itself",
+        fmt::format("the model's code must select attention ({}) and cross entropy ({}), except "
+                    "with torchtitan",
                     model::Name(training.attention), model::Name(training.loss)));
   }
   return notes;
@@ -223,19 +224,19 @@ std::vector<std::string> DeepSpeedNotes(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = scenario.plan.data_parallel;
   const auto note = [&](std::string text) { notes.push_back(std::move(text)); };
   if (const std::string divided = Divided(scenario.plan.parallelism); !divided.empty()) {
-    note(
-        fmt::format("deepspeed.json cannot express {}. The training script creates these groups "
-                    "and passes them to deepspeed.initialize (mpu, or a PipelineModule with its "
-                    "topology). The batch sizes in deepspeed.json include only data-parallel ranks",
-                    divided));
+    note(fmt::format(
+        "deepspeed.json cannot express {}. The training script must create the process groups, and "
+        "pass the groups to deepspeed.initialize (as mpu, or as a PipelineModule with its "
+        "topology). The batch sizes in deepspeed.json include only data-parallel ranks",
+        divided));
   }
   if (const plan::Mixture& mixture = scenario.plan.mixture;
       mixture.implementation == model::ExpertImplementation::kDeepSpeed) {
     const auto& architecture = std::get<model::Architecture>(scenario.model->source);
     note(fmt::format(
-        "deepspeed.json cannot express experts. The model's code has "
+        "deepspeed.json cannot express experts. The model's code must use "
         "deepspeed.moe.layer.MoE(num_experts={}, ep_size={}, k={}, capacity_factor={}, "
-        "min_capacity={}). The optimizer gets its parameters from "
+        "min_capacity={}). The optimizer must get its parameters from "
         "deepspeed.moe.utils.split_params_into_different_moe_groups_for_optimizer",
         architecture.experts.count, scenario.plan.parallelism.expert,
         architecture.experts.per_token, *mixture.capacity_factor, mixture.min_capacity));
@@ -244,15 +245,15 @@ std::vector<std::string> DeepSpeedNotes(const scenario::Scenario& scenario) {
     note(
         "cpu_checkpointing in deepspeed.json applies to blocks that the model runs under "
         "deepspeed.checkpointing.checkpoint. In the plan, copies overlap kernels, but the copies "
-        "of cpu_checkpointing do not");
+        "of cpu_checkpointing do not overlap kernels");
   }
   note(
-      fmt::format("the training script creates the optimizer, {}, with its own learning rate, and "
-                  "passes it to deepspeed.initialize",
+      fmt::format("the training script must create the optimizer, {}, with a learning rate, and "
+                  "pass the optimizer to deepspeed.initialize",
                   DeepSpeedOptimizer(training, data_parallel)));
   if (data_parallel.deepspeed.offload_optimizer == plan::OffloadDevice::kNvme ||
       data_parallel.deepspeed.offload_param == plan::OffloadDevice::kNvme) {
-    note("nvme_path in deepspeed.json must name a folder on each node's drives");
+    note("nvme_path in deepspeed.json must be the path of a folder on each node's drives");
   }
   return notes;
 }
@@ -267,16 +268,16 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
     note(std::move(text));
   }
   if (training.autocast && plan::IsFsdp(scenario.plan.data_parallel.framework)) {
-    note("the training loop runs the model's forward under torch.autocast");
+    note("the training loop must run the model's forward pass under torch.autocast");
   }
   if (trainer.module != nullptr) {
     if (training.gradient_clipping) {
-      note("the training loop calls clip_gradients(model) before each update");
+      note("the training loop must call clip_gradients(model) before each update");
     }
     if (training.activation_offload) {
       note(
-          "all blocks except the last run forward in keep_on_host(block). In the plan, copies "
-          "overlap kernels, but torch's copies do not");
+          "all blocks except the last block must run the forward pass in keep_on_host(block). In "
+          "the plan, copies overlap kernels, but torch's copies do not overlap kernels");
     }
   }
   if (training.precision == DataType::kTf32) {
@@ -292,16 +293,18 @@ std::vector<std::string> Notes(const scenario::Scenario& scenario) {
                    training.sequence_length, training.global_batch_size));
   note(Describe(training.host_waits));
   for (std::string& text : HostNotes(training)) note(std::move(text));
-  note("learning rate, data and checkpoints are not part of the plan");
+  note("the plan does not include the learning rate, the data and the checkpoints");
   return notes;
 }
 
 std::string Readme(const scenario::Scenario& scenario, const std::vector<File>& files,
                    const Emission& emission) {
   std::string text = fmt::format(
-      "# {}\n\nA training plan, written by `stepcast`.\n\n`plan.json` is the complete plan. "
-      "`stepcast simulate`, `execute` and `validate` accept it instead of a\nscenario. It was made "
-      "for torch {}.{} and NCCL {}.{}.\n\n",
+      "# {}\n\n"
+      "A training plan, written by `stepcast`.\n\n"
+      "`plan.json` contains the complete plan. `stepcast simulate`, `execute` and `validate` "
+      "accept `plan.json`\n"
+      "instead of a scenario. The plan is for torch {}.{} and NCCL {}.{}.\n\n",
       scenario.name, scenario.plan.software.torch.major, scenario.plan.software.torch.minor,
       scenario.plan.software.nccl.major, scenario.plan.software.nccl.minor);
   const plan::Training& training = scenario.plan.training;
@@ -372,9 +375,9 @@ tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
       return tl::unexpected(FolderFailure{
           {{"file.exists",
             {source, 0, 0},
-            fmt::format("a file of the scenario has the same name as an emitted file: {}",
+            fmt::format("an input file of the scenario has the same name as an output file: {}",
                         Quoted(input.name)),
-            "rename that file"}},
+            "rename the input file"}},
           ""});
     }
     files.push_back(std::move(input));

@@ -12,19 +12,19 @@
 // scripts that start these programs.
 namespace stepcast::emit {
 
-// The written files, and the omitted files with reasons.
+// The written files, and the omitted files with the reasons.
 struct Emission {
   std::vector<std::string> written;
   std::vector<std::pair<std::string, std::string>> left_out;
 };
 
-// Returns the failure of Emit that the input files of the scenario would cause.
+// Returns the error that Emit would return because of the scenario's input files.
 tl::expected<void, FolderFailure> CheckInputs(const scenario::Scenario& scenario,
                                               const std::string& source);
 
 // Writes the scenario's plan to the folder `path` (WriteFolder), completely or not at all. `source`
-// is the file that the scenario was loaded from. Files at paths relative to `source` are copied to
-// the folder, so that plan.json gives the same forecast in any location.
+// is the file from which the scenario was loaded. Files at paths relative to `source` are copied,
+// so that the forecast of plan.json does not depend on its location.
 tl::expected<Emission, FolderFailure> Emit(const scenario::Scenario& scenario,
                                            const std::string& source, const std::string& path,
                                            bool force);

@@ -125,37 +125,39 @@ std::optional<FolderFailure> InTheWay(const std::string& path, bool force) {
     if (fs::is_directory(parent, error)) return std::nullopt;
     return FolderFailure{{{"file.not-found",
                            {path, 0, 0},
-                           fmt::format("the folder to write into does not exist: {}",
+                           fmt::format("the parent folder of the output does not exist: {}",
                                        Quoted(parent.string(), "'", PATH_MAX)),
-                           "create the folder first, or name another folder"}},
+                           "create the folder first, or write the path of another folder"}},
                          ""};
   }
   if (status.type() != fs::file_type::directory) {
-    return Exists(path,
-                  fmt::format("this is a file, not a folder: {}", Quoted(path, "'", PATH_MAX)),
-                  "name another folder");
+    return Exists(
+        path,
+        fmt::format("the path leads to a file, not to a folder: {}", Quoted(path, "'", PATH_MAX)),
+        "write the path of another folder");
   }
   // The folder is replaced as a whole, so a shell in it would not see the new files.
   if (HoldsWorkingFolder(path)) {
-    return Exists(path,
-                  fmt::format("the folder to replace is the working directory: {}",
-                              Quoted(path, "'", PATH_MAX)),
-                  "name another folder; it is created if it does not exist");
+    return Exists(
+        path,
+        fmt::format("the working directory cannot be replaced: {}", Quoted(path, "'", PATH_MAX)),
+        "write the path of another folder, which may be new");
   }
   if (fs::is_empty(path, error)) return std::nullopt;
   if (!force) {
-    return Exists(path,
-                  fmt::format("the folder already contains files: {}", Quoted(path, "'", PATH_MAX)),
-                  "name another folder, or replace the plan in this folder with --force");
+    return Exists(
+        path, fmt::format("the folder already contains files: {}", Quoted(path, "'", PATH_MAX)),
+        "write the path of another folder, or replace the plan in the folder with --force");
   }
   const std::vector<std::string> others = NotListed(path, Listed(path), error);
   if (error) return Failure("read the folder", path, error.value());
   if (!others.empty()) {
     return Exists(
         path,
-        fmt::format("the folder has files that do not belong to a plan, so it is not replaced: {}",
-                    FirstOf(others)),
-        fmt::format("name another folder, or move away the files that {} does not list",
+        fmt::format(
+            "the folder is not replaced, because some of its files do not belong to a plan: {}",
+            FirstOf(others)),
+        fmt::format("write the path of another folder, or move the files that {} does not list",
                     kManifest));
   }
   return std::nullopt;
@@ -265,7 +267,7 @@ tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
     fresh.Keep();
     if (!RemoveListed(name, Listed(name))) {
       return tl::unexpected(FolderFailure{
-          {}, fmt::format("the previous plan could not be removed; it is now in '{}'", name)});
+          {}, fmt::format("the previous plan could not be removed, and is now in '{}'", name)});
     }
   }
   fresh.Keep();

@@ -21,18 +21,16 @@ struct FolderFailure {
   std::string reason;
 };
 
-// The name of the manifest, which lists all files written by WriteFolder, including itself, one per
-// line.
+// The file that lists all files written by WriteFolder, including itself, one per line.
 inline constexpr const char* kManifest = "MANIFEST";
 
 // Writes the files and a manifest to a new folder at `path`, completely or not at all. Writes to a
-// temporary folder first, and renames it when it is complete. An existing folder that is not empty
-// is an error. With `force`, it is replaced if it contains only files in its manifest.
+// temporary folder and renames it. Fails if the folder exists and is not empty. With `force`,
+// replaces a folder that contains only files in its manifest.
 tl::expected<void, FolderFailure> WriteFolder(const std::string& path,
                                               const std::vector<File>& files, bool force);
 
-// Checks whether WriteFolder can succeed. WriteFolder may still fail, for example if the disk is
-// full.
+// Checks whether WriteFolder can succeed. (It may still fail, for example if the disk is full.)
 tl::expected<void, FolderFailure> CheckFolder(const std::string& path, bool force);
 
 }  // namespace stepcast::emit

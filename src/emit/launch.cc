@@ -60,11 +60,11 @@ Target LaunchScript(const scenario::Scenario& scenario,
   std::string text = fmt::format(
       "#!/bin/sh\n"
       "# Starts the ranks of this node{}. Written by `stepcast`.\n",
-      nodes == 1 ? "" : fmt::format("; run it on each of {} nodes", nodes));
+      nodes == 1 ? "" : fmt::format("; run this script on each of {} nodes", nodes));
   text += nodes == 1 ? "#   MASTER_PORT  a free port (29500)\n"
                      : "#   NODE_RANK    this node's number, from 0 (SLURM_NODEID)\n"
                        "#   MASTER_ADDR  a name of node 0 that all nodes can reach\n"
-                       "#   MASTER_PORT  a free port there (29500)\n";
+                       "#   MASTER_PORT  a free port of node 0 (29500)\n";
   text +=
       "set -eu\n"
       "here=$(cd \"$(dirname \"$0\")\" && pwd)\n";
@@ -93,7 +93,8 @@ Target BatchScript(const scenario::Scenario& scenario, const model::NumericalCon
       "#SBATCH --ntasks-per-node=1\n"
       "#SBATCH --gpus-per-node={}\n"
       "#SBATCH --exclusive\n"
-      "# Submit it from its own folder: sbatch job.sbatch. Written by `stepcast`.\n"
+      "# To submit the job, run in the folder of this file: sbatch job.sbatch. Written by "
+      "`stepcast`.\n"
       "set -eu\n"
       "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
       "export MASTER_ADDR\n"

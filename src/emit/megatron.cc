@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "src/emit/described_blocks.h"
 #include "src/emit/trainers.h"
+#include "src/model/family.h"
 
 namespace stepcast::emit {
 namespace {
@@ -40,11 +41,12 @@ std::string UnsaidOf(const model::Architecture& a) {
   if (a.score_cap > 0 || a.logit_cap > 0)
     return "Megatron-LM does not cap attention scores or logits";
   if (a.branch_norms) {
-    return "Megatron-LM's blocks have norms only before attention and feed-forward";
+    return "blocks of Megatron-LM have norms only before attention and before the feed-forward "
+           "layer";
   }
   if (a.scales_embeddings) return "Megatron-LM does not multiply embeddings by a constant";
   if (a.parallel_residual_norms > 0) {
-    return "Megatron-LM runs the feed-forward after attention, not in parallel: "
+    return "Megatron-LM runs the feed-forward layer after attention, not at the same time: "
            "parallel_residual_norms";
   }
   if (a.head_bias) return "Megatron-LM's head has no bias: lm_head_bias";
@@ -80,8 +82,14 @@ std::string ModelObstacle(const model::Architecture* architecture) {
   if (std::string unsaid = UnsaidOf(*architecture); !unsaid.empty()) return unsaid;
   if (architecture->position == model::Position::kAlibi)
     return "Megatron-LM has no ALiBi positions";
+  if (architecture->normalization == model::Normalization::kLayerNorm && !architecture->norm_bias)
+    return "Megatron-LM's layer norms have biases: norm_bias";
+  if (architecture->activator == model::Activator::kRelu)
+    return "Megatron-LM has no option for feed-forward layers of ReLU: activation";
+  if (!model::NamesOf(*architecture).embedding_norm.empty())
+    return "Megatron-LM's decoders have no norm after the embedding";
   if (architecture->projection_bias != architecture->feed_forward_bias) {
-    return "Megatron-LM uses biases in all linear layers or in none";
+    return "Megatron-LM has biases either in all linear layers or in no linear layer";
   }
   return "";
 }
@@ -89,11 +97,11 @@ std::string ModelObstacle(const model::Architecture* architecture) {
 std::string LayerObstacle(const plan::Plan& plan) {
   const plan::Training& training = plan.training;
   if (training.lora.adapts()) {
-    return "Megatron-LM has no adapters (NeMo and Megatron-Bridge add them): training.lora";
+    return "Megatron-LM does not support adapters, unlike NeMo and Megatron-Bridge: training.lora";
   }
   if (training.precision == DataType::kFp8 && training.fp8_scaling != model::Fp8Scaling::kDelayed &&
       training.fp8_scaling != model::Fp8Scaling::kCurrent) {
-    return "Megatron-LM uses Transformer Engine's FP8 layers: training.fp8_scaling";
+    return "Megatron-LM uses the FP8 layers of Transformer Engine: training.fp8_scaling";
   }
   if (training.tp_only_amax_red) {
     return "Megatron-LM's command line has no option for training.tp_only_amax_red";
@@ -115,11 +123,11 @@ std::string ExpertGroupObstacle(const plan::Plan& plan, const model::Experts& ex
   if (limited.count == 0) return "";
   const ExpertGroups own = GroupsOfModel(experts);
   if (own.count > 0 && own != limited) {
-    return "Megatron-LM's router can limit groups of experts or nodes, but not both: "
+    return "the router of Megatron-LM can limit either groups of experts or nodes: "
            "experts.node_limit";
   }
   if (own.count == 0 && !model::SendsTokensOnce(plan.mixture.dispatcher)) {
-    return "Megatron-LM limits nodes only with a dispatcher that sends a token once per node: "
+    return "Megatron-LM limits nodes only if the dispatcher sends each token once per node: "
            "experts.node_limit";
   }
   return "";
@@ -135,11 +143,11 @@ std::string MainGradientObstacle(const plan::Plan& plan) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (data_parallel.copy_main_gradients) return "";
   if (!data_parallel.optimizer_cpu_offload && LacksRemainders(plan.training)) {
-    return "Megatron-LM's optimizer needs fp16_remainder to read 16-bit gradients without a copy: "
-           "training.master_weights";
+    return "the optimizer of Megatron-LM needs fp16_remainder to read 16-bit gradients without a "
+           "copy: training.master_weights";
   }
   if (data_parallel.zero_stage == 0) {
-    return "only Megatron-LM's distributed optimizer reads 16-bit gradients without a copy: "
+    return "in Megatron-LM, only the distributed optimizer reads 16-bit gradients without a copy: "
            "data_parallel.copy_main_gradients";
   }
   return "";
@@ -147,7 +155,7 @@ std::string MainGradientObstacle(const plan::Plan& plan) {
 
 std::string MessageObstacle(const plan::DataParallel& data_parallel) {
   if (data_parallel.scatter_gather_tensors_in_pipeline) {
-    return "since 2023, Megatron-LM's pipeline stages have sent complete tensors: "
+    return "since 2023, pipeline stages of Megatron-LM send complete tensors: "
            "data_parallel.scatter_gather_tensors_in_pipeline";
   }
   if (!data_parallel.batch_p2p_sync) {
@@ -161,7 +169,7 @@ std::string CheckpointedBlocksObstacle(const plan::Training& training) {
   const model::Share& blocks = training.checkpointed_blocks;
   if (training.activation_checkpointing != model::Checkpointing::kNone && !blocks.all() &&
       (blocks.first == 0 || training.activation_checkpointing != model::Checkpointing::kFull)) {
-    return "Megatron-LM can recompute only the first blocks, and only completely: "
+    return "Megatron-LM can recompute only complete blocks at the start of the model: "
            "training.checkpointed_blocks";
   }
   return "";
@@ -176,7 +184,7 @@ std::string RotaryObstacle(const model::Architecture& architecture,
     model::RotaryScaling known;
     known.factor = scaling->factor;
     if (*scaling != known) {
-      return "Megatron-LM scales rotary positions only by the rule of Llama 3.1: rope_scaling";
+      return "Megatron-LM supports only Llama 3.1's scaling of rotary positions: rope_scaling";
     }
   }
   if (architecture.position == model::Position::kRotary &&
@@ -207,7 +215,7 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   }
   if (training.activation_checkpointing == model::Checkpointing::kFull &&
       training.checkpoint_early_stop) {
-    return "Megatron-LM always recomputes to the end of a block: training.checkpoint_early_stop";
+    return "Megatron-LM always recomputes a block up to its end: training.checkpoint_early_stop";
   }
   if (training.optimizer_implementation != plan::OptimizerImplementation::kFused) {
     return "Megatron-LM's optimizers update all tensors in one kernel: "
@@ -226,7 +234,8 @@ std::string Obstacle(const plan::Plan& plan, const model::Architecture* architec
   // megatron/core/transformer/transformer_config.py refuses both together.
   if (training.activation_offload &&
       training.activation_checkpointing != model::Checkpointing::kNone) {
-    return "Megatron-LM cannot both recompute and offload activations: training.activation_offload";
+    return "Megatron-LM cannot recompute activations and also offload activations: "
+           "training.activation_offload";
   }
   if (training.attention == model::Attention::kFlash1)
     return "Megatron-LM does not support version 1 of FlashAttention: training.attention";
@@ -638,8 +647,8 @@ Target LaunchMegatron(const scenario::Scenario& scenario,
   // Megatron-LM's NullTokenizer adds one token for the end of a document.
   return fmt::format("VOCABULARY={}\n",
                      std::get<model::Architecture>(scenario.model->source).vocabulary - 1) +
-         "# Give your data, tokenizer and learning rate as arguments. Without arguments it\n"
-         "# trains on mock data, for timing.\n"
+         "# Write your data, tokenizer and learning rate as arguments. Without arguments, the\n"
+         "# script trains on mock data, for timing.\n"
          "if [ $# -eq 0 ]; then\n"
          "  set -- --mock-data --tokenizer-type NullTokenizer --vocab-size \"$VOCABULARY\" \\\n"
          "    --train-iters 20 --lr 1e-4\n"

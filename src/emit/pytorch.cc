@@ -136,7 +136,7 @@ Target DdpModule(const scenario::Scenario& scenario) {
   if (one_size) {
     if (give_size && first != bucket) {
       return CannotRun(
-          fmt::format("torch {}.{} uses one size for all buckets unless this size is 25 MiB: "
+          fmt::format("torch {}.{} uses one size for all buckets, unless bucket_size is 25 MiB: "
                       "first_bucket_size is {}, and bucket_size is {}",
                       plan.software.torch.major, plan.software.torch.minor, ExactBytes(first),
                       ExactBytes(bucket)));
@@ -180,8 +180,8 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
       data_parallel.shard_group_size != scenario.cluster->gpus_per_node() &&
       plan.software.torch < Version{2, 2}) {
     return CannotRun(
-        "hybrid sharding over groups other than a node's GPUs needs a device mesh: torch 2.2 or "
-        "later");
+        "hybrid sharding over groups other than the GPUs of a node needs a device mesh, and torch "
+        "2.2 or later");
   }
   if (data_parallel.use_orig_params && plan.software.torch < Version{2, 0}) {
     return CannotRun("use_orig_params needs torch 2.0 or later");
@@ -194,8 +194,8 @@ Target FullyShardedModule(const scenario::Scenario& scenario) {
                                                                          : "None";
   if (data_parallel.unit_blocks > 1) {
     return CannotRun(
-        "in FSDP, only the model's code can put several blocks into one module: "
-        "data_parallel.unit_blocks");
+        "with FSDP, several blocks form a unit only if the model's code has a module with these "
+        "blocks: data_parallel.unit_blocks");
   }
   Values values = TrainingValues(scenario);
   AddUnits(plan,
@@ -220,7 +220,7 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (data_parallel.prefetch == 0) {
     return CannotRun(
-        "fully_shard always gathers the next unit of backward: data_parallel.prefetch is 0");
+        "fully_shard always prefetches the next unit in backward: data_parallel.prefetch is 0");
   }
   std::string reshard;
   if (const auto* ranks = std::get_if<std::int64_t>(&data_parallel.reshard_after_forward)) {
@@ -232,7 +232,8 @@ Target FullyShardModule(const scenario::Scenario& scenario) {
   // torch/distributed/_composable/fsdp/fully_shard.py: accepts lists of modules since 2.5.
   if (several && plan.software.torch < Version{2, 5}) {
     return CannotRun(
-        "fully_shard accepts several blocks only since torch 2.5: data_parallel.unit_blocks");
+        "a unit of several blocks needs fully_shard of torch 2.5 or later: "
+        "data_parallel.unit_blocks");
   }
   Values values = TrainingValues(scenario);
   AddUnits(plan, plan::ComputeType(plan.training.precision), values);
@@ -256,17 +257,18 @@ Target PytorchSettings(const scenario::Scenario& scenario) {
   if (IsOfTorch(training.optimizer) &&
       (plan::KeepsMasterWeights(training) || !plan::HasStatesOfUpdatedType(training))) {
     return CannotRun(
-        "torch.optim keeps no master weights, and keeps moments in the parameters' type: "
+        "torch.optim has no master weights, and stores moments in the data type of the parameters: "
         "training.master_weights, training.optimizer_state_dtype");
   }
   if (scenario.plan.parallelism.pipeline > 1) {
-    return CannotRun("the module has no pipeline stages: parallelism.pipeline");
+    return CannotRun("the emitted module does not support pipeline stages: parallelism.pipeline");
   }
   if (scenario.plan.parallelism.tensor > 1) {
-    return CannotRun("the module shards only over data-parallel ranks: parallelism.tensor");
+    return CannotRun("the emitted module shards only over data-parallel ranks: parallelism.tensor");
   }
   if (scenario.plan.parallelism.context > 1) {
-    return CannotRun("the module does not split sequences: parallelism.context");
+    return CannotRun(
+        "the emitted module does not divide sequences among ranks: parallelism.context");
   }
   if (const auto module = TrainerOf(scenario.plan).module) return module(scenario);
   return CannotRun("the plan's framework is not ddp, fsdp1 or fsdp2");
@@ -284,7 +286,7 @@ Target LaunchPytorch(const scenario::Scenario& scenario,
   if (const Target settings = PytorchSettings(scenario); !settings) {
     return CannotRun(settings.error());
   }
-  return "# TRAIN is your training script. It imports the settings in this folder.\n"
+  return "# TRAIN is your training script, which imports the settings in this folder.\n"
          "export PYTHONPATH=\"$here${PYTHONPATH:+:$PYTHONPATH}\"\n"
          "set -- \"${TRAIN:?set TRAIN to your training script}\" \"$@\"\n";
 }

@@ -35,8 +35,7 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
   const model::Architecture& a = *architecture;
   if (!a.kinds.empty()) {
     return CannotRun(
-        "stepcast writes torchtitan's llama3, whose blocks are all of one kind: "
-        "blocks");
+        "stepcast writes torchtitan's llama3, which has only blocks of one kind: blocks");
   }
   if (!model::TraitsOf(a).torchtitan || a.attention_bias || a.projection_bias ||
       a.feed_forward_bias || a.tie_embeddings || a.dropout || a.attention_dropout) {
@@ -48,8 +47,9 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
       continue;
     }
     const auto differs = [&](const char* what, auto its, auto planned) {
-      return CannotRun(fmt::format("torchtitan's llama3 {} has {} {}, but the plan's model has {}",
-                                   flavor.name, what, its, planned));
+      return CannotRun(
+          fmt::format("torchtitan's model llama3 {} has {} {}, but the model of the plan has {}",
+                      flavor.name, what, its, planned));
     };
     if (a.feed_forward != flavor.feed_forward) {
       return differs("a feed-forward width of", flavor.feed_forward, a.feed_forward);
@@ -63,11 +63,12 @@ Target FlavorOf(const model::Model& model, const model::NumericalConstants& cons
     }
     if (constants.rotary_scaling && *constants.rotary_scaling != model::RotaryScaling()) {
       return CannotRun(
-          "torchtitan scales rotary positions as Llama 3.1 does, or not at all: rope_scaling");
+          "torchtitan supports only Llama 3.1's scaling of rotary positions, or no scaling: "
+          "rope_scaling");
     }
     return std::string(flavor.name);
   }
-  return CannotRun("torchtitan has no llama3 model with the plan's dimensions");
+  return CannotRun("torchtitan has no llama3 model with the dimensions of the plan's model");
 }
 
 // Classes of torch.distributed.pipelining by our names; nullptr if there is none.
@@ -114,7 +115,7 @@ std::string PipelineKeys(const plan::Plan& plan, std::int64_t blocks) {
 std::string PipelineObstacle(plan::Framework framework, const plan::Parallelism& axes,
                              std::int64_t blocks) {
   if (ScheduleClass(axes) == nullptr) {
-    return "torch.distributed.pipelining has no such schedule: parallelism.schedule";
+    return "torch.distributed.pipelining does not support the schedule: parallelism.schedule";
   }
   plan::Request request;
   request.framework = framework;
@@ -134,11 +135,12 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   const plan::Training& training = plan.training;
   const plan::DataParallel& data_parallel = plan.data_parallel;
   if (!TrainerOf(plan).takes_torchtitan_toml) {
-    return "the plan's framework is not fsdp2 (torchtitan's DDP sets its own bucket size)";
+    return "the plan's framework is not fsdp2, and the bucket size of torchtitan's DDP cannot be "
+           "set";
   }
-  if (training.lora.adapts()) return "torchtitan has no adapters: training.lora";
+  if (training.lora.adapts()) return "torchtitan does not support adapters: training.lora";
   if (training.parameter_dtype != DataType::kFp32) {
-    return "torchtitan keeps parameters in FP32: training.parameter_dtype";
+    return "torchtitan stores parameters in FP32: training.parameter_dtype";
   }
   if (training.reduce_dtype != DataType::kFp32) {
     return "torchtitan's mixed_precision_reduce can only be float32: training.reduce_dtype";
@@ -150,7 +152,7 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
   }
   if (training.precision == DataType::kFp8 && training.fp8_scaling != model::Fp8Scaling::kTorchao &&
       training.fp8_scaling != model::Fp8Scaling::kTorchaoRowwise) {
-    return "torchtitan uses torchao's FP8 layers: training.fp8_scaling";
+    return "torchtitan uses the FP8 layers of torchao: training.fp8_scaling";
   }
   if (!training.gradient_clipping) {
     return "torchtitan clips gradients in every step: training.gradient_clipping";
@@ -168,29 +170,30 @@ std::string Obstacle(const plan::Plan& plan, std::int64_t blocks) {
     return "torchtitan stops recomputation early: training.checkpoint_early_stop is false";
   }
   if (data_parallel.units != plan::WrappedUnits::kBlock) {
-    return "torchtitan's FSDP units are the blocks and no other layers: data_parallel.units";
+    return "the FSDP units of torchtitan are the blocks, without the embedding and the head: "
+           "data_parallel.units";
   }
   if (data_parallel.unit_blocks != 1)
     return "torchtitan makes each block a separate FSDP unit: data_parallel.unit_blocks";
   if (training.attention != model::Attention::kFlash &&
       training.attention != model::Attention::kCudnn) {
-    return "torchtitan runs PyTorch's attention, flash or cudnn: training.attention";
+    return "torchtitan runs PyTorch's attention kernels, flash or cudnn: training.attention";
   }
   if (training.optimizer != plan::Optimizer::kAdamW)
     return "torchtitan's optimizer is AdamW: training.optimizer";
   if (!plan::HasStatesOfUpdatedType(training)) {
-    return "torch.optim's AdamW keeps moments in the parameters' type: "
+    return "AdamW of torch.optim stores moments in the data type of the parameters: "
            "training.optimizer_state_dtype";
   }
   if (plan.mixture.implementation == model::ExpertImplementation::kTransformers) {
-    return "torchtitan has its own expert layers: experts.implementation";
+    return "torchtitan supports only its own expert layers: experts.implementation";
   }
   if (training.activation_checkpointing == model::Checkpointing::kSelective) {
     return "torchtitan cannot recompute only the attention core: training.activation_checkpointing "
            "is selective";
   }
   if (std::holds_alternative<std::int64_t>(data_parallel.reshard_after_forward)) {
-    return "torchtitan's fsdp_reshard_after_forward is always or never, not a number of ranks";
+    return "torchtitan's fsdp_reshard_after_forward must be always or never, not a number of ranks";
   }
   if (data_parallel.shard_group_size == 1 && plan.parallelism.data > 1 &&
       plan.parallelism.context == 1) {
@@ -237,7 +240,8 @@ Target TorchtitanConfig(const scenario::Scenario& scenario,
   if (!flavor) return CannotRun(flavor.error());
   std::string text =
       "# torchtitan's job configuration, with the keys of pytorch/torchtitan@000204a4.\n"
-      "# Written by `stepcast`. plan.json in this folder is the whole plan.\n\n[model]\n";
+      "# Written by `stepcast`. plan.json in this folder is the complete plan.\n\n"
+      "[model]\n";
   text += fmt::format("name = \"llama3\"\nflavor = \"{}\"\n", *flavor);
   if (training.precision == DataType::kFp8) text += "converters = [\"float8\"]\n";
   text += fmt::format(

@@ -10,7 +10,8 @@ namespace {
 
 Target LaunchNothing(const scenario::Scenario& scenario, const model::NumericalConstants&) {
   if (plan::TraitsOf(scenario.plan.data_parallel.framework).textbook) {
-    return CannotRun("framework reference is a simplified model; no program implements it");
+    return CannotRun(
+        "no program implements the framework reference, because it is a simplified model");
   }
   return CannotRun("stepcast does not write nanotron's configuration");
 }

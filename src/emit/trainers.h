@@ -11,9 +11,9 @@
 
 namespace stepcast::emit {
 
-// Writes a plan as configuration files of frameworks. Each function returns the complete text of
-// one file, or a sentence that states why the program cannot run the plan. A setting that the
-// program lacks is always an error, never omitted silently.
+// Writes a plan as configuration files of frameworks. Each function returns the complete text of a
+// file, or a sentence about why the program cannot run the plan. A setting that the program lacks
+// is an error; it is never omitted.
 
 using Target = tl::expected<std::string, std::string>;
 
@@ -21,9 +21,9 @@ inline tl::unexpected<std::string> CannotRun(std::string why) {
   return tl::unexpected<std::string>(std::move(why));
 }
 
-// Returns DeepSpeed's configuration. The keys are from deepspeedai/DeepSpeed@1b88ac36
-// deepspeed/runtime/zero/config.py and @088be892 deepspeed/runtime/constants.py. The keys of
-// activation checkpointing are from deepspeed/runtime/activation_checkpointing/config.py.
+// Returns DeepSpeed's configuration, with keys of deepspeedai/DeepSpeed@1b88ac36
+// deepspeed/runtime/zero/config.py, @088be892 deepspeed/runtime/constants.py, and
+// deepspeed/runtime/activation_checkpointing/config.py.
 Target DeepSpeedConfig(const scenario::Scenario& scenario);
 
 // Returns a Python module with the arguments of torch.nn.parallel.DistributedDataParallel,
@@ -50,10 +50,9 @@ Target BatchScript(const scenario::Scenario& scenario, const model::NumericalCon
 
 struct Trainer {
   bool takes_deepspeed_json = false, takes_torchtitan_toml = false, takes_megatron_args = false;
-  // Returns the text of pytorch_NAME.py. Null if the framework has no such module.
+  // Returns the text of pytorch_NAME.py. Null if there is no such module.
   Target (*module)(const scenario::Scenario& scenario) = nullptr;
-  // Returns the lines of launch.sh that set torchrun's command, or the reason why no program can
-  // run the plan.
+  // Returns the lines of launch.sh that set torchrun's command, or why no program can run the plan.
   Target (*launch)(const scenario::Scenario& scenario,
                    const model::NumericalConstants& constants) = nullptr;
 };
@@ -65,7 +64,7 @@ Target DdpModule(const scenario::Scenario& scenario);
 Target FullyShardedModule(const scenario::Scenario& scenario);
 Target FullyShardModule(const scenario::Scenario& scenario);
 // Return launch scripts. The script of LaunchPytorch runs torchtitan if torchtitan can train the
-// plan; otherwise, the script imports the emitted module.
+// plan; otherwise, it imports the emitted module.
 Target LaunchPytorch(const scenario::Scenario& scenario,
                      const model::NumericalConstants& constants);
 Target LaunchDeepSpeed(const scenario::Scenario& scenario,
@@ -73,9 +72,9 @@ Target LaunchDeepSpeed(const scenario::Scenario& scenario,
 Target LaunchMegatron(const scenario::Scenario& scenario,
                       const model::NumericalConstants& constants);
 
-// Returns the tree as readable JSON that ends in a newline, with one key per line, indented by two
-// columns. A sequence of scalars is on one line. All numbers in a tree are integers. `decimals` are
-// additional members at the end of the outermost mapping.
+// Returns the tree as JSON that ends in a newline, with one key per line, indented by two columns.
+// Lists of scalars are on one line. Numbers in a tree are integers; `decimals` are additional
+// members at the end of the outermost object.
 std::string JsonText(const scenario::Resolved& tree,
                      const std::vector<std::pair<std::string, double>>& decimals = {});
 

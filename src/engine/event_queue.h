@@ -14,23 +14,23 @@
 
 namespace stepcast::engine {
 
-// The pending events, earliest first. Events of the same time are returned in the order in which
-// they were pushed. This order is total, so a run does not depend on the layout of the heap.
+// The pending events, earliest first. Events with equal times are returned in the order of their
+// insertion, so a run does not depend on the layout of the heap.
 //
-// An event is a time and a payload of at most four bytes: an index with a tag, not an object.
-// Events cannot be removed. An event may become invalid, for example, if an activity's end moves.
-// The event then remains in the queue, and the owner ignores it when it is popped.
+// An event is a time and a payload of at most four bytes, such as an index with a tag. Events
+// cannot be removed. If an event becomes invalid (for example, because an activity's end changes),
+// the owner ignores it when it is popped.
 //
-// The heap is 4-ary and implicit. An entry takes sixteen bytes, so the four children of a node fill
-// one cache line. While a pop compares the children of a node, it prefetches the cache lines of the
-// next level. tests/benchmark/event_queue_benchmark.cc compares the queue with Boost.Heap, which is
-// as fast while the heap fits in the cache, and slower with a million events.
+// The heap is 4-ary and implicit. An entry has sixteen bytes, so the four children of a node fill
+// one cache line. A pop prefetches the next level's cache lines.
+// tests/benchmark/event_queue_benchmark.cc compares the queue with Boost.Heap, which is equally
+// fast for heaps in the cache, and slower with a million events.
 //
-// Several successive events may have the same time, for example, if hundreds of ranks end the same
-// kernel. The heap then contains two entries for these events: the first event, and a burst, which
-// is a list of the other events. Each event of a burst is returned in constant time.
+// Successively pushed events may have the same time, for example if hundreds of ranks end the same
+// kernel. They need only two entries in the heap: the first event, and a list of the other events
+// (a burst). Each event of a burst is returned in constant time.
 //
-// Push and Pop take O(log n) and allocate only when the queue exceeds its maximum length so far.
+// Push and Pop take O(log n) and allocate only if the queue exceeds its maximum length so far.
 template <typename Payload>
 class EventQueue {
   static_assert(std::is_trivially_copyable_v<Payload>);
@@ -43,8 +43,8 @@ class EventQueue {
   };
 
   EventQueue() = default;
-  // Creates an empty queue whose sequence numbers start at `first_sequence`, which does not affect
-  // results. (Tests use it to exhaust the sequence numbers.)
+  // Creates an empty queue with sequence numbers from `first_sequence` on, for tests that exhaust
+  // the sequence numbers. Results do not depend on it.
   explicit EventQueue(std::uint32_t first_sequence) : next_sequence_(first_sequence) {}
 
   static constexpr std::uint32_t kLastSequence = std::numeric_limits<std::uint32_t>::max() >> 1;
@@ -89,7 +89,7 @@ class EventQueue {
     const Event top = Top();
     if (heap[0].is_burst() && TakeFromBurst(heap[0])) return top;
     const Entry last = heap[--size_];
-    // The end of the last cache line of children. The line is padded with entries that are later
+    // The end of the last cache line of children. This line is padded with entries that are later
     // than any event, so that the minimum of four needs no bounds check.
     const std::size_t end = (size_ + kArity - 2) / kArity * kArity + 1;
     for (std::size_t i = size_; i < end; ++i) heap[i] = kLatest;
@@ -112,9 +112,8 @@ class EventQueue {
 
  private:
   struct Entry {
-    // `tie` contains a sequence number, a bit that marks a burst, and the content. The sequence
-    // number is unique and in the order of pushing. The content is the payload, or the first link
-    // of the burst.
+    // A sequence number, a bit that marks a burst, and the content: the payload, or the first link
+    // of the burst. Sequence numbers are unique and in the order of insertion.
     std::uint64_t tie = 0;
     std::int64_t time = 0;
     bool is_burst() const { return (tie >> 32 & 1) != 0; }
@@ -133,7 +132,7 @@ class EventQueue {
 
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
   static constexpr std::size_t kArity = 4;
-  // The number of unused entries before the root, which align the children of every node to a cache
+  // The number of unused entries before the root. They align the children of every node to a cache
   // line.
   static constexpr std::size_t kFirst = 3;
   static constexpr std::size_t kCacheLine = 64;
@@ -227,8 +226,8 @@ class EventQueue {
     return right_time < left_time ? right : left;
   }
 
-  // Renumbers the pending events from 0 in the same order. Called when the sequence numbers are
-  // exhausted, after two billion events. The events are sorted, which is a valid heap.
+  // Renumbers the pending events from 0 in the same order, and sorts them. Called when the sequence
+  // numbers are exhausted, after two billion events.
   void Renumber() {
     std::sort(entries_.begin() + kFirst, entries_.begin() + kFirst + static_cast<long>(size_));
     next_sequence_ = 0;
@@ -244,7 +243,7 @@ class EventQueue {
   Time last_time_ = Time::Max();  // time of the last pushed event
   std::vector<Link> links_;
   std::uint32_t free_link_ = kNone;
-  std::uint32_t open_link_ = kNone;  // last link of the burst that new events may join; kNone: none
+  std::uint32_t open_link_ = kNone;  // last link of the burst that new events may join, or kNone
   std::size_t in_bursts_ = 0;        // number of events without an entry in the heap
 };
 

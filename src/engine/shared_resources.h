@@ -90,8 +90,7 @@ class SharedResources {
   static constexpr std::uint32_t kWhole = 1u << 24;
   static constexpr int kMostShare = 128;
   // Converts a share from 0 to kMostShare to units of 2^-24. Shares up to 1 are rounded down, so
-  // that the parts of a resource never add up to more than the resource. Shares above 1 are rounded
-  // up.
+  // that the fractions of a resource never add up to more than 1. Shares above 1 are rounded up.
   static std::uint32_t Share(double share);
 
   SharedResources() = default;
@@ -102,8 +101,8 @@ class SharedResources {
   // from 0.
   void Reset(std::uint32_t resources, std::uint32_t activities);
 
-  // Starts `activity` at `now` with `work` remaining. `uses` has each resource at most once, with
-  // numbers relative to `first_resource`, and must not change until the activity finishes. The
+  // Starts `activity` at `now` with `work` remaining. `uses` has each resource at most once,
+  // numbered relative to `first_resource`, and must not change until the activity finishes. The
   // times passed to Start and Settle must not decrease.
   void Start(Activity activity, Time now, Time work, std::span<const Use> uses,
              std::uint32_t first_resource = 0) {
@@ -114,7 +113,7 @@ class SharedResources {
   void Start(Activity activity, Time now, Work left, std::span<const Use> uses,
              std::uint32_t first_resource = 0);
 
-  // Ends `activity`, at its end or earlier.
+  // Ends `activity`, at its end or before its end.
   void Finish(Activity activity);
 
   // Computes rates and ends from `now` on. `now` must be the time of all starts and finishes since
@@ -125,8 +124,8 @@ class SharedResources {
   bool unsettled() const { return unsettled_; }
 
   bool running(Activity activity) const { return activities_[activity].running; }
-  // Returns the end of the activity, if no other activity starts or finishes earlier. Call this
-  // function after Settle.
+  // Returns the end of the activity, which is correct unless another activity starts or finishes
+  // before. Call this function after Settle.
   Time end(Activity activity) const { return activities_[activity].end; }
   // Returns the current rate of the activity. Call this function after Settle.
   double rate(Activity activity) const;
@@ -145,15 +144,14 @@ class SharedResources {
   static constexpr std::uint64_t kTwoRounds = kFullRate / 2;
   // Returns the current rate in units of 2^-38. Call this function after Settle.
   std::uint64_t rate_units(Activity activity) const { return activities_[activity].rate; }
-  // Returns the work that remains at `now`, which must not be before the last Settle.
+  // Returns the work that remains at `now`, which must not be before the time of the last Settle.
   Work Remaining(Activity activity, Time now) const {
     const Running& running = activities_[activity];
     const Work done = Done(now - running.since, running.rate);
     return running.remaining - (done < running.remaining ? done : running.remaining);
   }
 
-  // Returns the activities that started before the last Settle, and the activities whose end the
-  // last Settle changed.
+  // Returns the activities that started before the last Settle, and those whose end it changed.
   std::span<const Activity> moved() const { return moved_; }
 
  private:
@@ -203,10 +201,9 @@ class SharedResources {
 
   std::vector<Running> activities_;
   std::vector<Resource> resources_;
-  // The state of each resource. Each property is a separate array, because a collective of hundreds
-  // of ranks reads thousands of entries.
-  std::vector<std::uint64_t> totals_;      // sum of the shares of all running activities, in units
-                                           // of 2^-24
+  // The state of each resource, in separate arrays, because a collective of hundreds of ranks reads
+  // thousands of entries.
+  std::vector<std::uint64_t> totals_;      // sums of the shares of running activities, in 2^-24
   std::vector<std::uint32_t> reached_in_;  // number of the last solve that affects each resource
   std::vector<Activity> moved_;
   bool unsettled_ = false;
@@ -216,12 +213,10 @@ class SharedResources {
   std::uint32_t solve_ = 0;
   std::vector<std::uint32_t> reached_resources_;
   std::vector<Activity> reached_activities_;
-  std::vector<Activity> two_rounds_;   // affected activities in two rounds, with a rate that is not
-                                       // fixed
-  std::vector<std::uint32_t> lowest_;  // the resources that are exhausted next, all at the same
-                                       // level
-  // A heap of the other candidates, lowest level on top. Levels only rise while activities are
-  // fixed, so an outdated entry is popped too early and pushed again.
+  std::vector<Activity> two_rounds_;   // in two rounds, with a rate that is not fixed
+  std::vector<std::uint32_t> lowest_;  // resources that are exhausted next, at equal levels
+  // A heap of the other candidates, lowest level on top. Levels only rise while rates are fixed, so
+  // an entry with an outdated level is popped too early, and is then pushed again.
   std::vector<Level> levels_;
 };
 

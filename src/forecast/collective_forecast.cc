@@ -61,13 +61,14 @@ Result<program::ProcessGroup> GroupByName(const Scenario& scenario, const std::s
                                                   : nullptr;
   const std::string option = "--group " + name;
   if (layout == nullptr) {
-    return BadGroup(option, fmt::format("this group of ranks does not exist: {}", Quoted(name)),
-                    "write --group data, shard or replica, or use --ranks and --nodes instead");
+    return BadGroup(
+        option, fmt::format("the plan has no group of ranks with this name: {}", Quoted(name)),
+        "write --group data, --group shard or --group replica, or use --ranks and --nodes instead");
   }
   if (layout->size() < 2) {
     return BadGroup(
-        option, fmt::format("this group of the plan has only one rank: {}", Quoted(name)),
-        "write --group with a group of several ranks, or use --ranks and --nodes instead");
+        option, fmt::format("the group has only one rank in this plan: {}", Quoted(name)),
+        "choose a group of several ranks with --group, or use --ranks and --nodes instead");
   }
   return program::ProcessGroup{.name = name, .ranks = layout->Ranks(0), .layout = *layout};
 }
@@ -83,7 +84,7 @@ Result<program::ProcessGroup> GroupByNumber(const Scenario& scenario,
   if (nodes < 1 || nodes > cluster.nodes()) {
     return BadGroup(
         group.nodes ? of_nodes : fmt::format("--ranks {}", *group.ranks),
-        fmt::format("the cluster has {} of {} GPUs, but the group needs {} nodes",
+        fmt::format("the cluster consists of {} of {} GPUs, but the group needs {} nodes",
                     cluster.nodes() == 1 ? "1 node" : fmt::format("{} nodes", cluster.nodes()),
                     per_node, nodes),
         "reduce --ranks or --nodes, or set a larger cluster: --set cluster.nodes=N");
@@ -92,15 +93,15 @@ Result<program::ProcessGroup> GroupByNumber(const Scenario& scenario,
   const std::string of_ranks = fmt::format("--ranks {}", ranks);
   if (ranks < 2) {
     return BadGroup(group.ranks || !group.nodes ? of_ranks : of_nodes,
-                    fmt::format("a collective must have at least two ranks: {}", ranks),
+                    fmt::format("a collective needs at least two ranks: {}", ranks),
                     "increase --ranks, or set a larger cluster: --set cluster.nodes=N");
   }
   if (ranks % nodes != 0 || ranks / nodes > per_node) {
     return BadGroup(
         of_ranks,
-        fmt::format(
-            "{} ranks cannot use the same number of GPUs on each of {} nodes of {} GPUs: {}", ranks,
-            nodes, per_node, ranks),
+        fmt::format("a group of {} ranks cannot have the same number of GPUs on each of {} nodes "
+                    "of {} GPUs: {}",
+                    ranks, nodes, per_node, ranks),
         "set --ranks to a multiple of --nodes, and to at most the number of GPUs of these nodes");
   }
   const int local = ranks / nodes;
@@ -185,7 +186,7 @@ Result<std::vector<program::Timeline>> RunAll(const Scenario& scenario,
   const auto simulated = [](std::span<const simulate::RankClass> classes,
                             const network::CollectiveTraffic& traffic) {
     auto timelines = simulate::Simulate(classes, {.traffic = &traffic});
-    STEPCAST_CHECK(timelines.has_value(), "a single collective must not deadlock");
+    STEPCAST_CHECK(timelines.has_value(), "the simulation of one collective must not deadlock");
     return *std::move(timelines);
   };
   if (scenario.network == scenario::Fidelity::kFlow) {

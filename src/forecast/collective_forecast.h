@@ -14,9 +14,9 @@
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
-// Forecasts one collective on a scenario's cluster over a range of sizes, like nccl-tests. If all
-// groups of a layout communicate at once, the forecast is like nccl-tests with NCCL_TESTS_SPLIT. No
-// framework is modeled, so launches and copies cost no time.
+// Forecasts one collective on a scenario's cluster for several sizes, like nccl-tests. If all
+// groups of a layout communicate at once, the forecast is like nccl-tests with NCCL_TESTS_SPLIT.
+// Launches and copies take no time.
 namespace stepcast::forecast {
 
 // An algorithm or protocol that is faster than NCCL's choice according to the cost model without
@@ -55,20 +55,18 @@ struct CollectiveForecast {
 
 // The ranks of a collective: a group of the plan, or a number of ranks and nodes.
 struct CollectiveGroup {
-  std::string name;          // the group of rank 0: "data", "shard" or "replica"; empty: `ranks`
-                             // and `nodes` apply
+  std::string name;          // the group of rank 0: "data", "shard" or "replica"; may be empty
   std::optional<int> ranks;  // none: all GPUs of the nodes
   std::optional<int> nodes;  // none: the smallest number for `ranks`, or all nodes
-  // Whether all groups of the layout run the collective at the same time. A group given by numbers
-  // has sibling groups of the cluster's other GPUs, with the same numbers of nodes and ranks per
-  // node.
+  // Whether all groups of the layout run the collective at the same time. If `ranks` and `nodes`
+  // specify the group, the siblings are groups of the other GPUs, with the same numbers of nodes
+  // and of ranks per node.
   bool siblings = false;
 };
 
-// Forecasts the collective for the sizes `from`, 2 `from`, ... up to and including `to`. Times are
-// from the cost model or from a simulation of the cluster's links, as the scenario's network
-// requires. Requires 0 < from <= to. Errors: those of cost/price.h; command.bad-group if the
-// cluster has too few ranks.
+// Forecasts the collective for the sizes `from`, 2 `from`, ... up to `to`. Times are from the cost
+// model or from a simulation of the cluster's links, as the scenario's network requires. Requires 0
+// < from <= to. Errors: those of cost/price.h; command.bad-group if the cluster has too few ranks.
 Result<CollectiveForecast> ForecastCollective(const scenario::Scenario& scenario, CollectiveKind op,
                                               const CollectiveGroup& group, Bytes from, Bytes to);
 
@@ -77,7 +75,7 @@ struct CollectiveSteps {
   std::string algorithm;  // "ring", "tree", "nvls", ...
   Bytes size;             // smallest size of the rows with this algorithm
   int channels = 1;
-  std::int64_t blocks = 1;                      // number of blocks to which Chunk refers
+  std::int64_t blocks = 1;                      // number of blocks that Chunk indexes
   std::vector<std::string> participants;        // "rank 3", "switch 0"
   std::vector<collective::SentChunk> messages;  // messages of one channel
 };

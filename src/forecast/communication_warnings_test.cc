@@ -33,9 +33,10 @@ std::vector<std::string> WarningsOf(const char* framework, int stage, const std:
 }
 
 std::vector<std::string> NoEffect(const char* said) {
-  return {fmt::format(
-      "{} has no effect here: the collectives of the step take the same time without this setting",
-      said)};
+  return {
+      fmt::format("{} has no effect in this scenario, because the collectives of the step take the "
+                  "same time without this setting",
+                  said)};
 }
 
 // NCCL has trees only for all-reduces; the other collectives use rings.
@@ -52,9 +53,10 @@ TEST(WarnOfCommunicationSettings, NamesWhatLeavesCollectivesAsTheyAre) {
 
 // One ring over all GPUs never uses a link twice.
 TEST(WarnOfCommunicationSettings, NamesANetworkThatHindersNothing) {
-  EXPECT_EQ(WarningsOf("fsdp2", 3, "cluster.network=flow"),
-            std::vector<std::string>{"cluster.network flow has no effect here, because no link is "
-                                     "ever saturated; analytic has the same result"});
+  EXPECT_EQ(
+      WarningsOf("fsdp2", 3, "cluster.network=flow"),
+      std::vector<std::string>{"cluster.network flow has no effect in this scenario, because "
+                               "no link is saturated; with analytic, the result is the same"});
 }
 
 TEST(WarnOfCommunicationSettings, IsSilentOfDefaults) {

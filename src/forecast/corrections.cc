@@ -137,8 +137,8 @@ Time HostTime(const program::Program& program, const StepCounts& counts, const c
 
 std::string Sentence(const UnknownHost& unknown) {
   return fmt::format(
-      "the host's time to launch the work of {} was not measured. With the host times of {}, a "
-      "step takes {}",
+      "the host time of kernel launches was not measured for {}. With the host times of {}, a step "
+      "takes {}",
       unknown.framework, unknown.like, FormatTime(unknown.step_time));
 }
 
@@ -215,19 +215,20 @@ std::optional<KnownGap> GapOf(const scenario::Scenario& scenario, const Forecast
   }
   const bool delta = HasMixer(scenario, model::Mixer::kDelta);
   if (traits.megatron_layers && IsMixture(scenario) && delta) {
-    return KnownGap{.kind = "mixtures with the delta rule in Megatron-LM", .factor = kDeltaMixture};
+    return KnownGap{.kind = "mixtures of experts with the delta rule in Megatron-LM",
+                    .factor = kDeltaMixture};
   }
   const bool waits = forecast.time.idle.seconds() > kWaits * forecast.step_time.seconds();
   const bool exchanged =
       traits.megatron_layers && IsMixture(scenario) && plan.parallelism.expert > 1;
   if (exchanged && plan.mixture.dispatcher == model::Dispatcher::kAllToAll && waits) {
-    return KnownGap{.kind = "experts with all-to-alls, if the host cannot keep up with the device",
+    return KnownGap{.kind = "experts with all-to-alls, if the host is slower than the device",
                     .factor = kSlowHost};
   }
   // A faster GPU leaves the host less time for each layer.
   if (exchanged && IsMixtureOnBlackwell(scenario) &&
       plan.mixture.dispatcher != model::Dispatcher::kHybridEp) {
-    return KnownGap{.kind = "experts on Blackwell, if the host cannot keep up with the device",
+    return KnownGap{.kind = "experts on Blackwell GPUs, if the host is slower than the device",
                     .factor = kSlowHost};
   }
   const bool recurrent = delta || HasMixer(scenario, model::Mixer::kStateSpace);

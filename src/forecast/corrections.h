@@ -13,14 +13,14 @@
 namespace stepcast::forecast {
 
 // Corrects forecasts by measured runs in the calibration profile (calibration/learned_runs.h). The
-// correction is a separate part of the step time; simulated operations do not change.
+// correction is a separate part of the step time; it does not change simulated operations.
 
 // Returns the scenario's settings that may affect the forecast error.
 calibration::RunSettings SettingsOf(const scenario::Scenario& scenario);
 
 // Returns the expected step time divided by the simulated time, or 1 if the profile has no runs.
-// The factor depends only on the settings, so a bound of the simulated time, times the factor, is a
-// bound of the corrected time.
+// The factor depends only on the settings. A bound of the simulated time, multiplied by the factor,
+// is therefore a bound of the corrected time.
 double LearnedFactor(const scenario::Scenario& scenario);
 
 // Corrects the step time, throughput and range of an otherwise complete forecast. The step time
@@ -28,12 +28,12 @@ double LearnedFactor(const scenario::Scenario& scenario);
 // range narrows to the accuracy of forecasts for these runs.
 void ApplyRuns(const scenario::Scenario& scenario, Forecast& forecast);
 
-// Unknown host costs. The host time per kernel is known only for few frameworks
-// (calibration::FrameworkCosts). For other frameworks, it is assumed to be zero, so small kernels
-// may wait for the host longer than forecast.
+// Unknown host costs. The host time per kernel is known only for some frameworks
+// (calibration::FrameworkCosts). For other frameworks, it is assumed to be zero, so the step may be
+// slower than forecast.
 
-// Returns the time that the host needs to issue one step if each kernel takes `dispatch`. This time
-// is a lower bound of the step time.
+// Returns the host time to issue one step if each kernel takes `dispatch`. This is a lower bound of
+// the step time.
 Time HostTime(const program::Program& program, const StepCounts& counts, const cost::Prices& prices,
               const Dispatch& dispatch);
 
@@ -42,16 +42,17 @@ Time HostTime(const program::Program& program, const StepCounts& counts, const c
 std::string Sentence(const UnknownHost& unknown);
 
 // Widens the forecast's range if the framework's host costs are unknown and the host may limit the
-// step time. The upper end becomes the step time with the host costs of the slowest known framework
-// (Forecast::unknown_host). Has no effect with learned runs, which include the host's time.
+// step time. The upper end becomes the step time with the highest known host costs
+// (Forecast::unknown_host). Has no effect with measured runs, which include the host's time.
 void WidenByUnknownHost(const scenario::Scenario& scenario, const program::Program& program,
                         const StepCounts& counts, const cost::Prices& prices, Forecast& forecast);
 
-// Kinds of runs that are slower than their forecasts, for unknown reasons (docs/uncertainty.md,
+// Kinds of runs that are slower than their forecasts for unknown reasons (docs/uncertainty.md,
 // "Kinds of runs that are slower").
 
-// Raises the upper end of the range to the largest measured / forecast time for the scenario's kind
-// of run, and sets Forecast::known_gap. Call this function after the range is set.
+// For kinds of runs that are known to be slower, raises the upper end of the range to the step time
+// multiplied by their largest measured / forecast time. Also sets Forecast::known_gap. Call this
+// function after the range is set.
 void WidenByKnownGap(const scenario::Scenario& scenario, Forecast& forecast);
 
 }  // namespace stepcast::forecast

@@ -17,9 +17,9 @@
 // Explains the time and memory of a step: the output of `explain`.
 namespace stepcast::forecast {
 
-// A kind of part of the critical path. The critical path is a chain of operations, in which each
-// operation starts when the previous one ends. The chain ends with the step. A step becomes shorter
-// only if an operation on the path becomes shorter.
+// A kind of part of the critical path. The critical path is a chain of operations that ends with
+// the step; each operation starts when the previous one ends. A step becomes shorter only if an
+// operation on the path becomes shorter.
 
 enum class PathPartKind : std::uint8_t {
   kOperation,  // a kernel, copy, collective or host task runs
@@ -35,8 +35,7 @@ struct PathPart {
 };
 
 // Returns the critical path through [start, end) of one rank's timeline, in order of time. The
-// parts are contiguous and add up to end - start. A part that began before `start` is cut at
-// `start`.
+// parts are contiguous. A part that began before `start` is cut at `start`.
 std::vector<PathPart> CriticalPath(const program::Program& program,
                                    const program::Timeline& timeline, Time start, Time end);
 
@@ -54,7 +53,7 @@ struct ExposedCollective {
   std::int64_t calls = 0;  // number of exposed calls
   Time exposed;
   std::vector<std::pair<std::string, Time>>
-      largest;  // layers or buckets of the three calls with the largest exposed time
+      largest;  // layers or buckets of the three calls with the longest exposed time
 };
 
 // Buffers that are alive at the memory peak and whose names differ only in numbers.
@@ -66,7 +65,7 @@ struct PeakContent {
 };
 
 struct LayerMemory {
-  std::string layer;  // part of a buffer's name before the first '/'
+  std::string layer;  // the part of buffer names before the first '/'
   Bytes total;
 };
 
@@ -75,11 +74,10 @@ struct Explanation {
   std::vector<PathShare> path;             // sorted by time, largest first; adds up to path_length
   Time path_length;                        // equals the step time
   std::vector<ExposedCollective> exposed;  // sorted by exposed time, largest first
-  // The factor by which collectives must be faster so that exposed communication is at most
-  // kHiddenPart of the step. None if no factor is sufficient.
+  // The factor by which collectives must be faster to reduce exposed communication to kHiddenPart
+  // of the step. None if no factor is sufficient.
   std::optional<double> speed_that_hides;
-  std::vector<WhatIf> what_if;        // gains if operations are faster by kFaster, largest gain
-                                      // first
+  std::vector<WhatIf> what_if;        // gains if operations are kFaster times as fast, sorted
   std::vector<PeakContent> contents;  // sorted by size, largest first; adds up to memory.peak
   std::vector<LayerMemory> layers;    // sorted by size, largest first; adds up to memory.peak
 };

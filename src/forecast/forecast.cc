@@ -38,17 +38,18 @@ const ClassRun& Run::class_of(int rank) const {
   const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassRun& own) {
     return own.members.empty() || std::binary_search(own.members.begin(), own.members.end(), rank);
   });
-  STEPCAST_CHECK(found != classes.end(), "every rank must belong to a class");
+  STEPCAST_CHECK(found != classes.end(), "every rank must belong to a class of ranks");
   return *found;
 }
 
 Diagnostics SeveralLengths(const scenario::Scenario& scenario, std::string message) {
-  return {{.code = "forecast.several-lengths",
-           .location = {"training.lengths", 0, 0},
-           .message = std::move(message),
-           .hint = fmt::format(
-               "write --set training.lengths=null; all sequences then have the longest length, {}",
-               scenario.plan.training.sequence_length)}};
+  return {
+      {.code = "forecast.several-lengths",
+       .location = {"training.lengths", 0, 0},
+       .message = std::move(message),
+       .hint = fmt::format(
+           "add --set training.lengths=null to forecast all sequences with the maximum length, {}",
+           scenario.plan.training.sequence_length)}};
 }
 
 namespace {
@@ -154,8 +155,8 @@ Result<std::vector<PricedClass>> PriceClasses(
 
 Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scenario) {
   if (scenario.plan.training.has_padded_lengths()) {
-    return tl::unexpected(
-        SeveralLengths(scenario, "this command needs micro-batches of equal sequence length"));
+    return tl::unexpected(SeveralLengths(
+        scenario, "the command supports only micro-batches with equal sequence lengths"));
   }
   WorkCache works;
   cost::PriceCache prices;
@@ -164,7 +165,8 @@ Result<std::vector<PricedClass>> PricedClassesOf(const scenario::Scenario& scena
     for (const program::Violation& violation : violations) {
       std::fprintf(stderr, "%s\n", violation.message.c_str());
     }
-    STEPCAST_CHECK(violations.empty(), "a lowered program must have no race and no leak");
+    STEPCAST_CHECK(violations.empty(),
+                   "a step program must have neither races nor leaks of memory");
   });
 }
 

@@ -5,7 +5,7 @@
 
 #include "src/base/time.h"
 
-// Sets of points in time, as sorted, disjoint, half-open intervals.
+// Sets of points in time: sorted, disjoint, half-open intervals.
 namespace stepcast::forecast {
 
 struct Interval {
@@ -15,8 +15,8 @@ struct Interval {
 
 using Intervals = std::vector<Interval>;
 
-// Appends an interval to a list, which may be unsorted and may contain overlapping intervals. Joins
-// the interval with the last interval if they touch, because most successive operations touch.
+// Appends an interval to a list, which may be unsorted and overlapping. If the interval touches the
+// last interval, joins the two.
 inline void Append(const Interval& interval, Intervals& to) {
   if (!to.empty() && interval.start == to.back().end && interval.end >= interval.start) {
     to.back().end = interval.end;
@@ -25,8 +25,7 @@ inline void Append(const Interval& interval, Intervals& to) {
   }
 }
 
-// Returns the union of the intervals: sorted, without empty intervals, and with touching or
-// overlapping intervals joined.
+// Returns the union of the intervals: sorted, not empty, neither touching nor overlapping.
 Intervals Union(Intervals intervals);
 
 // Returns the times that are in both `a` and `b`. Both must be unions.

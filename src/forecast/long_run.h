@@ -8,21 +8,22 @@
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
-// The fraction of a long run that is training, from a renewal process of failures and checkpoints
-// in closed form.
+// The fraction of a long run that is training, given failures and checkpoints. Closed-form solution
+// of a renewal process.
 //
-// Failures occur at a constant rate, also while the job recovers. After a failure, the job recovers
-// and continues from the last usable checkpoint. A save begins after `interval` seconds of work and
+// Failures occur at a constant rate, also during recovery. After a failure, the job recovers and
+// continues from the last usable checkpoint. A save begins after `interval` seconds of work and
 // blocks work. The checkpoint is usable `background` seconds later, and the next save waits until
-// then. With the failure rate l, recovery R, interval t, blocking d and background B, and without
-// failures, a new checkpoint becomes usable every L = max(t, B) + d seconds. The expected time is
+// then. Let l be the failure rate, R the recovery, t the interval, d the blocking and B the
+// background time. Without failures, a new checkpoint becomes usable every L = max(t, B) + d
+// seconds. The expected time of such a cycle is
 //
 //   T = exp(l (R + t + d + B)) (1 - exp(-l L)) / l
 //
-// For B = 0, this is Daly's formula (Daly 2006, Future Generation Computer Systems 22). The
-// expected time until a period of length x passes without a failure is (exp(l x) - 1) / l. A cycle
-// of L seconds fails with probability 1 - exp(-l L), and then needs a period of length R + t + d +
-// B without a failure. Until it ends or fails, the cycle takes (1 - exp(-l L)) / l on average.
+// For B = 0, this is Daly's formula (Daly 2006, Future Generation Computer Systems 22). A cycle
+// fails with probability 1 - exp(-l L), and then needs a period of length R + t + d + B without a
+// failure. The expected time until a period of length x passes without a failure is (exp(l x) - 1)
+// / l. Until it ends or fails, the cycle takes (1 - exp(-l L)) / l on average.
 namespace stepcast::forecast {
 
 // The failures of a job. All times are in seconds.
@@ -36,23 +37,22 @@ struct CheckpointCost {
   double background = 0;  // time from the end of blocking until the checkpoint is usable
 };
 
-// The parts of a run's time, as fractions that add up to 1.
+// The parts of a run's time, as fractions with the sum 1.
 struct TimeShares {
   double work = 1;      // work that is not lost in failures
-  double saving = 0;    // work is blocked by a checkpoint save
+  double saving = 0;    // a checkpoint save blocks work
   double recovery = 0;  // recovery after failures
-  double rework = 0;    // work that failures lost, done again
+  double rework = 0;    // work that is repeated after failures
   double waiting = 0;   // no spare nodes, so the job waits for repairs
 
   double busy() const { return work + rework; }  // the GPUs compute
 };
 
-// Returns the parts of a run's time. `interval` is the work between saves, in seconds, and must be
-// positive. A save begins only when the previous checkpoint is usable. If the interval is shorter
-// than that, work waits.
+// Returns the parts of a run's time. `interval` is the work between saves in seconds, above 0. A
+// save begins only when the previous checkpoint is usable; until then, work waits.
 TimeShares SharesOf(double interval, const Failures& failures, const CheckpointCost& cost);
 
-// Returns the interval, in seconds and at most `longest`, that maximizes the fraction of work.
+// Returns the interval, in seconds and at most `longest`, with the largest fraction of work.
 double BestInterval(const Failures& failures, const CheckpointCost& cost, double longest);
 
 // Return approximations of the best interval, in seconds. Young 1974 (Communications of the ACM
@@ -67,19 +67,18 @@ struct SpareNodes {
   std::int64_t spares = 0;  // healthy spare nodes at the start
   std::int64_t gpus_per_node = 1;
   std::int64_t gpus_per_replica = 1;  // GPUs of one replica of the model
-  bool elastic = false;               // whether the job continues with fewer replicas if no spare
-                                      // nodes remain
+  bool elastic = false;               // without spare nodes, continues with fewer replicas
   double node_rate = 0;               // failures of one node per second
-  double repair = 0;                  // mean seconds to repair a failed node
+  double repair = 0;                  // mean time to repair a failed node, in seconds
 };
 
 // Returns the job's mean throughput as a fraction of its throughput with all replicas.
 //
 // If more nodes are in repair than there are spares, the job stops or, if elastic, runs with fewer
-// replicas. Nodes are repaired independently. The number of nodes in repair is therefore a
-// birth-death process, whose stationary distribution depends only on the mean repair time. (For a
-// job that stops, it is Erlang's loss system.) Throughput is in samples, so a smaller batch reduces
-// it. A restart with another number of replicas takes no time in this model.
+// replicas. Nodes are repaired independently, so the number of nodes in repair is a birth-death
+// process. Its stationary distribution depends only on the mean repair time. (For a job that stops,
+// it is Erlang's loss system.) Throughput is in samples. A restart with another number of replicas
+// takes no time in this model.
 double MeanThroughput(const SpareNodes& pool);
 
 // Published data about failures of large jobs and about checkpoints: the defaults of `run-time`.
@@ -107,15 +106,15 @@ inline constexpr Published kNodeMtbf = {kDay / 2.34e-3, 54 * kDay * 2048 / 327, 
 inline constexpr double kGpusOfPublishedNode = 8;
 
 // The mean time between a job's other interruptions, in seconds, for any size of job. BLOOM had
-// three hangs nine days apart, and Llama 3 had 139 of these interruptions in 54 days. OPT had an
-// interruption every 7.5 h, from which failures of nodes are subtracted. For comparison, jobs of
-// 1,024 GPUs on RSC-1 failed every 7.9 h, which corresponds to 10.9 h without failures of nodes.
+// three hangs nine days apart, and Llama 3 had 139 other interruptions in 54 days. OPT had an
+// interruption every 7.5 h, from which node failures are subtracted. For comparison, jobs of 1,024
+// GPUs on RSC-1 failed every 7.9 h, or every 10.9 h without node failures.
 inline constexpr Published kJobMtbf = {9 * kDay, 54 * kDay / 139,
                                        1 / (1 / (7.5 * kHour) - 124 / kNodeMtbf.likely)};
 
 // The seconds from a failure until the job loads its checkpoint, if a program restarts the job. RSC
 // states 5 to 20 minutes for detection, scheduling and start. The likely value is the geometric
-// mean of 5 and 20 minutes.
+// mean of this range.
 inline constexpr Published kRestart = {5 * kMinute, 10 * kMinute, 20 * kMinute};
 
 // The additional seconds until a person notices a failure, if people restart the job. NCCL's
@@ -141,34 +140,32 @@ inline constexpr double kHostCopy = 25e9;
 // (Luccioni et al. 2022, arXiv 2211.02001).
 inline constexpr double kPue = 1.2;
 
-// Computes the fraction of a run of several weeks that is training, given failures of nodes and the
-// cost of checkpoints. `run-time` uses this file.
+// Computes the fraction of a run of several weeks that is training, given node failures and the
+// cost of checkpoints. Used by `run-time`.
 
 // The uncertain inputs of RunTimeOf, in seconds unless noted. An infinite time between failures
 // means no failures.
 struct RunInputs {
   Published node_mtbf, job_mtbf;
-  Published detection;  // time to detect failures, in addition to detection in `restart`
+  Published detection;  // time to detect failures, in addition to `restart`
   Published restart;
-  Published storage;  // bytes per second that the complete job writes or reads
+  Published storage;  // bytes per second of the complete job, read or written
 };
 
 // Returns the default inputs for nodes with `gpus_per_node` GPUs. `saving_nodes` is the number of
 // nodes that write a part of the state. With `manual`, people restart the job.
 RunInputs PublishedInputs(std::int64_t gpus_per_node, std::int64_t saving_nodes, bool manual);
 
-// A run, described by the scenario and the user.
+// A run, as specified by the scenario and the user.
 struct LongRun {
   double work = 0;   // seconds of steps without failures
   double state = 0;  // size of a checkpoint in bytes
   std::int64_t saving_gpus = 1;
   bool async = true;               // training continues during saves
-  std::optional<double> blocking;  // seconds for which a save blocks work; none: computed from the
-                                   // bytes of the state and the storage bandwidth
+  std::optional<double> blocking;  // seconds; none: computed from state size and bandwidth
   std::optional<double> interval;  // seconds of work between saves; none: the best interval
   SpareNodes pool;                 // node_rate is computed from the inputs
-  bool limited_spares = false;     // whether to use `pool`; otherwise, failed nodes are replaced at
-                                   // once
+  bool limited_spares = false;     // false: failed nodes are replaced immediately
 };
 
 struct RunTime {
@@ -183,32 +180,32 @@ struct RunTime {
 };
 
 // Computes a run's time for the likely inputs, and its range for the same checkpoint interval.
-// Inputs are independent, so the effects of their worst (or best) values are added in quadrature.
-// The effect of chance is also added in quadrature: the number of failures has a Poisson
-// distribution, of which the central 90 % are used.
+// Inputs are independent, so the effects of their extreme values are added in quadrature. The
+// effect of chance is also added in quadrature: the central 90 % of the Poisson distribution of the
+// number of failures.
 RunTime RunTimeOf(const LongRun& run, const RunInputs& inputs);
 
 // The state in a checkpoint: one copy of parameters and optimizer states. `gpus` is the number of
-// GPUs that store a distinct part of the state.
+// GPUs that store different parts of the state.
 struct SavedState {
   double bytes = 0;
   std::int64_t gpus = 1;
 };
 SavedState SavedStateOf(const scenario::Scenario& scenario);
 
-// The power, in watts, of one GPU on a node of the scenario's first kind, in each phase of a step.
+// The power of one GPU in each phase of a step, in watts, on a node of the scenario's first kind.
 struct PowerByPhase {
   double computing = 0;  // forward and backward; matrix multiplications reach the board's limit
   double updating = 0;   // the optimizer, which is memory-bound
   double waiting = 0;    // communication, bubbles and idle time: the idle power
   bool at_most = false;  // the profile has no power draw, so all values are the board's limit
 };
-// Returns the power of one GPU in each phase, or zeros if neither the profile nor the data sheet
-// has a power.
+// Returns the power of one GPU in each phase. Zero if neither the profile nor the data sheet states
+// a power.
 PowerByPhase PowerOf(const scenario::Scenario& scenario);
 
-// Returns the mean power of one GPU over the step and over all ranks, in watts. Zero if the
-// forecast has no time breakdown (Detail::kTimes).
+// Returns the mean power of one GPU over the step and all ranks, in watts. Zero if the forecast has
+// no time breakdown (Detail::kTimes).
 double MeanPower(const PowerByPhase& power, const Forecast& forecast);
 // Returns the energy of one GPU in a step, in joules.
 double StepEnergy(const PowerByPhase& power, const Forecast& forecast);
@@ -225,16 +222,15 @@ struct WholeRun {
   double pue = 1;         // power usage effectiveness of the data center
   bool pue_assumed = false;
 
-  // Returns the shortest and the longest duration of the run, in seconds. The shortest duration has
-  // the fastest steps and the largest fraction of work; the longest duration has the slowest steps
-  // and the smallest fraction.
+  // Returns the shortest and longest duration of the run, in seconds: the fastest steps with the
+  // largest fraction of work, and the slowest steps with the smallest fraction.
   std::pair<double, double> SecondsRange() const;
   // Returns the duration of the run for the likely inputs, in seconds.
   double Seconds() const;
   // Returns the mean power of one GPU over the run, in watts.
   double GpuWatts() const;
-  // Return the energy of the run in joules. GpuEnergy includes only the run's GPUs. Energy adds the
-  // other parts of the nodes and multiplies by `pue`.
+  // Return the energy of the run in joules. GpuEnergy includes only the run's GPUs. Energy also
+  // includes the other parts of the nodes, and is multiplied by `pue`.
   double GpuEnergy() const;
   double Energy() const;
 };

@@ -40,7 +40,8 @@ std::int64_t LargestLegal(const plan::Plan& plan) {
 }  // namespace
 
 Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario) {
-  STEPCAST_CHECK(!scenario.model->is_layer_list(), "a layer list must state its activations");
+  STEPCAST_CHECK(!scenario.model->is_layer_list(),
+                 "each layer of a layer list must specify the size of its activations");
   Forecaster forecaster;
   const auto memory_at = [&](std::int64_t size) -> Result<MemoryForecast> {
     STEPCAST_TAKE(auto forecast, forecaster.Evaluate(At(scenario, size)));

@@ -28,23 +28,23 @@ BytesByCategory MemoryFormula(const scenario::Scenario& scenario);
 // Memory on a scenario's devices and nodes that the programs do not allocate.
 
 // Returns the bytes of device memory outside the allocator of a rank with `communicators`
-// communicators. Zero in textbook data parallelism, and if the profile lacks these values.
+// communicators. Zero for the `reference` framework, and if the profile lacks these values.
 Bytes OutsideAllocator(const scenario::Scenario& scenario, std::size_t communicators);
 
-// Returns the relative forecast error of the memory of the framework's allocator on the scenario's
-// devices (uncertainty.h). 0 if there is no allocator.
+// Returns the relative error of forecasts of the allocator's memory, for the framework on the
+// scenario's devices (uncertainty.h). 0 if there is no allocator.
 double MemoryErrorOf(const scenario::Scenario& scenario, plan::Framework framework);
 
 // Returns the probability that a rank fits if its allocator reserves `reserved` bytes and `outside`
-// bytes are outside the allocator. The result is 1 or 0 in textbook data parallelism, where all
-// memory is known.
+// bytes are used outside the allocator. 1 or 0 for the `reference` framework, which has no forecast
+// error.
 double FitProbabilityOf(const scenario::Scenario& scenario, Bytes reserved, Bytes outside);
 
-// Returns the device memory from which the program allocates.
+// Returns the device memory that is available to the program.
 memory::Device DeviceOf(const scenario::Scenario& scenario, const program::Program& program);
 
-// Summarizes the memory of one rank. `usage` must be from a replay of the program on the device of
-// DeviceOf.
+// Summarizes the memory of one rank. `usage` must be from a replay of the program on DeviceOf's
+// device.
 MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program::Program& program,
                                const memory::Usage& usage);
 
@@ -53,7 +53,7 @@ MemoryForecast SummariseMemory(const scenario::Scenario& scenario, const program
 struct MicroBatchLimit {
   // The largest number of sequences in a micro-batch; 0 if even one sequence does not fit.
   std::int64_t largest = 0;
-  // Whether `largest` is limited by the rules for legal plans (plan/legality.h), not by memory.
+  // Whether the rules for legal plans (plan/legality.h), rather than memory, limit `largest`.
   bool of_the_plan = false;
   // The memory with micro-batches of `largest` sequences, or of one sequence if `largest` is 0.
   MemoryForecast memory;
@@ -62,12 +62,10 @@ struct MicroBatchLimit {
   MemoryForecast beyond;
 };
 
-// Finds the largest micro-batch that fits. Replaces the scenario's micro-batch size, and does not
-// change its number of micro-batches. The result is exact: for every larger micro-batch, the lower
-// bound memory::PeakInHostOrder exceeds the device's memory. The bound never decreases with the
-// size of the micro-batch, because the instructions are the same and buffers do not shrink.
-// Requires a model whose activations grow with the micro-batch (no layer list). Errors: those of
-// forecasts.
+// Finds the largest micro-batch that fits, with the scenario's number of micro-batches. Ignores the
+// scenario's micro-batch size. The result is exact: for every larger micro-batch, the lower bound
+// memory::PeakInHostOrder exceeds the device's memory. Requires a model whose activations grow with
+// the micro-batch (no layer list). Errors: those of forecasts.
 Result<MicroBatchLimit> FindMicroBatchLimit(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

@@ -47,10 +47,10 @@ TEST(WarnOfOptimizerStates, SaysWhereMasterWeightsWouldNotFit) {
       WarningsOf({}, GiB(10), GiB(65)),
       (std::vector<std::string>{
           "training.master_weights is not set. With master_weights: none and "
-          "optimizer_state_dtype: bf16, fsdp2's default, optimizer states need 10 GiB per rank, "
-          "and the plan fits. With master_weights: fp32 and optimizer_state_dtype: fp32, as with "
-          "Apex's FusedAdam and amp O2, optimizer states would need 30 GiB, and the plan would "
-          "not fit. Set training.master_weights to the value that your job uses"}));
+          "optimizer_state_dtype: bf16 (the default of fsdp2), optimizer states need 10 GiB per "
+          "rank, and the plan fits. With master_weights: fp32 and optimizer_state_dtype: fp32 (the "
+          "choice of Apex's FusedAdam with amp O2), optimizer states would need 30 GiB, and the "
+          "plan would not fit. Set training.master_weights to the value that your job uses"}));
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(55)).empty());
   // Neither choice fits.
   EXPECT_TRUE(WarningsOf({}, GiB(10), GiB(85)).empty());

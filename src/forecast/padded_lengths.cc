@@ -198,7 +198,8 @@ scenario::Scenario PaddedLengths::Longest(const scenario::Scenario& scenario) {
 
 PaddedLengths::PaddedLengths(const scenario::Scenario& scenario) : scenario_(scenario) {
   const plan::Training& training = scenario.plan.training;
-  STEPCAST_CHECK(training.has_padded_lengths(), "micro-batches differ in length");
+  STEPCAST_CHECK(training.has_padded_lengths(),
+                 "the micro-batches of the step have different sequence lengths");
   const model::SampleLengths& lengths = training.lengths->histogram;
   std::vector<double> of_rank = ProbabilitiesOf(lengths), of_step = of_rank;
   if (training.lengths->batching == plan::Batching::kPadded) {
@@ -254,7 +255,8 @@ MicroBatchFlops PaddedLengths::MeanFlops(
 Forecast PaddedLengths::Combine(
     const std::vector<Forecast>& forecasts,
     const std::function<MicroBatchFlops(const scenario::Scenario&)>& flops_of) const {
-  STEPCAST_CHECK(forecasts.size() == scenarios_.size(), "each length must have a forecast");
+  STEPCAST_CHECK(forecasts.size() == scenarios_.size(),
+                 "each sequence length must have a forecast");
   Forecast all = forecasts.back();  // memory, classes and collectives are those of the longest
   all.step_time = StepTime(forecasts);
   const Time mean =
@@ -269,7 +271,7 @@ Forecast PaddedLengths::Combine(
       Mean(forecasts, of_step_, [](const Forecast& own) { return own.wire_bytes_per_rank; });
   for (const Forecast& own : forecasts) {
     STEPCAST_CHECK(own.classes.size() == all.classes.size(),
-                   "the classes of equal ranks must not depend on the sequence length");
+                   "the classes of identical ranks must not depend on the sequence length");
   }
   for (std::size_t i = 0; i < all.classes.size(); ++i) {
     all.classes[i].time = MeanBreakdown(forecasts, of_step_, waiting, all.step_time,

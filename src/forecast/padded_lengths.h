@@ -9,35 +9,36 @@
 #include "src/forecast/values.h"
 #include "src/scenario/scenario.h"
 
-// Steps whose micro-batches differ in length (training.lengths, padded or by length). The scenario
-// is forecast for each possible length of a micro-batch, and the forecasts are combined by the
-// probability of each length.
+// Steps with micro-batches of different lengths (training.lengths, padded or by length). The
+// scenario is forecast for each possible length, and the forecasts are weighted by the probability
+// of the length.
 //
-// With padding, samples are in random order. A micro-batch of b samples has the length of its
-// longest sample, which is l with probability F(l)^b - F(l-)^b. Ranks of different replicas wait
-// for each other. If they communicate in each micro-batch (gathered shards, experts, a step of one
-// micro-batch), they wait for the longest of all ranks' b samples. If they communicate only at the
-// end of a step, they wait for the rank whose micro-batches take longest in total (MeanOfLargest).
+// With padding, samples are in random order. A micro-batch of b samples is padded to its longest
+// sample, which has length l with probability F(l)^b - F(l-)^b. Ranks with different samples wait
+// for each other:
+// - If they communicate in each micro-batch (gathered shards, experts, a step of one micro-batch),
+//   they wait for the longest of all ranks' b samples.
+// - If they communicate only at the end of a step, they wait for the rank with the longest total
+//   time (MeanOfLargest).
 //
 // If samples are batched by length, the samples of a step have similar lengths. The forecast uses
 // one length for all micro-batches of a step, without padding. A step's time is linear in the times
-// of its micro-batches. The mean step time is therefore the time of a step whose micro-batches all
-// take the mean time.
+// of its micro-batches. The mean step time is therefore the step time if every micro-batch takes
+// the mean time.
 //
 // The memory forecast assumes only the longest micro-batches.
 namespace stepcast::forecast {
 
 // The distribution of the largest of several random values.
 
-// Returns, for each value, the probability that it is the largest of `draws` independent random
+// Returns, for each value i, the probability that it is the largest of `draws` independent random
 // values: F(i)^n - F(i - 1)^n, where F is the cumulative probability and n is `draws`.
-// `probabilities` are the probabilities of the values, which are in ascending order. Their sum is
-// one.
+// `probabilities` are in ascending order of the values. Their sum must be 1.
 std::vector<double> OfLargest(std::span<const double> probabilities, double draws);
 
 // Returns the expected maximum of `ranks` means, each of `draws` random values. Means are rounded
-// to a grid of 512 steps between the smallest and the largest value, so the result is at most one
-// step too large. With one rank, the result is exact.
+// to a grid of 512 steps between the smallest and largest value, so the error is at most one step
+// upward. With one rank, the result is exact.
 double MeanOfLargest(std::span<const double> values, std::span<const double> probabilities,
                      std::int64_t draws, std::int64_t ranks);
 
@@ -45,11 +46,11 @@ class PaddedLengths {
  public:
   // Requires training.has_padded_lengths. The scenario must outlive the object.
   explicit PaddedLengths(const scenario::Scenario& scenario);
-  // Returns the scenario with all samples of the greatest length.
+  // Returns the scenario with all samples of the largest length.
   static scenario::Scenario Longest(const scenario::Scenario& scenario);
 
-  // Returns one scenario for each length that a sample may have, shortest first. In each scenario,
-  // all samples have one length. Lengths whose probability in a step is below 10^-12 are omitted.
+  // Returns one scenario for each possible sample length, shortest first. All samples of a scenario
+  // have this length. Lengths with a probability below 10^-12 per step are omitted.
   const std::vector<scenario::Scenario>& scenarios() const { return scenarios_; }
 
   // Combines the forecasts of scenarios(), in the same order. `flops_of` returns the FLOPs of a
@@ -66,12 +67,10 @@ class PaddedLengths {
   std::vector<scenario::Scenario> scenarios_;
   bool wait_in_micro_batches_ = true;
   std::vector<double> of_rank_;  // indexed by scenario: fraction of a rank's micro-batches
-  std::vector<double> of_step_;  // by scenario: fraction of steps; equals of_rank_ if ranks wait
-                                 // only at the end of a step
+  std::vector<double> of_step_;  // by scenario: fraction of steps
 };
 
-// Returns whether ranks that train on different samples communicate before the last micro-batch of
-// a step.
+// Returns whether ranks with different samples communicate before the last micro-batch of a step.
 bool RanksMeetInMicroBatches(const scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

@@ -17,20 +17,20 @@
 #include "src/scenario/scenario.h"
 #include "src/simulate/simulate.h"
 
-// Simulates a step of few micro-batches instead of many, because a step is periodic between the
-// fill and drain phases of its pipeline. In the periodic phase of the shorter step, each
-// micro-batch must end one period after the previous one, on every stream of every rank. The
-// omitted micro-batches would then also end one period apart, so each omitted period adds one
-// period to the step time. Each run of a shorter step is checked for this condition, and is not
-// used if the check fails. Memory is computed by replaying the shorter step's requests as often as
-// in the longer step (memory/replay.h).
+// Simulates a step of few micro-batches instead of many. Between the fill and drain phases of its
+// pipeline, a step is periodic: each micro-batch ends one period after the previous one, on every
+// stream of every rank. Each omitted period therefore adds one period to the step time. Every run
+// of a shorter step is checked for this condition, and is not used if the check fails. Memory is
+// computed by replaying the shorter step's requests as often as in the longer step
+// (memory/replay.h).
 namespace stepcast::forecast {
 
 struct ShorterStep {
   std::int64_t micro_batches = 0;  // micro-batches of the shorter step
-  int period = 1;                  // micro-batches after which the schedule repeats
+  int period = 1;                  // number of micro-batches after which the schedule repeats
   std::int64_t left_out = 0;       // number of omitted periods
-  // For each stage, the micro-batches whose ends are compared with the ends one period earlier.
+  // For each stage, the micro-batches whose ends must be one period after those of the previous
+  // period.
   std::vector<parallel::MicroBatchRange> repeated{};
 };
 
@@ -41,21 +41,21 @@ std::optional<ShorterStep> ShorterStepOf(const plan::Plan& plan);
 // Returns the scenario with its step replaced by the shorter step.
 scenario::Scenario Shortened(const scenario::Scenario& scenario, const ShorterStep& step);
 
-// The operations whose recorded times show whether a step is periodic. A stage's program is cut
-// where the micro-batches of ShorterStep::repeated end. In each piece between two cuts, the last
-// operation on each stream is recorded.
+// The operations whose recorded times show whether a step is periodic. A stage's program is divided
+// at the ends of the micro-batches in ShorterStep::repeated. In each piece, the last operation on
+// each stream is recorded.
 class RepeatedOperations {
  public:
   // `priced` are the classes of the shorter step.
   RepeatedOperations(const std::vector<PricedClass>& priced, const ShorterStep& step);
 
-  // Returns the instructions after which the program of a priced class is cut: the last operation
-  // of each compared micro-batch.
+  // Returns the instructions after which the program of a priced class is divided: the last
+  // operation of each micro-batch in ShorterStep::repeated.
   std::span<const program::Index> EndsOf(std::size_t priced) const { return ends_[priced]; }
-  // Returns the longer step, described by the shorter step's program.
+  // Returns the longer step that the shorter step's program represents.
   program::LongerStep LongerOf(std::size_t priced) const;
-  // Returns the recorded operations of a priced class, by piece, then by stream. kNone marks a
-  // stream without operations in a piece.
+  // Returns the recorded operations of a priced class, by piece, then by stream. kNone: the stream
+  // has no operation in the piece.
   const std::vector<program::Index>& Of(std::size_t priced) const { return of_[priced]; }
 
  private:
@@ -66,7 +66,7 @@ class RepeatedOperations {
 
 // The period in a run of a shorter step.
 struct StepPeriod {
-  // Returns the part of a class's run that the longer step repeats, and the number of repetitions.
+  // Returns the part of a class's run that the longer step repeats, and how often.
   MoreTime More(std::size_t rank_class, const ShorterStep& step) const {
     return {.begin = begins[rank_class], .length = length, .times = step.left_out};
   }
@@ -75,8 +75,7 @@ struct StepPeriod {
   std::vector<Time> begins;  // indexed by class of SimulatedRanks: start of a period
 };
 
-// A run of a shorter step. It must be the simulator's last run, with `operations` recorded in all
-// classes.
+// A run of a shorter step: the simulator's last run, with `operations` recorded in all classes.
 struct ShorterRun {
   const simulate::Simulator& simulator;
   const SteadyRun& run;
@@ -87,9 +86,8 @@ struct ShorterRun {
   bool needs_hosts = false;  // whether memory depends on when hosts issue frees
 };
 
-// Returns the period of a run. None if the step is not periodic, or if the run does not show
-// whether it is. The run does not show this if successive steps differ, or if a host's varying lead
-// over its device matters.
+// Returns the period of a run. None if the step is not periodic or if the run does not prove that
+// it is: successive steps differ, or a host's varying lead over its device matters.
 std::optional<StepPeriod> PeriodOf(const ShorterRun& shorter, const ShorterStep& step);
 
 }  // namespace stepcast::forecast

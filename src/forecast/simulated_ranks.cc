@@ -211,8 +211,9 @@ void RecordReported(SimulatedRanks& ranks) {
   for (RankClass& own : ranks.reported) {
     const auto simulated = std::ranges::lower_bound(ranks.classes, own.first_rank, {},
                                                     &simulate::RankClass::representative);
-    STEPCAST_CHECK(simulated != ranks.classes.end() && simulated->representative == own.first_rank,
-                   "the first rank of a reported class must represent a simulated class");
+    STEPCAST_CHECK(
+        simulated != ranks.classes.end() && simulated->representative == own.first_rank,
+        "the first rank of each reported class must be the representative of a simulated class");
     simulated->records = true;
     own.simulated = static_cast<std::size_t>(simulated - ranks.classes.begin());
   }

@@ -27,30 +27,30 @@ struct PricedClass : RankClass {
 
 // The rank classes that a forecast simulates, and the network between them.
 //
-// In analytic mode, classes are as large as possible: their ranks run one program and have
-// equivalent peers. They are the plan's labels, or the classes of a coloring if devices differ in
-// kind or speed (parallel/rank_classes.h). In flow mode, ranks with different links are in
-// different classes (cost/collective_flows.h). In message mode, every rank is simulated. In every
-// mode, the forecast reports the analytic classes, represented by their first ranks.
+// In analytic mode, ranks of a class run one program and have equivalent peers. The classes are the
+// plan's labels or, if devices differ in kind or speed, the classes of a coloring
+// (parallel/rank_classes.h). In flow mode, ranks of a class also have equal links
+// (cost/collective_flows.h). In message mode, every rank is simulated. Forecasts always report the
+// analytic classes, represented by their first ranks.
 struct SimulatedRanks {
   std::vector<simulate::RankClass> classes{};  // sorted by representative
   std::vector<RankClass> reported{};           // sorted by first rank
   std::optional<network::CollectiveTraffic> traffic{};
-  // Objects to which `classes` refers, in addition to the priced classes and `reported`.
+  // Owns objects to which `classes` refers.
   std::deque<std::vector<program::ProcessGroup>> groups{};
   std::vector<std::vector<int>> members{};
   std::deque<cost::Prices> slowed{};
 };
 
-// Returns the classes to simulate. `priced` must outlive the result. `steps` is the smallest number
-// of steps to run. Errors: those of cost::FlowClassesOf and cost::RouteCollectives.
+// Returns the classes to simulate. `priced` must outlive the result. `steps` is the minimum number
+// of steps. Errors: those of cost::FlowClassesOf and cost::RouteCollectives.
 Result<SimulatedRanks> SimulatedRanksOf(const scenario::Scenario& scenario,
                                         std::span<const PricedClass> priced, int steps);
 
-// Returns the classes for collectives as flows on the cluster's links. A class contains ranks with
-// equal labels and links, of which one is simulated. `reported` is empty. `labels` maps each rank
-// to an index in `kinds`. `layouts` are the layouts of all groups in the programs; each layout
-// contains every rank. Programs and prices must outlive the result.
+// Returns the classes for collectives as flows on the cluster's links. Ranks with equal labels and
+// links form a class. `reported` is empty. `labels` maps each rank to an index in `kinds`.
+// `layouts` are the layouts of all groups in the programs. Programs and prices must outlive the
+// result.
 Result<SimulatedRanks> FlowRanksOf(const scenario::Scenario& scenario,
                                    std::span<const std::int64_t> labels,
                                    std::span<const cost::RankClass> kinds,

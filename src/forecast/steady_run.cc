@@ -90,7 +90,7 @@ SteadyRun RunToSteadyState(simulate::Simulator& simulator, const SimulatedRanks&
                            bool barrier, simulate::Recording recording, Extent extent, bool again,
                            RecordedSteps recorded) {
   auto run = TryToSteadyState(simulator, ranks, barrier, recording, extent, again, recorded);
-  STEPCAST_CHECK(run.has_value(), "a lowered program must not deadlock");
+  STEPCAST_CHECK(run.has_value(), "a step program must not deadlock");
   return *std::move(run);
 }
 
@@ -167,7 +167,7 @@ SteadyRun RunAgain(simulate::Simulator& simulator, const SimulatedRanks& ranks, 
                        .until_repetition = repeats,
                        .late_start = before.extent == Extent::kLateStart},
                       /*again=*/true);
-  STEPCAST_CHECK(run.has_value(), "a program that has run must run again");
+  STEPCAST_CHECK(run.has_value(), "a step program must be able to run several times");
   run->steady = steady;
   run->extent = before.extent;
   return *std::move(run);

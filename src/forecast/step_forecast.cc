@@ -62,7 +62,7 @@ Result<AllocatorStops> AllocatorStopsOf(
     return AllocatorStops{.time = std::max(StepTimeOf(run->ends, run->steady) - step_time, Time()),
                           .may_hang = !waits};
   }
-  STEPCAST_CHECK(false, "a lowered program without waits of hosts must not deadlock");
+  STEPCAST_CHECK(false, "a step program without host waits must not deadlock");
   return AllocatorStops();
 }
 

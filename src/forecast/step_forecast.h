@@ -24,8 +24,8 @@
 
 namespace stepcast::forecast {
 
-// The scenario for each kind of node, indexed by kind. The scenario passed to the constructor must
-// outlive this object.
+// Caches the scenario for each kind of node. The scenario passed to the constructor must outlive
+// this object.
 class KindScenarios {
  public:
   explicit KindScenarios(const scenario::Scenario& scenario) : scenario_(scenario) {
@@ -42,11 +42,11 @@ class KindScenarios {
   std::vector<scenario::Scenario> own_;
 };
 
-// Marks the operations whose times are needed: operations that deferred frees wait for, and
+// Marks the operations with times that are needed: operations that deferred frees wait for, and
 // operations that show whether a step is periodic.
 class MarkedOperations {
  public:
-  // `repeated` is null unless the step represents a longer step. The object stores this pointer.
+  // `repeated` is null unless the step represents a longer step. Must outlive this object.
   MarkedOperations(const std::vector<PricedClass>& priced,
                    const std::vector<memory::DeferredFrees>& frees,
                    const RepeatedOperations* repeated = nullptr);
@@ -56,7 +56,7 @@ class MarkedOperations {
   // Returns whether any operations are marked.
   bool any() const { return for_memory_ || repeated_ != nullptr; }
   // Stores the marks in `ranks`, which then refers to this object. In classes that are not
-  // reported, only operations that show the period are marked.
+  // reported, marks only the operations that show the period.
   void MarkIn(SimulatedRanks& ranks) const;
 
  private:
@@ -71,8 +71,7 @@ class MarkedOperations {
 class StepForecast {
  public:
   // `frees` are the deferred frees of each class in `priced`. `shorter` is null if `priced` are the
-  // scenario's classes, otherwise the shorter step that `priced` describes. The simulator and the
-  // replayer may be reused.
+  // scenario's classes; otherwise, it is the shorter step that `priced` represents.
   StepForecast(const scenario::Scenario& scenario, const std::vector<PricedClass>& priced,
                const std::vector<memory::DeferredFrees>& frees, Detail detail,
                const ShorterStep* shorter, simulate::Simulator& simulator,
@@ -87,9 +86,9 @@ class StepForecast {
         simulator_(simulator),
         replayer_(replayer) {}
 
-  // Computes the forecast. None if the shorter step does not determine the scenario's step. The
-  // programs and prices of the run's classes are empty until HandOverPrograms. Errors: those of
-  // SimulatedRanksOf and CheckClock.
+  // Computes the forecast. None if the shorter step is not sufficient to forecast the scenario's
+  // step. The programs and prices of the run's classes are empty until HandOverPrograms. Errors:
+  // those of SimulatedRanksOf and CheckClock.
   Result<std::optional<Run>> Make(const MicroBatchFlops& flops);
 
   // Moves the programs of `priced` to the classes of `run`, which Make returned.
@@ -102,8 +101,8 @@ class StepForecast {
   // Simulates the steps, with the records that `detail_` needs.
   SteadyRun RunForTime();
   void AddClass(const RankClass& reported);
-  // Adds the memory of a reported class. Returns false if the shorter step does not determine the
-  // memory of the longer step.
+  // Adds the memory of a reported class. Returns false if the shorter step is not sufficient to
+  // compute the memory of the longer step.
   bool AddMemory(std::size_t reported);
   void FindCritical();
   void SummariseMemories();
@@ -135,12 +134,10 @@ class StepForecast {
   std::optional<MarkedOperations> marked_;
   std::vector<bool> all_;  // marks of all operations of the first class, for the range
   SteadyRun of_time_;
-  std::optional<SteadyRun> of_memory_;                           // a separate run for memory, if
-                                                                 // one is needed
+  std::optional<SteadyRun> of_memory_;  // set if memory needs a separate run
   std::vector<program::Timeline> timelines_, memory_timelines_;  // by simulated class, if copied
   std::optional<StepPeriod> period_;
-  std::vector<std::vector<memory::DriverCallsAt>> calls_;  // by priced class: driver calls of its
-                                                           // allocator
+  std::vector<std::vector<memory::DriverCallsAt>> calls_;  // by priced class
   bool stops_ = false;                                     // whether any class has driver calls
   // indexed by reported class:
   std::vector<Time> own_ends_;  // ends of the described step

@@ -27,17 +27,16 @@ struct TrainingTarget {
   std::optional<double> deadline;      // seconds; requires `tokens`
   double gpu_hour_price = 0;           // 0: unknown
   std::string currency;                // currency of the price, such as "$"; may be empty
-  std::optional<double> availability;  // fraction of the time in which GPUs train, above 0 and at
-                                       // most 1; none: 1
-  // Returns the fractions of time that `gpus` GPUs compute, given failures (long_run.h). Null:
-  // failures are ignored.
+  std::optional<double> availability;  // fraction of time in which GPUs train; none: 1
+  // Returns the fractions of time in which `gpus` GPUs compute, given failures (long_run.h). Null:
+  // no failures.
   std::function<UsedTime(std::int64_t gpus)> effective{};
   double pue = 0;  // power usage effectiveness of the data center; 0: reports show no energy
 
   bool said() const { return tokens > 0 || gpu_hour_price > 0; }
 };
 
-// One step, from which the duration and cost of training are computed.
+// A step, from which the duration and cost of training are computed.
 struct TrainedStep {
   Time time;
   std::int64_t tokens = 0;
@@ -46,8 +45,7 @@ struct TrainedStep {
   double idle_watts = 0;  // power of one GPU while it does not compute
 };
 
-// Returns the step of a forecast. `gpus` is the number of GPUs for which the forecast's rates
-// apply.
+// Returns the step of a forecast for `gpus` GPUs, to which the forecast's rates apply.
 TrainedStep TrainedStepOf(const Forecast& forecast);
 
 // Returns the fractions of time in which the GPUs of `step` compute.
@@ -55,16 +53,16 @@ UsedTime UsedTimeOf(const TrainingTarget& target, const TrainedStep& step);
 // Returns the fraction of time in which the GPUs of `step` train.
 double AvailabilityOf(const TrainingTarget& target, const TrainedStep& step);
 
-// Returns the duration of the training in seconds, with the number of steps rounded up. Includes
-// the time in which GPUs do not train. Requires target.tokens.
+// Returns the duration of the training in seconds, including time in which GPUs do not train. The
+// number of steps is rounded up. Requires target.tokens.
 double TrainingSeconds(const TrainingTarget& target, const TrainedStep& step);
-// Returns the GPU hours to pay for, including the time in which GPUs do not train. Requires
+// Returns the GPU hours to pay for, including time in which GPUs do not train. Requires
 // target.tokens.
 double GpuHours(const TrainingTarget& target, const TrainedStep& step);
 // Returns the energy of the GPUs in `seconds`, in joules, if they compute for the fraction `busy`.
 double GpuJoules(const TrainedStep& step, double seconds, double busy);
-// Returns the energy of the training in joules, including target.pue and the time in which GPUs do
-// not train. Requires target.tokens.
+// Returns the energy of the training in joules, multiplied by target.pue, including time in which
+// GPUs do not train. Requires target.tokens.
 double EnergyOfTraining(const TrainingTarget& target, const TrainedStep& step);
 // Returns the price of the training, in target.currency. Requires target.tokens and
 // target.gpu_hour_price.
@@ -74,18 +72,17 @@ double MoneyOfMillionTokens(const TrainingTarget& target, const TrainedStep& ste
 // Returns whether the training ends before its deadline. True without a deadline.
 bool MeetsDeadline(const TrainingTarget& target, const TrainedStep& step);
 
-// Sets tokens per second, MFU and HFU from the step time in `forecast`, which may be forecast or
-// measured.
+// Sets tokens per second, MFU and HFU from the (forecast or measured) step time in `forecast`.
 void FillThroughput(const scenario::Scenario& scenario, Forecast& forecast);
 
-// The FLOPs of a micro-batch. `once` (model FLOPs) and `recomputed` include masked attention.
-// `executed` has the FLOPs that matrix multiplications and attention kernels execute.
+// The FLOPs of a micro-batch. `once` (model FLOPs) and `recomputed` include masked attention
+// scores. `executed` are the FLOPs that matrix multiplications and attention kernels execute.
 struct MicroBatchFlops {
   double once = 0, recomputed = 0;
   double executed = 0;
 };
-// Returns the FLOPs of one micro-batch, independent of the numbers of ranks and micro-batches.
-// `works` is the result of model::BuildWork for the scenario.
+// Returns the FLOPs of one micro-batch of the complete model. `works` is the result of
+// model::BuildWork for the scenario.
 MicroBatchFlops FlopsOf(const scenario::Scenario& scenario,
                         const std::vector<model::LayerWork>& works);
 // Like the function above, for FLOPs that are already known.

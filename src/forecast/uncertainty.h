@@ -18,26 +18,25 @@
 
 // The accuracy of a forecast, from the residuals in its profile.
 //
-// A residual is the median of relative absolute deviations. For normally distributed errors, the
-// standard deviation is 1.4826 times as large. The two residuals of a part, spread and
-// interpolation, are independent: r = 1.4826 sqrt(spread^2 + interpolation^2).
+// A residual is a median of relative absolute deviations. For normally distributed errors, the
+// standard deviation is 1.4826 times the residual. The spread and the interpolation residual of a
+// part are independent: r = 1.4826 sqrt(spread^2 + interpolation^2).
 //
-// Errors within a part are systematic: if the profile is 5 % too fast for one matrix
-// multiplication, it is 5 % too fast for all of them. Errors of different parts are independent. If
-// the parts of a step are exposed for the times T_i, the standard deviation of its time T is
-// therefore
+// Errors of one part are systematic: if the profile is 5 % too fast for one matrix multiplication,
+// it is 5 % too fast for all. Errors of different parts are independent. If the parts of a step are
+// exposed for the times T_i, the standard deviation of the step time T is therefore
 //
 //   s = sqrt(sum over parts of (r_i T_i)^2 + (r_step T)^2 + (r_source T)^2 + (v T / 1.645)^2)
 //
-//   - r_step is the remaining deviation between measured and forecast steps of one source.
-//   - r_source is the deviation for sources to which nothing was fitted: other code, software or
-//     clusters.
-//   - v is the forecast slowdown by the slowest device relative to a typical device
-//     (cost/device_speed.h). The actual differences between devices of a cluster are unknown, so
-//     the slowdown may be zero or twice as large.
+//  - r_step is the remaining deviation between measured and forecast steps of one source.
+//   - r_source is the additional deviation for other sources: other code, software or clusters, to
+//     which nothing was fitted.
+//   - v is the forecast slowdown by the slowest device (cost/device_speed.h). The actual
+//     differences between the devices of a cluster are unknown, so the slowdown may be zero or
+//     twice as large.
 //
-// Collectives hidden behind kernels contribute zero, even if a longer collective would be exposed.
-// 90 % of measurements are expected within 1.645 s of the forecast.
+// Collectives hidden behind kernels contribute zero, even if longer collectives would be exposed.
+// 90 % of measurements are expected within 1.645 s of the forecast (s from the formula).
 namespace stepcast::forecast {
 
 // The parts of a step's time by kind of operation, with the names of their residuals.
@@ -53,15 +52,15 @@ enum class Part : std::uint8_t {
   kScan,           // "scan": recurrent layers
 };
 inline constexpr std::size_t kParts = 9;
-// The relative standard deviation of kScan, which has no residual. The rates of scans were measured
-// on one device with one library. Other measurements are between half and three times these rates.
+// The relative standard deviation of kScan, which has no residual. Scans were measured on one
+// device with one library. Other measurements are between half and three times these rates.
 inline constexpr double kScanDeviation = 0.4;
 std::string_view ResidualOf(Part part);
 
 using PartTimes = std::array<Time, kParts>;
 
-// Attributes all time in [start, end) to parts. The parts add up to end - start. `kernels` are all
-// kernels in [start, end) (KernelSpansOf).
+// Divides the time in [start, end) into parts. `kernels` are all kernels in [start, end)
+// (KernelSpansOf).
 PartTimes ExposedTimes(const program::Program& program, const program::Timeline& timeline,
                        const cost::Prices& prices, Time start, Time end,
                        const KernelSpans& kernels);
@@ -93,16 +92,16 @@ inline constexpr double kMemoryResidual = 0.063;
 // Returns the probability that a caching allocator reserves at most `available` bytes if the
 // forecast is `reserved`.
 //
-// For half of the published peaks, the forecast error is at most 1.9 %; for 90 %, at most 13 %,
-// which is seven times as much. This ratio is 2.4 for a normal distribution and 6.3 for a Cauchy
-// distribution, so the relative error is modeled as Cauchy. The median is from published peaks that
-// fill half to four fifths of their device, 0.1 % below the forecast. The scale is chosen so that
-// MemoryRange contains 90 %. `stepcast validate published`, "Probability that a peak fits",
-// compares this probability with all check rows (docs/accuracy.md).
+// The relative error is modeled as a Cauchy distribution. For half of the published peaks, the
+// error is at most 1.9 %; for 90 %, at most 13 %. This ratio of 7 is near that of a Cauchy
+// distribution (6.3) and far from that of a normal distribution (2.4). The median is 0.1 % below
+// the forecast, from published peaks that fill half to four fifths of their device. The scale is
+// chosen so that MemoryRange contains 90 %. For a check, see `stepcast validate published`,
+// "Probability that a peak fits" (docs/accuracy.md).
 double FitProbability(Bytes available, Bytes reserved,
                       const std::vector<calibration::Residual>& residuals);
 
-// Returns the fraction of the allocator's memory that must remain free for a fit probability of
+// Returns the fraction of the allocator's memory that must be free for a fit probability of
 // kLikelyFit. The plan search leaves this fraction free.
 double MemoryError(const std::vector<calibration::Residual>& residuals);
 

@@ -18,21 +18,21 @@
 // The results of a forecast, with units, as reports print them.
 namespace stepcast::forecast {
 
-// A set of ranks that run one program with equivalent peers. The members describe the class from
-// lowering to the forecast. Each member is set when its value becomes known.
+// A set of ranks that run one program with equivalent peers. Each member is set when its value
+// becomes known.
 struct RankClass {
   // Set when the class is lowered and priced:
   plan::RankLabel label{};  // the label of its ranks in the plan
   int node_kind = 0;        // the kind of node (scenario/job_devices.h)
   std::string device{};     // device type, if the cluster has several types
-  int in_flight = 1;        // most micro-batches whose activations are stored at once
+  int in_flight = 1;        // maximum number of micro-batches with stored activations
   // Set when the class is simulated:
   double speed = 1;  // relative speed of its devices (Scenario::slow_devices)
   int first_rank = 0;
   int ranks = 1;               // number of ranks in the class
   std::vector<int> members{};  // ranks of the class, ascending; empty: all ranks
   std::size_t priced = 0;      // index of its program and prices in the priced classes
-  std::size_t simulated = 0;   // index of its first rank's class in SimulatedRanks::classes
+  std::size_t simulated = 0;   // index of its first rank in SimulatedRanks::classes
 };
 
 using memory::BytesByCategory;
@@ -51,10 +51,10 @@ struct TimeBreakdown {
   // begun.
   Time pipeline_bubble;
   Time idle;
-  // The time in which the device waits for allocator flushes, in which the host frees cached memory
-  // and allocates new memory by driver calls (memory/account.h).
+  // The time in which the device waits while the allocator frees cached memory and allocates new
+  // memory by driver calls (memory/account.h).
   Time allocator_flushes;
-  // The correction of the simulated step time by measured runs, which belongs to no phase. Zero
+  // The correction of the simulated step time by measured runs. It belongs to no phase. Zero
   // without runs.
   Time learned;
 };
@@ -62,7 +62,7 @@ struct TimeBreakdown {
 // The correction of a step time by measured runs in the calibration profile.
 struct RunCorrection {
   double factor = 1;  // multiplies the simulated time
-  double known = 0;   // 0: no similar run; 1: as certain as a repetition
+  double known = 0;   // 0: no similar run; 1: an equal run was measured
 };
 
 // The calls of one collective on one group in one step.
@@ -74,7 +74,8 @@ struct CollectiveSummary {
   std::string algorithm;  // several algorithms are joined with '+'
   std::string protocol;   // NCCL protocols joined with '+'; empty if NCCL is not modeled
   int channels = 0;       // maximum over the calls; 0 if NCCL is not modeled
-  cost::Provenance provenance = cost::Provenance::kModelled;  // least certain of the calls
+  // The least certain provenance of the calls.
+  cost::Provenance provenance = cost::Provenance::kModelled;
   Time total;
 };
 
@@ -89,8 +90,8 @@ struct BytesRange {
 
 enum class MemoryVerdict : std::uint8_t {
   kFits,
-  // The step is forecast to fit, but its fit probability is below kLikelyFit, or the allocator must
-  // flush cached segments for the step to fit.
+  // The fit probability is below kLikelyFit, or the allocator must flush cached segments for the
+  // step to fit.
   kMayNotFit,
   kDoesNotFit,
 };
@@ -102,31 +103,31 @@ inline constexpr double kLikelyFit = 0.75;
 struct MemoryForecast {
   int rank = 0;
   BytesByCategory at_peak{};  // memory allocated at the peak; adds up to `peak`
-  Bytes peak;                 // most bytes allocated at once
+  Bytes peak;                 // maximum of the bytes allocated at once
   Bytes reserved;             // memory that the caching allocator reserves; at least peak
   Bytes outside;              // CUDA context and NCCL buffers, outside the allocator
   Bytes capacity;
   Bytes padding;     // part of at_peak: padding of shards to equal length
   bool fits = true;  // whether device memory and host memory are sufficient
-  // The bytes of offloaded state of all ranks of one node, in host memory and on drives, and the
-  // capacity of each.
+  // Offloaded state of all ranks of a node, in bytes, in host memory and on drives, and the
+  // capacities.
   Bytes host, host_capacity;
   Bytes drives, drives_capacity;
   bool offloads() const { return host > Bytes() || drives > Bytes(); }
   bool fits_host() const { return host <= host_capacity && drives <= drives_capacity; }
   // The number of times that the allocator freed its cached segments (memory::Usage).
   int allocator_flushes = 0;
-  // Whether the step may hang because the allocator makes the host wait for its device while
-  // pipeline stages wait for each other.
+  // Whether the step may hang: the allocator makes the host wait for its device while pipeline
+  // stages wait for each other.
   bool allocator_may_hang = false;
-  // The range of `peak`. The other memory results have the same relative error. None if the profile
-  // does not have this error.
+  // The range of `peak`. Other memory results have the same relative error. None if the profile
+  // lacks this error.
   std::optional<BytesRange> peak_range{};
-  // The probability that the step fits on the machine, rounded to thousandths, given the error of
-  // memory forecasts (uncertainty.h, FitProbability). 1 or 0 in textbook data parallelism.
+  // The probability, rounded to thousandths, that the step fits on the machine, given the error of
+  // memory forecasts (uncertainty.h, FitProbability). 1 or 0 for the `reference` framework.
   double fit_probability = 1;
   // The bytes that must remain free on the device for a fit probability of kLikelyFit
-  // (uncertainty.h, MemoryError). Zero in textbook data parallelism.
+  // (uncertainty.h, MemoryError). Zero for the `reference` framework.
   Bytes error;
 
   Bytes left() const { return capacity - reserved - outside; }
@@ -143,7 +144,7 @@ struct ClassForecast : RankClass {
   MemoryForecast memory{};
 };
 
-// The effect of unknown host costs. Present if the framework's host costs are unknown
+// The effect of unknown host costs. Only if the framework's host costs are unknown
 // (forecast/corrections.h).
 struct UnknownHost {
   std::string framework;
@@ -151,7 +152,7 @@ struct UnknownHost {
   Time step_time;    // step time with the host costs of `like`
 };
 
-// A kind of step whose measured times are up to `factor` times the forecast, for unknown reasons
+// A kind of step whose measured time is up to `factor` times the forecast, for unknown reasons
 // (forecast/corrections.h).
 struct KnownGap {
   const char* kind = "";  // "tensor parallelism in eager FSDP2"
@@ -163,14 +164,14 @@ struct KnownGap {
 struct LengthsForecast {
   double sample_tokens = 0;   // mean length of a sample
   double padded_tokens = 0;   // mean number of tokens that a rank computes per sample, with padding
-  double slowest_tokens = 0;  // mean padded length of the micro-batches that ranks wait for
-  // Whether ranks wait for each other in each micro-batch, so that the rank with the most tokens
-  // determines the time. If false, ranks wait for each other only at the end of a step.
+  double slowest_tokens = 0;  // mean padded length of the longest micro-batches
+  // Whether ranks wait for each other in each micro-batch. If false, they wait only at the end of a
+  // step.
   bool wait_in_micro_batches = false;
   struct Step {
     std::int64_t tokens = 0;
     double of_ranks = 0;  // fraction of a rank's micro-batches with this length
-    double of_steps = 0;  // fraction whose longest micro-batch of all ranks has this length
+    double of_steps = 0;  // fraction of steps with this length as the longest of all ranks
     Time step_time;       // step time if all micro-batches have this length
   };
   std::vector<Step> steps;  // sorted by tokens, ascending
@@ -194,15 +195,14 @@ struct Forecast {
   // The bytes that a rank of the slowest class sends per step.
   double wire_bytes_per_rank = 0;
   bool has_flops = false;  // false for layer lists: mfu and hfu are undefined
-  // Model FLOPs (MFU), or model FLOPs and recomputed FLOPs (HFU), per second, as fractions of the
-  // peak of all GPUs. Both include masked attention. They can therefore exceed 1 if masked
-  // attention dominates the step.
+  // Model FLOPs per second (MFU), or model and recomputed FLOPs per second (HFU), divided by the
+  // peak of all GPUs. Both include masked attention scores, so they can exceed 1 for long
+  // sequences.
   double mfu = 0, hfu = 0;
-  // The time that matrix multiplications and attention would take at the devices' peak, without
-  // masked FLOPs.
+  // The time of matrix multiplications and attention at the devices' peak, without masked FLOPs.
   Time time_at_peak{};
   TimeBreakdown time;
-  Time communication_total;  // time per step in which a collective is in flight on any communicator
+  Time communication_total;                    // time per step with a collective in flight
   std::vector<CollectiveSummary> collectives;  // sorted by collective, then by group
   MemoryForecast memory;                       // memory of the class Run::fullest
   // The forecasts of all classes, ordered by first rank (in a pipeline, from the first stage to the
@@ -210,8 +210,8 @@ struct Forecast {
   std::vector<ClassForecast> classes{};
 };
 
-// Returns the memory of the class with the lowest fit probability, which determines whether the
-// step fits.
+// Returns the memory of the class with the lowest fit probability, which is the step's fit
+// probability.
 const MemoryForecast& LeastProbable(const Forecast& forecast);
 
 }  // namespace stepcast::forecast

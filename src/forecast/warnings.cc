@@ -118,11 +118,12 @@ bool LinksAreShared(const Scenario& step) {
 
 void WarnOfNetwork(const Scenario& step, Scenario& scenario) {
   if (scenario.network == scenario::Fidelity::kAnalytic || LinksAreShared(step)) return;
-  scenario.warnings.push_back(scenario.network == scenario::Fidelity::kFlow
-                                  ? "cluster.network flow has no effect here, because no link is "
-                                    "ever saturated; analytic has the same result"
-                                  : "cluster.network message has little or no effect here, because "
-                                    "no link is ever saturated; analytic is faster");
+  scenario.warnings.push_back(
+      scenario.network == scenario::Fidelity::kFlow
+          ? "cluster.network flow has no effect in this scenario, because no link is saturated; "
+            "with analytic, the result is the same"
+          : "cluster.network message has little or no effect in this scenario, because no link is "
+            "saturated; the simulation with analytic is faster");
 }
 
 }  // namespace
@@ -159,8 +160,8 @@ void WarnOfCommunicationSettings(Scenario& scenario) {
                    });
     if (!same) continue;
     scenario.warnings.push_back(
-        fmt::format("{} has no effect here: the collectives of the step take the same time without "
-                    "this setting",
+        fmt::format("{} has no effect in this scenario, because the collectives of the step take "
+                    "the same time without this setting",
                     choice.said));
   }
 }
@@ -183,13 +184,13 @@ std::optional<OptimizerChoice> OtherChoice(const plan::Plan& plan) {
   if (traits.of_pytorch) {
     other.master_weights = MasterWeights::kFp32;
     other.optimizer_state_dtype = DataType::kFp32;
-    return OptimizerChoice{other, "as with Apex's FusedAdam and amp O2"};
+    return OptimizerChoice{other, "the choice of Apex's FusedAdam with amp O2"};
   }
   if (other.parameter_dtype != DataType::kBf16) return std::nullopt;
   other.optimizer_state_dtype = DataType::kBf16;
   if (traits.textbook) {
     other.master_weights = MasterWeights::kNone;
-    return OptimizerChoice{other, "as with PyTorch's optimizers"};
+    return OptimizerChoice{other, "the choice of PyTorch's optimizers"};
   }
   const bool precision_aware =
       plan::StyleOf(plan.data_parallel.framework).precision_aware_optimizer &&
@@ -198,7 +199,7 @@ std::optional<OptimizerChoice> OtherChoice(const plan::Plan& plan) {
       !plan.data_parallel.optimizer_cpu_offload;
   if (!precision_aware) return std::nullopt;
   other.master_weights = MasterWeights::kFp16Remainder;
-  return OptimizerChoice{other, "as with the precision-aware optimizer"};
+  return OptimizerChoice{other, "the choice of the precision-aware optimizer"};
 }
 
 std::string Text(const plan::Training& training) {
@@ -221,13 +222,13 @@ void WarnOfOptimizerStates(const MemoryForecast& memory, scenario::Scenario& sce
   const bool would_fit = memory.reserved + memory.outside + (others - own) <= memory.capacity &&
                          (!memory.offloads() || memory.fits_host());
   if (own == Bytes() || would_fit == memory.fits) return;
-  scenario.warnings.push_back(
-      fmt::format("training.master_weights is not set. With {}, {}'s default, optimizer states "
-                  "need {} per rank, and the plan {}. With {}, {}, optimizer states would need {}, "
-                  "and the plan {}. Set training.master_weights to the value that your job uses",
-                  Text(training), plan::Name(scenario.plan.data_parallel.framework),
-                  FormatBytes(own), memory.fits ? "fits" : "does not fit", Text(other->training),
-                  other->whose, FormatBytes(others), would_fit ? "would fit" : "would not fit"));
+  scenario.warnings.push_back(fmt::format(
+      "training.master_weights is not set. With {} (the default of {}), optimizer states need {} "
+      "per rank, and the plan {}. With {} ({}), optimizer states would need {}, and the plan {}. "
+      "Set training.master_weights to the value that your job uses",
+      Text(training), plan::Name(scenario.plan.data_parallel.framework), FormatBytes(own),
+      memory.fits ? "fits" : "does not fit", Text(other->training), other->whose,
+      FormatBytes(others), would_fit ? "would fit" : "would not fit"));
 }
 
 }  // namespace stepcast::forecast

@@ -5,16 +5,15 @@
 
 namespace stepcast::forecast {
 
-// Adds a warning for each communication setting that is not the default but has no effect on the
-// cost of any collective or message. The settings are algorithms, NCCL's variables, and the
-// releases of NCCL and the driver. Requires a legal scenario. The step is lowered once, and priced
-// once per setting that is not the default. Nothing is simulated.
+// Adds a warning for each communication setting (algorithms, NCCL's variables, releases of NCCL and
+// the driver) that is not the default but changes no cost. Requires a legal scenario. Lowers the
+// step once and prices it once per such setting. Simulates nothing.
 void WarnOfCommunicationSettings(scenario::Scenario& scenario);
 
 // Adds a warning if the optimizer states of 16-bit parameters are not specified and determine
-// whether the fullest rank fits. In this case, the rank fits either with the framework's default or
-// with the common alternative, but not with both. Nothing is simulated, because the states persist,
-// so the peak changes by the difference in their size.
+// whether the fullest rank fits. In this case, the rank fits with the framework's default or with
+// the common alternative, but not with both. Nothing is simulated: the peak changes by the
+// difference of the state sizes.
 void WarnOfOptimizerStates(const MemoryForecast& memory, scenario::Scenario& scenario);
 
 }  // namespace stepcast::forecast

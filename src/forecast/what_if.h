@@ -10,8 +10,8 @@
 #include "src/forecast/forecast.h"
 #include "src/scenario/scenario.h"
 
-// Forecasts the same step on a machine with a faster resource. The program is simulated again with
-// the new prices, so overlap is recomputed.
+// Forecasts the step on a machine with a faster resource. Simulates the program again with the new
+// prices, so overlap may change.
 namespace stepcast::forecast {
 
 enum class MachineResource : std::uint8_t {
@@ -29,8 +29,8 @@ inline constexpr MachineResource kMachineResources[] = {
     MachineResource::kLaunch};
 const char* Name(MachineResource resource);  // "compute", "device memory", ...
 
-// Returns `prices` with one resource `factor` times as fast (slower if `factor` is below 1). If
-// several resources limit an operation, its time is limited by the next slowest resource.
+// Returns `prices` with one resource `factor` times as fast (slower if `factor` is below 1). If an
+// operation uses several resources, the next slowest resource then limits its time.
 cost::Prices Faster(cost::Prices prices, MachineResource resource, double factor);
 
 struct WhatIf {
@@ -39,28 +39,28 @@ struct WhatIf {
 };
 
 // Forecasts the step with one resource `factor` times as fast, for each resource that affects
-// `run`. `run` must be a run of `classes`. Errors: those of Simulate.
+// `run`, which must be a run of `classes`. Errors: those of Simulate.
 Result<std::vector<WhatIf>> WhatIfFaster(const scenario::Scenario& scenario,
                                          const std::vector<PricedClass>& classes, const Run& run,
                                          double factor);
 
-// Returns the factor by which collectives must be faster, with unchanged latencies, so that exposed
-// communication is at most the fraction `part` of the step. The factor is accurate to about 1 %,
-// and is 1 if no change is needed. None if no factor is sufficient, because of latencies or too few
-// kernels to overlap with.
+// Returns the factor by which the bandwidth of collectives must increase so that exposed
+// communication is at most the fraction `part` of the step. Accurate to about 1 %. 1 if no change
+// is needed. None if no factor is sufficient, because of latencies or too few kernels to overlap
+// with.
 Result<std::optional<double>> SpeedThatHides(const scenario::Scenario& scenario,
                                              const std::vector<PricedClass>& classes,
                                              const Run& run, double part);
 
-// The speed of a resource for which the forecast equals the measured step time, relative to the
-// scenario. Accurate to about 1 %. None if there is no such speed between 1/16 and 16.
+// The speed of a resource, relative to the scenario, with which the forecast equals the measured
+// step time. Accurate to about 1 %. None if there is no such speed between 1/16 and 16.
 struct ExplainingSpeed {
   MachineResource resource = MachineResource::kCompute;
   std::optional<double> speed;
 };
 
-// Returns one entry for each resource that affects the step, the speed closest to 1 first.
-// `step_time` is the forecast step time of the scenario. Errors: those of Simulate.
+// Returns one entry for each resource that affects the step, ordered by distance of the speed from
+// 1. `step_time` is the forecast step time of the scenario. Errors: those of Simulate.
 Result<std::vector<ExplainingSpeed>> SpeedsThatExplain(const scenario::Scenario& scenario,
                                                        Time step_time, Time measured);
 

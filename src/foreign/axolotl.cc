@@ -32,32 +32,35 @@ constexpr Option kOptions[] = {
     Sets("micro_batch_size", "training.micro_batch_size", "1"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
     NotModelled("fp8_enable_fsdp_float8_all_gather", "false",
-                "parameters are gathered in 16 bits, so the forecast time of gathers is up to "
+                "FSDP gathers parameters in 16 bits, so the forecast time of the gathers is up to "
                 "twice the real time"),
     NotModelled("torch_compile_backend", "inductor", "inductor compiles the blocks"),
     NotModelled("xformers_attention flex_attention", "false",
                 "PyTorch chooses the attention kernel"),
-    NotModelled("flash_attn_fuse_mlp", "false", "the feed-forward layer runs as separate kernels"),
+    NotModelled("flash_attn_fuse_mlp", "false",
+                "the operations of the feed-forward layer run as separate kernels"),
     NotModelled("flash_attn_fuse_qkv", "false",
-                "three matrix multiplications compute queries, keys and values"),
+                "three separate matrix multiplications compute queries, keys and values"),
     NotModelled("s2_attention", "false", "attention covers the complete sequence"),
-    NotModelled("tiled_mlp", "false", "the feed-forward layer computes complete sequences at once"),
+    NotModelled("tiled_mlp", "false",
+                "the feed-forward layer computes complete sequences, not parts of sequences"),
     NotModelled("lora_mlp_kernel lora_qkv_kernel lora_o_kernel", "false",
                 "adapters are separate linear layers"),
-    NotModelled("peft_use_dora", "false", "adapters are plain LoRA adapters"),
-    NotModelled("load_in_4bit load_in_8bit", "false", "frozen parameters are stored in 16 bits"),
+    NotModelled("peft_use_dora", "false", "adapters are standard LoRA adapters"),
+    NotModelled("load_in_4bit load_in_8bit", "false",
+                "frozen parameters are stored in 16 bits, without quantization"),
     NotModelled("unfrozen_parameters", "", "all parameters are trained"),
-    NotModelled("ring_attn_func", "",
-                "parallelism.context_method selects the algorithm of context parallelism"),
+    NotModelled(
+        "ring_attn_func", "",
+        "the setting parallelism.context_method selects the algorithm of context parallelism"),
     NotModelled("chunked_cross_entropy", "false",
-                "all logits are copied to FP32 at the same time, so the memory forecast is too "
-                "high"),
+                "all logits are copied to FP32 at once, so the memory forecast is too high"),
     Sets("experts_implementation", "experts.products", "",
          "grouped_mm=grouped scattermoe=grouped sonicmoe=grouped eager=looped"),
-    NotModelled("quantize_moe_experts", "false", "the experts' weights are stored in 16 bits"),
-    NotModelled("rl", "", "the forecast is for supervised training"),
-    NotModelled("train_on_inputs", "false true", "the loss covers all tokens"),
-    NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
+    NotModelled("quantize_moe_experts", "false", "the weights of experts are stored in 16 bits"),
+    NotModelled("rl", "", "the training is supervised"),
+    NotModelled("train_on_inputs", "false true", "the loss includes all tokens"),
+    NotModelled("neftune_noise_alpha", "", "training adds no noise to embeddings"),
     NoEffect("base_model_config optim_args* gradient_checkpointing_kwargs* torch_compile_mode "
              "sample_packing_* excess_length_strategy eval_sample_packing min_sample_len "
              "eot_tokens experimental_skip_move_to_device lora_alpha lora_model_dir "
@@ -91,13 +94,12 @@ void ReadTypes(Reading& reading) {
 void ReadSharding(Reading& reading) {
   if (const Setting* named = reading.Stated("deepspeed")) {
     if (!named->value.text.empty() && !reading.has_file_of("DeepSpeed")) {
-      reading.Wrong(
-          "deepspeed",
-          fmt::format(
-              "this option refers to a DeepSpeed configuration that is not on the command line: {}",
-              Quoted(named->value.Shown())),
-          fmt::format("name both files: stepcast init {} {}", reading.document().file,
-                      named->value.text));
+      reading.Wrong("deepspeed",
+                    fmt::format("the option refers to a DeepSpeed configuration, which must also "
+                                "be on the command line: {}",
+                                Quoted(named->value.Shown())),
+                    fmt::format("add the second file: stepcast init {} {}", reading.document().file,
+                                named->value.text));
       return;
     }
   }
@@ -108,10 +110,11 @@ void ReadSharding(Reading& reading) {
                   [](const Setting& setting) { return setting.name.starts_with("fsdp_config."); });
   if (reading.has_file_of("DeepSpeed")) return;
   if (!shards) {
-    reading.draft().Assume("data_parallel.framework", "ddp", "axolotl without DeepSpeed and FSDP");
+    reading.draft().Assume("data_parallel.framework", "ddp",
+                           "axolotl uses neither DeepSpeed nor FSDP");
     reading.draft().Assume("data_parallel.zero_stage", "0", "DistributedDataParallel");
     reading.draft().Assume("training.parameter_dtype", "bf16",
-                           "axolotl loads the model in the type that its option bf16 sets");
+                           "axolotl loads the model in the data type that the option bf16 selects");
     return;
   }
   // An option may have the prefix of accelerate's file, or not.
@@ -178,7 +181,8 @@ void ReadAdapters(Reading& reading) {
   const std::string adapter = reading.Text("adapter");
   if (adapter.empty()) return;
   ReadHubAdapters(reading, "lora_r", "lora_target_modules", "lora_dropout");
-  if (adapter == "qlora") reading.Omit("adapter", "frozen parameters are stored in 16 bits");
+  if (adapter == "qlora")
+    reading.Omit("adapter", "frozen parameters are stored in 16 bits, without quantization");
 }
 
 void ReadRecomputation(Reading& reading) {
@@ -191,7 +195,9 @@ void ReadRecomputation(Reading& reading) {
   const bool by_mode = mode == "offload" || mode == "offload_disk" || mode == "unsloth";
   const bool offloads = by_mode || stated;
   if (!by_mode && !Value::Text(mode).Boolean()) {
-    reading.Omit(option, "no block is recomputed; set training.activation_checkpointing");
+    reading.Omit(
+        option,
+        "no block is recomputed; to recompute blocks, set training.activation_checkpointing");
   }
   if (reading.draft().Find("training.activation_checkpointing") == nullptr) {
     reading.Set("training.activation_checkpointing",

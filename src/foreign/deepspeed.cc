@@ -24,25 +24,24 @@ constexpr Option kOptions[] = {
          "zero_optimization.offload_param zero_optimization.offload_param.device "
          "tensor_parallel.autotp_size sequence_parallel_size"),
     NotModelled("fp16.auto_cast", "false auto",
-                "operations run in the data type of the parameters"),
+                "all operations run in the data type of the parameters"),
     Sets("communication_data_type", "training.reduce_dtype", "",
          "fp16=fp16 fp32=fp32 bf16=bf16 bfp16=bf16"),
     NotModelled("optimizer.params.torch_adam", "false", "the optimizer is fused"),
     NotModelled("sparse_gradients", "false", "gradients of embeddings are dense"),
-    NotModelled(
-        "wall_clock_breakdown", "false",
-        "the host does not wait after each phase; to change this, set training.host_waits: phase"),
+    NotModelled("wall_clock_breakdown", "false",
+                "the host does not wait after each phase; to add these waits, set "
+                "training.host_waits: phase"),
     NotModelled("zero_optimization.contiguous_gradients", "true",
-                "gradients share one buffer, so the forecast shows less fragmentation than the "
-                "real run"),
+                "all gradients are in one buffer, so the forecast shows less memory fragmentation "
+                "than the real run"),
     NotModelled("zero_optimization.offload_optimizer.ratio", "1 1.0",
-                "all optimizer states are in host memory"),
+                "all optimizer states are stored in host memory"),
     NotModelled(
         "zero_optimization.offload_optimizer.pin_memory zero_optimization.offload_param.pin_memory",
         "true", "copies to the host use pinned memory"),
     NotModelled("zero_optimization.mics_shard_size", "-1 0",
-                "optimizer states are sharded over "
-                "all ranks"),
+                "the optimizer states are sharded over all ranks"),
     NotModelled("tensor_parallel.tp_overlap_comm", "false",
                 "tensor-parallel collectives overlap kernels that do not need the collected data"),
     // AutoEP (deepspeed/module_inject/auto_ep_config.py @ 0067b11e).
@@ -50,19 +49,21 @@ constexpr Option kOptions[] = {
          "expert_parallel.use_grouped_mm=true activation_checkpointing.cpu_checkpointing "
          "compile.disable"),
     NotModelled("expert_parallel.expert_tensor_parallel_size", "1",
-                "each rank has complete experts"),
-    NotModelled("expert_parallel.comm_backend", "comm", "NCCL's all-to-all exchanges the rows"),
+                "each rank stores complete experts"),
+    NotModelled("expert_parallel.comm_backend", "comm",
+                "NCCL's all-to-all exchanges the rows of experts"),
     NotModelled("expert_parallel.async_split_plan", "false",
-                "the host waits for the row counts before rows are packed"),
+                "the host waits for the row counts before the rows are packed"),
     NotModelled("expert_parallel.score_apply", "auto post",
-                "the rows that experts return are multiplied by the router's weights"),
+                "rows are multiplied by the router's weights after the experts"),
     NotModelled("expert_parallel.combine_impl", "auto weighted_sum",
-                "the rows that experts return are multiplied by the router's weights and added up"),
+                "rows are multiplied by the router's weights and summed after the experts"),
     NotModelled("expert_parallel.gate_up_impl", "separate",
-                "each expert has three grouped matrix multiplications"),
+                "the experts run three grouped matrix multiplications"),
     NotModelled("activation_checkpointing.partition_activations", "false",
-                "each rank keeps the complete inputs of blocks"),
-    NotModelled("compile.deepcompile", "false", "autograd hooks start the gathers of parameters"),
+                "each rank stores the complete inputs of blocks"),
+    NotModelled("compile.deepcompile", "false",
+                "autograd hooks start the gathers of parameters, not the compiler"),
     NotModelled("compression_training", "", "weights are not compressed"),
     NotModelled("curriculum_learning.enabled data_efficiency.enabled", "false",
                 "all sequences have the same length"),
@@ -155,7 +156,7 @@ void ReadNumber(Reading& reading, std::string_view option, std::string_view key)
     reading.Wrong(option,
                   fmt::format("{} must be an integer or auto, not {}", Quoted(option),
                               Quoted(value->Shown())),
-                  fmt::format("set the value: --set {}=1", key));
+                  fmt::format("to set the value, add --set {}=1", key));
   }
 }
 
@@ -217,7 +218,7 @@ void ReadExperts(Reading& reading) {
   if (!reading.IsOn(enabled)) return;
   if (reading.Integer("zero_optimization.stage").value_or(0) == 3) {
     reading.Omit(enabled,
-                 "AutoEP with ZeRO-3 is not modelled: ZeRO-3 shards all experts over all ranks");
+                 "the forecast uses ZeRO-3 without AutoEP: all experts are sharded over all ranks");
     return;
   }
   reading.Set("experts.implementation", "autoep", enabled);
@@ -249,9 +250,9 @@ void ReadOwn(Reading& reading) {
     if (setting.value.kind == Value::Kind::kList) value = NumbersOf(setting.value);
     if (!value) {
       reading.Wrong(setting.name,
-                    fmt::format("--emit does not write this value of {}: {}", Quoted(setting.name),
-                                Quoted(setting.value.Shown())),
-                    "write the file again with --emit, or remove the key");
+                    fmt::format("stepcast --emit never writes this value of {}: {}",
+                                Quoted(setting.name), Quoted(setting.value.Shown())),
+                    "write the file again with stepcast --emit, or remove the key");
       continue;
     }
     reading.draft().Assume(setting.name.substr(kAbove.size()), *std::move(value),
@@ -275,7 +276,8 @@ void Rules(Reading& reading) {
     reading.Set("parallelism.tensor", tensor, "tensor_parallel.autotp_size");
   }
   if (reading.Integer("sequence_parallel_size").value_or(1) > 1) {
-    reading.Omit("sequence_parallel_size", "each rank computes complete sequences");
+    reading.Omit("sequence_parallel_size",
+                 "each rank computes complete sequences, without sequence parallelism");
   }
   if (reading.IsOn("activation_checkpointing.cpu_checkpointing")) {
     reading.Set("training.activation_offload", "true",

@@ -36,9 +36,9 @@ void Draft::State(std::string_view key, ScenarioValue value, const Location& loc
   }
   if (known->value == entry.value) return;
   Report({"foreign.conflict", location,
-          fmt::format("{} is {} in this file, but {} in {}", Quoted(key), entry.value.text,
-                      known->value.text, known->origin),
-          fmt::format("choose one of the two values: --set {}={}", key, entry.value.text)});
+          fmt::format("the value of {} is {} in this file, but {} in {}", Quoted(key),
+                      entry.value.text, known->value.text, known->origin),
+          fmt::format("to choose one of the two values, add --set {}={}", key, entry.value.text)});
 }
 
 void Draft::Assume(std::string_view key, ScenarioValue value, std::string origin) {
@@ -74,21 +74,22 @@ void Draft::AskForVariable(const std::string& name, const std::string& subject,
   if (std::find(asked_.begin(), asked_.end(), name) != asked_.end()) return;
   asked_.push_back(name);
   const bool argument = name.find_first_not_of("0123456789") == std::string::npos;
-  std::string hint = fmt::format("set the variable: --variable {}={}", name,
+  std::string hint = fmt::format("to set the variable, add --variable {}={}", name,
                                  words.empty() ? "VALUE" : words.front());
   const auto set_by = set_by_.find(name);
   const bool by_loop = set_by != set_by_.end() && set_by->second == "a loop";
   if (words.size() > 1) {
-    hint += fmt::format("; the script {} {}", by_loop ? "sets it to" : "compares it with",
+    hint += fmt::format("; the script {} {}",
+                        by_loop ? "sets the variable to" : "compares the variable with",
                         fmt::join(words, ", "));
   }
   const std::string what =
       argument ? fmt::format("argument {} of the script", name)
       : set_by != set_by_.end()
           ? fmt::format(
-                "a variable that stepcast cannot evaluate, because {} of the script sets it: {}",
+                "a variable whose value is unknown, because {} in the script sets the variable: {}",
                 set_by->second, Quoted(name))
-          : fmt::format("a variable that the file does not set: {}", Quoted(name));
+          : fmt::format("a variable that is not set in the file: {}", Quoted(name));
   Report({"foreign.missing", location, fmt::format("{} depends on {}", subject, what),
           std::move(hint)});
 }
@@ -230,14 +231,15 @@ std::string OmissionText(const Draft& draft, const std::string& prefix) {
   std::string text;
   if (!modelled.empty()) {
     text += fmt::format(
-        "{}Not modelled. The line below each setting states what the forecast assumes instead:\n"
+        "{}Settings that stepcast does not model, each with the assumption of the forecast:\n"
         "{}",
         prefix, modelled);
   }
   if (!unknown.empty()) {
     text += fmt::format(
-        "{0}Unknown to stepcast, and ignored. If one of these settings changes the step's time\n"
-        "{0}or memory, the forecast does not show the change:\n"
+        "{0}Settings that stepcast does not know. The forecast does not include their effects on "
+        "the\n"
+        "{0}time and the memory of the step:\n"
         "{1}",
         prefix, unknown);
   }
@@ -250,7 +252,7 @@ ScenarioText WriteScenario(const Draft& draft, const std::string& title) {
                    [](const Entry& a, const Entry& b) { return PlaceOf(a.key) < PlaceOf(b.key); });
   Writer writer;
   writer.Line("# " + Printable(title));
-  writer.Line("# The comment after each value names its source.");
+  writer.Line("# The comment after each value states the source of the value.");
   writer.Line("stepcast: 1");
   for (const Entry& entry : entries) writer.Put(entry);
   std::string omitted = OmissionText(draft, "# ");

@@ -14,11 +14,12 @@
 
 namespace stepcast::foreign {
 
-// A scenario that is built from files of other programs. Each value has a dotted key and an origin.
+// A scenario that is created from files of other programs. Each value has a dotted key and an
+// origin.
 
-// The value of a scenario key: text, a number, true or false. The writer adds quotes if YAML needs
-// them. If `is_yaml` is true, the value is one line of YAML (a list or mapping), which the writer
-// copies.
+// The value of a scenario key: text, a number, true or false. The writer adds quotes if YAML
+// requires them. If `is_yaml` is true, the value is one line of YAML (a list or mapping), which is
+// written unchanged.
 struct ScenarioValue {
   ScenarioValue(const char* value) : text(value) {}             // NOLINT: most values are text
   ScenarioValue(std::string value) : text(std::move(value)) {}  // NOLINT
@@ -38,61 +39,60 @@ struct ScenarioValue {
 struct Entry {
   std::string key;  // "training.sequence_length"
   ScenarioValue value;
-  std::string origin;  // shown in a comment: "train.toml:14", "torchtitan's default at
-                       // 238fa9953e4a"
-  Location location;   // where the user can change the value; without file: in no file
+  std::string origin;  // shown in a comment: "train.toml:14", "torchtitan's default"
+  Location location;   // where the user can change the value; no file: nowhere
 };
 
 // A setting that the scenario cannot express.
 struct Omission {
   Location location;
   std::string option;       // on one line: "float8.enable_fsdp_float8_all_gather = true"
-  std::string consequence;  // what the forecast assumes instead; empty: the option is unknown
+  std::string consequence;  // the forecast's assumption; empty: the option is unknown
 };
 
 class Draft {
  public:
-  // Sets a value from a file. Different values in two files are a mistake.
+  // Sets a value from a file. If two files set different values, reports a mistake.
   void State(std::string_view key, ScenarioValue value, const Location& location,
              std::string remark = {});
-  // Sets a value that is used only if no file and no earlier call sets the key.
+  // Sets a default value, unless a file or an earlier call has set the key.
   void Assume(std::string_view key, ScenarioValue value, std::string origin);
-  // Sets a value from the command line, which replaces all other values.
+  // Sets a value from the command line, which has priority over all other values.
   void Override(std::string_view key, ScenarioValue value, const std::string& option);
   // Removes the key, so that later files and defaults cannot set it.
   void TakeOut(std::string_view key);
 
-  // Adds an omission. Escapes text from the files, so that each sentence is on one line.
+  // Adds an omission. Text from the files is escaped, so that each sentence is on one line.
   void Omit(Location location, std::string option, std::string consequence);
   void Report(Diagnostic mistake);
   // Reports, once per variable, that `subject` depends on an unknown variable. `words` are the
-  // values with which the file compares the variable.
+  // values to which the file compares the variable.
   void AskForVariable(const std::string& name, const std::string& subject, const Location& location,
                       const std::vector<std::string>& words);
-  // Records that `variable` is set by code that the reader does not interpret, such as "a loop".
+  // Records which code, such as "a loop", sets `variable`. The reader does not interpret this code.
   void SayWhatSets(const std::string& variable, const std::string& what) {
     set_by_[variable] = what;
   }
   // Returns whether AskForVariable has reported any variable.
   bool asked_for_variables() const { return !asked_.empty(); }
 
-  // Records a model that is mentioned in the files without its dimensions, such as "torchtitan's
-  // qwen3 8B".
+  // Records the name of a model whose dimensions are not in the files, such as "torchtitan's qwen3
+  // 8B".
   void NameModel(std::string model) { named_model_ = std::move(model); }
   const std::string& named_model() const { return named_model_; }
-  // Adds a remark about the input. A remark is not a mistake.
+  // Adds a remark about the input, which is not a mistake.
   void Note(std::string_view sentence);
 
   const Entry* Find(std::string_view key) const;
   // Returns whether the key, or a key below it, has a value.
   bool Has(std::string_view key) const;
-  // Returns whether Has(key) is true, or whether the command line sets a mapping that contains the
-  // key.
+  // Returns whether Has(key) is true, or whether the command line sets a mapping with this key.
   bool Covers(std::string_view key) const;
   // Returns the value as an integer, or none if the key has no integer value.
   std::optional<std::int64_t> Integer(std::string_view key) const;
-  // Returns a number of ranks, stages or micro-batches for computations, clamped to 1 to 10,000.
-  // (The scenario reader rejects other values later.) Returns 1 if the key has no value.
+  // Returns a number of ranks, stages or micro-batches for computations: the value of the key,
+  // clamped to 1 to 10,000, or 1 without a value. (The scenario reader later rejects values out of
+  // range.)
   std::int64_t Degree(std::string_view key) const {
     return std::clamp<std::int64_t>(Integer(key).value_or(1), 1, 10'000);
   }
@@ -119,19 +119,19 @@ class Draft {
 // A scenario as text. Each value has a comment with its origin. Omitted settings are at the end.
 struct ScenarioText {
   std::string text;
-  // For each line of the text, the location where the user can change the value. Without a
-  // location, `file` is empty.
+  // For each line of the text, where the user can change the value. If there is no such location,
+  // `file` is empty.
   std::vector<Location> origins;
 };
 
 ScenarioText WriteScenario(const Draft& draft, const std::string& title);
 
-// Returns the omitted settings as text, one paragraph per kind, with `prefix` before each line.
+// Returns the omitted settings as text, one paragraph per kind. Each line starts with `prefix`.
 // Empty if nothing was omitted.
 std::string OmissionText(const Draft& draft, const std::string& prefix);
 
-// Returns the mistakes of a scenario, moved to the origins of the values. The scenario was read
-// from `text` with the name `file`.
+// Returns the mistakes of a scenario that was read from `text` under the name `file`, with the
+// locations replaced by the origins of the values.
 Diagnostics AtOrigins(Diagnostics mistakes, const std::string& file, const ScenarioText& text);
 
 }  // namespace stepcast::foreign

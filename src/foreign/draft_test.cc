@@ -37,7 +37,7 @@ TEST(Draft, SentencesStayOnOneLine) {
   ASSERT_EQ(draft.mistakes().size(), 1u);
   EXPECT_EQ(draft.mistakes()[0].message.find('\n'), std::string::npos);
   EXPECT_EQ(draft.mistakes()[0].hint,
-            "choose one of the two values: --set training.micro_batch_size=4\\n"
+            "to choose one of the two values, add --set training.micro_batch_size=4\\n"
             "5");
 }
 
@@ -81,7 +81,7 @@ TEST(WriteScenario, PutsKeysInTheirSectionsAndSaysWhereTheyAreFrom) {
   const ScenarioText text = WriteScenario(Example(), "A title.");
   EXPECT_EQ(text.text,
             "# A title.\n"
-            "# The comment after each value names its source.\n"
+            "# The comment after each value states the source of the value.\n"
             "stepcast: 1\n"
             "model: llama3.1-8b                            # assumed\n"
             "training:\n"

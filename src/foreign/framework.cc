@@ -94,8 +94,8 @@ void Reading::ReadRow(const Option& option, const Setting& setting) {
     return Omit(
         setting.name,
         option.key.empty()
-            ? "the program computes the value, so stepcast cannot read it"
-            : fmt::format("the program computes the value of this setting; set {}", option.key));
+            ? "stepcast cannot read the value, because the program computes the value"
+            : fmt::format("the program computes the value of the setting; set {}", option.key));
   }
   switch (option.effect) {
     case Effect::kNone:
@@ -117,7 +117,7 @@ void Reading::ReadRow(const Option& option, const Setting& setting) {
       Wrong(setting.name,
             fmt::format("{} must be true or false, not {}", Quoted(setting.name),
                         Quoted(value.Shown())),
-            fmt::format("set the value: --set {}=true", option.key));
+            fmt::format("to set the value, add --set {}=true", option.key));
     }
     return;
   }
@@ -125,7 +125,7 @@ void Reading::ReadRow(const Option& option, const Setting& setting) {
     const auto word = WordFor(option.words, value.text);
     if (!word) {
       Omit(setting.name,
-           fmt::format("the scenario's key {} does not accept this value", option.key));
+           fmt::format("the key {} of a scenario does not accept the value", option.key));
     } else if (!word->empty()) {
       draft_.State(option.key, std::string(*word), setting.location);
     }

@@ -14,35 +14,35 @@
 
 namespace stepcast::foreign {
 
-// Tables of the options of other programs. Options with the same meaning are in one row. An import
-// looks up each setting of a file in these tables.
+// Tables of the options of other programs, by which an import converts each setting of a file.
+// Options with the same meaning are in one row.
 
 enum class Effect : std::uint8_t {
   kSets,         // sets a scenario key
   kNone,         // no effect on step time or memory
-  kNotModelled,  // not part of the forecast; no effect if the value is neutral
+  kNotModelled,  // ignored by the forecast; without effect if the value is neutral
   kRule,         // read by the framework's rules, together with other options
 };
 
 struct Option {
-  // The dotted name, like Setting::name. A final star matches any continuation, as in "metrics.*".
-  // In a table, a row may have several names, separated by spaces. Names of kRule may include
-  // defaults, as in "bf16 clip-grad=1.0".
+  // The dotted name, like Setting::name. A star at the end matches any text, as in "metrics.*". A
+  // row may have several names, separated by spaces. Names of kRule may include defaults, as in
+  // "bf16 clip-grad=1.0".
   std::string_view name;
   Effect effect = Effect::kSets;
-  // For kSets: the dotted key in the scenario.
+  // For kSets: the dotted key of the scenario.
   std::string_view key{};
   // For kSets: pairs of the program's word and the scenario's word, such as "float32=fp32
-  // bfloat16=bf16". An empty scenario's word omits the key. "bool" means true or false in any
-  // spelling. If `words` is empty, the value is copied.
+  // bfloat16=bf16". If the scenario's word is empty, the key is not set. "bool" means true or false
+  // in any spelling. If `words` is empty, the value is copied.
   std::string_view words{};
-  // For kSets and kRule: the default of the option, spelled as in the program's files. Empty if the
-  // program has no default, or the same default as the scenario.
+  // For kSets and kRule: the option's default, spelled as in the program's files. Empty if there is
+  // no default, or if the default is that of the scenario.
   std::string_view standard{};
-  // For kNotModelled: the values without effect, separated by spaces. An option without a value
-  // never has an effect.
+  // For kNotModelled: the values without effect, separated by spaces. An option without a value has
+  // no effect.
   std::string_view neutral{};
-  // For kNotModelled: what the forecast assumes instead, and how this affects its results.
+  // For kNotModelled: the forecast's assumption, and its effect on the results.
   std::string_view consequence{};
 };
 
@@ -63,45 +63,43 @@ constexpr Option NotModelled(std::string_view names, std::string_view neutral,
           .consequence = consequence};
 }
 
-// Returns the last row of a table, which lists the options without effect. Earlier rows take
-// precedence.
+// Returns the last row of a table, with the options without effect. Earlier rows have priority.
 constexpr Option NoEffect(std::string_view names) {
   return {.name = names, .effect = Effect::kNone};
 }
 
 class Reading;
 
-// A program whose configurations can be imported, in one of its formats.
+// A program with configurations that can be imported, in one of its formats.
 struct Framework {
   std::string_view name;     // "torchtitan"
   std::string_view form;     // "torchtitan's configuration in TOML"
   std::string_view release;  // commit or release of the defaults: "238fa9953e4a"
   std::span<const Option> options;
-  // Reads options that depend on one another. Called after all rows of all files have been read.
-  // May be null.
+  // Reads options that depend on other options. Called after all rows of all files are read. May be
+  // null.
   void (*rules)(Reading& reading);
-  // Whether the file supplements files of another program, whose values are read first.
+  // Whether the file supplements files of another program, which are read first.
   bool adds_to_others = false;
 };
 
 // Returns the rows of the framework's table, one row per name.
 std::vector<Option> OptionsOf(const Framework& framework);
 
-// Information from other files that affects the meaning of a file. Each member may be empty.
+// Information from other files that affects how a file is interpreted. Each member may be empty.
 struct Surroundings {
   std::function<std::optional<std::int64_t>()> devices{};        // number of GPUs of the cluster
   std::function<std::optional<std::int64_t>()> gpus_per_node{};  // GPUs per node of the cluster
   std::function<std::optional<std::int64_t>()> hidden_size{};    // hidden size of the model
   std::function<std::optional<std::int64_t>()> layers{};         // number of layers of the model
-  std::function<std::optional<std::int64_t>()> experts{};        // number of experts of the model,
-                                                                 // 0 for a dense model
+  std::function<std::optional<std::int64_t>()> experts{};        // number of experts; 0: dense
   // Returns whether one of the files belongs to the framework `name`.
   std::function<bool(std::string_view)> has_file_of{};
-  // Returns the text of an option in accelerate's file, or an empty text.
+  // Returns the value of an option in accelerate's file as text. Empty if it is not set.
   std::function<std::string(std::string_view)> accelerate_option{};
 };
 
-// Reads one file, as a configuration of one framework, into a draft. The constructor's arguments
+// Reads one file into a draft, as a configuration of one framework. The constructor's arguments
 // must outlive this object.
 class Reading {
  public:
@@ -115,17 +113,17 @@ class Reading {
 
   // Applies the row of each setting. Settings without a row become omissions.
   void ReadRows();
-  // Reads options that depend on one another.
+  // Reads options that depend on other options.
   void ReadRules() {
     if (framework_.rules != nullptr) framework_.rules(*this);
   }
-  // Applies the framework's defaults of options that are missing in the file.
+  // Applies the framework's defaults for options that the file does not set.
   void ReadDefaults();
 
   // Functions for rules:
 
-  // Returns the option's value, or the default in the option's row if the file does not set the
-  // option. None for null values.
+  // Returns the option's value or, if the file does not set it, the default in the option's row.
+  // None for null values.
   std::optional<Value> Get(std::string_view name) const;
   std::optional<std::int64_t> Integer(std::string_view name) const;
   bool IsOn(std::string_view name) const;
@@ -134,13 +132,13 @@ class Reading {
   const Setting* Stated(std::string_view name) const;
 
   // Sets the key because of the option `because_of`. The origin is the option's position in the
-  // file, or the framework's default if the file does not set the option.
+  // file or, if the file does not set it, the framework's default.
   void Set(std::string_view key, ScenarioValue value, std::string_view because_of,
            std::string remark = {});
   // Sets the key to the integer value of the option. Does nothing if the option has no integer
   // value.
   void SetInteger(std::string_view key, std::string_view option);
-  // Records that the forecast ignores the option. Does nothing if the file does not set the option.
+  // Records that the forecast ignores the option, if the file sets it.
   void Omit(std::string_view name, std::string consequence);
   // Reports an invalid value of the option.
   void Wrong(std::string_view name, std::string message, std::string hint);
@@ -168,7 +166,7 @@ class Reading {
   std::string accelerate_option(std::string_view name) const {
     return surroundings_.accelerate_option ? surroundings_.accelerate_option(name) : std::string();
   }
-  // Returns whether DeepSpeed trains, according to its file or accelerate's file.
+  // Returns whether DeepSpeed trains the model, according to its file or accelerate's file.
   bool under_deepspeed() const {
     return has_file_of("DeepSpeed") || accelerate_option("distributed_type") == "DEEPSPEED";
   }
@@ -188,7 +186,7 @@ class Reading {
   const Surroundings& surroundings_;
 };
 
-// Returns a file's value in the scenario's spelling: true and false for "yes" and "Off", 1000000000
+// Returns a file's value in the scenario's spelling: true or false for "yes" and "Off", 1000000000
 // for "1e9". Other text is unchanged.
 std::string ScenarioWords(const Value& value);
 
@@ -196,8 +194,8 @@ std::string ScenarioWords(const Value& value);
 std::vector<std::string_view> SplitWords(std::string_view list);
 bool HasWord(std::string_view list, std::string_view word);
 
-// Returns the scenario's word for `foreign` in a list such as "float32=fp32 bfloat16=bf16", or
-// none.
+// Returns the scenario's word for `foreign`, or none, from a list such as "float32=fp32
+// bfloat16=bf16".
 std::optional<std::string_view> WordFor(std::string_view words, std::string_view foreign);
 
 }  // namespace stepcast::foreign

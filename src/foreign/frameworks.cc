@@ -35,9 +35,10 @@ constexpr Option kOptions[] = {
          "megatron_lm_config.megatron_lm_tp_degree megatron_lm_config.megatron_lm_pp_degree"),
     Sets("num_machines", "cluster.nodes"),
     NotModelled("parallelism_config.parallelism_config_sp_size", "1",
-                "each rank computes complete sequences"),
+                "each rank computes complete sequences, without sequence parallelism"),
     Sets("deepspeed_config.gradient_accumulation_steps", "training.gradient_accumulation"),
-    NotModelled("megatron_lm_config", "", "stepcast reads only Megatron-LM's own arguments"),
+    NotModelled("megatron_lm_config", "",
+                "stepcast reads the arguments of Megatron-LM itself, not of accelerate"),
     NotModelled("fp8_config.backend", "",
                 "matrix multiplications run in the data type of mixed_precision"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation"),
@@ -50,13 +51,12 @@ constexpr Option kOptions[] = {
 void ReadDeepSpeed(Reading& reading) {
   const Setting* file = reading.Stated("deepspeed_config.deepspeed_config_file");
   if (file != nullptr && !reading.has_file_of("DeepSpeed")) {
-    reading.Wrong(
-        file->name,
-        fmt::format(
-            "this option refers to a DeepSpeed configuration that is not on the command line: {}",
-            Quoted(file->value.Shown())),
-        fmt::format("name both files: stepcast init {} {}", reading.document().file,
-                    file->value.text));
+    reading.Wrong(file->name,
+                  fmt::format("the option refers to a DeepSpeed configuration, which must also be "
+                              "on the command line: {}",
+                              Quoted(file->value.Shown())),
+                  fmt::format("add the second file: stepcast init {} {}", reading.document().file,
+                              file->value.text));
     return;
   }
   reading.Set("data_parallel.framework", "deepspeed", "distributed_type");
@@ -83,8 +83,9 @@ void ReadProcesses(Reading& reading) {
   if (*processes < *devices) {
     reading.Set("cluster.devices", *processes, "num_processes");
   } else if (*processes > *devices) {
-    reading.draft().Note(fmt::format("{} starts {} processes, but the cluster has {} GPUs",
-                                     reading.document().file, *processes, *devices));
+    reading.draft().Note(
+        fmt::format("the configuration {} starts {} processes, but the cluster has {} GPUs",
+                    reading.document().file, *processes, *devices));
   }
 }
 
@@ -167,8 +168,10 @@ constexpr KindOfFile kOthers[] = {
     {"model._component_", "a torchtune configuration without training"},
     {"max_duration", "a configuration of MosaicML's Composer"},
     {"device_train_microbatch_size", "a configuration of MosaicML's Composer"},
-    {"actor_rollout_ref", "a verl configuration, whose generation is not modelled"},
-    {"policy.model_name", "a NeMo RL configuration, whose generation is not modelled"},
+    {"actor_rollout_ref",
+     "a verl configuration, which includes generation that stepcast does not model"},
+    {"policy.model_name",
+     "a NeMo RL configuration, which includes generation that stepcast does not model"},
     {"services", "a Docker Compose file"},
     {"apiVersion", "a Kubernetes manifest"},
     {"provenance", "a stepcast calibration profile"},

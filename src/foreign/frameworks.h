@@ -15,7 +15,7 @@ namespace stepcast::foreign {
 // Returns all frameworks whose configurations can be imported.
 std::span<const Framework* const> Frameworks();
 
-// A file that is recognized as a framework's configuration. Its options have the names in the
+// A file that is recognized as a framework's configuration. Its options are named as in the
 // framework's table.
 struct Recognised {
   const Framework* framework;
@@ -25,8 +25,8 @@ struct Recognised {
 // framework.
 std::optional<Recognised> Recognise(const Document& document);
 
-// Returns the kind of an unsupported file, such as "a configuration of OLMo", recognized by its
-// keys. Empty if the kind is unknown.
+// Returns a name for an unsupported file, such as "a configuration of OLMo", from its keys. Empty
+// if the program is unknown.
 std::string_view OtherProgramOf(const Document& document);
 
 // Returns whether the settings are from a stepcast scenario or a plan.json.

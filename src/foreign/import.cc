@@ -194,13 +194,13 @@ tl::expected<NamedGpus, Diagnostic> ParseNamedGpus(const std::string& text) {
   const auto wrong = [&text] {
     const bool number = !text.empty() && text.size() <= 4 && text.front() != '0' &&
                         text.find_first_not_of("0123456789") == std::string::npos;
-    return tl::make_unexpected(Diagnostic{
-        "command.wrong-use",
-        {"--gpus", 0, 0},
-        "--gpus needs a number and a type of GPU: " + Quoted(text),
-        fmt::format(
-            "write --gpus '{} x h100-sxm', with the quotes; stepcast list gpus prints the types",
-            number ? text : "8")});
+    return tl::make_unexpected(
+        Diagnostic{"command.wrong-use",
+                   {"--gpus", 0, 0},
+                   "the value of --gpus must be a number and a type of GPUs: " + Quoted(text),
+                   fmt::format("write --gpus '{} x h100-sxm' with the quotes; to list the types, "
+                               "run stepcast list gpus",
+                               number ? text : "8")});
   };
   std::size_t end = 0;
   while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
@@ -382,11 +382,11 @@ class Importer {
       return;
     }
     if (text->size() > kLargestConfiguration) {
-      return draft_.Report(
-          {"file.too-large",
-           {file, 0, 0},
-           fmt::format("a configuration can have at most {} MiB", kLargestConfiguration >> 20),
-           "check that this is the right file"});
+      return draft_.Report({"file.too-large",
+                            {file, 0, 0},
+                            fmt::format("a configuration file must not be larger than {} MiB",
+                                        kLargestConfiguration >> 20),
+                            "check that the path is correct"});
     }
     switch (SyntaxOf(file, *text)) {
       case Syntax::kToml:
@@ -409,10 +409,10 @@ class Importer {
       if (words != script.compared.end()) {
         draft_.AskForVariable(name, "a part of the command", place, words->second);
       } else if (name != "@") {
-        draft_.Note(fmt::format(
-            "{}: the value of {} is unknown, so an empty value is used; set it with --variable "
-            "'{}=...'",
-            Origin(place), name, name));
+        draft_.Note(
+            fmt::format("{}: the value of {} is unknown and is assumed to be empty; to set the "
+                        "value, add --variable '{}=...'",
+                        Origin(place), name, name));
       }
     }
     for (const auto& [embedded, line] : script.embedded) {
@@ -422,15 +422,15 @@ class Importer {
       recognised = Offer(*std::move(document)) || recognised;
     }
     if (recognised) return;
-    draft_.Report({"foreign.unknown-file",
-                   {file, 0, 0},
-                   "this script starts no training program that stepcast knows",
-                   script.scripts.empty()
-                       ? fmt::format("stepcast reads {}", fmt::join(Forms(), ", "))
-                       : fmt::format("this script starts {}: name that script instead, and add "
-                                     "--variable NAME=VALUE for each variable that this script "
-                                     "sets",
-                                     fmt::join(script.scripts, ", "))});
+    draft_.Report(
+        {"foreign.unknown-file",
+         {file, 0, 0},
+         "the script starts no training program that stepcast knows",
+         script.scripts.empty()
+             ? fmt::format("stepcast reads {}", fmt::join(Forms(), ", "))
+             : fmt::format("the script starts {}: use the path of the started script instead, and "
+                           "add --variable NAME=VALUE for each variable that the first script sets",
+                           fmt::join(script.scripts, ", "))});
   }
 
   // Adds a document that is a file of its own.
@@ -487,9 +487,9 @@ class Importer {
       draft_.Report(
           {"file.too-large", *document.too_large,
            fmt::format(
-               "a configuration can have at most {} settings, with names of at most {} characters",
+               "a configuration must have at most {} settings, with names of at most {} characters",
                kMost, Document::kLongestName),
-           "check that this is the right file"});
+           "check that the path is correct"});
       return true;
     }
     ReplaceVariables(document, variables_);
@@ -520,26 +520,27 @@ class Importer {
 
   void ReportUnknown(const Document& document) {
     if (IsScenario(document)) {
-      draft_.Report({"foreign.unknown-file",
-                     {document.file, 0, 0},
-                     "this is already a scenario",
-                     fmt::format("forecast it: stepcast simulate {}", document.file)});
+      draft_.Report(
+          {"foreign.unknown-file",
+           {document.file, 0, 0},
+           "the file is already a scenario",
+           fmt::format("to forecast the scenario, run stepcast simulate {}", document.file)});
       return;
     }
     const std::string_view what = OtherProgramOf(document);
     if (IsTopology(document)) {
       draft_.Report({"foreign.unknown-file",
                      {document.file, 0, 0},
-                     "this is a stepcast topology: it describes a cluster but no training",
-                     fmt::format("name a model or a scenario, and add the topology with --cluster: "
-                                 "llama3.1-8b --cluster {} --nodes 1",
+                     "the file is a stepcast topology, which describes a cluster but no training",
+                     fmt::format("write a model or a scenario, and add the topology with "
+                                 "--cluster: llama3.1-8b --cluster {} --nodes 1",
                                  document.file)});
       return;
     }
     draft_.Report({"foreign.unknown-file",
                    {document.file, 0, 0},
-                   what.empty() ? "this is not a configuration of a program that stepcast knows"
-                                : fmt::format("this is {}, which stepcast does not read", what),
+                   what.empty() ? "the file is not a configuration of a program that stepcast knows"
+                                : fmt::format("the file is {}, which stepcast cannot read", what),
                    fmt::format("stepcast reads {}", fmt::join(Forms(), ", "))});
   }
 
@@ -598,7 +599,7 @@ class Importer {
     const auto assume = [this](const char* key, const Version& newest) {
       // Quoted, since some programs read 2.30 without quotes as the number 2.3.
       draft_.Assume(key, ScenarioValue::Yaml(fmt::format("\"{}.{}\"", newest.major, newest.minor)),
-                    "assumed: the newest modelled release");
+                    "assumed: the newest release that stepcast models");
     };
     assume("software.torch", plan::kNewestTorch);
     assume("software.nccl", plan::kNewestNccl);
@@ -668,22 +669,22 @@ class Importer {
       const char* hint;
     };
     constexpr Need kNeeds[] = {
-        {"model", "which model is trained",
-         "add --model config.json, or --model NAME; 'stepcast list models' prints the names"},
-        {"cluster.topology", "the cluster on which the model is trained",
-         "add --gpus '8 x h100-sxm', or --cluster dgx-h100 --nodes 2; stepcast list topologies "
-         "prints the names"},
+        {"model", "the trained model",
+         "add --model config.json, or --model NAME; to list the names, run stepcast list models"},
+        {"cluster.topology", "the training cluster",
+         "add --gpus '8 x h100-sxm', or --cluster dgx-h100 --nodes 2; to list clusters, run "
+         "stepcast list topologies"},
         {"training.sequence_length", "the length of a sequence",
          "add --set training.sequence_length=4096"},
-        {"training.micro_batch_size", "the number of sequences that a GPU computes at once",
+        {"training.micro_batch_size", "the number of sequences in a micro-batch",
          "add --set training.micro_batch_size=1"},
-        {"training.precision", "the precision in which the model computes",
+        {"training.precision", "the precision of the model's computations",
          "add --set training.precision=bf16"},
-        {"training.optimizer", "which optimizer trains the model",
-         "add --set training.optimizer=adamw"},
-        {"data_parallel.framework", "which framework trains the model",
+        {"training.optimizer", "the optimizer", "add --set training.optimizer=adamw"},
+        {"data_parallel.framework", "the training framework",
          "add --set data_parallel.framework=fsdp2 --set data_parallel.zero_stage=3"},
-        {"data_parallel.zero_stage", "which tensors are sharded over data-parallel ranks",
+        {"data_parallel.zero_stage",
+         "the ZeRO stage (the tensors that are sharded over data-parallel ranks)",
          "add --set data_parallel.zero_stage=1"},
     };
     const std::string file = request_.files.empty() ? "command line" : request_.files.front();
@@ -706,7 +707,7 @@ class Importer {
       }
       draft_.Report({"foreign.missing",
                      {file, 0, 0},
-                     fmt::format("the input does not state {}: {}", need.what, Quoted(need.key)),
+                     fmt::format("the input does not specify {}: {}", need.what, Quoted(need.key)),
                      need.hint});
     }
     if (request_.for_search && sources_.empty()) return;
@@ -715,7 +716,7 @@ class Importer {
       draft_.Report(
           {"foreign.missing",
            {file, 0, 0},
-           "the files do not state the number of micro-batches in a step: "
+           "the input does not specify the number of micro-batches in a step: "
            "'training.gradient_accumulation'",
            "add --set training.gradient_accumulation=1, or --set training.global_batch_size=256"});
     }
@@ -733,19 +734,20 @@ class Importer {
 
 std::optional<Diagnostic> TwoClusters(const ImportRequest& request) {
   if (request.gpus.empty() || (request.cluster.empty() && !request.nodes)) return std::nullopt;
-  std::string hint = "for several nodes, write --cluster TOPOLOGY --nodes N without --gpus";
+  std::string hint = "to use several nodes, write --cluster TOPOLOGY --nodes N without --gpus";
   const auto gpus =
       Value::Text(request.gpus.substr(0, request.gpus.find_first_of(" xX*"))).Integer();
   const std::int64_t of_node = GpusOf(request.cluster, 1).of_node.value_or(1);
   if (gpus && *gpus > 0 && of_node > 1 && *gpus % of_node == 0) {
-    hint = fmt::format("a node has {} GPUs; write --cluster {} --nodes {} without --gpus", of_node,
-                       request.cluster, *gpus / of_node);
+    hint = fmt::format(
+        "the topology has nodes of {} GPUs; write --cluster {} --nodes {} without --gpus", of_node,
+        request.cluster, *gpus / of_node);
   }
-  return Diagnostic{
-      "command.wrong-use",
-      {"--gpus " + request.gpus, 0, 0},
-      "--gpus describes one machine, but --cluster and --nodes describe another cluster",
-      std::move(hint)};
+  return Diagnostic{"command.wrong-use",
+                    {"--gpus " + request.gpus, 0, 0},
+                    "--gpus describes a cluster of one machine, but --cluster and --nodes describe "
+                    "a different cluster",
+                    std::move(hint)};
 }
 
 Result<std::string> ClusterOfGpus(const std::string& gpus) {

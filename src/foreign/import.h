@@ -10,18 +10,17 @@
 #include "src/foreign/draft.h"
 #include "src/foreign/setting.h"
 
-// Imports configurations of other programs as a scenario. No code in the configurations is
-// executed.
+// Imports configurations of other programs as a scenario. Never executes code in the
+// configurations.
 namespace stepcast::foreign {
 
 // Replaces `${NAME}` and `$NAME` in the values of a YAML, JSON or TOML file by the user's values.
 // Dotted names refer to the same file, as in OmegaConf: `${model.seq_length}` or `${.seq_length}`.
-// `${multiply:4, ${.hidden_size}}` is a multiplication. A value with remaining variables is
-// unknown.
+// `${multiply:4, ${.hidden_size}}` is a multiplication. If variables remain, the value is unknown.
 void ReplaceVariables(Document& document, const std::map<std::string, std::string>& given);
 
 struct ImportRequest {
-  // The files, in any order. One may be a config.json or the name of a model. A model without other
+  // The files, in any order. One may be a config.json or a model's name. A model without other
   // files is trained with kDefaults (import.cc).
   std::vector<std::string> files{};
   std::string model{};    // a name or a file; empty: from the files
@@ -31,15 +30,14 @@ struct ImportRequest {
   std::optional<std::int64_t> sequence_length{}, global_batch{};
   std::vector<std::string> set{};        // scenario settings as "KEY=VALUE"
   std::vector<std::string> variables{};  // variables of scripts as "NAME=VALUE"
-  std::string function{};                // the function to read in a Python file with several
-                                         // configurations
-  // Whether paths of files become absolute, because the scenario will be in another folder.
+  std::string function{};                // the function to read in a Python file
+  // Whether file paths become absolute, because the scenario will be in another folder.
   bool absolute_paths = false;
-  // Whether a single file that is a scenario is copied.
+  // Whether an input that is already a scenario is copied.
   bool takes_scenario = false;
   // Whether the scenario states software versions, because it will be stored.
   bool states_software = false;
-  // Whether the scenario may lack a plan, because the command searches for a plan.
+  // Whether the scenario may have no plan, because the command searches for a plan.
   bool for_search = false;
   std::vector<std::string> varied{};  // keys that the command itself sets
 };
@@ -48,17 +46,16 @@ struct Imported {
   ScenarioText scenario;
   std::string title;               // file names, for positions in the scenario
   std::vector<std::string> notes;  // sentences without full stop
-  // The defaults of a model without any other file ("KEY=VALUE"), or the recipe of a name.
+  // The defaults of a model without other files ("KEY=VALUE"), or the recipe of a name.
   std::vector<std::string> assumed;
   std::string omissions;  // settings that the scenario lacks, as text; may be empty
 };
 
-// Returns a cluster such as "4 x rtx-4090" or "rtx-4090" as YAML, such as "{gpu: rtx-4090, gpus:
+// Converts a cluster such as "4 x rtx-4090" or "rtx-4090" to YAML, such as "{gpu: rtx-4090, gpus:
 // 4}". Error: command.wrong-use.
 Result<std::string> ClusterOfGpus(const std::string& gpus);
 
-// Returns the mistake if --gpus and --cluster or --nodes describe two clusters. Error:
-// command.wrong-use.
+// Returns an error if both --gpus and --cluster or --nodes are set. Error: command.wrong-use.
 std::optional<Diagnostic> TwoClusters(const ImportRequest& request);
 
 // Imports the files. Errors:

@@ -254,9 +254,9 @@ TEST(Import, DeepSpeedsSwitchNamesNoFile) {
                        "512 --per_device_train_batch_size 4 --deepspeed --output_dir out\n")},
        .cluster = "dgx-a100"});
   ASSERT_FALSE(imported.has_value());
-  EXPECT_EQ(
-      imported.error().front().message,
-      "the option turns DeepSpeed on, but DeepSpeed's configuration is not on the command line");
+  EXPECT_EQ(imported.error().front().message,
+            "the option turns DeepSpeed on, so a DeepSpeed configuration must also be on the "
+            "command line");
 }
 
 TEST(Import, AxolotlStatesItsDegrees) {

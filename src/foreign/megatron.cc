@@ -38,16 +38,16 @@ constexpr Option kOptions[] = {
         "moe-permute-fusion=false moe-expert-capacity-factor moe-pad-expert-input-to-capacity "
         "overlap-moe-expert-parallel-comm delay-wgrad-compute"),
     NotModelled("rotary-percent", "1 1.0",
-                "rotary positions apply to all numbers of a head, so the forecast time of "
+                "rotary positions apply to all dimensions of a head, so the forecast time of "
                 "elementwise kernels is too long"),
-    NotModelled("embed-layernorm", "false", "the embedding has no norm"),
-    NotModelled(
-        "pp-partition-method", "",
-        "stages have equal numbers of blocks; to change this, set parallelism.stage_layers"),
+    NotModelled("embed-layernorm", "false", "no norm follows the embedding"),
+    NotModelled("pp-partition-method", "",
+                "all stages have the same number of blocks; to set the number for each stage, use "
+                "parallelism.stage_layers"),
     NotModelled("moe-router-padding-for-fp8 moe-router-padding-for-quantization", "false",
-                "the rows that each expert receives are not padded"),
+                "the rows of each expert are not padded"),
     NotModelled("moe-router-force-load-balancing", "true false",
-                "experts get equal numbers of tokens"),
+                "all experts receive the same number of tokens"),
     // Batch and numbers.
     Sets("seq-length", "training.sequence_length"),
     Sets("micro-batch-size", "training.micro_batch_size"),
@@ -55,9 +55,9 @@ constexpr Option kOptions[] = {
          "fp8-param-gather accumulate-allreduce-grads-in-fp32 grad-reduce-in-bf16 "
          "main-grads-dtype=fp32 exp-avg-dtype=fp32 exp-avg-sq-dtype=fp32 clip-grad=1.0 "
          "deterministic-mode"),
-    NotModelled("rampup-batch-size", "", "every step has the full batch"),
+    NotModelled("rampup-batch-size", "", "every step has the full batch size"),
     NotModelled("first-last-layers-bf16", "false",
-                "matrix multiplications of all blocks run in 8 bits"),
+                "the matrix multiplications of all blocks run in 8 bits"),
     Switch("tp-only-amax-red", "training.tp_only_amax_red"),
     NotModelled("main-params-dtype", "fp32", "the optimizer stores the parameters in FP32"),
     Sets("optimizer", "training.optimizer", "adam", "adam=adamw sgd=sgd muon=muon"),
@@ -66,21 +66,22 @@ constexpr Option kOptions[] = {
         "attention-backend=auto use-flash-attn attention-softmax-in-fp32 no-masked-softmax-fusion"),
     Sets("cross-entropy-loss-fusion", "training.loss", "", "true=fused false=in_place"),
     NotModelled("transformer-impl", "transformer_engine",
-                "all layers are Transformer Engine's "
-                "layers"),
-    NotModelled("no-bias-swiglu-fusion", "false", "SwiGLU is one kernel"),
+                "all layers are layers of Transformer Engine"),
+    NotModelled("no-bias-swiglu-fusion", "false", "SwiGLU runs as one kernel"),
     NotModelled("no-bias-gelu-fusion", "false", "bias and GELU run as one kernel"),
-    NotModelled("no-bias-dropout-fusion", "false", "bias, dropout and residual run as one kernel"),
+    NotModelled("no-bias-dropout-fusion", "false",
+                "bias, dropout and residual addition run as one kernel"),
     NotModelled("no-rope-fusion", "false", "rotary positions run as one kernel"),
-    NotModelled("no-persist-layer-norm", "false", "norms use the persistent kernels"),
-    NotModelled("enable-cuda-graph external-cuda-graph", "false", "the host launches every kernel"),
-    NotModelled("cuda-graph-scope", "full", "the host launches every kernel"),
-    NotModelled("cuda-graph-impl", "none", "the host launches every kernel"),
+    NotModelled("no-persist-layer-norm", "false", "norms run the persistent kernels"),
+    NotModelled("enable-cuda-graph external-cuda-graph", "false",
+                "the host launches every kernel, without CUDA graphs"),
+    NotModelled("cuda-graph-scope", "full", "the host launches every kernel, without CUDA graphs"),
+    NotModelled("cuda-graph-impl", "none", "the host launches every kernel, without CUDA graphs"),
     // Recomputation and offloading.
     Rule("recompute-activations recompute-granularity recompute-method recompute-num-layers=1 "
          "recompute-modules cpu-offloading cpu-offloading-num-layers"),
     NotModelled("distribute-saved-activations", "false",
-                "each rank keeps the complete inputs of recomputed blocks, so the memory forecast "
+                "each rank stores the complete inputs of recomputed blocks, so the memory forecast "
                 "is too high"),
     // Parallel axes.
     Sets("tensor-model-parallel-size", "parallelism.tensor", "1"),
@@ -94,7 +95,7 @@ constexpr Option kOptions[] = {
          "decoder-last-pipeline-num-layers expert-model-parallel-size=1 "
          "expert-tensor-parallel-size"),
     NotModelled("tp-comm-bootstrap-backend", "nccl",
-                "the step includes no time for the setup of communication buffers"),
+                "the step time does not include the setup of communication buffers"),
     NotModelled("defer-embedding-wgrad-compute", "false",
                 "the backward pass of the head computes the weight gradient"),
     Switch("account-for-embedding-in-pipeline-split",
@@ -107,16 +108,18 @@ constexpr Option kOptions[] = {
          "no-gradient-accumulation-fusion use-precision-aware-optimizer optimizer-cpu-offload "
          "optimizer-offload-fraction=1.0 overlap-cpu-optimizer-d2h-h2d"),
     NotModelled("use-megatron-fsdp use-custom-fsdp use-torch-fsdp2", "false",
-                "every rank has all parameters, not shards of them"),
+                "every rank stores all parameters"),
     NotModelled("data-parallel-sharding-strategy", "no_shard optim",
-                "only the distributed optimizer shards the optimizer's states"),
-    NotModelled("ddp-num-buckets ddp-bucket-cap-mb", "", "buckets have the default size"),
-    NotModelled("grad-sync-dtype", "fp32", "gradients are reduced in their own data type"),
+                "only the distributed optimizer shards the optimizer states"),
+    NotModelled("ddp-num-buckets ddp-bucket-cap-mb", "", "gradient buckets have the default size"),
+    NotModelled("grad-sync-dtype", "fp32",
+                "gradients are reduced in the data type of the gradients"),
     NotModelled("ddp-reduce-scatter-with-fp32-accumulation", "false",
-                "gradients are reduced in their own data type"),
+                "gradients are reduced in the data type of the gradients"),
     // Megatron-DeepSpeed's.
     Rule("deepspeed deepspeed-config zero-stage checkpoint-activations moe-expert-parallel-size"),
-    NotModelled("cpu-optimizer", "false", "DeepSpeed's configuration selects the data to offload"),
+    NotModelled("cpu-optimizer", "false",
+                "the DeepSpeed configuration selects the data that are offloaded"),
     NotModelled("moe-train-capacity-factor", "", "no token is dropped"),
     // Launchers.
     Rule("launcher.nnodes launcher.nproc-per-node env.CUDA_DEVICE_MAX_CONNECTIONS "
@@ -124,24 +127,25 @@ constexpr Option kOptions[] = {
     Sets("env.NCCL_ALGO", "communication.nccl_algo"),
     Sets("env.NCCL_PROTO", "communication.nccl_proto"),
     NotModelled("env.NCCL_NVLS_ENABLE", "1 2",
-                "NCCL may use NVLS; to change this, set communication.nccl_algo"),
+                "NCCL may use NVLS; to forbid NVLS, set communication.nccl_algo"),
     NotModelled("env.CUDA_LAUNCH_BLOCKING", "0",
-                "the host does not wait after each kernel; to change this, set "
+                "the host does not wait after each kernel; to add these waits, set "
                 "training.host_waits: launch"),
     // Options of Primus.
     NotModelled("use-turbo-attention", "false",
-                "training.attention selects the kernels of attention"),
+                "the setting training.attention selects the kernels of attention"),
     NotModelled("use-turbo-grouped-mlp", "false",
-                "experts.products selects the kernels of the experts"),
+                "the setting experts.products selects the kernels of the experts"),
     NotModelled("use-turbo-parallel-linear", "false",
-                "linear layers are Transformer Engine's layers"),
-    NotModelled("use-turbo-rms-norm", "false", "training.norm selects the kernels of norms"),
+                "linear layers are layers of Transformer Engine"),
+    NotModelled("use-turbo-rms-norm", "false",
+                "the setting training.norm selects the kernels of norms"),
     Rule("use-turbo-deepep"),
     NotModelled("turbo-sync-free-moe-stage", "0",
-                "the host waits for the row counts before rows are packed"),
+                "the host waits for the row counts before the rows are packed"),
     NotModelled("moe-use-fused-router-with-aux-score", "false",
-                "experts.fused_router selects the kernels of the router"),
-    NotModelled("moe-paged-stash", "false", "activations stay in the device's memory"),
+                "the setting experts.fused_router selects the kernels of the router"),
+    NotModelled("moe-paged-stash", "false", "activations remain in the memory of the device"),
     NoEffect(
         "rotary-seq-len-interpolation-factor rotary-interleaved "
         "abort-on-unmet-fused-kernel-constraints kill-switch-path rotary-scaling-factor mscale "
@@ -225,8 +229,8 @@ void ReadVocabulary(Reading& reading) {
   }
   if (reading.draft().Has(key)) return;
   reading.Wrong("tokenizer-type",
-                "the file does not contain the vocabulary's size, 'model.vocab_size', because the "
-                "tokenizer sets the size",
+                "the size of the vocabulary is missing in the file, because the tokenizer sets the "
+                "size: 'model.vocab_size'",
                 "add --set model.vocab_size=128256, or --model config.json");
 }
 
@@ -361,7 +365,7 @@ void ReadPrecision(Reading& reading) {
   const std::string recipe = reading.Text("fp8-recipe");
   if (quantised && Has(reading, "fp8-param-gather")) {
     reading.Omit("fp8-param-gather",
-                 "parameters are gathered in 16 bits, so the forecast time of gathers is up to "
+                 "FSDP gathers parameters in 16 bits, so the forecast time of the gathers is up to "
                  "twice the real time");
   }
   if (!reading.Text("fp4-format").empty()) {
@@ -372,7 +376,8 @@ void ReadPrecision(Reading& reading) {
     reading.Set(key, "fp8", reading.Stated("fp8-format") != nullptr ? "fp8-format" : "fp8-hybrid");
     reading.Set("training.fp8_scaling", recipe == "delayed" ? "delayed" : "current", "fp8-recipe");
     if (recipe != "delayed" && recipe != "tensorwise") {
-      reading.Omit("fp8-recipe", "each tensor has one scale, computed from its own values");
+      reading.Omit("fp8-recipe",
+                   "each tensor has one scale, computed from the values of the tensor");
     }
   } else if (Has(reading, "bf16")) {
     reading.Set(key, "bf16", "bf16");
@@ -411,7 +416,9 @@ void ReadAttention(Reading& reading) {
   } else if (Has(reading, "use-flash-attn")) {
     // megatron/core ignores it (NVIDIA/Megatron-LM @ d98e8a64ddf3; megatron/legacy did not):
     // Transformer Engine chooses its kernel.
-    reading.Omit("use-flash-attn", "Transformer Engine chooses the kernel by --attention-backend");
+    reading.Omit(
+        "use-flash-attn",
+        "the option --attention-backend selects the attention kernel of Transformer Engine");
   }
 }
 
@@ -428,7 +435,7 @@ void ReadModules(Reading& reading) {
     others = others || !modelled;
     if (modelled) known += (known.empty() ? "" : " ") + name;
   }
-  if (others) reading.Omit("recompute-modules", "the other modules keep their activations");
+  if (others) reading.Omit("recompute-modules", "the activations of all other modules are stored");
   if (known.empty()) {
     reading.Set("training.activation_checkpointing", "none", "recompute-modules");
     return;
@@ -525,9 +532,9 @@ void ReadUnevenStages(Reading& reading, std::int64_t stages) {
   const std::int64_t between = counted(layers) - counted(first) - counted(last);
   if (!layers || stages <= ends || between % (stages - ends) != 0 ||
       reading.draft().Integer("parallelism.virtual_stages").value_or(1) > 1) {
-    reading.Omit(
-        option,
-        "stages have equal numbers of blocks; to change this, set parallelism.stage_layers");
+    reading.Omit(option,
+                 "all stages have the same number of blocks; to set the number for each stage, use "
+                 "parallelism.stage_layers");
     return;
   }
   std::vector<std::int64_t> parts(static_cast<std::size_t>(stages), between / (stages - ends));
@@ -605,7 +612,7 @@ void ReadPrecisionAware(Reading& reading) {
     reading.Set("data_parallel.optimizer_cpu_offload", "true", "optimizer-cpu-offload");
     const auto fraction = reading.Get("optimizer-offload-fraction");
     if (fraction && fraction->Number().value_or(1) < 1) {
-      reading.Omit("optimizer-offload-fraction", "all optimizer states are in host memory");
+      reading.Omit("optimizer-offload-fraction", "all optimizer states are stored in host memory");
     }
     if (Has(reading, "overlap-cpu-optimizer-d2h-h2d")) {
       reading.Set("data_parallel.overlap_cpu_optimizer_d2h_h2d", "true",
@@ -620,7 +627,7 @@ void ReadPrecisionAware(Reading& reading) {
   if (moments == "fp32" || moments == "bf16" || moments == "fp16") {
     reading.Set("training.optimizer_state_dtype", moments, "exp-avg-dtype");
   } else {
-    reading.Omit("exp-avg-dtype", "moments are kept in FP32");
+    reading.Omit("exp-avg-dtype", "the moments of the optimizer are stored in FP32");
   }
 }
 
@@ -633,13 +640,12 @@ void ReadByDeepSpeed(Reading& reading) {
   if (reading.has_file_of("DeepSpeed")) return;
   const Setting* file = reading.Stated("deepspeed-config");
   if (file != nullptr) {
-    reading.Wrong(
-        "deepspeed-config",
-        fmt::format(
-            "this option refers to a DeepSpeed configuration that is not on the command line: {}",
-            Quoted(file->value.Shown())),
-        fmt::format("name both files: stepcast init {} {}", reading.document().file,
-                    file->value.Shown()));
+    reading.Wrong("deepspeed-config",
+                  fmt::format("the option refers to a DeepSpeed configuration, which must also be "
+                              "on the command line: {}",
+                              Quoted(file->value.Shown())),
+                  fmt::format("add the second file: stepcast init {} {}", reading.document().file,
+                              file->value.Shown()));
     return;
   }
   reading.Set("data_parallel.framework", "deepspeed", "deepspeed");
@@ -684,10 +690,10 @@ void ReadSharding(Reading& reading) {
     others *= reading.draft().Degree(axis);
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
-    reading.Wrong(
-        instances,
-        "the number of ranks that share one copy of the states depends on the number of GPUs",
-        "add the cluster: --cluster NAME --nodes N");
+    reading.Wrong(instances,
+                  "the number of ranks that store one copy of the states together depends on the "
+                  "number of GPUs",
+                  "add the cluster: --cluster NAME --nodes N");
     return;
   }
   reading.Set("data_parallel.shard_group_size", *reading.devices() / others, instances);
@@ -698,10 +704,10 @@ void ReadRecipe(Reading& reading) {
   if (const Setting* unknown = reading.Stated("recipe")) {
     std::vector<std::string_view> names;
     for (const Recipe& recipe : Recipes()) names.push_back(recipe.name);
-    reading.Wrong("recipe",
-                  fmt::format("stepcast does not know the settings of this recipe: '{}'",
-                              unknown->value.text),
-                  fmt::format("known recipes of {}: {}", kRecipeRelease, fmt::join(names, ", ")));
+    reading.Wrong(
+        "recipe",
+        fmt::format("stepcast does not know the settings of the recipe: '{}'", unknown->value.text),
+        fmt::format("known recipes of {}: {}", kRecipeRelease, fmt::join(names, ", ")));
   }
   const std::string model = reading.Text("recipe.model");
   if (model.empty() || reading.draft().Has("model")) return;
@@ -713,7 +719,8 @@ void ReadRecipe(Reading& reading) {
   // A file gives the model's dimensions.
   for (const char* option : {"num-layers", "hidden-size", "ffn-hidden-size", "num-attention-heads",
                              "num-query-groups", "kv-channels", "vocab-size", "num-experts"}) {
-    reading.Omit(option, "the model of the recipe is used; to use another model, add --model");
+    reading.Omit(option,
+                 "the forecast uses the model of the recipe; to use another model, add --model");
   }
 }
 
@@ -748,7 +755,7 @@ void Rules(Reading& reading) {
 
 const Framework kMegatron = {
     .name = "Megatron-LM",
-    .form = "Megatron-LM's arguments (shell, YAML; YAML of NeMo, Megatron-Bridge)",
+    .form = "Megatron-LM's arguments (shell or YAML; also YAML of NeMo and Megatron-Bridge)",
     .release = "000c4ac2",
     .options = kOptions,
     .rules = Rules};

@@ -111,7 +111,7 @@ void ReadLayersOfExperts(Reading& reading) {
   if (const auto every = reading.Integer(option); every && stated->value.Integer()) {
     if (*every > 1) {
       reading.Set("model.decoder_sparse_step", *every, option,
-                  "the blocks are counted from the first block");
+                  "blocks are counted from the first block of the model");
     }
     return;
   }
@@ -142,7 +142,7 @@ void ReadDispatcher(Reading& reading) {
   } else if (type == "allgather") {
     reading.Set(key, "all_gather", option);
   } else {
-    reading.Omit(option, "tokens reach experts through NCCL's all-to-all");
+    reading.Omit(option, "NCCL's all-to-all sends tokens to experts");
   }
 }
 
@@ -192,7 +192,7 @@ void ReadHowExpertsRun(Reading& reading) {
   if (type == "fp32" || type == "bf16") {
     reading.Set("experts.router_dtype", type, "moe-router-dtype");
   } else if (!type.empty()) {
-    reading.Omit("moe-router-dtype", "routers compute in the model's type");
+    reading.Omit("moe-router-dtype", "routers compute in the data type of the model");
   }
   const auto capacity = reading.Get("moe-expert-capacity-factor");
   if (capacity && capacity->Number().value_or(-1) > 0) {
@@ -212,7 +212,7 @@ void ReadHowExpertsRun(Reading& reading) {
   if (reading.IsOn(shared) &&
       (unknown || reading.Stated("moe-shared-expert-intermediate-size") != nullptr)) {
     if (reading.Integer("tensor-model-parallel-size").value_or(1) > 1) {
-      reading.Omit(shared, "tensor-parallel shared experts run before the router");
+      reading.Omit(shared, "shared experts are tensor-parallel and run before the router");
     } else {
       reading.Set("experts.overlap_shared_experts", "true", shared);
     }

@@ -39,21 +39,23 @@ constexpr Option kOptions[] = {
     Sets("parallelism.dp", "parallelism.data"),
     Sets("parallelism.tp", "parallelism.tensor", "1"),
     Sets("parallelism.pp", "parallelism.pipeline", "1"),
-    NotModelled("parallelism.context_parallel_size", "1", "each rank computes complete sequences"),
+    NotModelled("parallelism.context_parallel_size", "1",
+                "each rank computes complete sequences, without sequence parallelism"),
     NotModelled("parallelism.expert_parallel_size", "1", "the feed-forward layer is dense"),
     Rule("parallelism.pp_engine=1f1b parallelism.tp_mode=ALL_REDUCE "
          "parallelism.recompute_layer=false"),
     NotModelled("parallelism.tp_linear_async_communication", "false",
-                "the step waits for the gathers of tensor parallelism, so the forecast step time "
-                "is too long"),
+                "kernels wait for the gathers of tensor parallelism, so the forecast step time is "
+                "too long"),
     NotModelled("parallelism.tp_recompute_allgather", "true",
-                "inputs are gathered again in backward, so the memory forecast is too low"),
+                "the backward pass gathers the inputs again, so the memory forecast is too low"),
     NotModelled("parallelism.moe_layer_recompute", "false", "the feed-forward layer is dense"),
     // The optimizer.
     Rule("optimizer.zero_stage=0 optimizer.clip_grad=1.0 optimizer.optimizer_factory.name=adamW "
          "optimizer.optimizer_factory.torch_adam_is_fused=true"),
-    NotModelled("optimizer.accumulate_grad_in_fp32", "true",
-                "gradients and optimizer states are in FP32, so the memory forecast is too high"),
+    NotModelled(
+        "optimizer.accumulate_grad_in_fp32", "true",
+        "gradients and optimizer states are stored in FP32, so the memory forecast is too high"),
     NoEffect(
         "model.model_config.* model.init_method.* tokens.* optimizer.* checkpoints.* data_stages* "
         "general.* lighteval* logging.* metrics_logging* profiler* s3_upload* tokenizer.*"),
@@ -69,7 +71,7 @@ void ReadModel(Reading& reading) {
               qwen ? "model.model_config.is_qwen2_config" : "model.model_config.is_llama_config");
   const std::string_view activation = "model.model_config.hidden_act";
   if (reading.Text(activation) != "silu") {
-    reading.Omit(activation, "the feed-forward is SwiGLU");
+    reading.Omit(activation, "the feed-forward layer is SwiGLU");
   }
   const std::string_view multiple = "model.make_vocab_size_divisible_by";
   const std::int64_t unit =

@@ -698,20 +698,19 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
   Lines lines(text);
   auto statements = lines.Read();
   if (!statements) {
-    return tl::make_unexpected(
-        Diagnostics{{"foreign.syntax",
-                     {file, lines.line(), 0},
-                     "not well-formed Python: a bracket or a quote is not closed",
-                     "close the bracket or the quote"}});
+    return tl::make_unexpected(Diagnostics{
+        {"foreign.syntax",
+         {file, lines.line(), 0},
+         "the Python code is not well-formed: a bracket or a quotation mark is not closed",
+         "close the bracket or the quotation mark"}});
   }
   const Program program(*std::move(statements));
   const std::vector<std::string> names = program.Names();
   const auto too_large = [&file](int line) {
-    return Diagnostics{
-        {"file.too-large",
-         {file, line, 0},
-         fmt::format("this configuration has more than {} values", kMostPythonValues),
-         "check that this is the right file"}};
+    return Diagnostics{{"file.too-large",
+                        {file, line, 0},
+                        fmt::format("the configuration has more than {} values", kMostPythonValues),
+                        "check that the path is correct"}};
   };
   if (program.too_large()) return tl::make_unexpected(too_large(0));
   std::string chosen = function;
@@ -721,14 +720,14 @@ Result<Document> ParsePythonSettings(std::string_view text, const std::string& f
                              : chosen.empty()
                                  ? "several functions return a configuration"
                                  : "no function returns a configuration: " + Quoted(chosen);
-    return tl::make_unexpected(
-        Diagnostics{{"foreign.missing",
-                     {file, 0, 0},
-                     what,
-                     names.empty() ? "use a file with a function that returns a configuration, for "
-                                     "example: return ConfigContainer(train=..., model=...)"
-                                   : fmt::format("choose one with --function {}; the file has {}",
-                                                 names.front(), fmt::join(names, ", "))}});
+    return tl::make_unexpected(Diagnostics{
+        {"foreign.missing",
+         {file, 0, 0},
+         what,
+         names.empty() ? "use a file with a function that returns a configuration, for "
+                         "example: return ConfigContainer(train=..., model=...)"
+                       : fmt::format("choose one function with --function {}; the file has {}",
+                                     names.front(), fmt::join(names, ", "))}});
   }
   Document document{.file = file};
   const std::optional<Node> returned = program.Returned(chosen);

@@ -8,7 +8,7 @@
 
 namespace stepcast::foreign {
 
-// The largest total number of values that names in a file may represent.
+// Limit on the total number of values of all names in a file.
 inline constexpr std::size_t kMostPythonValues = 1'000'000;
 
 inline constexpr std::string_view kUnderCondition = " under a condition";
@@ -23,13 +23,12 @@ inline constexpr std::string_view kUnderCondition = " under a condition";
 //   - All other code is an expression, which has no value.
 //
 // `function` is the name of the function to read. If it is empty, the file must have exactly one
-// function whose return value is a call (`return Config(...)`), and this function is read. A
-// function without such a return value is read if it calls a recipe (recipes.h) and changes the
-// result; the setting "recipe" is then the recipe's name. Code outside functions is the function
-// "module", and code below `if __name__` is "__main__". An assignment below an `if` or a loop
-// becomes a setting whose name ends with kUnderCondition. The setting "function" is the function's
-// name. Errors: foreign.missing, which lists the functions; foreign.syntax, for unclosed brackets
-// or quotes.
+// function that returns a call (`return Config(...)`). A function without such a return value is
+// read if it calls a recipe (recipes.h) and changes the result; the setting "recipe" is then the
+// recipe's name. Code outside functions is the function "module", and code below `if __name__` is
+// "__main__". An assignment below an `if` or a loop becomes a setting with a name that ends with
+// kUnderCondition. The setting "function" is the function's name. Errors: foreign.missing, which
+// lists the functions; foreign.syntax, for unclosed brackets or quotes.
 Result<Document> ParsePythonSettings(std::string_view text, const std::string& file,
                                      const std::string& function);
 

@@ -14,8 +14,8 @@ extern const Framework kAxolotl;
 bool IsAxolotl(const Document& document);
 
 // The configuration of DeepSpeed in JSON (deepspeedai/DeepSpeed, deepspeed/runtime/zero/config.py
-// and constants.py). For "auto", the reader uses the values of the other files, or the values that
-// Hugging Face's integration computes.
+// and constants.py). "auto" means the values of the other files, or those that Hugging Face's
+// integration computes.
 extern const Framework kDeepSpeed;
 
 bool IsDeepSpeed(const Document& document);
@@ -25,22 +25,22 @@ bool IsDeepSpeed(const Document& document);
 extern const Framework kMegatron;
 
 // Returns the document with options spelled as on the command line, or none if it has no arguments
-// of Megatron-LM. Removes sections of Megatron-LM's --yaml-cfg, and hyphens in files with lines
-// such as `--seq-length: 4096`.
+// of Megatron-LM. Removes section names of Megatron-LM's --yaml-cfg, and the hyphens of lines such
+// as `--seq-length: 4096`.
 std::optional<Document> MegatronDocument(const Document& document);
 
 // Reads Megatron-LM's arguments for models with experts.
 
 // Parses layer patterns in Megatron-LM's options, such as "([0]*3+[1]*58)".
 
-// Parses a list of zeros and ones, or sums and multiples of these lists. Returns none for other
+// Parses a list of zeros and ones, or sums and multiples of such lists. Returns none for other
 // values.
 std::optional<std::vector<bool>> ParseLayerPattern(const Value& value);
 
 // Reads the model's experts. Requires `num-experts` > 1.
 void ReadExpertsOfModel(Reading& reading);
 
-// Reads how experts run: the section `experts` of the scenario.
+// Reads the scenario's section `experts`: how experts are executed.
 void ReadHowExpertsRun(Reading& reading);
 
 // The configuration of Hugging Face's nanotron in YAML.

@@ -15,8 +15,7 @@ namespace stepcast::foreign {
 
 struct Recipe {
   std::string_view name;   // "llama3_8b"
-  std::string_view model;  // a model of stepcast or, if the data root lacks it, of the Hugging Face
-                           // Hub
+  std::string_view model;  // a model of stepcast or, if missing, of the Hugging Face Hub
   // The settings with NeMo's names, separated by spaces, such as
   // "model.tensor_model_parallel_size=4".
   std::string_view settings;
@@ -28,22 +27,22 @@ inline constexpr std::string_view kRecipeRelease = "NVIDIA-NeMo/Megatron-Bridge@
 std::span<const Recipe> Recipes();
 
 // Returns the recipe for a name in files, options and functions, such as "llama3_8b",
-// "llama3_8b_pretrain_config" or "Llama3-8B". The name "_pretrain_common" returns the settings
-// common to all recipes. Null if there is no recipe.
+// "llama3_8b_pretrain_config" or "Llama3-8B". "_pretrain_common" has the settings common to all
+// recipes. Null if there is no recipe.
 const Recipe* RecipeOf(std::string_view name);
 
-// Returns the document with the recipe's settings inserted before its own settings, which take
-// precedence. `location` is the position where the recipe was selected.
+// Returns the document with the recipe's settings before its own settings, which have priority.
+// `location` is where the recipe was selected.
 Document WithRecipe(const Recipe& recipe, const Location& location, Document document);
 
-// The largest size of a configuration file, in bytes. Real files have kilobytes. The limit is
-// needed because the reading time is quadratic in the size.
+// The largest size of a configuration file, in bytes, because the reading time is quadratic in the
+// size. Real files have kilobytes.
 inline constexpr std::size_t kLargestConfiguration = std::size_t{1} << 20;
 
 // The syntax of a configuration file.
 enum class Syntax : std::uint8_t { kToml, kYaml, kShell, kPython };
 
-// Returns the syntax of a file, by its extension or, if the extension is unknown, by the beginning
+// Returns the syntax of a file, from its extension or, if the extension is unknown, from the start
 // of its text.
 Syntax SyntaxOf(const std::string& file, std::string_view text);
 
@@ -54,8 +53,8 @@ bool IsRecipe(const std::string& name);
 bool IsModelName(const std::string& name);
 
 // Returns whether Import accepts the file: another program's configuration, a recipe or a model.
-// False for scenarios, for unreadable, too large or unknown files, and for pipes, which can be read
-// only once.
+// False for scenarios, for unreadable, too large or unknown files, and for pipes (because they can
+// be read only once).
 bool IsOfAnotherProgram(const std::string& file);
 
 }  // namespace stepcast::foreign

@@ -10,7 +10,7 @@
 
 #include "src/base/diagnostic.h"
 
-// The settings of another program's configuration, before their meaning is known.
+// The settings of another program's configuration, before they are interpreted.
 namespace stepcast::foreign {
 
 // A value as written in the file.
@@ -25,20 +25,19 @@ struct Value {
   Kind kind = Kind::kNothing;
   std::string text{};  // for kText, with quotes and escapes resolved
   std::vector<std::string> items{};
-  // The unknown variables on which the value depends. The value is unknown if this list is not
-  // empty.
+  // The unknown variables on which the value depends. If not empty, the value is unknown.
   std::vector<std::string> unknown{};
-  // The values with which the file compares the unknown variables, for hints.
+  // The values to which the file compares the unknown variables, for hints.
   std::vector<std::string> known_words{};
 
   static Value Text(std::string text) { return {Kind::kText, std::move(text), {}, {}, {}}; }
 
-  // Returns the value as an integer, or none if it is not an integer. Accepts `1e9`, `1_000` and
-  // `2.0`, as in Python and JSON files.
+  // Returns the value as an integer, or none. Accepts `1e9`, `1_000` and `2.0`, as in Python and
+  // JSON files.
   std::optional<std::int64_t> Integer() const;
   std::optional<double> Number() const;
-  // Returns the value as a boolean, or none if it is not a boolean. Accepts the words of YAML 1.1,
-  // TOML, JSON and Python, such as yes, on, True and 1.
+  // Returns the value as a boolean, or none. Accepts the words of YAML 1.1, TOML, JSON and Python,
+  // such as yes, on, True and 1.
   std::optional<bool> Boolean() const;
   // Returns the items of a list, or the words of a text such as `moe_act layernorm` or
   // `moe_act,layernorm`.
@@ -47,8 +46,7 @@ struct Value {
   std::string Shown() const;
 };
 
-// An option with its value. `name` is dotted, as in "training.seq_len". Names of command-line
-// options have no leading hyphens.
+// An option with its value. `name` is dotted, as in "training.seq_len", without leading hyphens.
 struct Setting {
   std::string name;
   Value value;
@@ -59,23 +57,22 @@ struct Setting {
 
 // The settings of a file, in order.
 struct Document {
-  // Limits that no real configuration reaches. They bound the reading time, because settings are
-  // searched linearly.
+  // Limits that real configurations never reach. They bound the reading time, because the search
+  // for a setting is linear.
   static constexpr std::size_t kMostSettings = 10'000, kLongestName = 1'000;
 
   std::string file;
   std::vector<Setting> settings{};
-  // The position at which the file exceeds a limit; the rest of the file is ignored. None if the
-  // file exceeds no limit.
+  // The position at which the file exceeds a limit, or none. Everything after this position is
+  // ignored.
   std::optional<Location> too_large{};
 
-  // Returns whether a setting with this name, or settings below this name, can still be added.
+  // Returns whether the limits allow another setting with this name or with names below it.
   bool HasRoomFor(std::string_view name, const Location& location);
 
-  // Returns the last setting with this name, which overrides earlier settings. Null if there is no
-  // setting.
+  // Returns the last setting with this name, which has priority, or null.
   const Setting* Find(std::string_view name) const;
-  // Returns whether a setting has this name, or a name below this name.
+  // Returns whether there is a setting with this name or with a name below it.
   bool Has(std::string_view name) const;
 };
 

@@ -116,15 +116,15 @@ std::optional<Location> BeyondAscii(std::string_view text, const std::string& fi
 
 Result<Document> ParseToml(std::string_view text, const std::string& file) {
   if (const auto deep = TooDeep(text, file)) {
-    return tl::make_unexpected(
-        Diagnostics{{"foreign.syntax", *deep, "not well-formed TOML: a line has more than 200 dots",
-                     "correct the line; https://toml.io describes TOML"}});
+    return tl::make_unexpected(Diagnostics{
+        {"foreign.syntax", *deep, "the TOML is not well-formed: a line has more than 200 dots",
+         "correct the line as https://toml.io specifies"}});
   }
   if (const auto beyond = BeyondAscii(text, file)) {
-    return tl::make_unexpected(Diagnostics{
-        {"foreign.syntax", *beyond,
-         "not well-formed TOML: only strings and comments can have characters other than ASCII",
-         "correct the line; https://toml.io describes TOML"}});
+    return tl::make_unexpected(Diagnostics{{"foreign.syntax", *beyond,
+                                            "the TOML is not well-formed: characters other than "
+                                            "ASCII are allowed only in strings and comments",
+                                            "correct the line as https://toml.io specifies"}});
   }
   const toml::parse_result parsed = toml::parse(text, file);
   if (parsed.failed()) {
@@ -133,8 +133,8 @@ Result<Document> ParseToml(std::string_view text, const std::string& file) {
     return tl::make_unexpected(
         Diagnostics{{"foreign.syntax",
                      {file, static_cast<int>(at.line), static_cast<int>(at.column)},
-                     "not well-formed TOML: " + Quoted(error.description(), "", 200),
-                     "correct the line; https://toml.io describes TOML"}});
+                     "the TOML is not well-formed: " + Quoted(error.description(), "", 200),
+                     "correct the line as https://toml.io specifies"}});
   }
   Document document{.file = file};
   Flatten(parsed.table(), "", file, document);

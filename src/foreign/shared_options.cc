@@ -64,10 +64,10 @@ void ReadFsdp(Reading& reading, const FsdpOptions& options, std::string_view bec
   }
   // accelerate/accelerator.py: with mixed precision, trained parameters are converted to FP32.
   reading.draft().Assume("training.parameter_dtype", "fp32",
-                         "accelerate keeps trained parameters in FP32");
+                         "accelerate stores trained parameters in FP32");
   const std::string wrap = Upper(reading.Text(options.wrap));
   if (wrap == "NO_WRAP") reading.Set("data_parallel.units", "model", options.wrap);
-  if (wrap == "SIZE_BASED_WRAP") reading.Omit(options.wrap, "each block is an FSDP unit");
+  if (wrap == "SIZE_BASED_WRAP") reading.Omit(options.wrap, "each block is a separate FSDP unit");
   if (reading.IsOn(options.checkpointing)) {
     reading.Set("training.activation_checkpointing", "full", options.checkpointing);
   }
@@ -128,9 +128,9 @@ void ReadBatching(Reading& reading, std::string_view batching, std::string_view 
   reading.Omit(
       because_of,
       fmt::format(
-          "{}, so the forecast step is too long. Set the lengths of your samples as [tokens, "
+          "{}, so the forecast step time is too long. Specify the lengths of samples as [tokens, "
           "samples] pairs: --set 'training.lengths.histogram=[[512, 70], [2048, 30]]'{}",
-          packed ? "attention covers full sequences" : "every sequence has the full length",
+          packed ? "attention covers the full sequence" : "every sequence has the maximum length",
           packed ? ", or --set training.document_length=512" : ""));
 }
 
@@ -309,16 +309,15 @@ void ReadHubOptimizer(Reading& reading, std::string_view option) {
   if (adamw_8bit && !reading.under_deepspeed()) {
     reading.Set(key, "adamw_8bit", option);
     if (name.starts_with("paged"))
-      reading.Omit(option,
-                   "optimizer states stay in the device's "
-                   "memory");
+      reading.Omit(option, "optimizer states remain in the memory of the device");
     return;
   }
   reading.Set(key, "adamw", option);
   if (name.find("8bit") != std::string::npos || name.find("4bit") != std::string::npos) {
-    reading.Omit(option, "the forecast keeps moments in FP32, so the memory forecast is too high");
+    reading.Omit(option,
+                 "the optimizer's moments are stored in FP32, so the memory forecast is too high");
   } else if (name.find("paged") != std::string::npos) {
-    reading.Omit(option, "optimizer states stay in the device's memory");
+    reading.Omit(option, "optimizer states remain in the memory of the device");
   } else if (!name.starts_with("adam")) {
     reading.Omit(option, "the optimizer is AdamW");
   } else if (name == "adamw_torch_fused" || name == "adamw_apex_fused") {
@@ -364,8 +363,7 @@ void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::stri
   if (reading.draft().Degree("parallelism.tensor") > 1) {
     reading.Omit(
         because_of,
-        "the forecast keeps all logits of a micro-batch in memory at once, so the memory forecast "
-        "is too high");
+        "all logits of a micro-batch are in memory at once, so the memory forecast is too high");
     return;
   }
   reading.Set("training.loss", std::string(loss), because_of);

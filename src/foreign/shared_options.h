@@ -8,8 +8,7 @@
 
 namespace stepcast::foreign {
 
-// One program's names of accelerate's options for PyTorch FSDP. A name is empty if the program
-// lacks the option.
+// A program's names for accelerate's options of PyTorch FSDP. Empty: the program lacks the option.
 struct FsdpOptions {
   std::string_view version;
   std::string_view strategy;
@@ -23,59 +22,56 @@ struct FsdpOptions {
   std::string_view checkpointing;
 };
 
-// Reads the framework, the sharding and FSDP's settings. `because_of` is the option that selected
+// Sets the framework, the sharding and FSDP's settings. `because_of` is the option that selects
 // FSDP.
 void ReadFsdp(Reading& reading, const FsdpOptions& options, std::string_view because_of);
 
-// One program's names of the parallel degrees in accelerate's ParallelismConfig.
+// A program's names for the parallel degrees in accelerate's ParallelismConfig.
 struct DegreeOptions {
   std::string_view shard, replicate, tensor, context, expert;
 };
 void ReadDegrees(Reading& reading, const DegreeOptions& options);
 
-// Reads the maximum gradient norm. Zero and negative values mean no limit.
+// Reads the limit of the gradient norm. Zero and negative values mean no limit.
 void ReadClipping(Reading& reading, std::string_view option);
 
 // Reads how a program makes sequences from samples: "packed", "padded" or "by_length"
 // (plan::Batching). Configurations do not contain sample lengths. If the command line sets lengths
-// (training.lengths.histogram, or one length of packed documents), the batching is added to these
-// lengths. Otherwise, an option in the file is reported as an omission, because the lengths are
-// missing.
+// (training.lengths.histogram, or one length of packed documents), adds the batching to these
+// lengths. Otherwise, reports the option as an omission.
 void ReadBatching(Reading& reading, std::string_view batching, std::string_view because_of);
 
 // Reads the cluster and the software from torchrun's options and a script's environment: nodes,
-// processes per node, and the allocator. The framework's table must have rules for
+// processes per node, and the allocator. The framework's table must have kRule rows for
 // "launcher.nnodes", "launcher.nproc-per-node" and "env.PYTORCH_CUDA_ALLOC_CONF".
 void ReadLauncher(Reading& reading);
 
-// Reads names of models, optimizers and attention kernels, as in all programs based on Hugging
-// Face's Trainer.
+// Reads names of models, optimizers and attention kernels. For all programs based on Hugging Face's
+// Trainer.
 
-// Returns stepcast's model with the dimensions of the model `name` on the Hugging Face Hub, for any
-// owner. The model with the longest name that is a prefix of `name` is used. None if no model
-// matches.
+// Returns stepcast's model with the dimensions of the Hugging Face Hub model `name`, of any owner:
+// the model with the longest name that is a prefix of `name`. None if no model matches.
 std::optional<std::string> ModelOfTheHub(const std::string& name);
 
-// Sets the model from an option, whose value is a name on the Hugging Face Hub or a folder with a
-// config.json. If the data root lacks the model, the mistake about the missing model contains the
-// name.
+// Sets the model from an option, whose value is a model of the Hugging Face Hub or a folder with a
+// config.json. If the data root lacks the model, the later error message contains its name.
 void ReadHubModel(Reading& reading, std::string_view option);
 
 // Reads the name of an optimizer, such as "adamw_torch_fused" or "paged_adamw_8bit".
 void ReadHubOptimizer(Reading& reading, std::string_view option);
 
 // Reads the name of an attention kernel, such as "flash_attention_2" or "sdpa". Also sets the
-// kernels of norms, rotary positions and activations: one fused kernel each if `liger` is true,
-// otherwise the kernels of transformers.
+// kernels of norms, rotary positions and activations: fused kernels if `liger` is true, otherwise
+// the kernels of transformers.
 void ReadHubKernels(Reading& reading, std::string_view attention, bool liger,
                     std::string_view because_of);
 
-// Sets the implementation of experts if every rank has all experts and FSDP2 shards their
-// parameters. Call this function after the sharding is set.
+// Sets how experts are computed if every rank has all experts and FSDP2 shards their parameters.
+// Call this function after the sharding is set.
 void ReadHubExperts(Reading& reading);
 
 // Sets a loss that is fused with the output layer, "chunked" or "cut", because of the option. If
-// ranks divide the vocabulary, the option becomes an omission instead.
+// ranks divide the vocabulary, reports the option as an omission instead.
 void ReadHubChunkedLoss(Reading& reading, std::string_view because_of, std::string_view loss);
 
 // Sets the rank of adapters, and the layers with adapters as a list or "all-linear". Does nothing

@@ -14,9 +14,9 @@
 
 namespace stepcast::foreign {
 
-// Evaluates shell arithmetic such as `A * (b + 1) / 2`, with integers, + - * / %, comparisons and
-// `?:`. `value_of` returns the value of a variable. Returns none if a variable is unknown, if the
-// text is not an arithmetic expression, or if the value exceeds 64 bits.
+// Evaluates shell arithmetic such as `A * (b + 1) / 2`: integers, + - * / %, comparisons and `?:`.
+// `value_of` returns the value of a variable. Returns none if a variable is unknown, if the text is
+// no arithmetic expression, or if the value exceeds 64 bits.
 std::optional<std::int64_t> ShellArithmetic(
     std::string_view text,
     const std::function<std::optional<std::int64_t>(const std::string&)>& value_of);
@@ -51,21 +51,20 @@ struct ShellScript {
   std::vector<ShellWord> batch_options{};
 };
 
-// Splits a text into commands. Accepts any text; if it is not a shell script, the commands are
-// meaningless. Line continuations are resolved. Quotes, comments and the words of compound commands
-// (`if`, `[`, `then`) remain words.
+// Splits a text into commands. Accepts any text. Resolves line continuations. Quotes, comments and
+// the words of compound commands (`if`, `[`, `then`) remain words.
 ShellScript ReadShell(std::string_view text);
 
-// Interprets a shell script without executing commands. Interprets assignments, arrays, ${A:-b},
-// $((A * b)), and tests and cases of known variables. The result lists commands with their words.
-// All other values are unknown, with the variable that determines them.
+// Interprets a shell script without executing commands: assignments, arrays, ${A:-b}, $((A * b)),
+// and tests and cases of known variables. The result lists commands with their words. All other
+// values are unknown, with the name of the variable that determines them.
 
 // A part of a shell text, with its position.
 struct ShellPiece {
   std::string text{};
   int line = 0;
   int column = 0;
-  std::string unknown{};  // the variable that determines the text; empty: the text is known
+  std::string unknown{};  // the variable that determines the text, if it is unknown
   std::string given{};    // the user's variable that contains the text
 };
 
@@ -80,43 +79,41 @@ struct ShellText {
 struct ShellInvocation {
   std::vector<ShellText> words{};
   std::vector<HereDocument> documents{};  // heredocs, with known variables replaced
-  bool certain = true;                    // false: the command depends on a test with unknown
-                                          // result
+  bool certain = true;                    // false: depends on a test with unknown result
 };
 
 struct ShellOutcome {
   std::vector<ShellInvocation> invocations{};
   std::map<std::string, ShellText> exported{};  // exported environment variables
-  // The values with which the script compares each variable, or that its loops assign to the
-  // variable, for hints.
+  // For hints: the values to which the script compares each variable, or which its loops assign.
   std::map<std::string, std::set<std::string>> compared{};
-  // The variables that are set by code that is not interpreted, with the kind of code: "a loop", "a
-  // function" or "a case".
+  // The variables that uninterpreted code sets, with the kind of code: "a loop", "a function" or "a
+  // case".
   std::map<std::string, std::string> unfollowed{};
 };
 
-// Interprets a script. `given` are the user's values of variables, which assignments in the script
-// do not change. "1" is the first argument.
+// Interprets a script. `given` are the user's values of variables, which have priority over
+// assignments in the script. "1" is the first argument.
 ShellOutcome FollowShell(const ShellScript& script,
                          const std::map<std::string, std::string>& given);
 
 struct ShellDocuments {
-  // The options of the training command, and settings of its context: "launcher.nnodes" of torchrun
-  // and other launchers, "env.CUDA_DEVICE_MAX_CONNECTIONS" and "sbatch.nodes".
+  // The options of the training command, and settings from its context: "launcher.nnodes" of
+  // torchrun and other launchers, "env.CUDA_DEVICE_MAX_CONNECTIONS" and "sbatch.nodes".
   Document command;
   // The texts of heredocs with YAML, each with the number of its first line.
   std::vector<std::pair<std::string, int>> embedded{};
   // The unknown variables that may add options to the command, with their positions.
   std::vector<std::pair<std::string, Location>> open{};
-  // The values with which the script compares variables.
+  // The values to which the script compares each variable, by variable.
   std::map<std::string, std::vector<std::string>> compared{};
   std::map<std::string, std::string> unfollowed{};  // see ShellOutcome
   std::vector<std::string> scripts{};               // scripts that this script starts
 };
 
-// Reads the settings in a shell script, or in a list of command-line arguments. The training
-// command is the command with the most options. Names have no leading hyphens. `given` are the
-// user's values of variables.
+// Reads the settings in a shell script or in a list of command-line arguments. The training command
+// is the command with the most options. Names have no leading hyphens. `given` are the user's
+// values of variables.
 ShellDocuments ParseShellSettings(std::string_view text, const std::string& file,
                                   const std::map<std::string, std::string>& given);
 

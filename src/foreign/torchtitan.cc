@@ -41,15 +41,17 @@ constexpr Option kOptions[] = {
     Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
     NotModelled(
         "parallelism.disable_loss_parallel", "false",
-        "the loss is computed on divided logits, so the memory forecast of a rank is too low"),
+        "the logits are divided among the ranks, so the memory forecast of a rank is too low"),
     NotModelled("parallelism.enable_compiled_autograd", "false",
-                "backward is compiled block by block"),
+                "the backward pass is compiled block by block"),
     Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
-    NotModelled(
-        "parallelism.pipeline_parallel_split_points parallelism.module_fqns_per_model_part", "",
-        "stages have equal numbers of blocks; to change this, set parallelism.stage_layers"),
+    NotModelled("parallelism.pipeline_parallel_split_points parallelism.module_fqns_per_model_part",
+                "",
+                "all stages have the same number of blocks; to set the number for each stage, use "
+                "parallelism.stage_layers"),
     NotModelled("parallelism.pipeline_parallel_schedule_csv", "",
-                "stepcast does not read this file; set parallelism.schedule to the file's path"),
+                "stepcast does not read this file; to use the schedule, set parallelism.schedule "
+                "to the path of the file"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
          "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
     Sets("parallelism.pipeline_parallel_last_stage_less_layers",
@@ -59,22 +61,22 @@ constexpr Option kOptions[] = {
                 "rank i has the i-th chunk from the start of a sequence and the i-th chunk from "
                 "its end"),
     NotModelled("parallelism.expert_parallel_comm_backend", "standard",
-                "tokens reach experts through NCCL's all-to-all"),
+                "NCCL's all-to-all sends tokens to experts"),
     NotModelled("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", "",
-                "the output of every second matrix multiplication is kept, for all shapes"),
+                "the output of every second matrix multiplication is stored, for all shapes"),
     NotModelled("activation_checkpoint.memory_budget", "0.5",
-                "the forecast does not model which tensors the compiler keeps"),
+                "the compiler does not change which activations are stored"),
     NotModelled(
         "float8.enable_fsdp_float8_all_gather quantize.linear.float8.enable_fsdp_float8_all_gather "
         "quantize.dense.float8.enable_fsdp_float8_all_gather",
         "false",
-        "parameters are gathered in 16 bits, so the forecast time of gathers is up to twice the "
-        "real time"),
+        "FSDP gathers parameters in 16 bits, so the forecast time of the gathers is up to twice "
+        "the real time"),
     // The head stays in 16 bits in the forecast too; routers of experts are small.
     NotModelled("quantize.moe.float8.fqns quantize.moe.mx.fqns quantize.grouped_mm.float8.fqns "
                 "quantize.grouped_mm.mx.fqns",
                 "", "matrix multiplications of experts run in 16 bits"),
-    NotModelled("fault_tolerance.enable", "false", "no step is repeated or skipped"),
+    NotModelled("fault_tolerance.enable", "false", "every step runs exactly once"),
     Rule("liger_kernel.enable_fused_linear_cross_entropy"),
     NoEffect("model.* job.* profiling.* metrics.* lr_scheduler.* checkpoint.* comm.* "
              "memory_estimation.* validation.* optimizer.* training.dataset training.dataset_path "
@@ -105,11 +107,11 @@ constexpr Option kPythonOptions[] = {
          "activation_checkpoint=None activation_checkpoint.mode=selective "
          "activation_checkpoint.selective_ac_option=op activation_checkpoint.early_stop=false"),
     NotModelled("model_spec.attn_backend", "sdpa",
-                "training.attention selects the kernels of attention"),
+                "the setting training.attention selects the kernels of attention"),
     NotModelled("model_spec.moe_comm_backend", "standard",
-                "tokens reach experts through NCCL's all-to-all"),
+                "NCCL's all-to-all sends tokens to experts"),
     NotModelled("model_converters.converters.0.enable_fsdp_float8_all_gather", "false",
-                "parameters are gathered in 16 bits, so the forecast time of gathers is up to "
+                "FSDP gathers parameters in 16 bits, so the forecast time of the gathers is up to "
                 "twice the real time"),
     Sets("training.max_context_length", "training.sequence_length", "2048"),
     Sets("training.seq_len", "training.sequence_length"),
@@ -117,22 +119,22 @@ constexpr Option kPythonOptions[] = {
     Sets("training.mixed_precision_reduce", "training.reduce_dtype", "float32", kTypes),
     Switch("training.enable_cpu_offload", "data_parallel.cpu_offload"),
     NotModelled("training.disable_cuda_graphs", "true",
-                "the host launches every kernel, so the forecast of short steps is too long"),
+                "the host launches every kernel, so the forecast time of short steps is too long"),
     NotModelled("compile.backend", "inductor", "inductor compiles the blocks"),
     NotModelled(
         "parallelism.disable_loss_parallel", "false",
-        "the loss is computed on divided logits, so the memory forecast of a rank is too low"),
+        "the logits are divided among the ranks, so the memory forecast of a rank is too low"),
     NotModelled("parallelism.enable_fsdp_symm_mem", "false",
-                "collectives are NCCL's standard kernels"),
-    NotModelled("parallelism.full_dtensor", "false", "the host time is the same as with FSDP2"),
+                "collectives run NCCL's standard kernels"),
+    NotModelled("parallelism.full_dtensor", "false", "the host needs the same time as with FSDP2"),
     Switch("parallelism.fsdp_defer_gradient_reduction", "data_parallel.accumulate_unsharded"),
     NotModelled("parallelism.fsdp_symm_mem_scope", "None",
-                "collectives are NCCL's standard kernels"),
+                "collectives run NCCL's standard kernels"),
     Sets("parallelism.tensor_parallel_degree", "parallelism.tensor", "1"),
     Sets("parallelism.pipeline_parallel_degree", "parallelism.pipeline", "1"),
-    NotModelled(
-        "parallelism.pipeline_parallel_module_fqns_per_model_part", "None",
-        "stages have equal numbers of blocks; to change this, set parallelism.stage_layers"),
+    NotModelled("parallelism.pipeline_parallel_module_fqns_per_model_part", "None",
+                "all stages have the same number of blocks; to set the number for each stage, use "
+                "parallelism.stage_layers"),
     Sets("parallelism.pipeline_parallel_first_stage_less_layers",
          "parallelism.account_for_embedding_in_pipeline_split", "", "0=false 1=true"),
     Sets("parallelism.pipeline_parallel_last_stage_less_layers",
@@ -142,7 +144,7 @@ constexpr Option kPythonOptions[] = {
                 "rank i has the i-th chunk from the start of a sequence and the i-th chunk from "
                 "its end"),
     NotModelled("activation_checkpoint.memory_budget", "",
-                "the forecast does not model which tensors the compiler keeps"),
+                "the compiler does not change which activations are stored"),
     NoEffect("model_converters model_converters.converters.0.* hf_assets_path dump_folder "
              "metrics.* profiler.* profiling.* tokenizer.* dataloader.* lr_scheduler.* "
              "checkpoint.* validator.* comm.* loss.* optimizer.* training training.steps "
@@ -207,14 +209,14 @@ void ReadDataParallel(Reading& reading) {
     others *= reading.draft().Degree(axis);
   }
   if (!reading.devices() || *reading.devices() % others != 0) {
-    reading.Wrong(
-        kShard,
-        "the number of ranks that share one copy of the states depends on the number of GPUs",
-        "add the cluster: --cluster NAME --nodes N");
+    reading.Wrong(kShard,
+                  "the number of ranks that store one copy of the states together depends on the "
+                  "number of GPUs",
+                  "add the cluster: --cluster NAME --nodes N");
     return;
   }
   reading.Set("data_parallel.shard_group_size", *reading.devices() / others, kShard,
-              "the number of GPUs divided by the degrees of the other axes");
+              "the number of GPUs divided by the degrees of the other axes of parallelism");
 }
 
 void ReadTensorParallel(Reading& reading, std::string_view asynchronous) {
@@ -232,7 +234,7 @@ void ReadExperts(Reading& reading) {
   if (degree > 1) reading.Set("parallelism.expert", degree, option);
   const std::string_view parts = "parallelism.expert_tensor_parallel_degree";
   if (reading.Integer(parts).value_or(1) > 1) {
-    reading.Omit(parts, "tensor-parallel ranks have complete experts");
+    reading.Omit(parts, "each tensor-parallel rank stores complete experts");
   }
 }
 
@@ -262,7 +264,7 @@ void ReadSchedule(Reading& reading) {
   if (chunks > 0 && chunks % stages == 0) {
     reading.Set("parallelism.virtual_stages", chunks / stages, per_stage);
   } else {
-    reading.Omit(per_stage, "set parallelism.virtual_stages, or parallelism.stage_layers");
+    reading.Omit(per_stage, "set parallelism.virtual_stages or parallelism.stage_layers");
   }
 }
 
@@ -289,8 +291,7 @@ void ReadChunkedLoss(Reading& reading, std::string_view option, std::optional<st
   if (draft.Degree("parallelism.tensor") > 1) {
     reading.Omit(
         option,
-        "the forecast keeps all logits of a micro-batch in memory at once, so the memory forecast "
-        "is too high");
+        "all logits of a micro-batch are in memory at once, so the memory forecast is too high");
     return;
   }
   reading.Set("training.loss", "chunked", option);
@@ -332,7 +333,7 @@ void ReadPrecision(Reading& reading, bool float8, std::string_view because_of) {
     reading.Set("training.fp8_scaling", name == "tensorwise" ? "torchao" : "torchao_rowwise",
                 recipe);
     if (name != "tensorwise" && name != "rowwise") {
-      reading.Omit(recipe, "matrix multiplications for weight gradients also run in 8 bits");
+      reading.Omit(recipe, "the matrix multiplications of weight gradients also run in 8 bits");
     }
   }
 }
@@ -353,8 +354,8 @@ void ReadCheckpointing(Reading& reading) {
   }
   if (mode != "selective") {
     reading.Omit(option,
-                 "the forecast keeps all activations, so the memory forecast is too high and the "
-                 "forecast step is too short");
+                 "all activations are stored, so the memory forecast is too high and the forecast "
+                 "step time is too short");
     reading.Set(key, "none", option);
     return;
   }
@@ -402,7 +403,7 @@ void ReadBatch(Reading& reading) {
 // Variables that torchtitan's launcher sets: run_train.sh.
 void ReadLauncher(Reading& reading) {
   reading.draft().Assume("software.expandable_segments", "true",
-                         "as torchtitan's run_train.sh sets PYTORCH_CUDA_ALLOC_CONF");
+                         "torchtitan's run_train.sh sets PYTORCH_CUDA_ALLOC_CONF");
 }
 
 void TomlRules(Reading& reading) {
@@ -454,7 +455,7 @@ void ReadTokens(Reading& reading) {
         tokens,
         fmt::format("a micro-batch of {} tokens is not a multiple of the sequence length {}",
                     in_micro_batch, length),
-        "set the number and the length of sequences: --set training.micro_batch_size=1 --set "
+        "set the number of sequences and their length: --set training.micro_batch_size=1 --set "
         "training.sequence_length=TOKENS");
     return;
   }
@@ -489,7 +490,7 @@ void ReadCheckpointingClass(Reading& reading) {
     reading.Set(key, "full", option);
   } else {
     reading.Set(key, "none", option);
-    if (!name.empty() && name != "None") reading.Omit(option, "all activations are kept");
+    if (!name.empty() && name != "None") reading.Omit(option, "all activations are stored");
   }
 }
 
@@ -505,9 +506,9 @@ void ReadConverters(Reading& reading) {
       const bool own = converter.starts_with("Float8Linear");
       float8 = float8 || own;
       if (!own)
-        reading.Omit(
-            option,
-            "matrix multiplications run in 16 bits; to change this, set training.precision");
+        reading.Omit(option,
+                     "matrix multiplications run in 16 bits; to use another precision, set "
+                     "training.precision");
     }
   }
   ReadPrecision(reading, float8, option);

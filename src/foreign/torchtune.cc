@@ -16,10 +16,11 @@ constexpr Option kOptions[] = {
     // The model: a builder function of torchtune, and adapters.
     Rule("model._component_ model.lora_rank model.lora_attn_modules model.apply_lora_to_mlp=false "
          "model.lora_dropout"),
-    NotModelled("model.apply_lora_to_output", "false", "the head has no adapter"),
-    NotModelled("model.quantize_base", "false", "frozen parameters are stored in 16 bits"),
-    NotModelled("model.use_dora", "false", "adapters are plain LoRA adapters"),
-    NotModelled("model.*", "", "the model has the dimensions that its name implies"),
+    NotModelled("model.apply_lora_to_output", "false", "the output layer has no adapter"),
+    NotModelled("model.quantize_base", "false",
+                "frozen parameters are stored in 16 bits, without quantization"),
+    NotModelled("model.use_dora", "false", "adapters are standard LoRA adapters"),
+    NotModelled("model.*", "", "the dimensions of the model are those of the named model"),
     // Batch and samples.
     Sets("tokenizer.max_seq_len", "training.sequence_length"),
     Sets("batch_size", "training.micro_batch_size"),
@@ -39,16 +40,14 @@ constexpr Option kOptions[] = {
          "context_parallel_dim"),
     // Kernels.
     Rule("compile compile.model loss._component_"),
-    NotModelled("compile.loss", "", "training.loss selects the kernels of the loss"),
-    NotModelled("compile.optimizer_step", "false",
-                "the update runs the optimizer's default "
-                "kernels"),
-    NotModelled("loss.num_output_chunks", "8", "the chunks of the loss have their default size"),
+    NotModelled("compile.loss", "", "the setting training.loss selects the kernels of the loss"),
+    NotModelled("compile.optimizer_step", "false", "the optimizer runs its default kernels"),
+    NotModelled("loss.num_output_chunks", "8", "the chunks of the loss have the default size"),
     NotModelled("loss.*", "", "the loss is the cross entropy over all tokens"),
     // The optimizer.
     Rule("optimizer._component_ optimizer.fused=false clip_grad_norm"),
     // Other recipes.
-    NotModelled("teacher_model*", "", "the forecast is for supervised training"),
+    NotModelled("teacher_model*", "", "the training is supervised"),
     NoEffect(
         "model.lora_alpha tensor_parallel_plan* compile.scale_grads optimizer.* base_model_path "
         "tokenizer* dataset* dataset_val* batch_size_val run_val_every_n_steps collate_fn "
@@ -86,7 +85,7 @@ void ReadModel(Reading& reading) {
   const std::string component = reading.Text(option);
   if (component.empty() || reading.draft().Has("model")) return;
   if (component.find(".qlora_") != std::string::npos) {
-    reading.Omit(option, "frozen parameters are stored in 16 bits");
+    reading.Omit(option, "frozen parameters are stored in 16 bits, without quantization");
   }
   const std::string name = HubNameOf(component);
   if (const auto shipped = ModelOfTheHub(name)) {
@@ -132,17 +131,20 @@ void ReadRecomputation(Reading& reading) {
   const std::string_view option = "enable_activation_checkpointing";
   reading.Set("training.activation_checkpointing", reading.IsOn(option) ? "full" : "none", option);
   if (reading.IsOn(option) || reading.Text("ac_mode").empty()) return;
-  reading.Omit("ac_mode", "no block is recomputed; set training.activation_checkpointing");
+  reading.Omit(
+      "ac_mode",
+      "no block is recomputed; to recompute blocks, set training.activation_checkpointing");
 }
 
 // A recipe for one device shards nothing. No file states its recipe.
 void ReadSharding(Reading& reading) {
   const bool alone = reading.devices() == 1;
   Draft& draft = reading.draft();
-  draft.Assume("data_parallel.framework", alone ? "ddp" : "fsdp2",
-               alone ? "this recipe uses one device" : "the torchtune recipes for several devices");
+  draft.Assume(
+      "data_parallel.framework", alone ? "ddp" : "fsdp2",
+      alone ? "the recipe supports only one device" : "the torchtune recipes for several devices");
   draft.Assume("data_parallel.zero_stage", alone ? "0" : "3",
-               alone ? "this recipe uses one device" : "fully_shard");
+               alone ? "the recipe supports only one device" : "fully_shard");
   ReadDegrees(reading, {.shard = "data_parallel_shard_dim",
                         .replicate = "data_parallel_replicate_dim",
                         .tensor = "tensor_parallel_dim",
@@ -155,8 +157,7 @@ void ReadSharding(Reading& reading) {
   }
   if (reading.IsOn("optimizer_in_bwd")) {
     reading.Omit("optimizer_in_bwd",
-                 "the forecast keeps gradients until the update, so the memory forecast is too "
-                 "high");
+                 "gradients are stored until the update, so the memory forecast is too high");
   }
 }
 
@@ -170,13 +171,11 @@ void ReadOptimizer(Reading& reading) {
   } else if (name.find("8bit") != std::string::npos) {
     reading.Set(key, "adamw_8bit", option);
     if (name.starts_with("Paged"))
-      reading.Omit(option,
-                   "optimizer states stay in the device's "
-                   "memory");
+      reading.Omit(option, "optimizer states remain in the memory of the device");
   } else {
     reading.Set(key, "adamw", option);
     if (name.starts_with("Paged")) {
-      reading.Omit(option, "optimizer states stay in the device's memory");
+      reading.Omit(option, "optimizer states remain in the memory of the device");
     } else if (name != "AdamW" && name != "Adam") {
       reading.Omit(option, "the optimizer is AdamW");
     } else if (reading.IsOn("optimizer.fused")) {
@@ -199,8 +198,8 @@ void ReadLoss(Reading& reading) {
   } else if (component.find("Chunked") != std::string::npos ||
              component.find("LinearCrossEntropy") != std::string::npos) {
     reading.Omit(option,
-                 "the forecast keeps an FP32 copy of all logits at once, so the memory forecast "
-                 "is too high. training.loss=chunked gives the lower bound");
+                 "an FP32 copy of all logits is in memory at once, so the memory forecast is too "
+                 "high. For a lower bound, set training.loss=chunked");
   }
 }
 

@@ -25,29 +25,32 @@ constexpr Option kOptions[] = {
          "launcher.nnodes launcher.num_machines launcher.nproc_per_node launcher.num_gpus "
          "env.PYTORCH_CUDA_ALLOC_CONF"),
     Sets("gradient_accumulation_steps", "training.gradient_accumulation", "1"),
-    NotModelled("activation_offloading", "false", "activations stay in the device's memory"),
+    NotModelled("activation_offloading", "false", "activations remain in the memory of the device"),
     NotModelled("optim_target_modules", "", "the optimizer is AdamW for all parameters"),
     Switch("torch_compile", "training.compile", "false"),
     NotModelled("torch_compile_backend", "inductor", "inductor compiles the blocks"),
     Sets("max_length max_seq_length max_seq_len model_max_length block_size cutoff_len",
          "training.sequence_length"),
-    NotModelled("padding_free", "false", "every sequence has the full length"),
-    NotModelled("assistant_only_loss", "false", "the loss covers all tokens"),
-    NotModelled("neftune_noise_alpha", "", "no noise is added to embeddings"),
-    NotModelled("use_dora", "false", "adapters are plain LoRA adapters"),
-    NotModelled("use_rslora", "false true", "adapters are plain LoRA adapters"),
-    NotModelled("load_in_4bit load_in_8bit", "false", "frozen parameters are stored in 16 bits"),
-    NotModelled("quantization_bit", "", "frozen parameters are stored in 16 bits"),
+    NotModelled("padding_free", "false", "every sequence has the maximum length"),
+    NotModelled("assistant_only_loss", "false", "the loss includes all tokens"),
+    NotModelled("neftune_noise_alpha", "", "training adds no noise to embeddings"),
+    NotModelled("use_dora", "false", "adapters are standard LoRA adapters"),
+    NotModelled("use_rslora", "false true", "adapters are standard LoRA adapters"),
+    NotModelled("load_in_4bit load_in_8bit", "false",
+                "frozen parameters are stored in 16 bits, without quantization"),
+    NotModelled("quantization_bit", "",
+                "frozen parameters are stored in 16 bits, without quantization"),
     NotModelled("freeze_vision_tower", "true false", "only the text model is trained"),
     Sets("parallelism_config.tp_size", "parallelism.tensor"),
     Sets("parallelism_config.cp_size", "parallelism.context"),
     Switch("ddp_find_unused_parameters", "data_parallel.find_unused_parameters"),
-    NotModelled("tp_size", "0 1", "each rank has complete layers"),
-    NotModelled("sequence_parallel_size", "1", "each rank computes complete sequences"),
+    NotModelled("tp_size", "0 1", "each rank computes complete layers, without tensor parallelism"),
+    NotModelled("sequence_parallel_size", "1",
+                "each rank computes complete sequences, without sequence parallelism"),
     NotModelled("n_gpu", "1", "each process has one GPU"),
-    NotModelled("auto_find_batch_size", "false", "the batch is per_device_train_batch_size"),
+    NotModelled("auto_find_batch_size", "false", "the batch size is per_device_train_batch_size"),
     NotModelled("torch_empty_cache_steps", "", "the allocator's cache is never emptied"),
-    NotModelled("stage", "sft pt", "the forecast is for supervised training"),
+    NotModelled("stage", "sft pt", "the training is supervised"),
     Sets("env.NCCL_ALGO", "communication.nccl_algo"),
     Sets("env.NCCL_PROTO", "communication.nccl_proto"),
     NoEffect(
@@ -109,8 +112,9 @@ void ReadTypes(Reading& reading) {
   } else if (const auto word = WordFor(kTypes, named)) {
     reading.Set("training.parameter_dtype", std::string(*word), type);
   } else {
-    reading.draft().Assume("training.parameter_dtype", "fp32",
-                           "assumed: parameters are loaded in FP32, and autocast casts them");
+    reading.draft().Assume(
+        "training.parameter_dtype", "fp32",
+        "assumed: the parameters are loaded in FP32, and autocast casts the parameters");
   }
 }
 
@@ -128,7 +132,7 @@ void ReadSharding(Reading& reading) {
   if (named.empty()) {
     if (reading.has_file_of("accelerate")) return;
     reading.draft().Assume("data_parallel.framework", "ddp",
-                           "transformers' Trainer without DeepSpeed and FSDP");
+                           "transformers' Trainer uses neither DeepSpeed nor FSDP");
     reading.draft().Assume("data_parallel.zero_stage", "0", "DistributedDataParallel");
     if (const auto size = reading.Integer("ddp_bucket_cap_mb")) {
       reading.Set("data_parallel.bucket_size", fmt::format("{} MiB", *size), "ddp_bucket_cap_mb");
@@ -153,7 +157,7 @@ void ReadSharding(Reading& reading) {
   }
   if (named.find("shard_grad_op") != std::string::npos) {
     reading.Omit("fsdp",
-                 "parameters are freed after forward; to change this, set "
+                 "parameters are freed after the forward pass; to keep the parameters, set "
                  "data_parallel.zero_stage");
   }
 }
@@ -165,10 +169,10 @@ void AskForFiles(Reading& reading) {
     const std::string file = reading.Text(launcher);
     reading.Wrong(
         launcher,
-        fmt::format(
-            "this option refers to an accelerate configuration that is not on the command line: {}",
-            Quoted(file)),
-        fmt::format("name both files: stepcast init {} {}", reading.document().file, file));
+        fmt::format("the option refers to an accelerate configuration, which must also be on the "
+                    "command line: {}",
+                    Quoted(file)),
+        fmt::format("add the second file: stepcast init {} {}", reading.document().file, file));
   }
 
   const Setting* named = reading.Stated("deepspeed");
@@ -177,19 +181,19 @@ void AskForFiles(Reading& reading) {
     if (!*on) return;
     reading.Wrong(
         "deepspeed",
-        "the option turns DeepSpeed on, but DeepSpeed's configuration is not on the command line",
-        fmt::format("write DeepSpeed's configuration as JSON, and name both files: stepcast init "
-                    "{} ds.json",
-                    reading.document().file));
+        "the option turns DeepSpeed on, so a DeepSpeed configuration must also be on the command "
+        "line",
+        fmt::format(
+            "write the DeepSpeed configuration as JSON, and add its path: stepcast init {} ds.json",
+            reading.document().file));
     return;
   }
-  reading.Wrong(
-      "deepspeed",
-      fmt::format(
-          "this option refers to a DeepSpeed configuration that is not on the command line: {}",
-          Quoted(named->value.Shown())),
-      fmt::format("name both files: stepcast init {} {}", reading.document().file,
-                  named->value.text));
+  reading.Wrong("deepspeed",
+                fmt::format("the option refers to a DeepSpeed configuration, which must also be on "
+                            "the command line: {}",
+                            Quoted(named->value.Shown())),
+                fmt::format("add the second file: stepcast init {} {}", reading.document().file,
+                            named->value.text));
 }
 
 // Whether the file belongs to LLaMA-Factory, which adds keys to the Trainer's, and other

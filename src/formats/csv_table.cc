@@ -43,7 +43,7 @@ class Parser {
       } else {
         faults_.push_back({"csv.fields",
                            {file_, line, 1},
-                           fmt::format("the heading line has {} fields, but this line has {}",
+                           fmt::format("the heading line has {} fields, but the line has {} fields",
                                        table.headings.size(), cells.size()),
                            "put values that contain commas in double quotes"});
       }
@@ -51,7 +51,7 @@ class Parser {
     if (!headed && !too_large_) {
       faults_.push_back({"csv.heading",
                          {file_, 0, 0},
-                         "the first line of the table has no headings",
+                         "the first line of the table must contain the headings of the columns",
                          "write the headings in the first line, for example "
                          "'scenario,training.micro_batch_size,step_time'"});
     }
@@ -69,7 +69,7 @@ class Parser {
     too_large_ = true;
     faults_.push_back({"file.too-large", std::move(location),
                        fmt::format("more than {} {}", most, what),
-                       "check that this is the right file"});
+                       "check that the path is correct"});
   }
 
   Location Here() const { return {file_, line_, static_cast<int>(at_ - line_begin_) + 1}; }
@@ -125,7 +125,7 @@ class Parser {
       const std::size_t end = text_.find('"', at_);
       if (end == std::string_view::npos) {
         faults_.push_back({"csv.quote", cell.location, "a quoted field has no closing quote",
-                           "inside a quoted field, write each double quote twice"});
+                           "add the closing quote; write each double quote in the field twice"});
         at_ = text_.size();
         return cell;
       }
@@ -145,7 +145,7 @@ class Parser {
     if (!rest.empty()) {
       faults_.push_back({"csv.quote", Here(),
                          fmt::format("text follows a closing quote: {}", stepcast::Quoted(rest)),
-                         "put the complete field in quotes"});
+                         "put the entire field in quotes"});
     }
     at_ = end;
     return cell;
@@ -174,7 +174,7 @@ class Parser {
       if (twice && !heading.text.empty()) {
         faults_.push_back(
             {"csv.heading", heading.location,
-             fmt::format("two columns have this heading: {}", stepcast::Quoted(heading.text)),
+             fmt::format("two columns have the same heading: {}", stepcast::Quoted(heading.text)),
              "remove one of the two columns"});
       }
     }

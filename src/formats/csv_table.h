@@ -7,10 +7,10 @@
 
 #include "src/base/diagnostic.h"
 
-// Reads tables written by spreadsheets and loggers (RFC 4180).
+// Reads tables in CSV, as written by spreadsheets and loggers (RFC 4180).
 namespace stepcast::formats {
 
-// Limits of a table, far above any schedule or table of runs. Without limits, 16 MiB of small
+// Limits of a table, far above real schedules and tables of runs. Without limits, 16 MiB of small
 // fields could exhaust the memory, because a parsed field needs up to a kilobyte.
 inline constexpr std::size_t kMostCsvFields = 1'000'000;
 inline constexpr std::size_t kMostCsvTableFields = 200'000;
@@ -23,21 +23,20 @@ struct CsvCell {
 
 struct CsvTable {
   std::vector<CsvCell> headings;
-  std::vector<std::vector<CsvCell>> rows;  // each row has as many cells as there are headings
+  std::vector<std::vector<CsvCell>> rows;  // each row has one cell per heading
 };
 
-// Parses lines with any number of fields. Commas separate fields, and lines end in LF or CRLF. A
-// field in double quotes may contain commas, line ends and doubled quotes. Blank lines and lines
-// that begin with '#' are skipped. `file` is the name of the text in positions. Errors, up to
-// kMostShownFaults: csv.quote (text after a closing quote, or no closing quote), file.too-large
-// (more than kMostCsvFields fields).
+// Parses lines with any number of fields, separated by commas. Lines end in LF or CRLF. A field in
+// double quotes may contain commas, line ends and doubled quotes. Blank lines and lines that begin
+// with '#' are skipped. `file` is the file name in positions. Errors, up to kMostShownFaults:
+// csv.quote (text after a closing quote, or no closing quote), file.too-large (more than
+// kMostCsvFields fields).
 Result<std::vector<std::vector<CsvCell>>> ParseCsvRows(std::string_view text,
                                                        const std::string& file);
 
-// Parses a table with headings on the first line. Errors in addition to those of ParseCsvRows:
-// csv.fields (the number of fields on a line differs from the headings), csv.heading (missing,
-// empty or duplicate), file.too-large (more than kMostCsvTableFields fields or kMostCsvColumns
-// headings).
+// Parses a table with headings on the first line. Additional errors to those of ParseCsvRows:
+// csv.fields (a line has not as many fields as headings), csv.heading (missing, empty or
+// duplicate), file.too-large (more than kMostCsvTableFields fields or kMostCsvColumns headings).
 Result<CsvTable> ParseCsv(std::string_view text, const std::string& file);
 
 }  // namespace stepcast::formats

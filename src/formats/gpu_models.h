@@ -5,7 +5,7 @@
 
 #include "src/base/rates.h"
 
-// The properties of known GPU types, for input formats that omit them.
+// The properties of known GPU types, for input formats without these properties.
 namespace stepcast::formats {
 
 struct GpuModel {
@@ -19,15 +19,14 @@ struct GpuModel {
 const GpuModel* FindGpuModel(std::string_view name);
 
 // Returns the GPU type with these PCI vendor and device ids, as Linux prints them ("0x10de",
-// "0x2330"), or null if the ids are unknown.
+// "0x2330"), or null.
 const GpuModel* FindGpuModel(std::string_view vendor, std::string_view device);
 
-// Returns the GPU type with this CUDA device name, such as "NVIDIA H100 80GB HBM3", or null if the
-// name is unknown.
+// Returns the GPU type with this CUDA device name, such as "NVIDIA H100 80GB HBM3", or null.
 const GpuModel* FindGpuModelOfCuda(std::string_view name);
 
 // Returns the raw bandwidth of one NVLink in one direction, for a GPU of this compute capability
-// (80, 90, ...). None if the bandwidth is unknown.
+// (80, 90, ...), or none if it is unknown.
 std::optional<Bandwidth> NvLinkBandwidth(int compute_capability);
 
 // Returns the raw bandwidth, in one direction, of a PCIe connection with `lanes` lanes.

@@ -50,14 +50,14 @@ std::optional<LayerTypes> ReadLayerTypes(HuggingFaceReader& reader, std::int64_t
     reader.Refuse(
         "layer_types",
         fmt::format("the model has {} layers, but layer_types has {} entries", layers, full.size()),
-        "write one entry of layer_types for each layer, or remove layer_types");
+        "write one entry for each layer in layer_types, or remove layer_types");
     return std::nullopt;
   }
   return TypesOf(full);
 }
 
 constexpr std::string_view kMixedWindows =
-    "layers without an attention window must be at regular intervals in layer_types";
+    "the layers without an attention window must be at regular intervals in layer_types";
 
 // The object with the rotary parameters: `rope_scaling` or, since transformers 5,
 // `rope_parameters`. The latter includes the base and, if layers differ, has an object for each of
@@ -82,12 +82,12 @@ std::string RotarySection(Reader& reader, const Architecture& architecture) {
       // only one.
       reader.Accept(other);
     } else if (reader.Find(other) != nullptr) {
-      reader.Warn(
-          other,
-          "this model has no layer of that type, so the forecast ignores these rotary positions");
+      reader.Warn(other,
+                  "the model has no layers of the type, so the forecast ignores the rotary "
+                  "positions of the type");
     }
     if (section == "rope_parameters" && reader.Find("rope_scaling") != nullptr) {
-      reader.Warn("rope_scaling", "the forecast uses rope_parameters instead");
+      reader.Warn("rope_scaling", "the forecast ignores the key and uses rope_parameters");
     }
     return reader.Find(own) != nullptr ? own : section;
   }
@@ -114,7 +114,7 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader, const std:
   }
   if (type != "default") {
     reader.Warn(key,
-                "this type of scaling is unknown, so the forecast does not scale rotary positions");
+                "the type of scaling is unknown, so the forecast does not scale rotary positions");
   }
   return std::nullopt;
 }
@@ -124,7 +124,7 @@ std::optional<model::RotaryScaling> ReadRotaryScaling(Reader& reader, const std:
 void ReadGate(HuggingFaceReader& reader) {
   const std::string gate = reader.Text("hidden_act", "silu");
   if (gate != "silu" && gate != "swish") {
-    reader.Warn("hidden_act", "the forecast uses SiLU instead");
+    reader.Warn("hidden_act", "the forecast uses the activation function SiLU instead");
   }
 }
 
@@ -134,7 +134,7 @@ void RefuseWindow(Reader& reader, std::int64_t layers) {
   const std::optional<LayerTypes> types = ReadLayerTypes(reader, layers);
   if (reader.Boolean("use_sliding_window", false) || (types && types->sliding > 0)) {
     reader.Refuse(types ? "layer_types" : "use_sliding_window",
-                  "models of this model_type have no attention window",
+                  "models with the same model_type have no attention window",
                   "write model_type: mistral, which has the same layers and an attention window");
   }
 }

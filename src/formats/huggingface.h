@@ -16,18 +16,18 @@
 
 namespace stepcast::formats {
 
-// Reads the parts that config.json files of Hugging Face models have in common: typed values with
-// their positions, keys without effect, attention windows, and rotary positions. Accepts the
-// spelling of transformers 4 and 5. A family's file defines how the other keys are read
-// (scenario/family_config.h). Every other key causes a warning or an error.
+// Reads the common parts of the config.json files of Hugging Face models: values with their
+// positions, keys without effect, attention windows, and rotary positions. Accepts the spelling of
+// transformers 4 and 5. A file per model family defines the other keys (scenario/family_config.h).
+// Unknown keys cause a warning or an error.
 
-// The hint for a feature of layers that model files cannot describe.
+// The hint for features of layers that model files do not support.
 inline constexpr const char* kTakeTheKeyOut =
-    "remove the key if the model does not have this feature; stepcast cannot forecast models with "
+    "if the model does not use the feature, remove the key; stepcast cannot forecast models with "
     "the feature";
 
-// Reads the values of a config.json by path. Records the requested values, so that the remaining
-// keys can be checked. A null value is treated as missing, as in transformers. Paths such as
+// Reads the values of a config.json by path, and records which values were requested, so that the
+// other keys can be checked. A null value is treated as missing, as in transformers. Paths such as
 // "rope_scaling.factor" are relative to `section`.
 class HuggingFaceReader {
  public:
@@ -41,34 +41,32 @@ class HuggingFaceReader {
   const JsonValue* Find(const std::string& path);
   // Returns whether the file contains the key, even with the value null.
   bool Has(const std::string& path) const;
-  // Returns a dimension, or none if the key is missing. Reports a value below 1 and returns none.
+  // Returns a dimension, or none if the key is missing or the value is below 1, which is reported.
   std::optional<std::int64_t> OptionalDimension(const std::string& path);
-  // Returns a dimension, or 0 if the key is missing or 0. Zero means that the model lacks the part.
+  // Returns a dimension, or 0 if the key is missing or 0: the model lacks the part.
   std::int64_t OptionalDimensionOrZero(const std::string& path);
-  // Returns a dimension. Reports a missing or wrong value and returns 1.
+  // Returns a dimension. If it is missing or invalid, reports a mistake and returns 1.
   std::int64_t Dimension(const std::string& path);
   bool Boolean(const std::string& path, bool absent);
-  double Number(const std::string& path, double absent);  // returns at least 0
+  double Number(const std::string& path, double absent);  // at least 0
   std::string Text(const std::string& path, std::string absent);
-  // Returns the strings of an array and reports all other elements. None if the array is missing.
+  // Returns the strings of an array, and reports other elements. None if the array is missing.
   std::optional<std::vector<std::string>> Texts(const std::string& path);
-  // Marks the key as requested, because its value has no effect.
+  // Marks the key as requested. For values without effect.
   void Accept(const std::string& path) { Find(path); }
 
-  // Reports that a variant of models is not modeled, as a mistake.
+  // Reports a mistake: the forecast does not support this kind of model.
   void Refuse(const std::string& path, std::string_view why,
               std::string hint = "describe the model in a model file; see docs/formats.md");
-  // Adds a warning about a value that the forecast ignores. `what` states what the forecast assumes
-  // instead.
+  // Adds a warning about a value that the forecast ignores. `what` is the forecast's assumption.
   void Warn(const std::string& path, std::string_view what);
 
-  // Returns the values that were not requested, by path: values of the section, and of each of its
-  // objects from which at least one value was requested.
+  // Returns the values that were not requested, by path: in the section, and in each of its objects
+  // that has a requested value.
   std::vector<std::pair<std::string, const JsonValue*>> Others() const;
-  // Returns the requested keys of the section itself, without keys of its objects.
+  // Returns the requested keys of the section, without keys of objects in the section.
   std::vector<std::string_view> KeysAskedFor() const;
-  // Returns whether a mistake was reported since this reader was created. If true, dimensions may
-  // be placeholders.
+  // Returns whether this reader has reported a mistake. If true, dimensions may be placeholders.
   bool failed() const { return mistakes_.size() > mistakes_before_; }
   // Returns the position of the section.
   Location location() const;
@@ -87,12 +85,13 @@ class HuggingFaceReader {
   std::set<std::string> asked_for_;  // requested paths in the section
 };
 
-// Adds a warning if the gating function is not SiLU, because FLOPs and bytes are those of SwiGLU.
+// Adds a warning if the activation of gated layers is not SiLU, because the forecast assumes
+// SwiGLU.
 void ReadGate(HuggingFaceReader& reader);
 
-// The rule for attention windows if the file has no `layer_types`. All layers from `first_layer` on
-// have the window, or all layers except every `full_every`-th layer. `key` is the key with the
-// rule. If `tokens` is 0, there is no window.
+// Defines which layers have attention windows if the file has no `layer_types`: all layers from
+// `first_layer` on, or all layers except every `full_every`-th layer. `key` is the key with the
+// rule. If `tokens` is 0, no layer has a window.
 struct WindowRule {
   std::int64_t tokens = 0;
   std::int64_t first_layer = 0;
@@ -107,7 +106,7 @@ AttentionWindow ReadWindow(HuggingFaceReader& reader, std::int64_t layers, const
 void RefuseWindow(HuggingFaceReader& reader, std::int64_t layers);
 
 // Returns the epsilon of norms and the rotary positions of the model. Defaults are those of
-// transformers' configurations: 1e-5 for layer norms, 1e-6 for RMS norms, and a base of 10,000.
+// transformers: 1e-5 for layer norms, 1e-6 for RMS norms, and a base of 10,000.
 model::NumericalConstants ReadConstants(const model::Architecture& architecture,
                                         HuggingFaceReader& reader);
 

@@ -13,51 +13,51 @@
 
 namespace stepcast::formats {
 
-// A machine, described by the output of another tool.
+// A machine according to the output of another tool.
 struct ImportedTopology {
   topology::NodeType node_type;  // without name and GPU memory
   std::optional<topology::Fabric> fabric;
-  // Sentences without a period about missing input, assumed values, and omitted parts.
+  // Sentences, without a period, about missing input, assumed values and omitted parts.
   std::vector<std::string> notes;
 };
 
-// The behavior of an import if its input lists no NVLinks although this type of GPU has NVLinks.
+// The action of an import if its input lists no NVLinks, although the GPU type has NVLinks.
 enum class MissingNvLinks : std::uint8_t {
   kRefuse,  // error topology.no-nvlinks
   kAssume,  // assume all links of the GPU type, to every other GPU or to switches
   kNone,    // the machine has no NVLinks
 };
 
-// Information from the user in addition to the input of an import.
+// User input of an import, in addition to the other tool's output.
 struct ImportOptions {
   std::string gpu{};                     // GPU type in topologies/gpus/<gpu>.yaml; empty: unknown
   std::optional<Bandwidth> nic_speed{};  // speed of each NIC's port, if the input lacks it
-  // The NICs that connect nodes, by their names in the input. {"all"} means all NICs. Empty: the
-  // default of the input's format.
+  // The NICs that connect nodes, by their names in the input. {"all"}: all NICs. Empty: the default
+  // of the input format.
   std::vector<std::string> nics{};
   MissingNvLinks missing_nvlinks = MissingNvLinks::kRefuse;
 
   bool AllNics() const { return nics.size() == 1 && nics.front() == "all"; }
 };
 
-// Default latencies, which the formats lack. They are the values in topologies/*.yaml, of the order
-// of measured peer-to-peer latencies. For a NIC, the default is the specified port latency of
+// Default latencies, which the formats lack. They are equal to those in topologies/*.yaml, and
+// similar to measured peer-to-peer latencies. The NIC's default is the specified port latency of
 // InfiniBand HDR.
 inline constexpr Time kNvLinkLatency = Nanoseconds(250);
 inline constexpr Time kPcieLatency = Nanoseconds(150);
 inline constexpr Time kCpuLatency = Nanoseconds(200);
 inline constexpr Time kPortLatency = Nanoseconds(600);
 inline constexpr const char* kLatencyNote =
-    "the input has no latencies. Assumed: NVLink 250 ns, PCIe 150 ns, links between CPUs 200 ns, "
-    "ports of NICs 600 ns";
+    "the input has no latencies. Assumed latencies: NVLink 250 ns, PCIe 150 ns, links between CPUs "
+    "200 ns, ports of NICs 600 ns";
 inline constexpr const char* kFabricNote =
     "the input does not describe the network between nodes. Assumed: one non-blocking switch with "
     "the speed of the NICs' ports";
 
-// Returns the bandwidth, in one direction, between two CPUs of a host: links x transfer rate x bits
+// Returns the bandwidth between two CPUs of a host, in one direction: links x transfer rate x bits
 // per transfer, with the number of links of two-socket GPU servers. (NCCL uses the constants in
-// src/graph/topo.h only for its search.) For an unknown processor, returns the bandwidth of the
-// slowest processor since 2017.
+// src/graph/topo.h only for its search.) Unknown processors have the bandwidth of the slowest
+// processor since 2017.
 inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   using topology::Processor;
   const auto links = [](int count, double gigatransfers, int bits) {
@@ -84,11 +84,11 @@ inline Bandwidth BetweenCpus(std::optional<topology::Processor> processor) {
   return {};
 }
 inline const char* BetweenUnknownCpusNote() {
-  return "the input does not state the type of the CPUs. Assumed: two UPI links of 10.4 GT/s "
+  return "the input does not specify the type of the CPUs. Assumed: two UPI links of 10.4 GT/s "
          "between the CPUs, 41.6 GB/s";
 }
 
-// Returns the default network if the input describes no network.
+// Returns the default network, for inputs without a network.
 inline topology::Fabric OneSwitch(Bandwidth port) {
   topology::Fabric fabric;
   fabric.kind = topology::FabricKind::kOneSwitch;

@@ -158,14 +158,14 @@ class Collector {
     }
     if (!frame.keys.insert(frame.key).second) {
       mistakes.push_back({"input.duplicate-key", lines_.At(frame.key_at),
-                          fmt::format("the object has this key twice: {}", Quoted(frame.key)),
+                          fmt::format("the object has the same key twice: {}", Quoted(frame.key)),
                           "remove one of the two keys"});
     }
     return Goes();
   }
   bool parse_error(std::size_t position, const std::string&, const Json::exception& error) {
     mistakes.push_back({"file.not-json", lines_.At(position == 0 ? 0 : position - 1),
-                        "this is not JSON: " + SyntaxError(error), ""});
+                        "the text is not valid JSON: " + SyntaxError(error), ""});
     return false;
   }
 
@@ -209,7 +209,7 @@ class Collector {
     too_large_ = true;
     mistakes.push_back({"json.too-large", std::move(location),
                         fmt::format("more than {} {}", most, what),
-                        "check that this is the right file"});
+                        "check that the path is correct"});
   }
 
   bool Open(JsonValue::Kind kind) {
@@ -217,7 +217,7 @@ class Collector {
       mistakes.push_back(
           {"json.too-deep", lines_.At(*read_ - 1),
            fmt::format("brackets are nested more than {} levels deep", kMostBrackets),
-           "check that this is the right file"});
+           "check that the path is correct"});
       return false;
     }
     Frame frame{.object = kind == JsonValue::Kind::kObject};
@@ -317,11 +317,11 @@ Result<JsonObject> JsonObject::Parse(std::string_view text, const std::string& f
                   CountingIterator(spelled.data() + spelled.size(), &read), &collector);
   if (!collector.mistakes.empty()) return tl::make_unexpected(std::move(collector.mistakes));
   if (!collector.is_object) {
-    return tl::make_unexpected(Diagnostics{{"input.wrong-kind",
-                                            {file, 1, 1},
-                                            "this JSON is not an object: it does not begin with "
-                                            "'{'",
-                                            ""}});
+    return tl::make_unexpected(
+        Diagnostics{{"input.wrong-kind",
+                     {file, 1, 1},
+                     "the JSON text is not an object, because it does not begin with '{'",
+                     ""}});
   }
   JsonObject object;
   object.values_ = std::move(collector.values);

@@ -24,19 +24,19 @@ struct JsonValue {
   std::int64_t elements = 0;  // for kArray and kObject: number of direct values
   Location location{};
 
-  // Returns a description of the value for messages, such as "'0.5'", "true", "an array" or "null".
+  // Returns the value as text for messages, such as "'0.5'", "true", "an array" or "null".
   std::string Described() const;
 };
 
-// The values of a JSON object and of the objects in it, by dotted path, such as "n_embd" or
+// The values of a JSON object and its nested objects, by dotted path, such as "n_embd" or
 // "attn_config.alibi". For an array, only its strings, numbers and booleans are listed, by index:
-// "architectures.0". Objects nested deeper than kDeepest keys are listed without their content.
+// "architectures.0". Objects nested deeper than kDeepest keys are listed without content.
 class JsonObject {
  public:
   static constexpr std::size_t kDeepest = 4;
 
-  // Parses a text. `file` is the name of the text in positions. Errors: the text is not a JSON
-  // object, or an object has duplicate keys.
+  // Parses a text. `file` is the file name in positions. Errors: the text is not a JSON object, or
+  // an object has duplicate keys.
   static Result<JsonObject> Parse(std::string_view text, const std::string& file);
 
   // Returns the value of a path, or null if the key is missing. This object owns the value.
@@ -50,15 +50,15 @@ class JsonObject {
   Location location_;
 };
 
-// Why a text could not be parsed as JSON.
+// Why a text is not valid JSON.
 struct JsonFault {
   std::size_t offset = 0;  // where the parser stopped; 0 if unknown
   std::string what;        // "it is cut off", "unexpected text", "a number is too large"
 };
 
-// Returns the tree of a document with at most `most_values` values and at most 64 nested levels.
-// The limits bound memory, and allow recursion over the tree. `Json` is nlohmann::json, or
-// nlohmann::ordered_json, whose key lookup is linear.
+// Returns the tree of a document with at most `most_values` values and 64 nested levels. The limits
+// bound memory and the depth of recursions. `Json` is nlohmann::json, or nlohmann::ordered_json, in
+// which a key is searched linearly.
 template <typename Json = nlohmann::json>
 tl::expected<Json, JsonFault> ParseJsonTree(std::string_view text,
                                             std::size_t most_values = 1'000'000);

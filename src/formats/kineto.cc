@@ -87,7 +87,7 @@ class StepReader {
     }
     if (nodes_.empty()) {
       return Fail("kineto.no-backward", fmt::format("step {} has no autograd nodes", number),
-                  "trace forward and backward, with torch.profiler.ProfilerActivity.CPU");
+                  "trace the forward and backward passes with torch.profiler.ProfilerActivity.CPU");
     }
     KeepLastMicroBatch();
     backward_begin_ = nodes_.front().event->start;
@@ -109,9 +109,8 @@ class StepReader {
     if (groups.empty()) {
       return Fail(
           "kineto.no-sizes",
-          "the trace contains neither the sizes of parameters nor the sizes of NCCL's "
-          "collectives",
-          "add the option --model with the traced model NAME, or trace with record_shapes=True");
+          "the trace does not contain the sizes of parameters or of NCCL's collectives",
+          "add the option --model NAME with the traced model, or trace with record_shapes=True");
     }
     if (groups.size() > kMostKinetoLayers) return TooManyKinetoEvents(file_);
     Fill(groups);
@@ -153,8 +152,8 @@ class StepReader {
     nodes_.erase(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(first));
     if (step_.micro_batches > 1) {
       step_.notes.push_back(
-          fmt::format("the step has {} micro-batches; the model file has the layer times of the "
-                      "last micro-batch",
+          fmt::format("the step has {} micro-batches; the layer times in the model file are from "
+                      "the last micro-batch",
                       step_.micro_batches));
     }
   }
@@ -184,10 +183,10 @@ class StepReader {
     if (bucket_launches_.empty()) {
       step_.notes.emplace_back(
           "the backward pass launched no all-reduce. The trace is not from DDP on several GPUs, or "
-          "it has no CUDA activities");
+          "the trace has no CUDA activities");
     } else if (unsized) {
       step_.notes.emplace_back(
-          "the trace has no sizes of NCCL's collectives, which torch 2.1 and later record");
+          "the trace has no sizes of NCCL's collectives; torch 2.1 or later records the sizes");
     }
   }
 
@@ -219,7 +218,7 @@ class StepReader {
     std::vector<Group> groups = GroupedBy([&](const Operator&) { return sizes_[--left]; });
     step_.notes.emplace_back(
         "the trace has no shapes of parameters (record_shapes=True). Assumed: the sizes of the "
-        "model's parameters, and gradients in the reverse order of the parameters");
+        "parameters of --model, with gradients in reverse order");
     return groups;
   }
 
@@ -266,8 +265,8 @@ class StepReader {
     }
     if (!groups.empty()) {
       step_.notes.emplace_back(
-          "the trace has no shapes of parameters (record_shapes=True). Each bucket becomes one "
-          "tensor, so forecasts with other bucket sizes are wrong");
+          "the trace has no shapes of parameters (record_shapes=True). Each bucket is modelled as "
+          "one tensor, so forecasts with other bucket sizes are wrong");
     }
     return groups;
   }
@@ -329,8 +328,8 @@ class StepReader {
     step_.layers.layers.assign(std::make_move_iterator(ready.rbegin()),
                                std::make_move_iterator(ready.rend()));
     step_.notes.emplace_back(
-        "the trace does not show which activations are stored for backward, so 'activation' is 0 "
-        "B");
+        "the trace does not show the activations that are stored for the backward pass, so the key "
+        "'activation' is 0 B");
   }
 
   // Divides the forward pass at the operators that made the layers' nodes. Time before the first
@@ -347,8 +346,8 @@ class StepReader {
     if (starts.empty()) {
       // In proportion to the backward times.
       step_.notes.emplace_back(
-          "the trace has no sequence numbers that connect forward and backward. Assumed: the "
-          "forward time of each layer is proportional to its backward time");
+          "the trace has no sequence numbers that connect forward and backward operations. "
+          "Assumed: the forward time of each layer is proportional to its backward time");
       const std::int64_t total = std::accumulate(
           ready.begin(), ready.end(), std::int64_t{0},
           [](std::int64_t sum, const auto& layer) { return sum + layer.backward.picoseconds(); });
@@ -429,7 +428,7 @@ Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file
     for (const Candidate& candidate : candidates) {
       if (candidate.number == *step) return read(candidate);
     }
-    return fail("kineto.no-such-step", fmt::format("the trace has no ProfilerStep#{}", *step),
+    return fail("kineto.no-such-step", fmt::format("the trace has no step ProfilerStep#{}", *step),
                 fmt::format("choose a step from {} to {}", candidates.front().number,
                             candidates.back().number));
   }

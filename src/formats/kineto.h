@@ -24,11 +24,11 @@
 //   - NCCL's kernels with `Collective name`, `In msg nelems`, `dtype` and `Group size`
 //     (pytorch/kineto libkineto/src/output_json.cpp, pytorch torch/csrc/profiler/util.cpp).
 //
-// Each time is the later of the host's time and the end of the kernels launched before it. Layers
-// exclude communication that is exposed after backward. The rest of the step is the optimizer.
+// Each time is the later of the host's time and the end of the previously launched kernels. Layer
+// times exclude exposed communication after backward. The rest of the step is the optimizer.
 //
-// Without step annotations, a step ends with the optimizer's annotation (`Optimizer.step#...`). If
-// the optimizer's annotation is also missing, the complete trace is one step.
+// Without step annotations, a step ends with the optimizer's annotation (`Optimizer.step#...`).
+// Without either, the complete trace is one step.
 //
 // Errors:
 //   file.not-json
@@ -48,24 +48,24 @@ struct TracedCollective {
   std::int64_t ranks = 0;     // 0: not recorded
   Time start;                 // time since the start of the step
   Time duration;
-  bool gradients = false;  // whether it was launched during backward: a bucket of DDP
+  bool gradients = false;  // launched during backward: a bucket of DDP
 };
 
 struct TracedStep {
   std::int64_t number = 0;  // N of ProfilerStep#N
   Time duration;
   Time forward, backward, exposed_communication;
-  Time kernels;  // total time in which a kernel runs, without NCCL's kernels
+  Time kernels;  // time in which a kernel runs, without NCCL's kernels
   std::int64_t micro_batches = 1;
   model::LayerList layers;                    // in reverse order of gradients
   std::vector<TracedCollective> collectives;  // in order of launch
-  std::vector<std::string> notes;             // what is missing in the trace
+  std::vector<std::string> notes;             // about data that the trace lacks
 };
 
-// Reads step number `step`. By default, reads the step of median duration among steps with a
-// backward pass. `sizes` are the numbers of elements of the model's parameters in registration
-// order, for traces without shapes; gradients are then assumed to be ready in reverse order. Stores
-// only the current block of the text, and the needed data of its events.
+// Reads step number `step` (by default, the step of median duration among those with a backward
+// pass). `sizes` are the numbers of elements of the model's parameters in registration order, for
+// traces without shapes; gradients are then assumed to be ready in reverse order. Stores only the
+// current block of the text and the needed event data.
 Result<TracedStep> ParseKineto(const TextBlocks& blocks, const std::string& file,
                                std::optional<std::int64_t> step,
                                const std::vector<std::int64_t>& sizes = {});

@@ -406,11 +406,12 @@ std::vector<KinetoStep> StepsOf(const KinetoTrace& trace) {
 }
 
 tl::unexpected<Diagnostics> NoKinetoStep(const std::string& file) {
-  return tl::unexpected(Diagnostics{
-      {"kineto.no-step",
-       {file, 0, 0},
-       "the trace has no annotation ProfilerStep#N, and no operators",
-       "trace CPU activities; if you use a schedule, call profiler.step() after each step"}});
+  return tl::unexpected(
+      Diagnostics{{"kineto.no-step",
+                   {file, 0, 0},
+                   "the trace has neither annotations ProfilerStep#N nor operators",
+                   "trace CPU activities; with a profiler schedule, also call profiler.step() "
+                   "after each step"}});
 }
 
 tl::unexpected<Diagnostics> TooManyKinetoEvents(const std::string& file) {
@@ -444,11 +445,11 @@ Result<KinetoTrace> ReadKinetoTrace(const TextBlocks& blocks, const std::string&
     case Collector::End::kWhole:
       break;
     case Collector::End::kNotJson:
-      return fail("file.not-json", "the file is not a trace in JSON, or it is incomplete",
-                  "use a file that export_chrome_trace of torch.profiler wrote");
+      return fail("file.not-json", "the file is not a complete trace in JSON",
+                  "use an output file of torch.profiler's export_chrome_trace");
     case Collector::End::kTooDeep:
       return fail("json.too-deep", "brackets are nested too deeply for a trace",
-                  "use a file that export_chrome_trace of torch.profiler wrote");
+                  "use an output file of torch.profiler's export_chrome_trace");
     case Collector::End::kTooMany:
       return TooManyKinetoEvents(file);
   }

@@ -11,12 +11,12 @@
 #include "src/base/diagnostic.h"
 
 // The events of a PyTorch profiler trace (Chrome trace JSON): steps, operators, launches, kernels,
-// and waits of the host. kineto.h derives layers from them. traced_rank.h describes the work of a
-// device in a step. Traces written by stepcast can also be read.
+// and waits of the host. kineto.h and traced_rank.h use the events. Traces written by stepcast are
+// also accepted.
 namespace stepcast::formats {
 
-// A time in picoseconds since the first event of the file. (The trace has microseconds since 1970,
-// with fractions.)
+// A time in picoseconds since the first event of the file. (Times in the file are microseconds
+// since 1970.)
 using Moment = std::int64_t;
 
 // An operator with an autograd sequence number. Other operators are ignored.
@@ -25,8 +25,7 @@ struct KinetoOperator {
   Moment start = 0, end = 0;
   std::optional<std::int64_t> sequence;
   std::int64_t elements = 0;  // number of elements of the first input; 0: not recorded
-  std::int32_t node = -1;     // for an event of the autograd engine: index in KinetoTrace::nodes;
-                              // otherwise -1
+  std::int32_t node = -1;     // autograd engine: index in KinetoTrace::nodes; else -1
   bool accumulates = false;   // whether this is AccumulateGrad
 };
 
@@ -35,25 +34,22 @@ enum class KinetoWork : std::uint8_t { kKernel, kCopy, kSet };
 // An operation on a stream: a kernel, a copy or a memset.
 struct KinetoKernel {
   Moment start = 0, end = 0;
-  // The start and end of the host's call that launched the operation. If the trace lacks this call,
-  // both equal `start`.
+  // Start and end of the host call that launched the operation. If it is missing, both are `start`.
   Moment launch = 0, launched = 0;
   bool launch_known = false;
   std::int64_t correlation = 0;
   std::int32_t name = 0;         // index in KinetoTrace::names
-  std::int32_t collective = -1;  // for an NCCL kernel: index in KinetoTrace::collectives; otherwise
-                                 // -1
+  std::int32_t collective = -1;  // NCCL: index in KinetoTrace::collectives; else -1
   std::int32_t step = -1;        // step number in a trace written by stepcast; otherwise -1
-  Moment waited = 0;             // in a trace written by stepcast: earlier wait of the stream for
-                                 // other ranks
+  Moment waited = 0;             // only from stepcast: earlier wait of the stream for other ranks
   std::int32_t process = 0;
   KinetoWork work = KinetoWork::kKernel;
-  bool optimizer = false;  // in a trace written by stepcast: the phase is the optimizer
+  bool optimizer = false;  // the phase is the optimizer, if stepcast wrote the trace
   bool nccl() const { return collective >= 0; }
 };
 
 // The collective of an NCCL kernel, with the values in the trace. Texts are escaped. An empty text
-// or 0 means that the value was not recorded.
+// or 0: not recorded.
 struct KinetoCollective {
   std::string collective;  // name in the trace, such as "allreduce"
   std::string data_type;   // "Float"
@@ -68,7 +64,7 @@ struct KinetoAnnotation {
   Moment start = 0, end = 0;
 };
 
-// Why the host does not launch operations.
+// The activities of the host while it launches no operations.
 enum class KinetoHost : std::uint8_t {
   kDataLoading,  // next() of the data loader, and host tasks for data loading
   kAllocator,    // cudaMalloc, cudaFree and similar calls
@@ -88,25 +84,25 @@ struct KinetoTrace {
   std::vector<KinetoHostSpan> host;  // sorted by start
   std::vector<std::string> nodes;    // distinct names of autograd nodes, such as "AddmmBackward0"
   std::vector<std::string> names;    // distinct names of kernels, escaped
-  std::optional<std::int64_t> rank;  // rank in distributedInfo
+  std::optional<std::int64_t> rank;  // the rank in distributedInfo
 };
 
 // A step on the host. It ends when the next step begins; the last step ends with its annotation.
-// Without step annotations, a step ends with the optimizer's annotation. If the optimizer's
-// annotation is also missing, the complete trace is one step.
+// Without step annotations, a step ends with the optimizer's annotation. Without either, the
+// complete trace is one step.
 struct KinetoStep {
   std::int64_t number = 0;
   Moment begin = 0, end = 0;
 };
 std::vector<KinetoStep> StepsOf(const KinetoTrace& trace);
 
-// Limits of the data in memory, many times the data of one step of a large model.
+// Limits on the data in memory, many times the data of one step of a large model.
 inline constexpr std::size_t kMostKinetoEvents = 4'000'000;
 inline constexpr std::size_t kMostKinetoCollectives = 500'000;
 inline constexpr std::size_t kMostKinetoLayers = 100'000;
 
-// Reads a trace. Stores only the current block of the text, and the needed data of its events.
-// Errors: file.not-json, kineto.too-many, json.too-deep.
+// Reads a trace. Stores only the current block of the text and the needed event data. Errors:
+// file.not-json, kineto.too-many, json.too-deep.
 Result<KinetoTrace> ReadKinetoTrace(const TextBlocks& blocks, const std::string& file);
 Result<KinetoTrace> ReadKinetoTrace(std::string_view text, const std::string& file);
 

@@ -105,8 +105,8 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
   const PickleValue& root = pickle->root();
   const PickleValue* const segments = root.Find("segments");
   if (segments == nullptr) {
-    return Fail(file, "snapshot.no-peak", "the pickle has no 'segments'",
-                "use a file that torch.cuda.memory._dump_snapshot() wrote");
+    return Fail(file, "snapshot.no-peak", "the pickle has no key 'segments'",
+                "use an output file of torch.cuda.memory._dump_snapshot()");
   }
   const PickleValue* const traces = root.Find("device_traces");
   constexpr std::size_t kMostRecords = 5'000'000;
@@ -130,9 +130,9 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
         return a.second.peak_allocated < b.second.peak_allocated;
       });
   if (fullest == devices.end() || fullest->second.peak_allocated == 0) {
-    return Fail(file, "snapshot.no-peak", "the snapshot shows no allocation on any device",
-                "write the snapshot while the job runs, after a step and before tensors are "
-                "released");
+    return Fail(
+        file, "snapshot.no-peak", "the snapshot shows no allocation on any device",
+        "write the snapshot during the job, after a step and before the tensors are released");
   }
   const DeviceMemory& memory = fullest->second;
   MeasuredMemory measured{.form = "snapshot",
@@ -146,8 +146,8 @@ Result<MeasuredMemory> FromSnapshot(std::string_view bytes, const std::string& f
         "peak. To record events, call torch.cuda.memory._record_memory_history() before the step");
   } else {
     measured.notes.push_back(
-        fmt::format("the peak covers only the last {} events of device {}, because the snapshot "
-                    "has no older events",
+        fmt::format("the peak is that of the last {} events of device {}, because the snapshot has "
+                    "no older events",
                     memory.events, fullest->first));
   }
   return measured;
@@ -188,7 +188,7 @@ Result<MeasuredMemory> FromSummary(std::string_view text, const std::string& fil
   const std::optional<Bytes> allocated = PeakOf(text, "| Allocated memory");
   if (!allocated || *allocated == Bytes()) {
     return Fail(file, "snapshot.no-peak", "the summary has no peak of allocated memory",
-                "use a file with the text of torch.cuda.memory_summary()");
+                "use a file that contains the text of torch.cuda.memory_summary()");
   }
   MeasuredMemory measured{.form = "summary",
                           .allocated = *allocated,
@@ -196,7 +196,7 @@ Result<MeasuredMemory> FromSummary(std::string_view text, const std::string& fil
                           .at_peak = {},
                           .notes = {}};
   measured.notes.emplace_back(
-      "the peak covers the time since the start of the process, or since "
+      "the peak is that since the start of the process, or since the last "
       "torch.cuda.reset_peak_memory_stats()");
   return measured;
 }
@@ -229,8 +229,8 @@ Result<MeasuredMemory> FromTimeline(std::string_view text, const std::string& fi
   constexpr std::size_t kMostValues = 4'000'000;
   const auto read = ParseJsonTree(text, kMostValues);
   if (!read) {
-    return Fail(file, "file.not-json", "this JSON cannot be read: " + read.error().what,
-                "use a .json file that export_memory_timeline of torch.profiler wrote");
+    return Fail(file, "file.not-json", "the JSON text cannot be read: " + read.error().what,
+                "use a .json file from torch.profiler's export_memory_timeline");
   }
   const Json& document = *read;
   const bool known = document.is_array() && document.size() == 2 && document[0].is_array() &&
@@ -254,9 +254,9 @@ Result<MeasuredMemory> FromTimeline(std::string_view text, const std::string& fi
   }
   if (measured.allocated == Bytes()) {
     return Fail(file, "snapshot.no-peak",
-                "this JSON is not a memory timeline of torch.profiler: a timeline has a list of "
-                "times and a list of sizes by category",
-                "use the file that export_memory_timeline(\"timeline.json\") wrote");
+                "the JSON text is not a memory timeline of torch.profiler: a list of times, and a "
+                "list of sizes by category",
+                "use the output file of export_memory_timeline(\"timeline.json\")");
   }
   return measured;
 }
@@ -273,10 +273,9 @@ Result<MeasuredMemory> ParseMeasuredMemory(std::string_view text, const std::str
     return FromTimeline(text, file);
   }
   return Fail(file, "snapshot.unknown-form",
-              "the file is not a record of PyTorch's memory that "
-              "stepcast can read",
-              "use a snapshot (torch.cuda.memory._dump_snapshot), the text of "
-              "torch.cuda.memory_summary(), or a timeline (export_memory_timeline)");
+              "the file is not a PyTorch memory record in a format that stepcast reads",
+              "use the output of torch.cuda.memory._dump_snapshot(), torch.cuda.memory_summary() "
+              "or export_memory_timeline()");
 }
 
 }  // namespace stepcast::formats

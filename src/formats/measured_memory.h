@@ -11,11 +11,11 @@
 #include "src/base/diagnostic.h"
 
 // The memory that PyTorch reports as allocated by one rank, in bytes. A file has one of three
-// formats, which are recognized by content:
+// formats, which is detected from the content:
 //
-//   - snapshot: torch.cuda.memory._dump_snapshot(FILE), a pickle (pickle.h) of the caching
-//     allocator's segments and past events (torch/csrc/cuda/memory_snapshot.cpp). Events are undone
-//     backward from the final state, so the peak is limited to the recorded events.
+//  - snapshot: torch.cuda.memory._dump_snapshot(FILE), a pickle (pickle.h) of the caching
+//    allocator's segments and past events (torch/csrc/cuda/memory_snapshot.cpp). The peak is
+//    computed backward from the final state, over the recorded events.
 //   - summary: the text of torch.cuda.memory_summary() (torch/cuda/memory.py): peaks since the
 //     start, in whole KiB, MiB or GiB.
 //   - timeline: torch.profiler's export_memory_timeline(FILE.json)
@@ -32,10 +32,9 @@ inline constexpr int kMeasuredCategories = 4;
 
 struct MeasuredMemory {
   std::string form;               // "snapshot", "summary", "timeline"
-  Bytes allocated;                // peak of the memory that the allocator has allocated to tensors
-  std::optional<Bytes> reserved;  // peak of the memory that the allocator has reserved from the
-                                  // device
-  // The bytes of each category at the peak. None if the file lacks categories.
+  Bytes allocated;                // peak of the bytes allocated to tensors
+  std::optional<Bytes> reserved;  // peak of the bytes reserved on the device
+  // The bytes of each category at the peak. None if the file has no categories.
   std::optional<std::array<Bytes, kMeasuredCategories>> at_peak;
   std::vector<std::string> notes;  // sentences without a period
 };

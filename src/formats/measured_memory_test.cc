@@ -78,8 +78,8 @@ TEST(MeasuredMemory, UndoesTheEventsOfASnapshot) {
   EXPECT_EQ(measured->reserved, MiB(22));
   EXPECT_FALSE(measured->at_peak.has_value());
   EXPECT_EQ(measured->notes.front(),
-            "the peak covers only the last 10 events of device 0, because the snapshot has no "
-            "older events");
+            "the peak is that of the last 10 events of device 0, because the snapshot has no older "
+            "events");
 }
 
 TEST(MeasuredMemory, ASnapshotWithoutEventsIsOfItsMoment) {

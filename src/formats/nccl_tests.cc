@@ -68,9 +68,11 @@ class Checker {
   std::optional<Time> ReadTime(std::optional<double> microseconds, std::string_view as_written,
                                const Location& location) {
     if (!microseconds || *microseconds <= 0 || *microseconds > kLongestMicroseconds) {
-      Report("nccl-tests.bad-row", location,
-             fmt::format("a time in us must be above zero and below a day: {}", Quoted(as_written)),
-             "remove the row, or repeat the measurement");
+      Report(
+          "nccl-tests.bad-row", location,
+          fmt::format("a time in microseconds must be longer than zero and shorter than a day: {}",
+                      Quoted(as_written)),
+          "remove the row, or repeat the measurement");
       return std::nullopt;
     }
     constexpr double kPicoseconds = 1e6;
@@ -88,18 +90,19 @@ class Checker {
     const double expected =
         static_cast<double>(size.count()) / static_cast<double>(time->picoseconds()) * kGigabytes;
     if (std::abs(expected - *algbw) <= kRounding + kTolerance * std::max(expected, *algbw)) return;
-    Report("nccl-tests.bad-row", location,
-           fmt::format(
-               "the size divided by the time is {:.4g} GB/s, but algbw in this row is {:.4g} GB/s",
-               expected, *algbw),
-           "check that the row is unchanged and that its columns match the heading");
+    Report(
+        "nccl-tests.bad-row", location,
+        fmt::format(
+            "the size divided by the time is {:.4g} GB/s, but algbw in the same row is {:.4g} GB/s",
+            expected, *algbw),
+        "compare the row with the original output, and its columns with the heading");
   }
 
   void CheckWrong(double wrong, Bytes size, const Location& location) {
     if (!(wrong > 0)) return;
     Report("nccl-tests.wrong-results", location,
            fmt::format("nccl-tests reported wrong results at size {}: {}", size.count(), wrong),
-           "find the cause of the wrong results and repeat the measurement: such times cannot be "
+           "find the cause of the wrong results, and repeat the measurement: the times cannot be "
            "used for a calibration");
   }
 
@@ -127,8 +130,8 @@ class TextReader {
       return tl::unexpected(Diagnostics{{"nccl-tests.no-table",
                                          {file_, 0, 0},
                                          "the file has no table of nccl-tests",
-                                         "use a file with the output of all_reduce_perf or another "
-                                         "test of nccl-tests, printed or written with -J"}});
+                                         "use a file with the printed output or the -J output of a "
+                                         "test of nccl-tests, such as all_reduce_perf"}});
     }
     return std::move(runs_);
   }
@@ -250,7 +253,7 @@ class TextReader {
                       [](const Word& word) { return word.text == "FAILED"; })) {
         check_.Report("nccl-tests.wrong-results", At(words[0]),
                       "nccl-tests found wrong values: " + Quoted(line.substr(line.find("Out")), ""),
-                      "find the cause of the wrong results and repeat the measurement: such times "
+                      "find the cause of the wrong results, and repeat the measurement: the times "
                       "cannot be used for a calibration");
       }
     } else if (is(0, "error:")) {
@@ -274,7 +277,7 @@ class TextReader {
   void Close() {
     if (open_ && run_.rows.empty() && !columns_.empty() && !dropped_) {
       check_.Report("nccl-tests.cut-off", run_.location,
-                    "the table has a heading but no rows: the run ended early",
+                    "the table has a heading but no rows, because the run ended early",
                     "repeat the measurement");
     }
     run_.cut = std::exchange(cut_row_, std::nullopt).has_value();
@@ -372,15 +375,16 @@ class TextReader {
       dropped_ = dropped_ || !run_.rows.empty();
       cut_row_ = Diagnostic{
           "nccl-tests.cut-off", At(words[0]),
-          fmt::format("the row has {} columns, but the heading has {}: size {}", words.size(),
-                      columns_.size(), Quoted(words[0].text)),
-          "repeat the run, or remove the row: the log is incomplete, or the run ended early"};
+          fmt::format(
+              "the row has {} columns, but the heading has {} columns; the size in the row is {}",
+              words.size(), columns_.size(), Quoted(words[0].text)),
+          "the log is incomplete, or the run ended early: repeat the run, or remove the row"};
       return;
     }
     const auto size = Integer(words[0].text);
     if (!size || *size < 0 || *size > kLargestSize) {
       check_.Report("nccl-tests.bad-row", At(words[0]),
-                    fmt::format("this is not a size in bytes: {}", Quoted(words[0].text)), "");
+                    fmt::format("the field is not a size in bytes: {}", Quoted(words[0].text)), "");
       return;
     }
     NcclTestsRow row;
@@ -402,9 +406,9 @@ class TextReader {
         if (const auto wrong = Decimal(word.text)) {
           check_.CheckWrong(*wrong, row.size, At(word));
         } else {
-          check_.Report("nccl-tests.bad-row", At(word),
-                        fmt::format("this is not a number of wrong results: {}", Quoted(word.text)),
-                        "");
+          check_.Report(
+              "nccl-tests.bad-row", At(word),
+              fmt::format("the field is not a number of wrong results: {}", Quoted(word.text)), "");
         }
       }
     }
@@ -468,16 +472,16 @@ class JsonReader {
     auto parsed = ParseJsonTree(text_);
     if (!parsed) {
       check_.Report("file.not-json", At(parsed.error().offset),
-                    "this is not JSON: " + parsed.error().what,
-                    "repeat the run: it may have ended early");
+                    "the text is not valid JSON: " + parsed.error().what,
+                    "repeat the run, because the run may have ended early");
       return tl::unexpected(std::move(check_.mistakes));
     }
     const Json& document = *parsed;
     if (!document.is_object() || !document.contains("results") ||
         !document.at("results").is_array()) {
       check_.Report("nccl-tests.no-table", {file_, 1, 1},
-                    "this JSON has no 'results' in the format of nccl-tests",
-                    "use the file that nccl-tests wrote with -J");
+                    "the JSON text has no key 'results' in the format of nccl-tests",
+                    "use the output file of the option -J of nccl-tests");
       return tl::unexpected(std::move(check_.mistakes));
     }
     NcclTestsRun run;
@@ -500,7 +504,7 @@ class JsonReader {
     run.concluded = true;  // a truncated file would not be JSON
     if (run.rows.empty() && check_.mistakes.empty()) {
       check_.Report("nccl-tests.cut-off", run.location,
-                    "'results' has no rows: the run ended early", "repeat the measurement");
+                    "'results' has no rows, because the run ended early", "repeat the measurement");
     }
     if (!check_.mistakes.empty()) return tl::unexpected(std::move(check_.mistakes));
     std::vector<NcclTestsRun> runs;
@@ -605,7 +609,7 @@ class JsonReader {
         bounds != document.end() && bounds->is_object() && NumberOf(*bounds, "count", 0) > 0) {
       check_.Report("nccl-tests.wrong-results", At(text_.find("\"out_of_bounds\"")),
                     fmt::format("nccl-tests found wrong values: {}", NumberOf(*bounds, "count", 0)),
-                    "find the cause of the wrong results and repeat the measurement: such times "
+                    "find the cause of the wrong results, and repeat the measurement: the times "
                     "cannot be used for a calibration");
     }
     if (const auto errors = document.find("errors");

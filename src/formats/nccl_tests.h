@@ -14,14 +14,15 @@
 
 namespace stepcast::formats {
 
-// Reads the output of nccl-tests' programs (all_reduce_perf and others), and files written with -J.
+// Reads the output of nccl-tests' programs (all_reduce_perf and others): text, and JSON files (-J).
 //
-// Text: the heading determines the columns, so old releases ("error" for "#wrong", no "root") and
-// new releases (per-iteration columns, a time stamp at the end) can be read. Collectives without a
-// reduction may leave "redop" and "root" empty. Lines may be indented. They may have time stamps
-// and prefixes of launchers and log collectors: Open MPI's "[1,0]<stdout>:" (--tag-output), srun's
-// "0: " (--label), kubectl's "[pod/name/container] " (--prefix). A file may contain several runs.
-// If the last row of a truncated log has too few columns, the row is ignored.
+// Text: the heading determines the columns. Output of old releases ("error" instead of "#wrong", no
+// "root") and of new releases (per-iteration columns, a time stamp at the end) can be read.
+// Collectives without a reduction may have empty "redop" and "root". Lines may be indented. They
+// may begin with time stamps and prefixes of launchers and log collectors: Open MPI's
+// "[1,0]<stdout>:" (--tag-output), srun's "0: " (--label), kubectl's "[pod/name/container] "
+// (--prefix). A file may contain several runs. If the last row of a truncated log has too few
+// columns, it is ignored.
 //
 // JSON: versions 2 and later. The recorded environment is ignored.
 //
@@ -42,11 +43,11 @@ struct NcclTestsRow {
   Location location;
 };
 
-// The properties of a collective that can be derived from the rows of its table.
+// Properties of a collective that follow from the rows of its table.
 struct NcclTestsTraits {
-  std::optional<bool> reduces;  // from the column redop; none: the column is missing
-  std::optional<bool> rooted;   // from the column root; none: the column is missing
-  double algbw = 0, busbw = 0;  // GB/s in the row with the largest values; 0: unknown
+  std::optional<bool> reduces;  // from the column redop; none if it is missing
+  std::optional<bool> rooted;   // from the column root; none if it is missing
+  double algbw = 0, busbw = 0;  // GB/s in the row with the largest algbw; 0: unknown
 };
 
 struct NcclTestsRun {
@@ -60,20 +61,20 @@ struct NcclTestsRun {
   std::string started;             // "2026-01-31 12:00:00"; empty: unknown
   std::vector<NcclTestsRow> rows;  // at least one
   NcclTestsTraits traits;
-  bool concluded = false;  // whether the summary after the table is present
-  bool cut = false;        // whether a truncated last row was ignored
+  bool concluded = false;  // the summary after the table is present
+  bool cut = false;        // a truncated last row was ignored
   Location location;       // location of the table's heading
 };
 
 Result<std::vector<NcclTestsRun>> ParseNcclTests(std::string_view text, const std::string& file);
 
-// Converts runs of nccl-tests to the tables of a calibration profile, one table for each
-// collective, number of ranks and number of nodes. If several rows have the same size (in several
-// logs or cycles), the time is their mean.
+// Converts runs of nccl-tests to the tables of a calibration profile, one table per collective,
+// number of ranks and number of nodes. The time of several rows of the same size (in several logs
+// or cycles) is their mean.
 
-// Deduces the collective of a table if the log does not contain the program's name. The columns
-// redop and root show whether there is a reduction and a root. The ratio busbw / algbw (BusFactor)
-// depends on the collective and the number of ranks.
+// Deduces the collective of a table from its columns and its ratio busbw / algbw (BusFactor), for
+// logs without the program's name. The columns redop and root show whether there is a reduction and
+// a root.
 
 struct DeducedCollective {
   std::vector<CollectiveKind> kinds;  // possible collectives
@@ -84,12 +85,12 @@ struct DeducedCollective {
 DeducedCollective DeduceCollective(const NcclTestsTraits& traits, int ranks);
 
 struct NcclTestsOptions {
-  std::optional<CollectiveKind> collective{};  // used if the log has no collective
-  std::optional<int> ranks{};                  // used if the log has no ranks
-  std::optional<int> ranks_per_node{};         // none: from the hosts in the log
-  bool in_place = false;                       // whether to use in-place times
-  // Whether to accept a larger size that takes less time than a smaller size. Both sizes then get
-  // the mean of their times. The table may be noisier than is otherwise allowed.
+  std::optional<CollectiveKind> collective{};  // used if the log states no collective
+  std::optional<int> ranks{};                  // used if the log states no number of ranks
+  std::optional<int> ranks_per_node{};         // none: computed from the hosts in the log
+  bool in_place = false;                       // use the in-place times
+  // Whether to accept a larger size with a shorter time than a smaller size. Both sizes then have
+  // the mean of their times, and the table may be noisier than other tables.
   bool keep_noise = false;
   std::string name{};
   std::string gpu{};  // GPU type; empty: from device names in the logs
@@ -97,11 +98,10 @@ struct NcclTestsOptions {
 
 struct NcclTestsProfile {
   calibration::Calibration profile;  // has only name, gpus, provenance and collectives
-  std::vector<std::string> notes;    // what was omitted, as sentences without a period
+  std::vector<std::string> notes;    // about omissions; sentences without a period
 };
 
-// Returns the profile of the runs. If the program's name is missing, the collective is deduced from
-// the rows.
+// Returns the profile of the runs. If a log lacks the program's name, the collective is deduced.
 //
 // Errors:
 //   nccl-tests.no-collective, nccl-tests.no-ranks: neither in the log nor in `options`

@@ -151,24 +151,25 @@ class Merger {
     if (run.collective) return run.collective;
     if (!run.program.empty()) {
       Report("nccl-tests.no-collective", run.location,
-             fmt::format("a profile has no tables for this collective: {}", Quoted(run.program)),
-             fmt::format("add --op with the collective: {}", NamesOf(kCollectiveKinds)));
+             fmt::format("a profile cannot contain measurements of the collective: {}",
+                         Quoted(run.program)),
+             fmt::format("specify the collective with --op: {}", NamesOf(kCollectiveKinds)));
       return std::nullopt;
     }
     if (deduced.kinds.size() == 1) {
       Note(
-          fmt::format("{}: the log does not state the collective of the table in line {}. The "
-                      "columns redop and root and the ratio busbw/algbw match {}, which is assumed",
+          fmt::format("{}: the log does not specify the collective of the table in line {}. "
+                      "Assumed from the columns redop and root and the ratio busbw/algbw: {}",
                       run.location.file, run.location.line, Name(deduced.kinds.front())));
       return deduced.kinds.front();
     }
     const bool some = !deduced.kinds.empty();
     Report("nccl-tests.no-collective", run.location,
            some ? fmt::format(
-                      "the log does not state the measured collective; possible collectives: {}",
+                      "the log does not specify the measured collective; possible collectives: {}",
                       NamesOf(deduced.kinds))
-                : "the log does not state the measured collective",
-           fmt::format("add --op with the collective: {}",
+                : "the log does not specify the measured collective",
+           fmt::format("specify the collective with --op: {}",
                        some ? NamesOf(deduced.kinds) : NamesOf(kCollectiveKinds)));
     return std::nullopt;
   }
@@ -182,13 +183,13 @@ class Merger {
     const int ranks = by_rows ? deduced.ranks : told;
     if (by_rows) {
       Note(
-          fmt::format("{}: the log does not state the number of ranks of the table in line {}. The "
-                      "ratio busbw/algbw matches {} ranks, which are assumed",
+          fmt::format("{}: the log does not specify the number of ranks of the table in line {}. "
+                      "Assumed from the ratio busbw/algbw: {} ranks",
                       run.location.file, run.location.line, ranks));
     }
     if (ranks < 2) {
       Report("nccl-tests.no-ranks", run.location,
-             ranks == 0 ? "the log does not state the number of ranks"
+             ranks == 0 ? "the log does not specify the number of ranks"
                         : "a single rank does not communicate",
              ranks == 0 ? "give --ranks" : "measure with several ranks");
       return std::nullopt;
@@ -210,7 +211,7 @@ class Merger {
       }
       nodes = ranks / per_node;
     } else if (run.hosts.empty()) {
-      Report("nccl-tests.no-ranks", run.location, "the log does not state the number of nodes",
+      Report("nccl-tests.no-ranks", run.location, "the log does not specify the number of nodes",
              "add --ranks-per-node N");
       return std::nullopt;
     } else if (ranks % nodes != 0) {
@@ -248,10 +249,9 @@ class Merger {
           run.location.file, run.location.line));
     }
     if (!run.concluded) {
-      Note(
-          fmt::format("{}: the table at line {} ends without the summary of nccl-tests, so sizes "
-                      "may be missing",
-                      run.location.file, run.location.line));
+      Note(fmt::format(
+          "{}: the table at line {} ends without the summary of nccl-tests, so rows may be missing",
+          run.location.file, run.location.line));
     }
     if (empty > 0) {
       Note(
@@ -261,9 +261,9 @@ class Merger {
     }
     if (added > 0) return;
     Report("nccl-tests.no-times", run.location,
-           fmt::format("no row has a size above zero and {} times",
+           fmt::format("no row has a size larger than zero and {} times",
                        options_.in_place ? "in-place" : "out-of-place"),
-           options_.in_place ? "omit --in-place" : "give --in-place");
+           options_.in_place ? "omit --in-place" : "add --in-place");
   }
 
   void MakeTables() {
@@ -281,9 +281,10 @@ class Merger {
       if (options_.keep_noise) {
         const std::size_t moved = Pool(table.points);
         if (moved > 0) {
-          Note(fmt::format(
-              "{} over {} ranks: {} of {} times were averaged with shorter times of larger sizes",
-              Name(table.collective), table.ranks, moved, table.points.size()));
+          Note(
+              fmt::format("{} over {} ranks: {} of {} times were longer than times of larger "
+                          "sizes, and were averaged with these times",
+                          Name(table.collective), table.ranks, moved, table.points.size()));
         }
       }
       result_.profile.collectives.push_back(std::move(table));
@@ -393,8 +394,9 @@ class Merger {
                          .location;
         }
       }
-      Report("calibration.implausible", location, fault.message,
-             noise_alone ? fault.hint + "; or average the two times: --keep-noise" : fault.hint);
+      Report(
+          "calibration.implausible", location, fault.message,
+          noise_alone ? fault.hint + "; to average the two times, add --keep-noise" : fault.hint);
     }
   }
 

@@ -234,8 +234,8 @@ TEST(NcclTestsProfile, ATableThatMayBeCutIsNoted) {
     ASSERT_EQ(profile->notes.size(), text == cut ? 1u : 0u);
     if (text == cut) {
       EXPECT_EQ(profile->notes[0],
-                "run.log: the table at line 12 ends without the summary of nccl-tests, so sizes "
-                "may be missing");
+                "run.log: the table at line 12 ends without the summary of nccl-tests, so rows may "
+                "be missing");
     }
   }
 }
@@ -307,18 +307,18 @@ TEST(NcclTestsProfile, DeducesTheCollectiveFromItsRows) {
   EXPECT_EQ(table.ranks, 16);
   EXPECT_EQ(table.nodes, 2);
   EXPECT_EQ(profile->notes[0],
-            "bare.log: the log does not state the collective of the table in line 1. The columns "
-            "redop and root and the ratio busbw/algbw match all_reduce, which is assumed");
+            "bare.log: the log does not specify the collective of the table in line 1. Assumed "
+            "from the columns redop and root and the ratio busbw/algbw: all_reduce");
   EXPECT_EQ(profile->notes[1],
-            "bare.log: the log does not state the number of ranks of the table in line 1. The "
-            "ratio busbw/algbw matches 16 ranks, which are assumed");
+            "bare.log: the log does not specify the number of ranks of the table in line 1. "
+            "Assumed from the ratio busbw/algbw: 16 ranks");
   // All-gather and all-to-all print the same figures.
   const auto gathers =
       ParseNcclTests(Changed(Changed(kBare, "sum ", "none"), "222.88", "111.44"), "bare.log");
   const auto unclear = ProfileOf(*gathers, {.ranks_per_node = 8, .name = "mine"});
   ASSERT_FALSE(unclear.has_value());
   EXPECT_EQ(unclear.error().front().message,
-            "the log does not state the measured collective; possible collectives: all_gather, "
+            "the log does not specify the measured collective; possible collectives: all_gather, "
             "all_to_all");
 }
 
@@ -335,9 +335,9 @@ TEST(NcclTestsProfile, KeepsNoiseIfAskedTo) {
   for (const auto& [size, time] : kept->profile.collectives.front().points) {
     EXPECT_EQ(time, Microseconds(32));
   }
-  EXPECT_EQ(
-      kept->notes.back(),
-      "all_reduce over 4 ranks: 2 of 2 times were averaged with shorter times of larger sizes");
+  EXPECT_EQ(kept->notes.back(),
+            "all_reduce over 4 ranks: 2 of 2 times were longer than times of larger sizes, and "
+            "were averaged with these times");
 }
 
 using Kinds = std::vector<CollectiveKind>;

@@ -102,9 +102,8 @@ class Reader {
     ReadSystem();
     if (Of(DeviceKind::kGpu).empty()) {
       if (!mistakes_.empty()) return Mistakes();
-      Report(
-          "topology.impossible", LocationOf(root_), "the file has no GPU",
-          "write the file again with NCCL_TOPO_DUMP_FILE, in a job that uses all GPUs of a node");
+      Report("topology.impossible", LocationOf(root_), "the file has no GPU",
+             "write the file again: set NCCL_TOPO_DUMP_FILE in a job that uses all GPUs of a node");
       return Mistakes();
     }
     RemoveWires();
@@ -188,7 +187,7 @@ class Reader {
       if (at.type() == pugi::node_element && ++elements > kMostElements) {
         Report("topology.impossible", LocationOf(at),
                fmt::format("the file has more than {} elements", kMostElements),
-               "use the file that NCCL_TOPO_DUMP_FILE wrote");
+               "use the file that NCCL writes if NCCL_TOPO_DUMP_FILE is set");
         return false;
       }
       if (Xml below = at.first_child()) {
@@ -212,7 +211,7 @@ class Reader {
         if (next.type() != pugi::node_element) continue;
         Report("xml.syntax", LocationOf(next),
                fmt::format("the file has a second root element: <{}>", Quoted(next.name(), "")),
-               "keep only one root element: a file describes one machine");
+               "keep only one root element, because a file describes one machine");
         return false;
       }
       return true;
@@ -221,18 +220,19 @@ class Reader {
     const std::size_t end = text_.find_last_not_of(" \t\r\n") + 1;
     const Location location = lines_.At(std::min(offset, text_.size()));
     if (result.status == pugi::status_no_document_element) {
-      Report("xml.syntax", location, "there is no XML element in the file",
-             "use the file that NCCL_TOPO_DUMP_FILE wrote");
+      Report("xml.syntax", location, "the file contains no XML element",
+             "use the file that NCCL writes if NCCL_TOPO_DUMP_FILE is set");
     } else if (const auto open = LastOpen(); open && (offset + 1 >= end || EndsInsideATag())) {
       Report("xml.syntax", location,
-             fmt::format("the XML is incomplete: <{}> of line {} has no end tag",
+             fmt::format("the XML is incomplete: the element <{}> in line {} has no end tag",
                          Quoted(open->name, ""), open->line),
              "copy the complete file again");
     } else {
       std::string what = result.description();
       if (!what.empty()) what[0] = Lower(what.substr(0, 1))[0];
-      Report("xml.syntax", location, fmt::format("not well-formed XML: {}", Quoted(what, "")),
-             "correct the XML at this position or before it");
+      Report("xml.syntax", location,
+             fmt::format("the XML is not well-formed: {}", Quoted(what, "")),
+             "correct the XML at or before the position of the error");
     }
     return false;
   }
@@ -241,7 +241,7 @@ class Reader {
     for (const pugi::xml_attribute attribute : element.attributes()) {
       if (Known(element.name(), attribute.name())) continue;
       const Location at = LocationOf(element);
-      Note(fmt::format("line {}: attribute {} of <{}> is unknown and was ignored", at.line,
+      Note(fmt::format("line {}: the unknown attribute {} of <{}> was ignored", at.line,
                        Quoted(attribute.name()), element.name()));
     }
   }
@@ -249,7 +249,7 @@ class Reader {
     if (element.type() != pugi::node_element) return;
     const std::string_view name = element.name();
     if (name == "pcilink" || name == "gin" || name == "rma") return;  // the same links once more
-    Note(fmt::format("line {}: element <{}> is unknown and was ignored", LocationOf(element).line,
+    Note(fmt::format("line {}: the unknown element <{}> was ignored", LocationOf(element).line,
                      Quoted(name, "")));
   }
 
@@ -262,9 +262,9 @@ class Reader {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error == std::errc() && end == value.data() + value.size()) return number;
     Report("topology.bad-attribute", LocationOf(element),
-           fmt::format("{} of <{}> must be an integer: {}", Quoted(name), element.name(),
-                       Quoted(value)),
-           "write decimal digits, as NCCL does");
+           fmt::format("the attribute {} of <{}> must be an integer: {}", Quoted(name),
+                       element.name(), Quoted(value)),
+           "write an integer in decimal digits");
     return std::nullopt;
   }
 
@@ -273,9 +273,9 @@ class Reader {
     if (name != "system") {
       Report("topology.not-nccl", LocationOf(root_),
              fmt::format("the root element of a topology must be <system>: <{}>", Quoted(name, "")),
-             name == "graphs" ? "this file is from NCCL_GRAPH_DUMP_FILE; use the file that "
-                                "NCCL_TOPO_DUMP_FILE wrote"
-                              : "use the file that NCCL_TOPO_DUMP_FILE wrote");
+             name == "graphs" ? "the file was written with NCCL_GRAPH_DUMP_FILE; use the file that "
+                                "NCCL writes if NCCL_TOPO_DUMP_FILE is set"
+                              : "use the file that NCCL writes if NCCL_TOPO_DUMP_FILE is set");
       return;
     }
     CheckNames(root_);
@@ -318,7 +318,8 @@ class Reader {
     cpu.host = element.attribute("host_hash").value();
     const auto numa = Integer(element, "numaid");
     if (!element.attribute("numaid")) {
-      Report("topology.bad-attribute", LocationOf(element), "<cpu> has no 'numaid'",
+      Report("topology.bad-attribute", LocationOf(element),
+             "the element <cpu> has no attribute 'numaid'",
              "add the attribute 'numaid' with the number of the CPU");
     }
     cpu.numa = static_cast<int>(numa.value_or(0));
@@ -350,7 +351,9 @@ class Reader {
     std::from_chars(speed.data(), speed.data() + speed.size(), rate);
     if (lanes < 0 || lanes > 32) {
       Report("topology.bad-attribute", LocationOf(pci),
-             fmt::format("'link_width' of <pci> must be from 1 to 32 lanes: '{}'", lanes), "");
+             fmt::format("the attribute 'link_width' of <pci> must be from 1 to 32 lanes: '{}'",
+                         lanes),
+             "");
       return PcieBandwidth(kDefaultRate, kDefaultLanes);
     }
     if (lanes == 0 || !(rate > 0 && rate <= 256)) {
@@ -378,7 +381,7 @@ class Reader {
     place.location = LocationOf(element);
     place.element = element;
     if (place.bus.empty()) {
-      Report("topology.bad-attribute", place.location, "<pci> has no 'busid'",
+      Report("topology.bad-attribute", place.location, "the element <pci> has no attribute 'busid'",
              "add the attribute 'busid' with the address of the device");
       return;
     }
@@ -391,8 +394,8 @@ class Reader {
     const auto unique = [&] {
       if (by_bus_.emplace(std::pair(host, place.bus), places_.size()).second) return true;
       Report("topology.impossible", place.location,
-             fmt::format("a second device has this bus id: {}", Quoted(place.bus)),
-             "give each PCIe device its own bus id");
+             fmt::format("two devices have the same bus id: {}", Quoted(place.bus)),
+             "write a different bus id for each PCIe device");
       return false;
     };
     if (gpu || (kind.starts_with("0x03") && !element.child("pci"))) {
@@ -470,7 +473,7 @@ class Reader {
           } else {
             Report("topology.impossible", place.location,
                    fmt::format(
-                       "'speed' of <net> {} in Mbit/s: {}",
+                       "the attribute 'speed' of <net>, in Mbit/s, {}: {}",
                        *speed <= 0 ? "must be above zero" : "is higher than the speed of any link",
                        *speed),
                    "write the port's speed (400000 for 400 Gbps), or add --nic-speed 400Gbps");
@@ -485,8 +488,10 @@ class Reader {
                                            (up ? static_cast<std::int64_t>(ports.size()) : 1));
       if (!up && place.up == Bandwidth()) place.up = PcieBandwidth(8, 16);
       if (up && ports.size() > 1) {
-        Note(fmt::format("the {} ports of the card at {} share one PCIe connection equally",
-                         ports.size(), bus));
+        Note(
+            fmt::format("the {} ports of the card at {} use one PCIe connection together, with "
+                        "equal bandwidths",
+                        ports.size(), bus));
       }
       places_.push_back(std::move(place));
     }
@@ -542,7 +547,7 @@ class Reader {
       if (place.speed == Bandwidth() && options_.nic_speed) place.speed = *options_.nic_speed;
       if (place.speed == Bandwidth() && !place.element.attribute("speed")) {
         Report("topology.no-speed", place.location,
-               fmt::format("the file does not state the speed of a NIC: {}", Quoted(place.name)),
+               fmt::format("the file does not specify the speed of a NIC: {}", Quoted(place.name)),
                "add --nic-speed 400Gbps, or write the topology in a job on several nodes");
       }
       fastest = std::max(fastest, place.speed);
@@ -551,7 +556,7 @@ class Reader {
       Place& place = At(nic);
       if (place.speed == fastest || options_.AllNics()) continue;
       place.gone = true;
-      Note(fmt::format("NIC {} with {} is ignored: nodes communicate over the NICs with {}",
+      Note(fmt::format("NIC {} with {} is ignored, because nodes communicate over the NICs with {}",
                        Quoted(place.name), FormatBandwidth(place.speed), FormatBandwidth(fastest)));
     }
     if (fastest > Bandwidth()) {
@@ -578,8 +583,8 @@ class Reader {
     }
     for (const std::string& name : unknown) {
       Report("topology.unknown-nic", {"--nics " + name, 0, 0},
-             fmt::format("the file has no NIC of this name: {}", Quoted(name)),
-             "write --nics with names of <net> elements, or --nics all");
+             fmt::format("the file has no NIC with this name: {}", Quoted(name)),
+             "write names of <net> elements after --nics, or write --nics all");
     }
     if (!left_out.empty()) {
       Note(fmt::format("NICs that --nics does not list are ignored: {}", left_out));
@@ -625,10 +630,11 @@ class Reader {
     for (int i = 0; i < topology::kNodeDeviceKinds; ++i) {
       const auto kind = static_cast<DeviceKind>(i);
       if (node_type_.Count(kind) <= topology::kMostNodeDevices) continue;
-      Report("topology.impossible", LocationOf(root_),
-             fmt::format("a node can have at most {} devices of a kind, but has {} {}",
-                         topology::kMostNodeDevices, node_type_.Count(kind), Name(kind)),
-             "");
+      Report(
+          "topology.impossible", LocationOf(root_),
+          fmt::format("a node can have at most {} devices of the same kind, but the node has {} {}",
+                      topology::kMostNodeDevices, node_type_.Count(kind), Name(kind)),
+          "");
     }
   }
 
@@ -645,14 +651,13 @@ class Reader {
       const GpuModel* here = FindGpuModel(Lower(pci.attribute("vendor").value()),
                                           Lower(pci.attribute("device").value()));
       if (here == nullptr || (model != nullptr && model != here)) {
-        Report(
-            "topology.unknown-gpu", At(gpu).location,
-            here == nullptr
-                ? fmt::format("the type of this GPU is unknown: vendor {}, device {}",
-                              Quoted(pci.attribute("vendor").value()),
-                              Quoted(pci.attribute("device").value()))
-                : fmt::format("the node has GPUs of two types: {} and {}", model->name, here->name),
-            "add --gpu with the GPU type (topologies/gpus/NAME.yaml)");
+        Report("topology.unknown-gpu", At(gpu).location,
+               here == nullptr ? fmt::format("the type of the GPU is unknown: vendor {}, device {}",
+                                             Quoted(pci.attribute("vendor").value()),
+                                             Quoted(pci.attribute("device").value()))
+                               : fmt::format("the node has GPUs of two types: {} and {}",
+                                             model->name, here->name),
+               "specify the GPU type with --gpu (topologies/gpus/NAME.yaml)");
         return nullptr;
       }
       model = here;
@@ -684,8 +689,8 @@ class Reader {
     }
     if (unknown_pcie_) {
       Note(
-          "the input does not state the speed or width of some PCIe connections. Assumed, as in "
-          "NCCL: 8 GT/s and 16 lanes");
+          "the input does not specify the speed or width of some PCIe connections. Assumed (the "
+          "values of NCCL): 8 GT/s and 16 lanes");
     }
   }
 
@@ -749,9 +754,9 @@ class Reader {
       const std::optional<Bandwidth> rate = LinkRate(gpu, model);
       if (!rate) {
         Report("topology.unknown-gpu", LocationOf(link),
-               fmt::format("the speed of this GPU's links is unknown: sm {}",
+               fmt::format("the speed of the GPU's links is unknown: sm {}",
                            Quoted(gpu.element.child("gpu").attribute("sm").value())),
-               "add --gpu with the GPU type (topologies/gpus/NAME.yaml)");
+               "specify the GPU type with --gpu (topologies/gpus/NAME.yaml)");
         return false;
       }
       ReadNvLink(gpu, link, {gpu.index, target, *count, *rate}, listed);
@@ -766,9 +771,9 @@ class Reader {
     if (count || !link.attribute("count") || target.empty()) {
       const std::string_view name = link.name();
       Report("topology.impossible", LocationOf(link),
-             target.empty() ? fmt::format("<{}> has no 'target'", name)
-                            : fmt::format("'count' of <{}> must be from 1 to {}: {}", name,
-                                          topology::kMostParallelLinks,
+             target.empty() ? fmt::format("the element <{}> has no attribute 'target'", name)
+                            : fmt::format("the attribute 'count' of <{}> must be from 1 to {}: {}",
+                                          name, topology::kMostParallelLinks,
                                           Quoted(link.attribute("count").value())),
              "remove the link if it does not exist");
     }
@@ -784,7 +789,7 @@ class Reader {
       ReadDirectNvLink(places_[other->second].index, link, links, listed);
     } else if (kind.starts_with("0x03")) {
       Note(fmt::format(
-          "line {}: the links to {} are ignored, because the input has no GPU with this address",
+          "line {}: the links to {} are ignored, because the input has no GPU with the address",
           LocationOf(link).line, links.target));
     } else if (kind == "0x068001") {  // an IBM bridge: the CPU
       if (gpu.cpu < 0) return;
@@ -808,10 +813,10 @@ class Reader {
     direct.rate = links.rate;
     if (is_new || direct.count == links.count) return;
     Report("topology.impossible", LocationOf(link),
-           fmt::format("this element has {} links to the other GPU, but the other GPU has {} links "
-                       "back (line {})",
+           fmt::format("the element has {} links to the other GPU, but the other GPU has {} links "
+                       "in the opposite direction (line {})",
                        links.count, direct.count, direct.location.line),
-           "write the same 'count' at both ends of the link");
+           "write the same 'count' in the elements of both GPUs");
   }
 
   void AddNvLinks(const ListedNvLinks& listed) {
@@ -843,16 +848,17 @@ class Reader {
     if (model == nullptr || model->nvlinks == 0) return;
     if (options_.missing_nvlinks == MissingNvLinks::kRefuse) {
       Report("topology.no-nvlinks", LocationOf(root_),
-             fmt::format("the input has no NVLinks, but a {} has {} links", model->name,
+             fmt::format("the input has no NVLinks, but a GPU of type {} has {} links", model->name,
                          model->nvlinks),
-             "write the file with NCCL_TOPO_DUMP_FILE. Or add --nvlink assume if the machine has "
-             "the links of a usual server, or --nvlink none");
+             "write the file again with NCCL_TOPO_DUMP_FILE. If the machine has the links of a "
+             "usual server, add --nvlink assume; otherwise, --nvlink none");
       return;
     }
     if (options_.missing_nvlinks == MissingNvLinks::kNone) {
-      Note(fmt::format(
-          "the topology has no NVLinks, because the input has none, but a {} has {} links",
-          model->name, model->nvlinks));
+      Note(
+          fmt::format("the topology has no NVLinks, because the input has no NVLinks, but a GPU of "
+                      "type {} has {} links",
+                      model->name, model->nvlinks));
       return;
     }
     constexpr int kMostDirect = 4;
@@ -868,9 +874,10 @@ class Reader {
       }
     }
     node_type_.devices[static_cast<std::size_t>(DeviceKind::kNvSwitch)] = direct ? 0 : 1;
-    Note(fmt::format("the input has no NVLinks. Assumed: the {} links of a {}, {}", model->nvlinks,
-                     model->name,
-                     direct ? "divided equally among the other GPUs" : "all to one switch"));
+    Note(fmt::format(
+        "the input has no NVLinks. Assumed: the {} links of a GPU of type {}, {}", model->nvlinks,
+        model->name,
+        direct ? "divided equally among the other GPUs" : "all connected to one switch"));
   }
 
   // NVLink-C2C of Grace: `bw` in MB/s for each of `count` links.
@@ -881,10 +888,11 @@ class Reader {
     constexpr std::int64_t kBytes = 1'000'000;
     if (bandwidth < 1 || bandwidth > 10'000'000 || count < 1 ||
         count > topology::kMostParallelLinks) {
-      Report(
-          "topology.impossible", LocationOf(link),
-          fmt::format("'bw' and 'count' of <c2c> must be above zero: {} and {}", bandwidth, count),
-          "remove the link if it does not exist");
+      Report("topology.impossible", LocationOf(link),
+             fmt::format(
+                 "the attributes 'bw' and 'count' of <c2c> must be larger than zero: {} and {}",
+                 bandwidth, count),
+             "remove the link if it does not exist");
       return;
     }
     if (gpu.cpu < 0) return;
@@ -951,12 +959,12 @@ class Reader {
         if (all.Find({kind, At(i).index}) == home) continue;
         const bool is_gpu = kind == DeviceKind::kGpu;
         Report("topology.impossible", At(i).location,
-               fmt::format("some devices are not connected; no links lead from the GPU at {} (line "
-                           "{}) to this {}: {}",
+               fmt::format("some devices are not connected: there is no path from the GPU at {} "
+                           "(line {}) to the {}: {}",
                            At(gpus[0]).bus, At(gpus[0]).location.line, is_gpu ? "GPU" : "NIC",
                            Quoted(is_gpu ? At(i).bus : At(i).name)),
-               "move the device's <pci> into the <cpu> that the device is attached to; NVSwitches "
-               "connect hosts of one NVLink domain");
+               "move the <pci> of the device into the <cpu> that the device is attached to; "
+               "NVSwitches connect the hosts of an NVLink domain");
         return;
       }
     }
@@ -982,9 +990,9 @@ class Reader {
         continue;
       }
       Report("topology.impossible", At(gpu).location,
-             fmt::format("all routes from this GPU to a NIC pass through another GPU: {}",
+             fmt::format("all routes from the GPU to a NIC pass through another GPU: {}",
                          Quoted(At(gpu).bus)),
-             "move the GPU's <pci> into the <cpu> that the GPU is attached to");
+             "move the <pci> of the GPU into the <cpu> that the GPU is attached to");
     }
   }
 
@@ -999,8 +1007,8 @@ class Reader {
     }
     if (node_type_.links.size() > kMostRules) {
       Report("topology.impossible", LocationOf(root_),
-             fmt::format("a topology file can have at most {} entries of links, but this machine "
-                         "needs {}",
+             fmt::format("a topology file can have at most {} entries for links, but the machine "
+                         "needs {} entries",
                          kMostRules, node_type_.links.size()),
              "write the topology file by hand (docs/formats/topology.md)");
     }

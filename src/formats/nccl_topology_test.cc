@@ -153,14 +153,16 @@ TEST(NcclTopology, CutOffTextNamesTheElementThatIsOpen) {
   const auto cut = Parse(whole.substr(0, whole.find("</gpu>")));
   ASSERT_FALSE(cut.has_value());
   EXPECT_EQ(CodeOf(cut), "xml.syntax");
-  EXPECT_EQ(cut.error().front().message, "the XML is incomplete: <gpu> of line 4 has no end tag");
+  EXPECT_EQ(cut.error().front().message,
+            "the XML is incomplete: the element <gpu> in line 4 has no end tag");
   // A cut at any position is detected, and the open element is named.
   for (std::size_t length = 0; length + 1 < whole.size(); ++length) {
     const auto result = Parse(whole.substr(0, length));
     ASSERT_FALSE(result.has_value()) << length;
     const std::string& message = result.error().front().message;
     if (length > std::string_view("<system").size()) {
-      EXPECT_TRUE(message.starts_with("the XML is incomplete: <")) << length << ": " << message;
+      EXPECT_TRUE(message.starts_with("the XML is incomplete: the element <"))
+          << length << ": " << message;
       EXPECT_EQ(message.find("<>"), std::string::npos) << length << ": " << message;
     }
   }
@@ -198,7 +200,8 @@ TEST(NcclTopology, NvLinksThatAreNotListedAreAskedFor) {
   EXPECT_EQ(CodeOf(read(1, MissingNvLinks::kRefuse)), "none");
   const auto none = read(2, MissingNvLinks::kNone);
   ASSERT_TRUE(none.has_value()) << Format(none.error());
-  EXPECT_TRUE(Noted(*none, "because the input has none, but a h100-sxm has 18 links"));
+  EXPECT_TRUE(
+      Noted(*none, "because the input has no NVLinks, but a GPU of type h100-sxm has 18 links"));
   // 18 links per GPU: 6 to each of three others; with seven others, all lead to switches.
   const auto four = read(4, MissingNvLinks::kAssume);
   ASSERT_TRUE(four.has_value()) << Format(four.error());
@@ -256,7 +259,7 @@ TEST(NcclTopology, ATopologyInTwoPartsIsNamed) {
 TEST(NcclTopology, AGpuWithoutAPathToANicIsNamed) {
   const auto topology = Parse(System(Cpu(0, Gpu(0, kToSwitch) + Nic(0)) + Gpu(1, kToSwitch)));
   EXPECT_EQ(CodeOf(topology), "topology.impossible");
-  EXPECT_NE(topology.error().front().message.find("all routes from this GPU to a NIC"),
+  EXPECT_NE(topology.error().front().message.find("all routes from the GPU to a NIC"),
             std::string::npos);
 }
 

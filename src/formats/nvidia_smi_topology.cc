@@ -133,11 +133,11 @@ class Reader {
     if (options_.gpu.empty()) {
       Report("topology.unknown-gpu", {file_, 0, 0},
              "the output of nvidia-smi topo -m does not include the GPU type",
-             "add --gpu with the GPU type (topologies/gpus/NAME.yaml)");
+             "specify the GPU type with --gpu (topologies/gpus/NAME.yaml)");
     } else if (model == nullptr) {
       Report("topology.unknown-gpu", {"--gpu " + options_.gpu, 0, 0},
-             fmt::format("the links of this GPU type are unknown: {}", Quoted(options_.gpu)),
-             "import the XML that NCCL_TOPO_DUMP_FILE writes, which contains the links");
+             fmt::format("the links of the GPU type are unknown: {}", Quoted(options_.gpu)),
+             "import NCCL's XML file instead (NCCL_TOPO_DUMP_FILE), which contains the links");
     }
     if (nics_ > 0 && !options_.nic_speed) {
       Report("topology.no-speed", {file_, 0, 0},
@@ -188,7 +188,8 @@ class Reader {
     }
     if (gpus_ <= topology::kMostNodeDevices && nics_ <= topology::kMostNodeDevices) return true;
     Report("topology.bad-matrix", At(heading_.front()),
-           fmt::format("a node can have at most {} devices of a kind, but has {} GPUs and {} NICs",
+           fmt::format("a node can have at most {} devices of the same kind, but the node has {} "
+                       "GPUs and {} NICs",
                        topology::kMostNodeDevices, gpus_, nics_),
            "");
     return false;
@@ -229,14 +230,14 @@ class Reader {
         Report("topology.bad-matrix", At(row[0]),
                fmt::format("the row has only {} of {} columns: {}", row.size() - 1, devices(),
                            Quoted(row[0].text)),
-               "copy the complete output again: the row is incomplete");
+               "copy the complete output again, because the row is incomplete");
         continue;
       }
       for (std::size_t j = 0; j < devices(); ++j) {
         const Word& word = row[j + 1];
         if (!IsClass(word.text) || (word.text == "X") != (at == j)) {
           Report("topology.bad-matrix", At(word),
-                 fmt::format("unknown connection type from {} to {}: {}", row[0].text,
+                 fmt::format("the type of the connection from {} to {} is unknown: {}", row[0].text,
                              heading_[j].text, Quoted(word.text)),
                  "copy the output again: the connection types are X (the device itself), NV#, PIX, "
                  "PXB, PHB, NODE and SYS");
@@ -251,7 +252,8 @@ class Reader {
     for (std::size_t i = 0; i < devices(); ++i) {
       if (!seen[i]) {
         Report("topology.bad-matrix", At(heading_[i]),
-               fmt::format("the matrix has no row for: {}", Quoted(heading_[i].text)),
+               fmt::format("the matrix has no row for the following device: {}",
+                           Quoted(heading_[i].text)),
                "copy the complete output");
       }
     }
@@ -261,10 +263,10 @@ class Reader {
         if (matrix_[i][j].text == matrix_[j][i].text) continue;
         Report(
             "topology.bad-matrix", At(matrix_[i][j]),
-            fmt::format("the connection from {} to {} is {}, but in the other direction it is "
-                        "{}",
+            fmt::format("the type of the connection from {} to {} is {}, but in the opposite "
+                        "direction the type is {}",
                         heading_[i].text, heading_[j].text, matrix_[i][j].text, matrix_[j][i].text),
-            "copy the output again: a connection has the same type in both directions");
+            "copy the output again, because a connection has the same type in both directions");
       }
     }
     return mistakes_.empty();
@@ -306,8 +308,8 @@ class Reader {
     if (!options_.AllNics()) {
       for (const std::string& name : unknown) {
         Report("topology.unknown-nic", {"--nics " + name, 0, 0},
-               fmt::format("the matrix has no NIC of this name: {}", Quoted(name)),
-               "write --nics with names of the matrix or its legend, or --nics all");
+               fmt::format("the matrix has no NIC with this name: {}", Quoted(name)),
+               "write names from the matrix or its legend after --nics, or write --nics all");
       }
     }
     if (!mistakes_.empty()) return false;
@@ -315,8 +317,8 @@ class Reader {
     notes_.push_back(
         options_.nics.empty()
             ? fmt::format(
-                  "NICs without a PCIe switch in common with a GPU are ignored, because they "
-                  "usually serve storage and management: {} (--nics all includes these NICs)",
+                  "NICs that share no PCIe switch with a GPU are ignored, because such NICs "
+                  "usually serve storage or management (to include them, add --nics all): {}",
                   left_out)
             : fmt::format("NICs that --nics does not list are ignored: {}", left_out));
     for (std::size_t i = devices(); i-- > gpus;) {
@@ -413,19 +415,19 @@ class Reader {
     set(DeviceKind::kCpu, cpu_numbers.size());
     node_type_.links = RulesOf(links_);
     notes_.push_back(
-        fmt::format("the input does not state the speed of PCIe. Assumed: 16 lanes of generation "
-                    "{}, as for a {}",
+        fmt::format("the input does not specify the speed of PCIe. Assumed: 16 lanes of generation "
+                    "{}, the connection of the GPU type {}",
                     model.pcie_generation, model.name));
     notes_.emplace_back(
-        "the input does not state the PCIe switches. Assumed: one PCIe switch for each group of "
-        "close devices");
+        "the input does not specify the PCIe switches. Assumed: one PCIe switch for each group of "
+        "devices with PIX or PXB connections");
     if (cpu_numbers.size() > 1) {
       notes_.push_back(BetweenUnknownCpusNote());
     }
     if (nics_ > 0) {
       fabric_ = OneSwitch(*options_.nic_speed);
       notes_.emplace_back(kFabricNote);
-      notes_.emplace_back("the NICs are assumed to connect nodes at the given speed");
+      notes_.emplace_back("assumed: the NICs connect nodes at the given speed");
     } else {
       notes_.emplace_back("the input has no NIC, so the topology has a single node");
     }
@@ -443,9 +445,9 @@ class Reader {
     if (most == 0) return;
     if (model.nvlinks == 0) {
       Report("topology.bad-matrix", At(heading_.front()),
-             fmt::format("the matrix has NVLinks, but GPUs of this type have no NVLinks: {}",
+             fmt::format("the matrix has NVLinks, but GPUs of the given type have no NVLinks: {}",
                          Quoted(model.name)),
-             "write another GPU type with --gpu");
+             "specify the correct GPU type with --gpu");
       return;
     }
     if (most <= model.nvlinks) {
@@ -467,7 +469,7 @@ class Reader {
           model.nvlink);
     }
     notes_.emplace_back(
-        "the input does not state the number of NVSwitches. Assumed: one switch with all links");
+        "the input does not specify the number of NVSwitches. Assumed: one switch with all links");
   }
 
   std::string text_;

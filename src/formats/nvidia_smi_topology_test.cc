@@ -104,8 +104,8 @@ TEST(NvidiaSmiTopology, NicsThatShareNoSwitchAreLeftOut) {
   ASSERT_TRUE(by_rule.has_value()) << Format(by_rule.error());
   EXPECT_EQ(by_rule->node_type.Count(DeviceKind::kNic), 1);
   EXPECT_EQ(by_rule->notes.front(),
-            "NICs without a PCIe switch in common with a GPU are ignored, because they usually "
-            "serve storage and management: mlx5_1 (--nics all includes these NICs)");
+            "NICs that share no PCIe switch with a GPU are ignored, because such NICs usually "
+            "serve storage or management (to include them, add --nics all): mlx5_1");
   // If no NIC shares one, all count.
   std::string text(kMatrix);
   for (const auto& [from, to] : {std::pair("PIX", "PHB"), {"PXB", "PHB"}}) {

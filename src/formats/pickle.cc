@@ -344,10 +344,10 @@ Result<Pickle> ParsePickle(std::string_view bytes, const std::string& file) {
                   "copy the file again, or repeat the dump");
     case Fault::kNotData:
       return fail("pickle.not-data",
-                  fmt::format("the pickle refers to a class or a function at byte {}, but stepcast "
-                              "reads only plain data and executes no code of a pickle",
+                  fmt::format("the pickle contains a class or a function at byte {}, but stepcast "
+                              "reads only plain data and never executes code",
                               at),
-                  "use a file that torch.cuda.memory._dump_snapshot() wrote");
+                  "use an output file of torch.cuda.memory._dump_snapshot()");
     case Fault::kTooLarge:
       return fail("pickle.too-large",
                   fmt::format("the pickle has more than {} values", kMostValues),
@@ -356,8 +356,8 @@ Result<Pickle> ParsePickle(std::string_view bytes, const std::string& file) {
     case Fault::kMalformed:
       break;
   }
-  return fail("pickle.malformed", fmt::format("this is not a pickle: byte {} is not valid", at),
-              "use a file that torch.cuda.memory._dump_snapshot() wrote");
+  return fail("pickle.malformed", fmt::format("the file is not a pickle: byte {} is not valid", at),
+              "use an output file of torch.cuda.memory._dump_snapshot()");
 }
 
 }  // namespace stepcast::formats

@@ -10,9 +10,9 @@
 #include "src/base/diagnostic.h"
 
 // Reads Python's pickles (protocols 2 to 5) of plain data: None, booleans, integers, floats, text,
-// bytes, lists, tuples, sets and dictionaries, with the opcodes documented in pickletools. A pickle
-// is a program that may import and call any code. This reader executes nothing, and fails at the
-// first opcode that needs more than plain data.
+// bytes, lists, tuples, sets and dictionaries. A pickle is a program that may import and call any
+// code. This reader executes no code, and fails at the first opcode that is not for plain data (for
+// opcodes, see Python's pickletools).
 //
 // Errors: pickle.not-data (a reference to a class or function), pickle.cut-off, pickle.malformed
 // (an unknown opcode, an empty stack), pickle.too-large (too many values).
@@ -29,17 +29,16 @@ struct PickleValue {
     kMapping,
   };
   Kind kind = Kind::kNone;
-  std::int64_t integer = 0;  // 0 or 1 for a boolean; beyond 64 bits, the nearest value
+  std::int64_t integer = 0;  // booleans: 0 or 1; beyond 64 bits: the nearest value
   double real = 0;
   std::string text{};
   std::vector<const PickleValue*> items{};  // for a mapping: key, value, key, value, ...
 
-  // Returns the value of a key of this mapping. Null if the key is missing, or if this is not a
-  // mapping. Searches only the first kMostKeys keys, because a mapping with millions of keys may
-  // occur in many positions.
+  // Returns the value of a key of this mapping. Null if the key is missing or this is no mapping.
+  // Searches only the first kMostKeys keys, because a huge mapping may be referenced many times.
   static constexpr std::size_t kMostKeys = 64;
   const PickleValue* Find(std::string_view key) const;
-  // Returns the integer or boolean value, or `otherwise` for other kinds.
+  // Returns the integer or boolean value. Returns `otherwise` for other kinds of values.
   std::int64_t IntegerOr(std::int64_t otherwise) const {
     return kind == Kind::kInteger || kind == Kind::kBoolean ? integer : otherwise;
   }

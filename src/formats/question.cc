@@ -36,7 +36,7 @@ const char* Set(int& count, const QuestionSetting&, const Json& value) {
   if (!value.is_number_integer()) return "an integer";
   const auto number = value.get<std::int64_t>();
   if (number < 0 || number > std::numeric_limits<int>::max()) {
-    return "an integer of at least 0";
+    return "an integer that is at least 0";
   }
   count = static_cast<int>(number);
   return nullptr;
@@ -62,13 +62,13 @@ const char* Set(std::string& text, const QuestionSetting& setting, const Json& v
 const char* Set(std::vector<std::string>& words, const QuestionSetting& setting,
                 const Json& value) {
   if (setting.type == "KEY=VALUE") {
-    if (!value.is_object()) return "an object of keys and values";
+    if (!value.is_object()) return "an object that contains keys and values";
     for (const auto& [name, own] : value.items()) words.push_back(name + "=" + TextOf(own));
     return nullptr;
   }
   if (setting.type == "KEY=VALUES") {
     // The values of a key are a list, or text in the form of --vary after the equals sign.
-    constexpr const char* kDue = "an object of keys and lists of values";
+    constexpr const char* kDue = "an object that contains keys and lists of values";
     if (!value.is_object()) return kDue;
     for (const auto& [name, values] : value.items()) {
       if (!values.is_string() && !values.is_array()) return kDue;
@@ -82,9 +82,9 @@ const char* Set(std::vector<std::string>& words, const QuestionSetting& setting,
     }
     return nullptr;
   }
-  if (!value.is_array()) return "a list of texts";
+  if (!value.is_array()) return "a list of strings";
   for (const Json& word : value) {
-    if (!word.is_string()) return "a list of texts";
+    if (!word.is_string()) return "a list of strings";
     words.push_back(word.get<std::string>());
   }
   return nullptr;
@@ -96,7 +96,7 @@ const char* Take(const QuestionSetting& setting, const Json& value) {
         if constexpr (requires { Set(*variable, setting, value); }) {
           return Set(*variable, setting, value);
         } else {
-          STEPCAST_CHECK(false, "questions must have no settings of this type");
+          STEPCAST_CHECK(false, "the type of a setting of a question must be supported");
           return nullptr;
         }
       },

@@ -10,11 +10,10 @@
 // Parses questions to `stepcast serve`, one JSON object per line (docs/library.md).
 namespace stepcast::formats {
 
-// The type of a setting whose value is a path or an object. The variable receives the path, or the
-// text of the object with one line per key (IsObject).
+// The type of a setting that is a path or an object. The variable's value is the path, or the text
+// of the object with one line per key (IsObject).
 inline constexpr const char* kPathOrObject = "SCENARIO";
-// Returns whether the value of a setting of type kPathOrObject is an object. (No path begins with
-// '{'.)
+// Returns whether a value of type kPathOrObject is an object. (No path begins with '{'.)
 inline bool IsObject(std::string_view value) { return value.starts_with('{'); }
 
 struct ReadQuestion {
@@ -22,9 +21,9 @@ struct ReadQuestion {
   Result<std::string> ask;  // name of the question, after its variables are set
 };
 
-// Parses a question. `questions` are the possible questions by name. Settings of the type
-// "KEY=VALUE" or "KEY=VALUES" have objects as values. Errors: question.not-json,
-// question.unknown-key, question.missing-key, question.wrong-type.
+// Parses a question. `questions` are the possible questions by name. The values of settings of the
+// type "KEY=VALUE" or "KEY=VALUES" are objects. Errors: question.not-json, question.unknown-key,
+// question.missing-key, question.wrong-type.
 ReadQuestion ParseQuestion(std::string_view line, const std::map<std::string, Question>& questions);
 
 }  // namespace stepcast::formats

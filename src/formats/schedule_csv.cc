@@ -86,12 +86,11 @@ Diagnostic WrongCell(const CsvCell& cell) {
   const bool communication =
       cell.text.find("SEND_") != std::string::npos || cell.text.find("RECV_") != std::string::npos;
   return {"schedule.action", cell.location,
-          fmt::format("this cell is not an action of a schedule: {}", Quoted(cell.text)),
-          communication
-              ? "remove sends and receives (PyTorch's format compute_only): stepcast derives them "
-                "from the schedule"
-              : "write chunk, action and micro-batch: 0F3, 0B3, 0I3, 0W3, (0F4;7B0)OVERLAP_F_B, "
-                "0UNSHARD, 0RESHARD or 0REDUCE_GRAD"};
+          fmt::format("the cell is not an action of a schedule: {}", Quoted(cell.text)),
+          communication ? "remove sends and receives (PyTorch's format compute_only), because "
+                          "stepcast derives them from the schedule"
+                        : "write the chunk, the action and the micro-batch: 0F3, 0B3, 0I3, 0W3, "
+                          "(0F4;7B0)OVERLAP_F_B, 0UNSHARD, 0RESHARD or 0REDUCE_GRAD"};
 }
 
 std::string Text(const Action& action) {
@@ -108,7 +107,8 @@ std::string Text(const ScheduleEntry& entry) {
                      [&](const ParameterWord& one) { return one.kind == pass->kind; });
     return fmt::format("{}{}", pass->chunk, word->word);
   }
-  STEPCAST_CHECK(std::holds_alternative<Action>(entry), "the format must support this entry");
+  STEPCAST_CHECK(std::holds_alternative<Action>(entry),
+                 "the format must support every action of the schedule");
   return Text(std::get<Action>(entry));
 }
 

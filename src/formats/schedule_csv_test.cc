@@ -38,15 +38,15 @@ TEST(ScheduleCsvTest, AllActions) {
 TEST(ScheduleCsvTest, AllWrongCellsAtOnce) {
   EXPECT_EQ(
       Mistakes("0F0, 0X1,0B0\n1F0,1SEND_B0,1B\n"),
-      "mine.csv:1:6: error[schedule.action]: this cell is not an action of a schedule: '0X1'\n"
-      "  hint: write chunk, action and micro-batch: 0F3, 0B3, 0I3, 0W3, (0F4;7B0)OVERLAP_F_B, "
-      "0UNSHARD, 0RESHARD or 0REDUCE_GRAD\n"
-      "mine.csv:2:5: error[schedule.action]: this cell is not an action of a schedule: '1SEND_B0'\n"
-      "  hint: remove sends and receives (PyTorch's format compute_only): stepcast derives them "
-      "from the schedule\n"
-      "mine.csv:2:14: error[schedule.action]: this cell is not an action of a schedule: '1B'\n"
-      "  hint: write chunk, action and micro-batch: 0F3, 0B3, 0I3, 0W3, (0F4;7B0)OVERLAP_F_B, "
-      "0UNSHARD, 0RESHARD or 0REDUCE_GRAD\n");
+      "mine.csv:1:6: error[schedule.action]: the cell is not an action of a schedule: '0X1'\n"
+      "  hint: write the chunk, the action and the micro-batch: 0F3, 0B3, 0I3, 0W3, "
+      "(0F4;7B0)OVERLAP_F_B, 0UNSHARD, 0RESHARD or 0REDUCE_GRAD\n"
+      "mine.csv:2:5: error[schedule.action]: the cell is not an action of a schedule: '1SEND_B0'\n"
+      "  hint: remove sends and receives (PyTorch's format compute_only), because stepcast derives "
+      "them from the schedule\n"
+      "mine.csv:2:14: error[schedule.action]: the cell is not an action of a schedule: '1B'\n"
+      "  hint: write the chunk, the action and the micro-batch: 0F3, 0B3, 0I3, 0W3, "
+      "(0F4;7B0)OVERLAP_F_B, 0UNSHARD, 0RESHARD or 0REDUCE_GRAD\n");
 }
 
 TEST(ScheduleCsvTest, ListsThatCannotRunTogether) {
@@ -56,8 +56,8 @@ TEST(ScheduleCsvTest, ListsThatCannotRunTogether) {
             "  hint: correct the order of the actions; for a valid example, run stepcast schedule "
             "--stages 2 --micro-batches 4 --print csv\n");
   EXPECT_EQ(Mistakes("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"),
-            "mine.csv:1:5: error[schedule.not-runnable]: the schedule cannot run: the orders of "
-            "the stages form a cycle: stage 0 at B0 waits for B0 of stage 1, stage 1 at F1 waits "
+            "mine.csv:1:5: error[schedule.not-runnable]: the schedule cannot run: the stages wait "
+            "for each other in a cycle: stage 0 at B0 waits for B0 of stage 1, stage 1 at F1 waits "
             "for F1 of stage 0\n"
             "  hint: correct the order of the actions; for a valid example, run stepcast schedule "
             "--stages 2 --micro-batches 4 --print csv\n");

@@ -42,14 +42,14 @@ class TraceText::Source {
     const bool bomb = packed_ && given_ > kFreelyUnpacked && given_ / kMostUnpacking > read_;
     if (too_large) {
       Fail("file.too-large",
-           fmt::format("the unpacked trace is larger than {} MiB, the maximum", largest_ >> 20),
+           fmt::format("the unpacked trace is larger than the maximum of {} MiB", largest_ >> 20),
            "trace fewer steps");
     } else if (bomb) {
       Fail("file.too-large",
            fmt::format("the unpacked file is more than {} times as large as the compressed file, "
-                       "which is impossible for a trace",
+                       "so the file is not a trace",
                        kMostUnpacking),
-           "if the file is a trace, unpack it first: gunzip FILE");
+           "if the file is a trace, unpack the trace first: gunzip FILE");
     }
     done_ = done_ || block.empty();
     return too_large || bomb ? std::string_view() : block;
@@ -104,7 +104,7 @@ class TraceText::Source {
       if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) {
         Fail("file.bad-compression",
              fmt::format("the compressed file is damaged or incomplete: {}",
-                         stream_.msg == nullptr ? "it is not gzip" : stream_.msg),
+                         stream_.msg == nullptr ? "the file is not in gzip format" : stream_.msg),
              "copy the file again");
         return {};
       }

@@ -6,26 +6,23 @@
 #include "src/lowering/training_step.h"
 
 // torch.autocast (torch/amp/autocast_mode.py): parameters are stored in a wider type than the type
-// in which kernels compute. Before a layer's forward, the layer's matrices are cast to the compute
-// type. Autograd keeps each copy until the backward of the matrix multiplication that reads it,
-// even if blocks are recomputed, and for every way to gather the parameter. (Evidence: at the end
-// of forward, public runs of FSDP1 with autocast have two extra bytes per model parameter; see the
-// table of intelligent-machine-learning/dlrover pull request 825.)
+// in which kernels compute. Before a layer's forward, its matrices are cast to the compute type.
+// Autograd keeps each copy until the matrix multiplication that reads the copy has run in backward,
+// even if blocks are recomputed. (Evidence: public FSDP1 runs with autocast use two extra bytes per
+// parameter at the end of forward; see intelligent-machine-learning/dlrover pull request 825.)
 //
 // Vectors (biases, norms) and embedding tables are read in the stored type. A gradient is computed
-// in the compute type and cast to the stored type in place. The data flow has gradients in the
-// stored type, so it ignores this cast.
+// in the compute type and cast to the stored type. The data flow ignores this cast.
 namespace stepcast::lowering {
 
 class Autocast {
  public:
   Autocast(TrainingStep& step, Operations& operations) : step_(step), operations_(operations) {}
 
-  // Adds the 16-bit copies, in the prologue. If no layer is cast, all other functions do nothing.
+  // Adds the 16-bit copies, in the prologue. If no layer is cast, the other functions do nothing.
   void AddLayers();
 
-  // Casts the layer's matrices. `parameter_of(tensor)` returns the Range in which the parameter is
-  // stored.
+  // Casts the layer's matrices. `parameter_of(tensor)` returns the Range of the stored parameter.
   template <typename ParameterOf>
   void BeforeForward(int layer, const ParameterOf& parameter_of) {
     for (Copy& copy : CopiesOf(layer)) {
@@ -38,16 +35,15 @@ class Autocast {
       copy.held = true;
     }
   }
-  // Casts a gradient to the stored type. Call this function when the gradient of `tensor`, in the
-  // range `gradient`, is complete.
+  // Casts the complete gradient of `tensor`, stored in the range `gradient`, to the stored type.
   void CastGradient(int tensor, const Range& gradient);
-  // Releases the remaining copies of the layer. CastGradient releases the copies of tensors whose
-  // gradient is complete, but a tied tensor has a copy in several layers.
+  // Releases the layer's copies that CastGradient has not released. A tied tensor has a copy in
+  // each layer that uses it.
   void AfterBackward(int layer) {
     for (Copy& copy : CopiesOf(layer)) Release(copy);
   }
-  // Returns the location from which the layer's kernels read a tensor: its copy, or `parameter` if
-  // it has no copy.
+  // Returns the location from which the layer's kernels read a tensor: the cast copy, or
+  // `parameter` if the tensor has no copy.
   program::Elements ReadPlace(int layer, int tensor, const program::Elements& parameter) const;
 
  private:

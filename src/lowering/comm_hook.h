@@ -30,12 +30,12 @@ class CommHook {
   bool active() const { return hook_ != plan::CommHook::kNone; }
 
   // Write the hook's buffers and kernels. Call these functions in the prologue. `reduction` is the
-  // stream of the communicator. `buffer` contains the bucket's `tensors` contiguously, in `type`.
+  // stream of the communicator. `buffer` stores the bucket's `tensors` contiguously, in `type`.
   void WritePrologue(StreamId reduction, Index communicator);
   void AddBucket(Index buffer, std::span<const int> tensors, DataType type);
 
-  // Reduces the bucket. Call this function when the compute stream has filled the bucket. Records
-  // the event `reduced` when the average is ready.
+  // Reduces the bucket. Call this function after the last write to the bucket on the compute
+  // stream. Records the event `reduced` when the average is ready.
   void Run(std::size_t bucket, Index reduced);
   // Frees the hook's memory for the bucket. Call this function after the compute stream has waited
   // for `reduced`.
@@ -60,7 +60,7 @@ class CommHook {
     Index values = program::kNone;  // index of a buffer
     DataType type = DataType::kFp32;
     // Buffers and kernels of fp16_compress and bf16_compress:
-    Index sent = program::kNone;  // buffer; powerSGD uses it for uncompressed tensors
+    Index sent = program::kNone;  // buffer; in powerSGD, for uncompressed tensors
     Index compress = program::kNone, divide = program::kNone, restore = program::kNone;
     Index all_reduce = program::kNone;
     Index ready = program::kNone;  // index of an event
@@ -81,8 +81,8 @@ class CommHook {
   Index AddProduct(const char* name, DataType type, std::int64_t m, std::int64_t n, std::int64_t k);
   void RunCasts(HookedBucket& bucket, Index reduced);
   void RunFactors(HookedBucket& bucket, Index reduced);
-  // Issues `collective` on `buffer` after the work on stream `after`, and makes this stream wait
-  // for the collective.
+  // Issues `collective` on `buffer` after the earlier work on stream `after`. Later work on `after`
+  // waits for the collective.
   void Reduce(HookedBucket& bucket, StreamId after, Index collective, Index buffer);
 
   TrainingStep& step_;

@@ -7,20 +7,21 @@
 #include "src/lowering/program_builder.h"
 #include "src/scenario/scenario.h"
 
-// The host's work in a step in addition to launching kernels: `training.data_loading` and
+// The host's work in a step, except kernel launches: `training.data_loading` and
 // `training.checkpoint_saving`.
 //
 // Data loading follows torch.utils.data.DataLoader. Without workers, the host makes each
-// micro-batch before the micro-batch's forward. With workers, `workers` micro-batches are made
-// concurrently, up to workers x prefetch ahead, and the host waits for the micro-batch that it
-// needs. One stream represents the workers: it makes a micro-batch every time / workers. Loading is
-// the bottleneck if steps consume micro-batches faster. The compute stream copies the micro-batch
-// to the device. If the memory is not pinned, the host waits for the copy.
+// micro-batch immediately before its forward. With workers, `workers` micro-batches are made
+// concurrently, at most workers x prefetch ahead. The host waits for the micro-batch that it needs.
+// One stream represents all workers: it makes a micro-batch every time / workers. The compute
+// stream copies the micro-batch to the device. If the memory is not pinned, the host waits for the
+// copy.
 //
-// Checkpoint saving is averaged over steps: each step has 1 / every of the copy to the host and of
-// the write to storage. All ranks of a node write at once over `bandwidth`. With `sync`, the
-// devices wait for both operations. With `async`, the devices wait for the copy, and for an
-// unfinished write of the previous save. Replicated states are saved by their first rank; hybrid
+// The cost of saving a checkpoint is averaged over steps: each step does 1 / `every` of the copy to
+// the host and of the write to storage. All ranks of a node write at once over `bandwidth`. With
+// `sync`, the devices wait for the copy and the write. With `async`, the devices wait for the copy,
+// and for an unfinished write of the previous save. Replicated states are saved by their first
+// rank; with hybrid sharding, one copy is saved.
 // sharding saves one copy.
 namespace stepcast::lowering {
 
@@ -29,8 +30,8 @@ class DataLoadingAndSaving {
   DataLoadingAndSaving(const scenario::Scenario& scenario, const PipelineStage& stage,
                        ProgramBuilder& builder);
 
-  // Writes the prologue. `slots` is the largest number of micro-batches whose forward has begun and
-  // whose backward has not ended.
+  // Writes the prologue. `slots` is the largest number of micro-batches between forward and
+  // backward.
   void WritePrologue(int slots);
   // Call BeginMicroBatch before the forward of a micro-batch, and EndMicroBatch after its backward.
   void BeginMicroBatch(std::int64_t micro_batch, int slot);

@@ -20,26 +20,25 @@ namespace stepcast::lowering {
 // (deepspeed/runtime/zero/stage_1_and_2.py @ 02aa38c3; for experts deepspeed/moe/utils.py @
 // ce352eb1).
 
-// The tensors that overlap a rank's part: their number and their total number of elements, each the
-// maximum over ranks. A tensor that overlaps partly is included completely.
+// The tensors that overlap one rank's part, completely or partly. Both members are maxima over
+// ranks. `elements` is the sum of the complete sizes of these tensors.
 struct Holding {
   std::int64_t tensors = 0;
   std::int64_t elements = 0;
 };
 
-// Returns the layout of parameters in one flat tensor, which is divided into one equal part per
-// rank. Parameters are in registration order. With `round_robin`, they are in the order 0, ranks, 2
-// x ranks, ..., then 1, ranks + 1, ..., and so on. The flat tensor is padded to a multiple of 2 x
-// ranks elements, so that parts start at multiples of 4 bytes.
+// Returns the layout of all parameters in one flat tensor, with one equal part per rank. Parameters
+// are in registration order. With `round_robin`, every ranks-th parameter from 0 on is first, then
+// every ranks-th parameter from 1 on, and so on. The flat tensor is padded to a multiple of 2 x
+// ranks elements, so that each part is aligned to 4 bytes.
 FlatLayout DeepSpeedLayout(const model::Model& model, std::span<const int> tensors,
                            std::int64_t ranks, bool round_robin);
 Holding LargestHolding(const FlatLayout& flat);
 
 // The parameters that one call of DeepSpeed's optimizer updates, in a separate flat buffer.
 struct FlatGroup {
-  model::ParameterGroup ranks_of = model::ParameterGroup::kDense;  // the kind of parameters, which
-                                                                   // determines the ranks that
-                                                                   // divide the group
+  // The kind of parameters, which determines the ranks that divide the group.
+  model::ParameterGroup ranks_of = model::ParameterGroup::kDense;
   FlatLayout flat;
 };
 
@@ -47,11 +46,10 @@ struct FlatGroup {
 template <typename Value>
 using OfParameterGroups = std::array<Value, std::size(model::kParameterGroups)>;
 
-// The optimizer's parameter groups. Dense parameters form one group. Experts, which are stored on
-// other ranks than dense parameters, form groups of at most 178,956,971 elements. A larger tensor
-// forms a group of one tensor (split_params_into_different_moe_groups_for_optimizer). Each group is
-// divided among the `ranks` that share parameters of its kind. If `experts_apart` is false, there
-// is only one group.
+// The optimizer's parameter groups. Dense parameters form one group. Experts are stored on other
+// ranks; they form groups of at most 178,956,971 elements. A larger tensor is in a separate group
+// (split_params_into_different_moe_groups_for_optimizer). The ranks with copies of the same
+// parameters divide each group. If `experts_apart` is false, there is one group for all parameters.
 class FlatGroups {
  public:
   FlatGroups(const model::Model& model, const OfParameterGroups<std::int64_t>& ranks,
@@ -77,7 +75,7 @@ struct DeepSpeedBucket {
   struct Share {
     std::int64_t elements = 0;
     std::int64_t first = 0;  // offset in the bucket of the first tensor of the part
-    // The number of runs of consecutive elements that belong to one rank.
+    // Number of ranges of the bucket; all elements of a range belong to one rank.
     std::int64_t parts = 0;
   };
   std::vector<int> tensors;  // in order of insertion
@@ -86,17 +84,17 @@ struct DeepSpeedBucket {
   OfParameterGroups<Share> shares{};
 };
 
-// Divides tensors into buckets of at most `limit` elements. A tensor that would exceed the limit
-// opens the next bucket. A bucket may have tensors of all groups.
+// Divides tensors into buckets of at most `limit` elements. A tensor that does not fit into the
+// current bucket starts the next one. A bucket may contain tensors of all groups.
 std::vector<DeepSpeedBucket> BucketsOf(const model::Model& model, std::span<const int> order,
                                        const FlatGroups& groups, std::int64_t limit);
 
-// The reduction of gradients at DeepSpeed's stage 0, after backward (deepspeed/runtime/engine.py,
+// The reduction of gradients after backward at DeepSpeed's stage 0 (deepspeed/runtime/engine.py,
 // allreduce_no_retain). Gradients are reduced in registration order, in chunks. A chunk ends with
-// the tensor that brings it above 5e8 elements. Each chunk is packed, cast to the communication
-// type, divided, all-reduced, cast back and unpacked, on the compute stream. Afterward, experts'
-// gradients are reduced over the ranks with the same experts (_reduce_non_expert_gradients,
-// _reduce_expert_gradients).
+// the tensor that makes it larger than 5e8 elements. Each chunk is packed, cast to the
+// communication type, divided, all-reduced, cast back and unpacked, on the compute stream.
+// Afterward, experts' gradients are reduced over the ranks with the same experts
+// (_reduce_non_expert_gradients, _reduce_expert_gradients).
 
 class ChunkedReduction {
  public:
@@ -104,7 +102,7 @@ class ChunkedReduction {
       : step_(step), operations_(operations) {}
 
   // Adds the chunks of `tensors`, in the prologue. Gradients are summed over `communicator` (kNone:
-  // there is one rank). Sums are divided by `ranks`, the number of all data-parallel ranks.
+  // one rank) and divided by `ranks`, the number of data-parallel ranks.
   void AddChunks(Index communicator, std::int64_t ranks, std::span<const int> tensors);
   void Reduce(const LocalGradients& gradients);
 
@@ -138,12 +136,12 @@ class DeepSpeedPartitions {
   const FlatLayout& flat(std::size_t g) const { return flats_.all()[g].flat; }
   // Returns the prefix of the group's buffer names: "", "expert " or "expert group 2 ".
   static std::string PrefixOf(std::size_t g);
-  // Describe the tensors that a rank handles, in group g or in all groups.
+  // Return the tensors that overlap this rank's part of group g, or its parts of all groups.
   const Holding& held(std::size_t g) const { return states_[g].held; }
   const Holding& held() const { return held_; }
-  // Describe one kind of parameter group. `ranks` returns the number of ranks that divide its
-  // elements, and ElementsOf the number of its elements. HeldOf returns the total number of
-  // elements of all tensors that overlap a rank's parts.
+  // Describe the parameters of one kind. `ranks` returns the number of ranks that divide them.
+  // ElementsOf returns the number of their elements. HeldOf returns the total number of elements of
+  // the tensors that overlap a rank's parts.
   std::int64_t ranks(model::ParameterGroup of) const {
     return static_cast<std::int64_t>(ranks_[IndexOf(of)].data.size());
   }
@@ -154,18 +152,18 @@ class DeepSpeedPartitions {
   Range Parameter(int tensor) const;
   program::BufferUse OwnParameters(std::size_t g) const;
   // Own returns the pieces of a group that the rank owns. OwnOf returns the rank's piece of a
-  // tensor, or null if the rank has no piece of the tensor. Without a data flow, Own is empty and
-  // OwnOf returns null. Offsets are relative to the rank's part of the group.
+  // tensor, or null if the rank has no piece. Without a data flow, Own is empty and OwnOf returns
+  // null. Offsets are relative to the rank's part of the group.
   std::span<const Piece> Own(std::size_t g) const { return states_[g].own; }
   const Piece* OwnOf(int tensor) const;
-  // Returns the offset of a piece, in elements, relative to the rank's parts of all groups. Group g
-  // has held(g).elements elements.
+  // Returns the offset of a piece, in elements, if this rank's parts of all groups are
+  // concatenated. The part of group g has held(g).elements elements.
   std::int64_t KeptOffset(const Piece& own) const {
     return states_[flats_.group_of(own.tensor)].kept_first + own.offset;
   }
 
-  // Gathers all ranks' parts, group by group, on the compute stream. Call this function after the
-  // update.
+  // Gathers the parts of all ranks, one group after another, on the compute stream. Call this
+  // function after the update.
   void Gather();
 
  private:
@@ -193,12 +191,12 @@ class DeepSpeedPartitions {
   OfParameterGroups<Index> communicators_{program::kNone, program::kNone};
 };
 
-// The end of a step in all ZeRO optimizers of DeepSpeed (deepspeed/runtime/zero/stage_1_and_2.py @
-// 02aa38c3 and stage3.py @ 007cca6a, step()). The step first checks for overflow (in fp16) and
-// computes the gradient norm. For each group, it then packs the gradients, casts them to FP32 and
-// unscales them. The optimizer updates FP32 values, which are copied to the parameters.
+// The end of a step in DeepSpeed's ZeRO optimizers (deepspeed/runtime/zero/stage_1_and_2.py @
+// 02aa38c3 and stage3.py @ 007cca6a, step()). The step checks for overflow (in fp16) and computes
+// the gradient norm. For each group, it packs the gradients, casts them to FP32 and unscales them.
+// The optimizer updates FP32 values, which are then copied to the parameters.
 
-// The elements that one call of the optimizer updates, with the buffers and kernels of this call.
+// A group of elements that the optimizer updates in one call, with its buffers and kernels.
 struct UpdateGroup {
   std::int64_t elements = 0;         // including padding
   Index states = program::kNone;     // FP32 buffer: a copy of the parameters, then the moments
@@ -210,8 +208,8 @@ struct UpdateGroup {
 
 class DeepSpeedUpdate {
  public:
-  // `experts` is the communicator over which the norm of experts' gradients is averaged. kNone:
-  // there are no experts, or one rank has all experts.
+  // `experts` is the communicator over which the norm of experts' gradients is averaged (kNone:
+  // there are no experts, or one rank has all of them).
   DeepSpeedUpdate(TrainingStep& step, Index communicator, Index experts = program::kNone);
 
   // Adds a group and allocates its states, in the prologue. `elements` includes `padding`.
@@ -226,50 +224,48 @@ class DeepSpeedUpdate {
   // total. The result is reduced over all ranks, and the host waits for it.
   void CheckOverflow(StreamId stream, std::int64_t tensors, std::int64_t elements,
                      const std::vector<program::BufferUse>& uses);
-  // Reduces one number over all ranks, on the compute stream. The effects `then` use the number.
-  // With `of_experts`, also reduces over the ranks with the same experts.
+  // Sums one number over all ranks, on the compute stream. The effects `then` use the sum. With
+  // `of_experts`, also reduces over the ranks with the same experts.
   void AgreeOnScalar(std::span<const program::Effect> then = {}, bool of_experts = false);
-  // Computes the norm of all gradients: first over the given tensors, then over all ranks.
-  // `squares` (from SquaresOf) are the squares of the model's elements in these tensors. The
-  // `first` call of a step starts a new sum; later calls add to it. With `of_experts`, the ranks
-  // with the same experts average their sums, which are equal (_average_expert_grad_norms).
+  // Computes the norm of all gradients: first over `tensors` tensors, then over all ranks.
+  // `squares` are the results of SquaresOf for these tensors. The `first` call of a step starts a
+  // new sum; later calls add to the sum. With `of_experts`, ranks with the same experts average
+  // their sums, which are equal (_average_expert_grad_norms).
   void TakeNorm(std::int64_t tensors, std::int64_t elements,
                 const std::vector<program::BufferUse>& uses,
                 std::span<const program::Effect> squares, bool first, bool of_experts = false);
-  // Returns the effect that sums the squares of elements, each of which is stored on `copies`
-  // ranks.
+  // Returns the effect that sums the squares of elements. Each element is stored on `copies` ranks.
   program::Effect SquaresOf(const program::Elements& source, std::int64_t elements,
                             std::int64_t copies) const;
 
-  // Packs the group's gradients: `moves` fill group.flat from the ranges in `uses`. The source
-  // buffers may be released afterward.
+  // Packs the group's gradients into group.flat. `moves` copy the gradients from the ranges in
+  // `uses`, whose buffers may be released afterward.
   void Flatten(const UpdateGroup& group, std::vector<program::BufferUse> uses,
                std::span<const program::Effect> moves);
   // Updates the parameters in the ranges `parameters`. `updates` are effects from UpdateOf.
   void Apply(const UpdateGroup& group, const std::vector<program::BufferUse>& parameters,
              std::span<const program::Effect> updates);
-  // Returns the effect that updates the `count` parameters at `place`. The first parameter is
-  // element `offset` of the group.
+  // Returns the effect that updates `count` parameters at `place`, which are the elements of the
+  // group from element `offset` on.
   program::Effect UpdateOf(const UpdateGroup& group, const program::Elements& place,
                            std::int64_t offset, std::int64_t count) const;
 
  private:
   Index MemoryKernel(const char* name, std::int64_t elements, std::int64_t read_bytes,
                      std::int64_t written_bytes);
-  // Returns the location of the optimizer's arrays from element `offset` of the group on. The
-  // arrays follow the FP32 copy of the parameters, if there is a copy.
+  // Returns the location of the optimizer's arrays, from element `offset` of the group on. If there
+  // is an FP32 copy of the parameters, the arrays are stored after this copy.
   program::Elements StatesOf(const UpdateGroup& group, std::int64_t offset) const;
 
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::Training& training_;
-  // The plan's training settings, changed so that the optimizer uses only FP32 values.
+  // The plan's training settings, with all of the optimizer's data types set to FP32.
   plan::Training fp32_;
   Index communicator_;
-  Index scalar_ = program::kNone;   // buffer of two FP32 numbers: the latest number and the sum
+  Index scalar_ = program::kNone;   // buffer of two FP32 numbers: the latest number, the sum
   Index reduced_ = program::kNone;  // index of an event
-  std::vector<Index> all_reduces_;  // collectives: over data parallelism, and over the parts of the
-                                    // model
+  std::vector<Index> all_reduces_;  // over data parallelism, over parts of the model
   Index average_ = program::kNone;  // collective over the ranks with the same experts
 };
 

@@ -4,16 +4,17 @@ namespace stepcast::lowering {
 namespace {
 
 constexpr ExecutionLimit kLimits[] = {
-    {"training.optimizer", "all except adamw, sgd and lamb",
+    {"training.optimizer", "all optimizers except adamw, sgd and lamb",
      "the backends have no kernels for this optimizer", "write optimizer: adamw, sgd or lamb",
      [](const plan::Plan& plan) {
        return plan::HasOwnKernels(plan.training.optimizer) ||
               plan.training.optimizer == plan::Optimizer::kMuon;
      }},
     {"training.optimizer_state_dtype, training.master_weights",
-     "data types other than the type of the updated values, and fp16_remainder",
-     "the type of optimizer states differs from the type of the values that they update",
-     "remove optimizer_state_dtype and master_weights: fp16_remainder",
+     "fp16_remainder, and optimizer states in a different data type than the weights that the "
+     "optimizer updates",
+     "the optimizer states and the weights that the optimizer updates have different data types",
+     "remove optimizer_state_dtype, and remove master_weights: fp16_remainder",
      [](const plan::Plan& plan) {
        // Other optimizers are refused by a check of their own.
        return !plan::HasOwnKernels(plan.training.optimizer) &&

@@ -5,8 +5,8 @@
 
 #include "src/plan/plan.h"
 
-// Plan settings that can be forecast but not executed, because their programs have no data flow or
-// the backends lack kernels.
+// Plan settings that can be forecast but not executed: the program has no data flow, or the
+// backends lack kernels.
 namespace stepcast::lowering {
 
 struct ExecutionLimit {

@@ -11,11 +11,11 @@
 
 namespace stepcast::lowering {
 
-// The base class of the frameworks' sharding strategies, with the step and the step's builder, plan
-// and operations. The step must outlive the strategy.
+// The base class of the frameworks' sharding strategies. Does not own the step, which must outlive
+// the strategy.
 class FrameworkStrategy : public ShardingStrategy {
  public:
-  // Appends the ranges of the layer's parameters, tensor by tensor.
+  // Appends the ranges that store the layer's parameters, one tensor after another.
   void AppendParameterReads(int layer, std::vector<program::BufferUse>& uses) override {
     for (const int tensor : step_.model().layers[layer].tensors) {
       uses.push_back(Reads(Parameter(tensor)));
@@ -27,7 +27,7 @@ class FrameworkStrategy : public ShardingStrategy {
       : step_(step), builder_(step.builder()), plan_(step.plan()), operations_(builder_) {}
 
   // Returns the range from which kernels read a complete parameter. Strategies that gather
-  // parameters declare their reads themselves.
+  // parameters do not override this function, because they declare the reads themselves.
   virtual Range Parameter(int /*tensor*/) const { return {}; }
 
   int Tensors() const { return static_cast<int>(step_.model().tensors.size()); }
@@ -157,9 +157,8 @@ program::Program LowerDeepSpeedStage3(const scenario::Scenario& scenario,
 //    (zero_grad(set_to_none=True)).
 program::Program LowerFsdp1(const scenario::Scenario& scenario, const LowerOptions& options);
 
-// Returns the factor by which gradients are divided before they are summed over `ranks` ranks.
-// After the sum, they are divided by `ranks` over this factor
-// (torch/distributed/algorithms/_comm_hooks/default_hooks.py).
+// Returns the factor by which gradients are divided before they are summed over `ranks` ranks. The
+// sum is divided by ranks / factor (torch/distributed/algorithms/_comm_hooks/default_hooks.py).
 std::int64_t GradientPredivideFactor(std::int64_t ranks);
 
 // PyTorch's fully_shard (FSDP2: torch/distributed/fsdp/_fully_shard/, read at PyTorch 2.6.0 and

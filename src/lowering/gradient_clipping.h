@@ -46,7 +46,7 @@ namespace stepcast::lowering {
 struct ClippedRange {
   program::Elements place{};
   std::int64_t elements = 0;
-  bool counted = true;  // included in the norm; false: another pipeline stage includes it
+  bool counted = true;  // false: another pipeline stage includes the range in the norm
   model::ParameterGroup group = model::ParameterGroup::kDense;
 };
 
@@ -58,19 +58,19 @@ class GradientClipping {
         kernels_(plan::TraitsOf(step.plan().data_parallel.framework).clipping) {}
 
   // Returns whether the plan clips gradients. If false, the functions below only undo the loss
-  // scale.
+  // scaling.
   bool clips() const { return step_.plan().training.gradient_clipping.has_value(); }
 
-  // Writes the prologue. `communicator` connects the ranks that share the stage's gradients (kNone:
-  // this rank has all of them). If ranks have different parts of the model, the norm is also summed
-  // over these ranks. If experts are on other ranks than the other parameters, each parameter group
-  // has a separate sum.
+  // Writes the prologue. `communicator` connects the ranks that divide the stage's gradients
+  // (kNone: this rank has all of them). If the model is divided among ranks, the norm is also
+  // summed over these ranks. If experts and dense parameters are on different ranks, each parameter
+  // group has a separate sum.
   void WritePrologue(Index communicator);
 
-  // Undoes the loss scale and clips the gradients, on the compute stream. Call this function before
-  // the update. `gradients` are the ranges of `tensors` tensors of `type`, with `elements` elements
-  // in total. `ranges` are the model's elements in these tensors, if there is a data flow. A stage
-  // without tensors still participates in the sum for the norm.
+  // Undoes the loss scaling and clips the gradients, on the compute stream. Call this function
+  // before the update. The gradients are `tensors` tensors of `type` with `elements` elements in
+  // total. With a data flow, `ranges` are their locations. A stage without tensors still
+  // participates in the sum for the norm.
   void Write(std::int64_t tensors, std::int64_t elements, DataType type,
              std::span<const program::BufferUse> gradients, std::span<const ClippedRange> ranges);
 
@@ -88,14 +88,14 @@ class GradientClipping {
   TrainingStep& step_;
   ProgramBuilder& builder_;
   const plan::ClippingKernels kernels_;
-  // Returns the axes over which the group's norm is summed: the axes that divide the model and,
-  // with `shared_out`, the axes that shard the group's states.
+  // Returns the axes over which the group's norm is summed: the axes that divide the model and, if
+  // `shared_out` is true, the axes that shard the group's states.
   parallel::AxisSet AxesOfNorm(model::ParameterGroup group, bool shared_out) const;
   program::Elements SumOf(model::ParameterGroup group) const;
 
   Index squares_ = program::kNone;  // buffer with one FP32 number per sum
-  // The sums over ranks: one sum per parameter group, or one sum for all groups if the same ranks
-  // share them.
+  // The sums over ranks: one per parameter group, or one for all groups if the same ranks divide
+  // all groups.
   std::vector<Index> all_reduces_;  // indices of collectives
   Index known_ = program::kNone;    // index of an event
   // For loss scaling: the overflow flag, its all-reduce, and the event that the host waits for

@@ -259,7 +259,7 @@ void TiedGradients::WritePrologue() {
       elements += step_.model().tensors[t].elements;
     }
     if (elements > 0) {
-      flat_ = builder_.AddBuffer("gradients of parts of the tokens",
+      flat_ = builder_.AddBuffer("gradients of sequence-parallel parameters",
                                  BytesOf(elements, step_.plan().training.gradient_dtype),
                                  program::Category::kCommunication);
       tensor_communicator_ =

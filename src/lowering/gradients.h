@@ -18,43 +18,41 @@
 
 namespace stepcast::lowering {
 
-// The order in which gradients become ready in backward, and their division into buckets.
+// The order in which gradients become ready in backward, and the division of gradients into
+// buckets.
 
-// Returns tensors (indices in Model::tensors) in the order in which their gradients become
-// complete. Layers are visited from last to first, and a layer's kernels in order. A tied tensor is
-// complete after its last contribution. Tensors completed by one kernel are in reverse registration
-// order, like autograd's hooks of one node. Every tensor appears once. `work_of_layer` is each
-// layer's index in `works`.
+// Returns the tensors (indices in Model::tensors) in the order in which their gradients become
+// complete. Layers are visited from last to first. Tensors that one kernel completes are in reverse
+// registration order, like the hooks of one autograd node. A tied tensor is complete after its last
+// contribution. `work_of_layer` is each layer's index in `works`.
 std::vector<int> GradientReadyOrder(const model::Model& model,
                                     std::span<const model::LayerWork> works,
                                     std::span<const int> work_of_layer);
 
 struct Bucket {
-  std::span<const int> tensors;  // a range of the order that was divided
+  std::span<const int> tensors;  // a contiguous part of the order passed to AssignBuckets
   std::int64_t elements = 0;
 };
 
 // Divides tensors into buckets by PyTorch's rule (torch/csrc/distributed/c10d/reducer.cpp,
-// compute_bucket_assignment_by_size). Tensors are appended to the open bucket, which is closed when
-// its bytes reach the limit. A bucket may therefore exceed the limit by up to one tensor. The first
-// bucket has a separate limit. With a limit of 0 B, each tensor is a bucket. The buckets refer to
-// `order`.
+// compute_bucket_assignment_by_size). A bucket is closed when its size reaches the limit, so it may
+// exceed the limit by one tensor. The first bucket has a separate limit. With a limit of 0 B, each
+// tensor is a bucket. The buckets refer to `order`.
 std::vector<Bucket> AssignBuckets(const model::Model& model, std::span<const int> order,
                                   std::int64_t bytes_per_element, Bytes first_limit, Bytes limit);
 
-// A bucket of gradients, which is reduced in one collective on a separate stream. The sharding
-// strategies decide when to reduce it, and which operations precede and follow.
+// A bucket of gradients, which one collective reduces on a separate stream. The sharding strategies
+// decide when the bucket is reduced.
 
 struct GradientBucket {
   Index name = program::kNone;  // a text
   std::span<const int> tensors;
   FlatLayout layout;
   Range gradients;
-  Range own;  // the part of the reduced bucket that this rank keeps: its shard, or the complete
-              // bucket
+  Range own;  // the reduced elements that this rank keeps: its shard, or all
   std::size_t channel = 0;
   Index ready = program::kNone, reduced = program::kNone;  // indices of events
-  int missing = 0;    // number of gradients that are missing in the bucket
+  int missing = 0;    // number of gradients that are not yet in the bucket
   bool full = false;  // see GradientBuckets::LaunchInOrder
 };
 
@@ -63,8 +61,8 @@ class GradientBuckets {
   GradientBuckets(TrainingStep& step, Operations& operations)
       : step_(step), builder_(step.builder()), operations_(operations) {}
 
-  // A stream and a communicator that reduce buckets. If there are replicas, another stream then
-  // sums shards over them.
+  // A stream and a communicator that reduce buckets. With replicas (hybrid sharding), another
+  // stream then sums the shards over the replicas.
   struct Channel {
     StreamId stream = 0;
     Index communicator = program::kNone;  // kNone: there is only one rank
@@ -81,10 +79,10 @@ class GradientBuckets {
     SetChannels({{.stream = stream, .communicator = communicator, .replica_stream = stream}});
   }
 
-  // Adds a bucket without allocating memory. The name of the gradients' buffer is the bucket's name
-  // followed by `what`. If the layout has shards for several ranks, the bucket is reduce-scattered,
-  // and rank `index` keeps its shard. Otherwise, the bucket is all-reduced. If the layout has no
-  // pieces, the tensors are contiguous. `tensors` must outlive this object.
+  // Adds a bucket without allocating memory. Its buffer's name is the bucket's name followed by
+  // `what`. If the layout has several shards, the bucket is reduce-scattered, and rank `index`
+  // keeps its shard. Otherwise, the bucket is all-reduced. If the layout has no pieces, the tensors
+  // are contiguous. `tensors` must outlive this object.
   const GradientBucket& Add(std::span<const int> tensors, FlatLayout layout, const char* what,
                             DataType type, std::int64_t index, std::size_t channel = 0);
 
@@ -106,12 +104,12 @@ class GradientBuckets {
                                                  step_.model().tensors[tensor].elements);
   }
 
-  // Adds one gradient to the count of its bucket. If the bucket is now full, resets the count and
-  // returns true.
+  // Marks the tensor's gradient as written. If the bucket is now full, returns true and starts a
+  // new count.
   bool Fill(int tensor);
-  // Marks the bucket with index `full` as full. Then calls launch(bucket) for each full bucket that
-  // is not launched and whose predecessors are all full. Call EndLaunches after all buckets are
-  // launched; it marks all buckets as not full.
+  // Marks bucket `full` as full. Then calls launch(bucket) for each full bucket whose predecessors
+  // have been launched, in order. Call EndLaunches after all buckets are launched; it marks all
+  // buckets as not full.
   template <typename Launch>
   void LaunchInOrder(std::size_t full, const Launch& launch) {
     buckets_[full].full = true;
@@ -121,7 +119,7 @@ class GradientBuckets {
     launched_ = 0;
     for (GradientBucket& bucket : buckets_) bucket.full = false;
   }
-  // Marks the bucket's current content as ready to be reduced.
+  // Records the event that the bucket's content is complete and may be reduced.
   void Ready(std::size_t bucket) {
     if (!channels_[buckets_[bucket].channel].reduces()) return;
     builder_.Record(step_.compute(), buckets_[bucket].ready);
@@ -150,15 +148,15 @@ class GradientBuckets {
   std::vector<Place> places_;  // indexed by tensor
 };
 
-// Dummy weight gradients. If a matrix multiplication adds to the main gradient itself, autograd
-// still receives a gradient of the weight's shape, which nothing reads:
+// Dummy weight gradients. If the kernel of a matrix multiplication adds to the main gradient,
+// autograd still receives a gradient with the weight's shape, which nothing reads:
 //   - Transformer Engine's layers keep one dummy for each shape
 //     (transformer_engine/pytorch/module/base.py, get_dummy_wgrad).
-//   - Megatron-LM's own output layer keeps one dummy until a hook frees it
+//   - Megatron-LM's output layer keeps one dummy until a hook frees it
 //     (core/tensor_parallel/layers.py). If the embedding is tied to the output layer, the dummy
-//     also remains until the embedding's gradient is complete.
-//   - Without Transformer Engine's layers, there is no dummy, because these releases of Megatron-LM
-//     return no gradient to autograd.
+//     remains until the embedding's gradient is complete.
+//   - Without Transformer Engine's layers, there is no dummy: Megatron-LM returns no gradient
+//     to autograd.
 
 class DummyGradients {
  public:
@@ -194,10 +192,10 @@ class DummyGradients {
   std::vector<OfOutputLayer> of_output_layer_;  // indexed by tensor; empty if there are no dummies
 };
 
-// The full gradients that autograd makes on one rank, tensor by tensor (PyTorch's Tensor.grad
-// before any communication). A tensor's first contribution is written to new memory. The
-// contribution of a later micro-batch is a separate tensor, which a kernel then adds. Within one
-// micro-batch, the model's own kernels add a tied tensor's contributions.
+// The full gradients that autograd makes on one rank (PyTorch's Tensor.grad before communication).
+// The first micro-batch's gradient of a tensor is written to new memory. Each later micro-batch's
+// gradient is a separate tensor, which a kernel then adds. Within one micro-batch, the model's own
+// kernels add the contributions to a tied tensor.
 
 class LocalGradients {
  public:
@@ -205,12 +203,12 @@ class LocalGradients {
   LocalGradients(TrainingStep& step, Operations& operations, DataType type);
 
   // Allocates memory if needed, and declares the writes of the next kernel. Call this function
-  // before the kernel that contributes to the gradient and reads the parameters in `source`.
+  // before the kernel that computes the gradient from the parameters in `source`.
   void Write(int tensor, const program::Elements& source);
   // Returns the range that this micro-batch has written.
   const Range& Written(int tensor) const;
-  // Adds the micro-batch's contributions to those of earlier micro-batches. Call this function when
-  // the micro-batch's contributions are complete.
+  // Adds the micro-batch's gradient to that of earlier micro-batches. Call this function when the
+  // micro-batch's gradient is complete.
   void Complete(int tensor);
   void Release(int tensor);
 
@@ -234,12 +232,12 @@ class LocalGradients {
   std::vector<Gradient> gradients_;  // indexed by tensor
 };
 
-// Tensors that are stored on several ranks of one model copy. Each rank computes a part of the
+// Tensors with copies on several ranks of one model replica. Each rank computes a part of the
 // gradient. The parts are summed before the update, so that the copies remain equal (Megatron-LM,
 // core/distributed/finalize_model_grads.py):
-//  * embeddings tied to the output layer, over the first and the last stage of a pipeline;
-//  * with sequence parallelism, tensors that are applied to a rank's part of the tokens, over the
-//    tensor-parallel ranks; they are packed into one buffer and unpacked again.
+//  * embeddings tied to the output layer: over the first and the last pipeline stage;
+//  * with sequence parallelism, tensors applied to a rank's part of the tokens: over the
+//    tensor-parallel ranks. These gradients are packed into one buffer and unpacked afterward.
 //
 // Without tied tensors, all functions do nothing.
 class TiedGradients {
@@ -249,7 +247,7 @@ class TiedGradients {
   // Returns whether the gradients of `tensor`, an index in this stage's model, are summed over
   // stages.
   bool Has(int tensor) const;
-  // Returns whether this rank includes the tensor in sums in which every parameter must occur once.
+  // Returns whether this rank includes the tensor in a sum over all parameters. Only one rank does.
   bool Counts(int tensor) const;
 
   void WritePrologue();

@@ -10,10 +10,9 @@
 #include "src/scenario/scenario.h"
 
 // ZeRO-Offload, ZeRO-Infinity and FSDP's CPU offload. States are in the node's memory or on its
-// NVMe drives, and are copied to and from the device. The optimizer runs on the node's CPUs, as
-// operations of a given duration. Updates are on the compute stream, because the device computes
-// nothing during updates. NVMe reads and writes have a separate stream. All ranks of a node work at
-// the same time and share the node's memory bandwidth and drives.
+// NVMe drives, and are copied to and from the device. The node's CPUs run the optimizer, as
+// operations with a given duration on the compute stream. NVMe reads and writes have a separate
+// stream. All ranks of a node work at the same time and share its memory bandwidth and drives.
 namespace stepcast::lowering {
 
 // The locations of the optimizer's states and the parameters.
@@ -36,21 +35,23 @@ class HostOffload {
   // Adds streams and events to the program. Call this function before the first step.
   void WritePrologue();
 
-  // Writes an update of `elements` parameters on the CPUs. States on NVMe are read from the drives
-  // and written back. The host is busy during the update.
+  // Writes an update of `elements` parameters on the CPUs. States on NVMe drives are read before
+  // the update and written back after it. The host is busy during the update.
   void Update(std::int64_t elements);
 
   // Like Update, but as a host task. The host must have waited for the gradients.
   void UpdateOnHost(std::int64_t elements);
 
-  // Writes an addition on the CPUs, which adds the gradients of `elements` parameters, copied on
-  // `stream`, to the gradients in host memory. The host is busy during the addition.
+  // Writes an addition on the CPUs of `elements` gradients, which `stream` has copied to the host,
+  // to the gradients in host memory. The host is busy during the addition.
   void AccumulateOnHost(StreamId stream, std::int64_t elements);
 
-  // Writes gradients of `elements` parameters to NVMe after `stream` has copied them to the host.
+  // Writes the gradients of `elements` parameters to NVMe, after `stream` has copied them to the
+  // host.
   void GradientsOnward(StreamId stream, std::int64_t elements);
-  // ParametersInto makes `stream` wait until `bytes` of parameters are read from NVMe; for
-  // parameters in host memory, it does nothing. ParametersOnward writes updated parameters back.
+  // ParametersInto makes `stream` wait until `bytes` of parameters are read from NVMe.
+  // ParametersOnward writes updated parameters to NVMe. Both do nothing for parameters in host
+  // memory.
   void ParametersInto(StreamId stream, Bytes bytes);
   void ParametersOnward(Bytes bytes);
 
@@ -82,8 +83,8 @@ void UpdateOnHost(HostOffload& offload, Units& units) {
   offload.Update(elements);
 }
 
-// The bytes that one node stores for its ranks, in memory and on drives: offloaded states, and a
-// checkpoint that is written while training continues.
+// The bytes that one node stores for its ranks in memory and on drives: offloaded states, and a
+// checkpoint that is still being written.
 struct HostBytes {
   Bytes memory, drives;
 };

@@ -12,8 +12,8 @@
 
 namespace stepcast::lowering {
 
-// Returns the length of each of `ranks` equal shards of `elements` elements. The last shards are
-// padded.
+// Returns the number of elements per shard if `elements` elements are divided into `ranks` equal
+// shards, rounded up.
 constexpr std::int64_t ShardLength(std::int64_t elements, std::int64_t ranks) {
   return (elements + ranks - 1) / ranks;
 }
@@ -24,9 +24,8 @@ constexpr std::int64_t ShardLength(std::int64_t elements, std::int64_t ranks) {
 struct Range {
   program::Elements place{};
   std::int64_t elements = 0;
-  // Whether the range's offset in the buffer depends on the rank. If true, operations declare that
-  // they use the complete buffer, so that the programs of different ranks differ only in their data
-  // flow.
+  // Whether the range's offset depends on the rank. If true, operations declare that they use the
+  // complete buffer, so that programs of different ranks differ only in their data flow.
   bool of_rank = false;
 
   // Returns whether the range refers to a buffer.
@@ -36,7 +35,7 @@ struct Range {
   Bytes size() const { return BytesOf(elements, place.type); }
   program::Elements At(std::int64_t element) const { return Further(place, element); }
   Range Part(std::int64_t first, std::int64_t count) const { return {At(first), count, of_rank}; }
-  // Returns the part of rank `index`, if the range has `count` elements for each rank.
+  // Returns the part of rank `index` in a range with `count` elements per rank.
   Range Share(std::int64_t index, std::int64_t count) const {
     return {At(index * count), count, true};
   }
@@ -66,8 +65,8 @@ using Pieces = std::vector<Piece>;
 std::vector<program::Effect> MovesOf(const Pieces& pieces, const program::Elements& target,
                                      const program::Elements& source, double scale = 1);
 
-// Tensors packed one after another, and divided into equal shards that ignore tensor boundaries.
-// Examples are FSDP1's flat parameters (torch/distributed/fsdp/_flat_param.py, read at
+// Tensors packed one after another and divided into equal shards, which may split tensors.
+// Examples: FSDP1's flat parameters (torch/distributed/fsdp/_flat_param.py, read at
 // pytorch/pytorch@01caf79e047f), the buckets of a distributed optimizer, and the flat tensors of
 // DeepSpeed's stages 1 and 2.
 struct FlatLayout {
@@ -77,8 +76,8 @@ struct FlatLayout {
   std::int64_t shard = 0;     // elements of each rank's shard: elements / ranks, rounded up
   std::int64_t ranks = 1;
 
-  // Returns the number of elements of all shards, which is the size of a gather or reduce-scatter.
-  // If it exceeds `elements`, gradients must first be copied to padded memory.
+  // Returns the total number of elements of all shards, which is the size of a gather or
+  // reduce-scatter. If it exceeds `elements`, gradients must first be copied to padded memory.
   std::int64_t padded() const { return shard * ranks; }
 
   // Appends a tensor of `count` elements at the next multiple of `alignment` elements. Returns the
@@ -106,18 +105,17 @@ FlatLayout Flatten(const model::Model& model, std::span<const int> tensors, std:
 // Returns the pieces in the shard of rank `index`. Their offsets are relative to the shard.
 Pieces PartsOf(const FlatLayout& flat, std::int64_t index);
 
-// Returns the rank whose shards in these layouts contain parts of the most tensors, or the first of
-// several equal ranks. All layouts must have the same number of ranks.
+// Returns the rank whose shards overlap the most tensors (the first such rank). All layouts must
+// have the same number of ranks.
 std::int64_t FullestRank(std::span<const FlatLayout* const> parameters);
-// Returns, for each layout, the fullest rank over all layouts with the same number of ranks.
-// (Experts have fewer ranks than dense parameters.)
+// Returns, for each layout, the FullestRank of all layouts with the same number of ranks. (The
+// layouts of experts have fewer ranks.)
 std::vector<std::int64_t> FullestRanks(std::span<const FlatLayout* const> parameters);
 
 // Tensors that are sharded one by one. Each rank stores one block of every tensor, padded to the
-// length of the longest block. The blocks of a rank are contiguous. PyTorch's fully_shard divides
+// length of the longest block. The blocks of a rank are contiguous. PyTorch's fully_shard splits
 // tensors between rows; DeepSpeed's stage 3 (deepspeed/runtime/zero/partition_parameters.py) and
-// nanotron divide them at any element. Buffers for full tensors and for gathered shards have the
-// size of all blocks.
+// nanotron split them at any element.
 class BlockLayout {
  public:
   struct Block {
@@ -130,23 +128,23 @@ class BlockLayout {
   };
 
   BlockLayout() = default;
-  // `lengths` has the length, in elements, of each tensor's blocks if `ranks` ranks divide the
-  // tensor. Empty tensors have no block.
+  // `lengths` is the block length of each tensor, in elements, if `ranks` ranks divide it. Empty
+  // tensors have no block.
   BlockLayout(const model::Model& model, std::span<const int> tensors,
               std::span<const std::int64_t> lengths, std::int64_t ranks);
   // Lays out all tensors of the model, divided evenly. Every tensor has a block.
   BlockLayout(const model::Model& model, std::int64_t ranks);
-  // Returns a layout with the same blocks, and `elements` additional elements after each rank's
+  // Returns a layout with the same blocks, but with `elements` more elements after each rank's
   // blocks.
   BlockLayout Before(std::int64_t elements) const;
-  // Returns the layout of the same full tensors, with their padding, divided over `ranks` ranks.
-  // `ranks` must divide the number of padded elements.
+  // Returns the layout of the same padded tensors divided over `ranks` ranks. `ranks` must divide
+  // the number of padded elements.
   BlockLayout Over(std::int64_t ranks) const;
 
   std::span<const Block> blocks() const { return blocks_; }
   std::int64_t ranks() const { return ranks_; }
-  // Returns the number of elements of a rank's shard. In gathered memory, shards of consecutive
-  // ranks have this distance.
+  // Returns the number of elements of a rank's shard, which is also the distance between the shards
+  // of consecutive ranks in gathered memory.
   std::int64_t shard() const { return shard_; }
   // Returns the number of elements of the tensors, without padding.
   std::int64_t exact() const { return exact_; }
@@ -162,31 +160,31 @@ class BlockLayout {
 };
 
 // The layout of tensors in textbook data parallelism. Gradients are reduced in buckets, and
-// parameters are gathered in groups. In both, a rank has the elements that it updates. Up to ZeRO
-// stage 2, buckets and groups are equal. At stage 3, groups are units, and a bucket may contain
-// parts of several units.
+// parameters are gathered in groups. A rank has the same elements in its buckets and in its groups.
+// Up to ZeRO stage 2, groups are equal to buckets. At stage 3, groups are units, and a bucket may
+// contain parts of several units.
 
-// Divides elements among ranks so that two groupings are both divided evenly. At ZeRO stage 3 with
-// buckets, gradients are reduced by bucket and parameters are gathered by unit. A rank must have
-// the same elements in both.
+// Divides elements among ranks so that each bucket and each unit is divided evenly. At ZeRO stage
+// 3, gradients are reduced by bucket and parameters are gathered by unit, and a rank must have the
+// same elements in both.
 
-// The elements that belong to both a row (a bucket) and a column (a unit).
+// The elements of one bucket (row) that belong to one unit (column).
 struct Cell {
   int row = 0;
   int column = 0;
   std::int64_t elements = 0;
 };
 
-// Returns shares[c][r], the number of cell c's elements for rank r. No rank has more than ceil(S /
-// ranks) of any row or column with S elements.
+// Returns shares[c][r], the number of cell c's elements that rank r has. A rank has at most ceil(S
+// / ranks) elements of a row or column with S elements.
 //
-// Every rank gets floor(elements / ranks) of a cell. The remainders are edges of a bipartite
-// multigraph between rows and columns. The edges are colored with the ranks so that no color occurs
-// more often than necessary at a vertex. Vertices of more than `ranks` edges are split; then a
-// proper edge coloring exists (Koenig 1916) and is found by flipping alternating paths.
+// Every rank gets floor(elements / ranks) elements of a cell. The remainders are edges of a
+// bipartite multigraph between rows and columns, and the ranks are edge colors. Vertices with more
+// than `ranks` edges are split, so that a proper edge coloring exists (Koenig 1916). It is found by
+// flipping alternating paths.
 std::vector<std::vector<std::int64_t>> BalancedPartition(std::span<const Cell> cells, int ranks);
 
-// A part of a tensor that is contiguous in its bucket and in its group. All members are in
+// A part of a tensor that is contiguous in its bucket and in its group. All members are numbers of
 // elements.
 struct TensorPiece {
   std::int64_t first = 0;  // offset in the tensor
@@ -203,16 +201,15 @@ class TensorPieces {
     std::int64_t part = 0;
   };
 
-  // Computes the locations of tensors. `groups` is empty if buckets and groups are equal. With
-  // `cut`, computes the pieces of every rank; otherwise, computes only the locations of complete
-  // tensors.
+  // Computes the locations of tensors. `groups` is empty if they are equal to `buckets`. With
+  // `cut`, computes the pieces of every rank; otherwise, only the locations of complete tensors.
   void LayOut(const model::Model& model, std::span<const Group> buckets,
               std::span<const Group> groups, std::int64_t ranks, bool cut);
 
   int bucket_of(int tensor) const { return gradients_[tensor].group; }
   int group_of(int tensor) const { return parameters_[tensor].group; }
-  // Returns the offset of the tensor's gradient in its bucket, in elements. Only for tensors in one
-  // piece.
+  // Returns the offset of the tensor's gradient in its bucket, in elements. The tensor must be in
+  // one piece.
   std::int64_t gradient_offset(int tensor) const { return gradients_[tensor].offset; }
   std::span<const TensorPiece> Of(int tensor) const {
     return std::span(pieces_).subspan(first_piece_[tensor],
@@ -237,11 +234,9 @@ class TensorPieces {
                  std::span<const Group> groups, std::int64_t ranks);
 
   std::vector<Place> gradients_, parameters_;  // indexed by tensor
-  std::vector<bool> is_unit_;                  // by bucket: whether it contains exactly one unit's
-                                               // tensors
+  std::vector<bool> is_unit_;                  // by bucket: whether it equals one unit
   std::vector<TensorPiece> pieces_;            // pieces of all tensors, tensor by tensor
-  std::vector<std::size_t> first_piece_;       // by tensor, plus the end of the last tensor's
-                                               // pieces
+  std::vector<std::size_t> first_piece_;       // by tensor; then the number of pieces
   std::vector<std::vector<std::pair<int, TensorPiece>>> in_bucket_;
 };
 

@@ -47,7 +47,7 @@ program::Program LowerRank(const scenario::Scenario& scenario, const LowerOption
       return scenario.plan.data_parallel.zero_stage == 3 ? LowerDeepSpeedStage3(scenario, options)
                                                          : LowerDeepSpeed(scenario, options);
   }
-  STEPCAST_CHECK(false, "a legal plan must have a framework that can be lowered");
+  STEPCAST_CHECK(false, "a legal plan must use a framework that stepcast can lower");
   return {};
 }
 

@@ -7,15 +7,15 @@
 #include "src/program/program.h"
 #include "src/scenario/scenario.h"
 
-// Converts a scenario to step programs. The packages that use programs do not depend on plans,
-// frameworks or ZeRO.
+// Converts a scenario to step programs. Packages that read programs need not know plans, frameworks
+// or ZeRO.
 namespace stepcast::lowering {
 
-// Returns one program per rank label of the plan, in the order of labels: the program of the
-// label's first rank. Programs of other ranks with this label differ only in process groups and in
-// the offsets of the data flow. The scenario must be legal. `works` is the result of
-// model::BuildWork for the scenario, or null. `lowered` is called with each program before the next
-// program is written, and may remove parts that the caller does not need.
+// Returns one program per rank label of the plan, in label order: the program of the label's first
+// rank. Programs of other ranks with this label differ only in process groups and data-flow
+// offsets. The scenario must be legal. `works` is the result of model::BuildWork, or null.
+// `lowered` is called after each program is written, and may remove parts that the caller does not
+// need.
 std::vector<program::Program> Lower(const scenario::Scenario& scenario,
                                     const std::vector<model::LayerWork>* works = nullptr,
                                     const std::function<void(program::Program&)>& lowered = {});

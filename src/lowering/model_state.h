@@ -9,7 +9,7 @@
 #include "src/lowering/training_step.h"
 #include "src/lowering/update.h"
 
-// The state that a rank keeps between steps: parameters and the arrays of the optimizer.
+// The state that a rank keeps between steps: parameters and optimizer arrays.
 namespace stepcast::lowering {
 
 // Declares that the model's elements [first, first + elements) are parameters stored at `place`.
@@ -17,55 +17,51 @@ void AddParameterState(TrainingStep& step, const program::Elements& place, std::
                        std::int64_t elements);
 
 // Declares where the rank stores the optimizer's arrays for the model's elements [first, first +
-// elements): the master copy, if there is one, and then the moments. The arrays start `stride`
-// elements apart, and have the type of `states`.
+// elements): the master copy, if there is one, and then the moments. The starts of consecutive
+// arrays are `stride` elements apart. The arrays have the type of `states`.
 void AddOptimizerState(TrainingStep& step, const program::Elements& states, std::int64_t stride,
                        std::int64_t first, std::int64_t elements);
 
-// The size of a rank's optimizer states. Each array has `elements` elements on this rank, and
-// `exact` elements of the model on all `ranks` ranks. The elements beyond exact / ranks are
-// padding.
+// The size of a rank's optimizer states. Each array has `elements` elements on this rank, including
+// padding, and `exact` model elements on all `ranks` ranks.
 struct StateExtent {
   std::int64_t elements = 0, exact = 0, ranks = 1;
 };
 
-// Adds a rank's buffer for the optimizer's states, which are arrays of equal length. If an
-// optimizer's moments depend on a tensor's shape (plan::HasEqualMoments is false), the buffer has
-// only bytes for these `tensors`, without a data flow.
+// Adds a buffer for a rank's optimizer states, which are arrays of equal length. If the moments
+// depend on tensor shapes (plan::HasEqualMoments is false), the size is computed from `tensors`,
+// and the buffer has no data flow.
 Range AddOptimizerStates(const TrainingStep& step, Operations& operations,
                          const program::NameParts& name, const StateExtent& extent,
                          std::span<const UpdatedTensor> tensors);
 
 // The state of a sharded unit on one rank: the rank's part of the parameters, of the optimizer's
-// arrays and, from backward to the update, of the reduced gradients. All three parts have the same
+// arrays and, between backward and update, of the reduced gradients. The three parts have the same
 // layout.
 struct ShardedState {
   std::int64_t elements = 0;  // including padding
   Range parameters{}, optimizer{}, gradient{};
   model::ParameterGroup group = model::ParameterGroup::kDense;
-  bool has_gradient = false;  // whether the gradient exists; WriteShardedUpdate uses and releases
-                              // it
+  bool has_gradient = false;  // the gradient exists; released by WriteShardedUpdate
   Pieces parts{};
   std::vector<UpdatedTensor> updated{};  // the tensors that the optimizer updates
 };
 
-// Adds the three buffers, whose names start with the text `name`, and allocates them on the compute
-// stream, except the gradient. With cpu_offload, the optimizer's arrays are on the host, and the
-// other two buffers are on the device only during copies.
+// Adds the three buffers, with names that start with `name`, and allocates all except the gradient
+// on the compute stream. With cpu_offload, the optimizer's arrays are on the host, and the other
+// buffers are on the device only during copies.
 //
-// The shard has `elements` elements. All `ranks` shards together contain `exact` elements of the
-// model; the elements beyond exact / ranks are padding. `parts` may be empty without a data flow.
-// Gradients are stored in the parameters' type. `updated` are the tensors that the optimizer
-// updates.
+// The shard has `elements` elements, including padding. All `ranks` shards together have `exact`
+// model elements. `parts` may be empty without a data flow. Gradients have the parameters' type.
+// `updated` are the tensors that the optimizer updates.
 ShardedState AddShardedState(TrainingStep& step, Operations& operations, Index name,
                              std::int64_t elements, std::int64_t exact, std::int64_t ranks,
                              Pieces parts, std::vector<UpdatedTensor> updated);
 
-// Writes the framework's update of all shards, in the order of the model's tensors, after gradient
-// clipping. The framework stores the gradients in `gradient_tensors` tensors. `exchange` describes
-// how Muon assembles matrices. The `gradient_streams`, which computed the gradients, wait for the
-// update through the event `updated`. Then the gradients are released
-// (zero_grad(set_to_none=True)).
+// Clips the gradients and writes the framework's update of all shards, in the order of the model's
+// tensors. The gradients are in `gradient_tensors` tensors. `exchange` specifies how Muon assembles
+// matrices. The `gradient_streams`, which computed the gradients, wait for the event `updated`.
+// Then the gradients are released (zero_grad(set_to_none=True)).
 void WriteShardedUpdate(TrainingStep& step, std::span<ShardedState* const> states,
                         std::span<const StreamId> gradient_streams, Index updated,
                         GradientClipping& clipping, std::int64_t gradient_tensors,

@@ -7,8 +7,8 @@
 #include "src/lowering/layouts.h"
 
 // Operations of data parallelism on parameters and gradients: copy, cast, accumulate, scale,
-// gather, reduce. Each call writes one operation. Buffer uses, effects on values, and the bytes
-// moved or sent are derived from source and target.
+// gather, reduce. Each call writes one operation. Its buffer uses, its effects on values, and its
+// bytes moved or sent are derived from the source and target ranges.
 namespace stepcast::lowering {
 
 class Operations {
@@ -19,8 +19,8 @@ class Operations {
 
   ProgramBuilder& builder() { return builder_; }
 
-  // Adds a buffer of `elements` elements. `exact` elements belong to the model; the others are
-  // padding.
+  // Adds a buffer of `elements` elements. The first `exact` elements belong to the model; the rest
+  // is padding.
   Range AddRange(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact);
   Range AddRange(const program::NameParts& name, std::int64_t elements, DataType type,
@@ -28,7 +28,7 @@ class Operations {
     return AddRange(name, elements, type, category, elements);
   }
   // Adds one rank's part of `exact` elements that `ranks` ranks divide. The part has `elements`
-  // elements; the elements beyond exact / ranks are padding.
+  // elements, including padding.
   Range AddShard(const program::NameParts& name, std::int64_t elements, DataType type,
                  program::Category category, std::int64_t exact, std::int64_t ranks);
   // Allocates the buffer of a range that is a complete buffer.
@@ -84,8 +84,8 @@ class Operations {
     if (!builder_.describes_data_flow()) return;
     builder_.With(Scaled(scale, Move(target.place, source.place, Shorter(target, source))));
   }
-  // Replaces the bytes read and written, for kernels whose memory traffic differs from the sizes of
-  // their ranges.
+  // Replaces the numbers of bytes read and written. Use it for kernels whose memory traffic differs
+  // from the sizes of their ranges.
   void Traffic(Bytes read, Bytes written, Access access = Access::kPlain) {
     read_ = read;
     written_ = written;

@@ -20,8 +20,8 @@ struct ParameterShare {
 using GroupElements = std::array<std::int64_t, 2>;
 GroupElements ElementsOf(const model::Model& model);
 
-// A rank's part of each model::ParameterGroup. Only the dense group has elements if the model has
-// no experts, or if experts are on the same ranks as all other parameters.
+// A rank's part of each model::ParameterGroup. If experts are on the same ranks as all other
+// parameters, or if the model has no experts, all elements are in the dense group.
 class ParameterShares {
  public:
   // `of_stage` is the number of elements in the rank's part of the model.
@@ -40,9 +40,8 @@ class ParameterShares {
 };
 
 // Returns the bytes of optimizer states for a rank's part of the model, sharded or complete. If an
-// optimizer's moments depend on tensor shapes, the states of complete tensors are computed and then
-// divided. The result is then a lower bound, because the division of a tensor among ranks never
-// reduces its states.
+// optimizer's moments depend on tensor shapes, the result is a lower bound: the states of complete
+// tensors, divided by the number of ranks.
 Bytes OptimizerStates(const plan::Plan& plan, const model::Model& stage, bool sharded);
 
 }  // namespace stepcast::lowering

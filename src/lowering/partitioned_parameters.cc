@@ -61,7 +61,7 @@ ParameterCoordinator::Fetched ParameterCoordinator::Fetch() {
   // The first entries of the queue are those that this visit needs and no earlier prefetch has
   // seen.
   for (; unseen > 0; --unseen) {
-    STEPCAST_CHECK(!queue_.empty(), "every use must be in the queue");
+    STEPCAST_CHECK(!queue_.empty(), "every use of a parameter must be in the prefetch queue");
     fetched_for_[queue_.front().parameter] = queue_.front().visit;
     queue_.pop_front();
   }
@@ -104,8 +104,7 @@ ParameterCoordinator::Parameters ParameterCoordinator::ReleaseRest() {
   Parameters released;
   for (std::size_t p = 0; p < status_.size(); ++p) {
     STEPCAST_CHECK(status_[p] != Status::kInFlight,
-                   "only parameters that a visit needs may be "
-                   "requested");
+                   "when the remaining parameters are released, no gather may be in flight");
     if (status_[p] != Status::kHere || persistent_[p]) continue;
     released.push_back(static_cast<int>(p));
     Free(static_cast<int>(p));
@@ -448,7 +447,7 @@ void PartitionedParameters::GatherPersistent() {
   if (offload_.parameters()) {
     std::int64_t elements = 0;
     for (const int tensor : persistent_) elements += PartLength(tensor);
-    staged = Add("small parameters from the host", elements, type_, Category::kCommunication);
+    staged = Add("persistent parameters from the host", elements, type_, Category::kCommunication);
     Stage(compute, staged);
   }
   for (const int tensor : persistent_) operations_.Allocate(compute, tensors_[tensor].full);

@@ -21,8 +21,8 @@
 
 namespace stepcast::lowering {
 
-// Limits the lead of the host over the device: the host waits for the third-latest recorded event.
-// DeepSpeed's stage 3 has one queue of events after gathers, and another queue after reductions.
+// Limits how far the host runs ahead of the device: the host waits for the third-latest recorded
+// event. DeepSpeed's stage 3 has one queue of events for gathers and one for reductions.
 class Backpressure {
  public:
   void AddEvents(ProgramBuilder& builder, const std::string& name) {
@@ -93,9 +93,9 @@ class PartitionedState {
   }
 };
 
-// Parameters at DeepSpeed's stage 3: this rank's parts, and the gathers and frees around modules,
-// which the coordinator decides (deepspeed/runtime/zero/partition_parameters.py,
-// partitioned_param_coordinator.py; framework_steps.h lists the versions).
+// Parameters at DeepSpeed's stage 3: this rank's parts, and the gathers and frees around modules
+// (deepspeed/runtime/zero/partition_parameters.py, partitioned_param_coordinator.py; see
+// framework_steps.h for the versions).
 //   - With zero_hpz_partition_size, small groups of ranks share a secondary copy, from which
 //     backward gathers.
 //   - With zero_quantized_weights, 8-bit integers are sent.
@@ -103,15 +103,14 @@ class PartitionedState {
 //     gather (NoGatherHandle, NoGatherCoalescedHandle).
 
 // Decides which parameters DeepSpeed's stage 3 gathers and frees around every module. DeepSpeed
-// records the order in which a micro-batch visits the modules
-// (deepspeed/runtime/zero/partitioned_param_coordinator.py @ 00a31c99), and uses the order from the
-// third micro-batch on.
+// records the order of the modules in a micro-batch
+// (deepspeed/runtime/zero/partitioned_param_coordinator.py @ 00a31c99), and uses the recorded order
+// from the third micro-batch on.
 
 struct CoordinatorOptions {
   std::int64_t prefetch = 0;   // elements to prefetch, rounded up to complete parameters
-  std::int64_t max_live = 0;   // elements; no prefetch if more elements would be gathered
-  std::int64_t max_reuse = 0;  // a parameter that is used again within this number of elements
-                               // remains gathered
+  std::int64_t max_live = 0;   // elements; prefetch stops at this number of gathered elements
+  std::int64_t max_reuse = 0;  // elements; parameters used again within this number are kept
 };
 
 class ParameterCoordinator {
@@ -130,13 +129,13 @@ class ParameterCoordinator {
     Parameters wait{};      // needed now, and already in flight
     Parameters prefetch{};  // to request in advance
   };
-  // Returns the action before the next visit. Call this function before each visit.
+  // Returns the gathers and waits before the next visit. Call this function before each visit.
   Fetched Fetch();
   // Returns the parameters to free after the last fetched visit. Call this function after this
   // visit.
   Parameters Release();
-  // Returns the parameters that were never freed, because their module's input needs no gradient.
-  // Call this function after backward.
+  // Returns the parameters that no Release returned, because the input of their module needs no
+  // gradient. Call this function after backward.
   Parameters ReleaseRest();
 
  private:
@@ -156,8 +155,7 @@ class ParameterCoordinator {
 
   std::vector<Status> status_;
   std::deque<Entry> queue_;                // uses that Fetch has not processed
-  std::vector<std::int64_t> fetched_for_;  // by parameter: the latest visit that Fetch has
-                                           // processed
+  std::vector<std::int64_t> fetched_for_;  // by parameter: latest visit processed by Fetch
   std::int64_t live_ = 0;  // elements gathered or in flight, without persistent parameters
   std::int64_t next_ = 0;  // next visit
 };
@@ -172,7 +170,7 @@ class PartitionedParameters : public PartitionedState {
   // Write the prologue. Call these functions in this order.
   void SetStreams(StreamId gather_stream, StreamId nccl_stream, Index communicator);
   void AddEvents();
-  void AddPartition();  // adds it; allocates it unless it is on the host
+  void AddPartition();  // allocates the partition unless it is on the host
   void AddTensors();
   void SetVisits(std::vector<Parameters> visits);
 
@@ -183,8 +181,8 @@ class PartitionedParameters : public PartitionedState {
   void Release() { FreeAll(coordinator_->Release()); }
   void ReleaseRest() { FreeAll(coordinator_->ReleaseRest()); }
   void ReleasePersistent() { FreeAll(persistent_); }
-  // Marks secondary copies as stale and gathers small parameters again. Call this function after
-  // the parts are updated.
+  // Marks secondary copies as stale and gathers the small parameters again. Call this function
+  // after the update.
   void Renew();
 
   // Returns the range from which kernels read a parameter.
@@ -211,21 +209,21 @@ class PartitionedParameters : public PartitionedState {
     Range flat;                         // the gathered result for several parameters
     Range packed, flat_packed, scales;  // as 8-bit integers
     Index gathered = program::kNone;    // index of an event
-    int waiting = 0;                    // number of parameters that were not waited for
+    int waiting = 0;                    // number of parameters not yet waited for
     bool complete = false;
   };
 
-  // Returns whether kernels read the rank's part directly, because there is only one rank and its
-  // part is on the device.
+  // Returns whether kernels read the rank's part directly: there is only one rank, and the part is
+  // on the device.
   bool ReadInPlace() const { return parts_.ranks() == 1 && !offload_.parameters(); }
   bool HasSecondary() const;
-  // Divides the tensor among the gather's ranks, and returns the number of elements of each rank's
-  // part, with padding.
+  // Returns the number of elements of each rank's part, with padding, if the gather's ranks divide
+  // the tensor.
   std::int64_t LengthIn(const Gather& gather, int tensor) const {
     return PartLength(tensor) * parts_.ranks() / gather.ranks;
   }
-  // Divides the tensor among the gather's ranks, and returns the number of elements of this rank's
-  // part, without padding.
+  // Returns the number of elements of this rank's part, without padding, if the gather's ranks
+  // divide the tensor.
   std::int64_t OwnLength(int tensor, const Gather& gather) const;
   Range SourceOf(int tensor, const Gather& gather) const {
     return gather.secondary ? tensors_[tensor].secondary : PartOf(tensor);
@@ -257,15 +255,14 @@ class PartitionedParameters : public PartitionedState {
   // The gathers, by parameters and by whether they gather secondary copies.
   std::map<std::pair<Parameters, bool>, Gather> gathers_;
   std::map<int, Gather*> in_flight_;
-  // Pairs of an event and a number of elements: the freed memory that the device may read until the
-  // event.
+  // Pairs of an event and a number of freed elements, which the device may read until the event.
   std::deque<std::pair<Index, std::int64_t>> freed_;
   std::int64_t freed_elements_ = 0;
   std::vector<Index> spare_events_;
 };
 
-// Gradients at DeepSpeed's stage 3. During backward, gradients fill a bucket, which is then
-// reduced. This rank's parts of the gradients are in flat gradients on the device or on the host
+// Gradients at DeepSpeed's stage 3. In backward, gradients fill a bucket, which is then reduced.
+// This rank's parts are then stored in flat gradients on the device or on the host
 // (deepspeed/runtime/zero/stage3.py: __add_grad_to_ipg_bucket, __reduce_and_partition_ipg_grads,
 // partition_grads; with zero_quantized_gradients, runtime/comm/coalesced_collectives.py:
 // all_to_all_quant_reduce).
@@ -291,14 +288,14 @@ class PartitionedGradients : public PartitionedState {
   void AwaitCompute();
 
  private:
-  // A gradient in the bucket. A gradient that is larger than the bucket is not copied to the
+  // A gradient in the bucket. A gradient larger than the bucket is reduced without a copy to the
   // bucket.
   struct Entry {
     int tensor = 0;
     Range place;
     bool alone = false;  // larger than the bucket
   };
-  // A tensor whose gradient is exchanged as 4-bit integers, first inside nodes and then between
+  // A tensor with a gradient that is exchanged as 4-bit integers, first inside nodes, then between
   // nodes.
   struct QuantisedExchange {
     Range packed, exchanged, summed, result;
@@ -317,7 +314,7 @@ class PartitionedGradients : public PartitionedState {
   void AllReduceBucket();
   void Exchange(const Entry& entry);
   const QuantisedExchange& ExchangeOf(int tensor);
-  // Keeps this rank's part of a reduced gradient, which begins at `source`.
+  // Stores this rank's part of a reduced gradient. The reduced gradient begins at `source`.
   void Keep(int tensor, const program::Elements& source);
   void KeepOnHost(int tensor, const Range& reduced);
 

@@ -26,10 +26,10 @@ StageMessages::Stage MessagesOf(const scenario::Scenario& scenario, const parall
                                 const PipelineStage& stage,
                                 const std::vector<model::LayerWork>& works, int rank);
 
-// A check word in the data flow of passes. On each rank, the passes of a micro-batch have a 32-bit
-// word. Words in received messages and in collectives inside layers are mixed into this word.
-// Messages to other ranks contain the word, and the gradients start from it. A missing, late or
-// misdirected message or collective therefore changes the parameters.
+// A check word in the data flow of passes. Each rank has a 32-bit word per micro-batch. Received
+// messages and collectives inside layers change the word. Messages to other ranks contain the word,
+// and the gradients depend on it. A missing, late or misdirected message or collective therefore
+// changes the parameters.
 //
 // All-gathers and messages transfer the word itself. Sums transfer small integers derived from the
 // word, whose sum is exact. Without a data flow, or without communication inside passes, all
@@ -38,26 +38,25 @@ class PassValues {
  public:
   struct Place {
     int chunks = 1;               // number of chunks of all stages
-    std::int64_t batch_part = 0;  // part of the batch on which the rank trains
-    // Whether all ranks that share layers, or whose gradients of complete tensors must be equal,
-    // have the same word. If false, their words may differ, because the results of a reduce-scatter
-    // differ.
+    std::int64_t batch_part = 0;  // index of the part of the batch that this rank trains on
+    // Whether the word must be equal on all ranks that share layers, or that have equal gradients
+    // of complete tensors. False if the results of a reduce-scatter make the words differ.
     bool one_word = true;
   };
   PassValues(const Place& place, ProgramBuilder& builder) : place_(place), builder_(builder) {}
 
   // `words` is the number of passes in flight at once. `communicates`: layers communicate.
-  // `splits`: the backward pass of weights continues with the word of the backward pass of inputs.
+  // `splits`: the backward pass of weights uses the word of the backward pass of inputs.
   void WritePrologue(int words, bool communicates, bool splits);
 
   // Add effects to the first and last kernels of a pass (with ProgramBuilder::With). A backward
-  // pass begins with recomputation or with the received gradient. `received` is the buffer of the
-  // message from a neighbor (kNone: no message). `chunk` is the index among the chunks of all
-  // stages. `word` is the index of the micro-batch's word among the words in flight.
+  // pass begins with recomputation or with the received gradient. `received` is the buffer of a
+  // neighbor's message (kNone: no message). `chunk` is the index among the chunks of all stages.
+  // `word` is the index of the micro-batch's word among the words in flight.
   void BeginForward(int chunk, int word, Index received);
   void TurnBack(int chunk, int word);
   void BeginBackward(int chunk, Index received);
-  // Writes the unchanged word to the outgoing message.
+  // Copies the word to the outgoing message.
   void HandOn(Index sent);
   void ContinueBackward(int word);
   // Returns the index of the word of the pass that is being written. Callers that interleave two
@@ -77,8 +76,8 @@ class PassValues {
  private:
   bool on() const { return words_ != program::kNone; }
   program::Elements Word(int at) const;
-  // Returns the location of the word in a received message, without buffer if the message is
-  // shorter than a word.
+  // Returns the location of the word in a received message. The location has no buffer if the
+  // message is shorter than a word.
   program::Elements Carried(Index received);
   // Returns the size of each part of a value's buffer. Each part starts with a word.
   Bytes PartOf(const model::ValueUse& use, Index buffer) const;
@@ -99,14 +98,12 @@ class PassValues {
 
 // Offload of blocks' activations to host memory between forward and backward.
 //
-// Forward: after a block is computed, a separate stream copies its activations to the host while
-// the next block is computed. After the next block, the compute stream waits for the copies, and
-// the device memory is freed. The last block's activations remain on the device, because its
-// backward is next. Backward: when a block's backward begins, the activations of the previous block
-// are copied back. The activations of two blocks are therefore on the device at once. The copies
-// are exposed if a block is computed faster than the host link transfers its activations. Both
-// copies use pinned memory. This is Transformer Engine's double buffering
-// (NVIDIA/TransformerEngine, transformer_engine/pytorch/cpu_offload.py,
+// Forward: after a block is computed, a separate stream copies its activations to the host. After
+// the next block, the compute stream waits for the copies, and the device memory is freed. The last
+// block's activations remain on the device, because its backward is next. Backward: when a block's
+// backward begins, the activations of the previous block are copied back. The activations of two
+// blocks are therefore on the device at once. Copies use pinned memory. This is Transformer
+// Engine's double buffering (NVIDIA/TransformerEngine, transformer_engine/pytorch/cpu_offload.py,
 // AsyncDoubleBufferGroupOffloadHandler).
 class ActivationOffload {
  public:
@@ -145,11 +142,11 @@ class ActivationOffload {
 // autocast ends. In Megatron-LM, autocast ends after a micro-batch's forward through a chunk of
 // blocks, and at the end of the backward of the chunk's first module.
 //
-// The maxima of all FP8 tensors of the rank are collected in one tensor, which is all-reduced with
+// The maxima of all FP8 tensors of the rank are stored in one tensor, which is all-reduced with
 // max. One kernel then computes scales from the maxima and their history. The all-reduce is over
-// the ranks of all axes except the pipeline (fp8_group: Megatron-LM's get_amax_reduction_group;
-// with tp_only_amax_red, only ranks that divide layers). Without a group, it is over all ranks.
-// Later work, including a message to the next stage, waits for the update.
+// all ranks of a pipeline stage (Megatron-LM's get_amax_reduction_group; with tp_only_amax_red,
+// over the ranks that divide layers). Without a group, it is over all ranks. Later work, including
+// a message to the next stage, waits for the update.
 class ScaleUpdates {
  public:
   // `model` is this rank's part of the model.
@@ -158,8 +155,8 @@ class ScaleUpdates {
 
   void WritePrologue(StreamId compute);
 
-  // Writes the update if `layer` is the last block of a pass over layers [first, end) of the model.
-  // Call this function after each layer's forward or backward.
+  // Writes the update if `layer` is the last block of a pass over the layers [first, end). Call
+  // this function after each layer's forward or backward.
   void AfterLayer(StreamId compute, parallel::Task task, int layer, int first, int end);
 
  private:

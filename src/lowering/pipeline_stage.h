@@ -10,8 +10,8 @@
 
 namespace stepcast::lowering {
 
-// One stage of a scenario's pipeline: the stage's part of the model, as stored on one rank of the
-// stage, and the order of the stage's passes. Without a pipeline, one stage has the complete model.
+// One stage of a scenario's pipeline: the stage's part of the model on one rank, and the order of
+// its passes. Without a pipeline, there is one stage with the complete model.
 class PipelineStage {
  public:
   // `schedule` is the result of plan::ScheduleOf for the scenario's plan, and is not referenced
@@ -25,15 +25,14 @@ class PipelineStage {
   bool first() const { return chunks_.front().first; }
   bool last() const { return chunks_.back().last; }
   const model::Model& model() const { return part_ ? part_->model : whole_model(); }
-  // Returns the model of all stages, as divided for one rank of a tensor-parallel group.
+  // Returns the model of all stages, as divided for one tensor-parallel rank.
   const model::Model& whole_model() const { return local_ ? *local_ : *whole_; }
-  // A run of consecutive layers of the stage, in layer order. Without interleaving, a stage has one
-  // chunk.
+  // Consecutive layers of the stage. Without interleaving, a stage has one chunk.
   struct Chunk {
     int number = 0;                      // index among the chunks of all stages
     int first_layer = 0, end_layer = 1;  // indices in model()
     bool first = true, last = true;      // whether it is the first or last chunk of all stages
-    int before = 0, behind = 0;          // stages of the previous and the next chunk
+    int before = 0, behind = 0;          // the stages with the previous and the next chunk
   };
   const std::vector<Chunk>& chunks() const { return chunks_; }
   // Returns the index of each layer's work (model::WorkOfLayers) for the layers of model().
@@ -49,8 +48,7 @@ class PipelineStage {
     while (chunks_[chunk].number != number) ++chunk;
     return chunk;
   }
-  // Returns the layer whose output is the input of the chunk's first layer. Must not be called for
-  // the model's first chunk.
+  // Returns the last layer of the previous chunk. Must not be called for the model's first chunk.
   const model::Layer& layer_before(const Chunk& chunk) const {
     const int first = part_->layers[static_cast<std::size_t>(chunk.first_layer)];
     return whole_model().layers[static_cast<std::size_t>(first) - 1];
@@ -59,18 +57,17 @@ class PipelineStage {
   int whole_tensor(int tensor) const {
     return part_ ? part_->tensors[static_cast<std::size_t>(tensor)] : tensor;
   }
-  // Return the tensors of model() that other stages also use, and all stages that use these
-  // tensors, including this stage.
+  // Return the tensors of model() that other stages also use, and the stages that use them
+  // (including this stage).
   const std::vector<int>& tied_across() const { return tied_across_; }
   const std::vector<int>& tied_stages() const { return tied_stages_; }
 
   // Returns the stage's passes in host order.
   const std::vector<parallel::Action>& passes() const { return passes_; }
-  // Returns, for each pass, whether it and the next pass are a pair of overlapping passes. The next
-  // pass is then the backward pass.
+  // Returns, for each pass, whether it overlaps with the next pass, which is then a backward pass.
   const std::vector<bool>& begins_pair() const { return begins_pair_; }
-  // Returns the parameter passes (gathers, frees, reductions) before a pass, or after the last pass
-  // for the index passes().size().
+  // Returns the parameter passes (gathers, frees, reductions) before pass `index`. The index
+  // passes().size() selects those after the last pass.
   const std::vector<parallel::ParameterPass>& parameter_passes(std::size_t before) const {
     return parameter_passes_[before];
   }
@@ -93,8 +90,8 @@ class PipelineStage {
 };
 
 // The passes at which a stage of Megatron's interleaved pipeline launches data-parallel
-// collectives. All stages launch a collective at the same time, when each stage is one pass behind
-// the previous stage (NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py,
+// collectives. Each stage is one pass behind the previous stage, so all stages launch a collective
+// at the same time (NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py,
 // `grad_sync_func` and `param_sync_func`). Both tables are indexed by pass and contain indices of
 // the stage's chunks.
 struct MegatronAlignment {
@@ -102,9 +99,9 @@ struct MegatronAlignment {
   // are gathered before the first forward. Chunk q + 1 is gathered s passes before the first
   // forward of chunk q, where s is the number of stages before this stage.
   std::vector<std::vector<std::size_t>> gathered_before;
-  // For each pass, the chunk whose gradients are reduced after the pass. The last backward of this
-  // chunk was s backward passes earlier, where s is the number of stages before this stage.
-  // Remaining chunks are reduced at the end.
+  // For each pass, the chunk whose gradients are reduced after the pass: s backward passes after
+  // the chunk's last backward, where s is the number of stages before this stage. Remaining chunks
+  // are reduced at the end.
   std::vector<std::optional<std::size_t>> reduced_after;
 };
 MegatronAlignment MegatronAlignmentOf(const PipelineStage& stage);

@@ -15,9 +15,8 @@
 #include "src/parallel/group_layout.h"
 #include "src/program/program.h"
 
-// Writes a step program in host order. Instructions are added to the prologue until BeginStep() is
-// called, and then to the step. Phase, label and micro-batch apply to all instructions after they
-// are set.
+// Writes a step program in host order. Instructions before BeginStep() are in the prologue; later
+// instructions are in the step. Phase, label and micro-batch apply to all later instructions.
 namespace stepcast::lowering {
 
 using program::Index;
@@ -77,8 +76,7 @@ class ProgramBuilder {
   ProgramBuilder(const ProgramBuilder&) = delete;
   ProgramBuilder& operator=(const ProgramBuilder&) = delete;
 
-  // Adds a text that several names share, such as "model.layers.3". Named() combines it with other
-  // texts.
+  // Adds a text that several names use, such as "model.layers.3". Named() combines such texts.
   Index AddText(std::string_view text) { return program_.texts.Add(text); }
   program::NameParts Named(Index text, std::string_view part) {
     return {.first = text, .second = AddText(part)};
@@ -90,7 +88,7 @@ class ProgramBuilder {
   Index AddNumbered(std::string_view text, std::size_t number);
 
   StreamId AddStream(std::string name);
-  // Return the current sizes of the program's tables, which are the indices of their next entries.
+  // Return the sizes of the program's tables, which are also the indices of the next entries.
   StreamId streams() const { return static_cast<StreamId>(program_.streams.size()); }
   Index buffers() const { return static_cast<Index>(program_.buffers.size()); }
   Index kernels() const { return static_cast<Index>(program_.kernels.size()); }
@@ -152,8 +150,7 @@ class ProgramBuilder {
   // Returns whether effects and state are recorded. If false, the functions that record them do
   // nothing. Check this before you compute expensive arguments.
   bool describes_data_flow() const { return describes_data_flow_; }
-  // Makes the host wait, from now on, for each operation of the step on this stream. The wait uses
-  // `event`.
+  // Makes the host wait for each later operation of the step on this stream. The wait uses `event`.
   void WaitForLaunches(StreamId stream, Index event) {
     awaited_.resize(std::max<std::size_t>(awaited_.size(), stream + 1u), program::kNone);
     awaited_[stream] = event;
@@ -166,7 +163,7 @@ class ProgramBuilder {
   void SetOptimizer(bool adamw) { program_.data_flow.adamw = adamw; }
 
   // Adds ranges that the next operation uses, in addition to the ranges passed with the operation.
-  // Empty ranges are ignored.
+  // Ignores empty ranges.
   void Use(const program::BufferUse& use) {
     if (use.size == Bytes(0)) return;
     program::BufferUse& added = program_.uses.emplace_back();
@@ -191,8 +188,7 @@ class ProgramBuilder {
   void Run(StreamId stream, Index kernel, std::initializer_list<program::BufferUse> uses) {
     Run(stream, kernel, std::span(uses.begin(), uses.size()));
   }
-  // Adds a list of uses that several operations can share. For a long list, call AddUses once, and
-  // then Run for each operation.
+  // Adds a list of uses for several operations. Pass the result to Run.
   UseRange AddUses(std::span<const program::BufferUse> uses) {
     Use(uses);
     return TakeUses();
@@ -240,7 +236,7 @@ class ProgramBuilder {
     Emit(program::Opcode::kHostWaitEvent, 0, event);
     return program_.step.size() - 1;
   }
-  // Sets the operand of an instruction, if it is known only after the complete step is written.
+  // Sets the operand of an instruction that was written before the operand was known.
   void SetOperand(std::size_t instruction, Index operand) {
     program_.step[instruction].operand = operand;
   }
@@ -271,8 +267,8 @@ class ProgramBuilder {
     if (describes_data_flow_) BeginEffects();
     Append(opcode, stream, operand, uses);
   }
-  // Appends an instruction. Writes the entry in place, field by field, because a wide copy of
-  // recently written fields would stall until the narrow stores reach the cache.
+  // Appends an instruction. Writes the entry field by field, because a wide copy of recently
+  // written fields would wait for the store buffer.
   void Append(program::Opcode opcode, StreamId stream, Index operand, UseRange uses) {
     program::Instruction& instruction = section_->emplace_back();
     instruction.opcode = opcode;
@@ -311,7 +307,7 @@ class ProgramBuilder {
   std::vector<program::Instruction>* section_ = &program_.prologue;
   std::vector<program::Effect> pending_;  // effects of the next operation
   std::vector<Index> awaited_;  // by stream: see WaitForLaunches; kNone: the host does not wait
-  Index taken_uses_ = 0;        // number of uses that belong to operations
+  Index taken_uses_ = 0;        // number of entries of Program::uses that belong to operations
   program::Instruction stamp_;  // phase, label and micro-batch of the next instructions
 };
 

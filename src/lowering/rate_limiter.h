@@ -9,18 +9,18 @@ namespace stepcast::lowering {
 
 // FSDP1's limit_all_gathers (torch/distributed/fsdp/_limiter_utils.py). When a unit's gathered
 // parameters are freed, an event is recorded on the compute stream and queued. Before a unit is
-// unsharded, and while the queue has `limit` events or more, the host removes the oldest event and
-// waits for it. The queue persists between steps.
+// unsharded, the host removes and waits for the oldest event while the queue has `limit` events or
+// more. The queue persists between steps.
 //
-// The step is written once and issued repeatedly. In the steady state, the queue is the same at the
-// start and at the end of the step, which is known only in Finish(). Finish() therefore completes
-// the instructions that Gather() and Freed() wrote.
+// The step is written once and issued repeatedly. In the steady state, the queue has the same
+// content at the start and at the end of the step. This content is known only in Finish(), which
+// therefore completes the instructions of Gather() and Freed().
 class RateLimiter {
  public:
   explicit RateLimiter(ProgramBuilder& builder, StreamId compute, std::size_t limit = 2);
 
-  // Limits the host's lead. Call this function before a unit is unsharded, even if nothing has to
-  // be gathered.
+  // Makes the host wait if the limit is reached. Call this function before a unit is unsharded,
+  // even if no gather is needed.
   void Gather();
   // Records that memory was freed. Call this function after a unit's gathered parameters are freed.
   void Freed();

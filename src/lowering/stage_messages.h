@@ -22,10 +22,9 @@ namespace stepcast::lowering {
 // How a framework sends and receives between the passes of a schedule.
 enum class MessageStyle : std::uint8_t {
   // Each direction has a separate stream and communicator. A pass's receive is posted before the
-  // preceding pass runs, and nothing waits for a send. Used by the textbook framework and by
+  // preceding pass runs, and nothing waits for a send. Used by the reference framework and by
   // Megatron-LM with overlapped messages. PyTorch uses this style with several chunks per stage,
-  // but with one communicator for all messages. Receives on this communicator are in the order in
-  // which the messages are sent.
+  // but with one communicator for all messages, on which receives are in the order of the sends.
   kOverlapped,
   // One exchange at a time, on the pipeline's communicator. The compute stream waits for the
   // exchange. Three kinds of programs use this style:
@@ -41,16 +40,16 @@ enum class MessageStyle : std::uint8_t {
   kBlocking,
 };
 
-// How the exchange after a pass sends the pass's output and receives the inputs of later passes
-// (Stage::posted). Only for kBlocking.
+// How a pass's output is sent and the inputs of later passes (Stage::posted) are received after the
+// pass. Only for kBlocking.
 enum class ExchangesBehind : std::uint8_t {
   kApart,     // an exchange for the send, then an exchange for the receives
-  kTogether,  // one exchange for both
+  kTogether,  // one exchange for the send and the receives
   kReceiveFirst,
   kNone,  // the next pass's exchange sends and receives
 };
 
-// The exchanges after which the host waits for the device. Only for kBlocking.
+// When the host waits for the device after an exchange. Only for kBlocking.
 enum class MessageWaits : std::uint8_t {
   kNever,
   kAlways,    // always, for all issued work
@@ -62,11 +61,12 @@ class StageMessages {
   struct Stage {
     int stage = 0;
     int stages = 1;
-    parallel::GroupLayout pipeline{};  // the corresponding ranks of all stages
+    // The ranks of all stages with the same position in their stage.
+    parallel::GroupLayout pipeline{};
     MessageStyle style = MessageStyle::kOverlapped;
     std::vector<ExchangesBehind> behind{};  // indexed by pass; only for kBlocking
-    // For each pass, the number of passes whose receives are posted when the exchange after this
-    // pass is issued, counted from the first pass. Only for kBlocking.
+    // For each pass, the number of passes whose receives are posted in the exchange after this pass
+    // or earlier. Only for kBlocking.
     std::vector<std::size_t> posted{};
     MessageWaits host_waits = MessageWaits::kAlways;
     // Whether the compute stream does not wait for exchanges that only send. Only for kBlocking.
@@ -74,9 +74,9 @@ class StageMessages {
     // Whether each message is sent separately, on a communicator of its two stages. Only for
     // kBlocking.
     bool in_pairs = false;
-    // The number of ranks that divide layers and have the same activations. Each rank sends one
-    // part, and receivers gather all parts (Megatron-LM's scatter_gather_tensors_in_pipeline until
-    // 2023). 1: each rank sends the complete message. Only for kBlocking.
+    // The number of ranks with the same activations that each send one part of a message. Receivers
+    // gather all parts (Megatron-LM's scatter_gather_tensors_in_pipeline until 2023). 1: each rank
+    // sends the complete message. Only for kBlocking.
     int parts = 1;
     int own_part = 0;
     // A chunk of the stage, its message sizes, and the stages of its neighbors.
@@ -89,17 +89,15 @@ class StageMessages {
     std::vector<Chunk> chunks{};
     DataType type = DataType::kBf16;
     std::vector<parallel::Action> passes{};  // passes in issue order
-    // For each pass, whether it and the next pass are a pair of overlapping passes
-    // (PipelineStage::begins_pair). The pair begins when both inputs have arrived, and both outputs
-    // are sent after the second pass (DualPipe, dualpipe.py; torch.distributed.pipelining,
-    // OVERLAP_F_B). Only for kOverlapped.
+    // For each pass, whether it overlaps with the next pass (PipelineStage::begins_pair). The two
+    // passes begin when both inputs have arrived, and both outputs are sent after the second pass
+    // (DualPipe, dualpipe.py; torch.distributed.pipelining, OVERLAP_F_B). Only for kOverlapped.
     std::vector<bool> begins_pair{};
     std::vector<std::size_t> chunk_of{};  // indexed by pass: index in `chunks`
     std::vector<int> slots{};             // indexed by pass: slot of its micro-batch's activations
-    std::vector<int> gradient_slots{};    // by pass: slot of the gradient that a backward pass
-                                          // receives
-    // For each pass, the pass of this stage that receives its output. kNoPass: a pass of another
-    // stage, or no pass.
+    std::vector<int> gradient_slots{};    // by pass: slot of the received gradient
+    // For each pass, the pass of this stage that receives its output. kNoPass: the output is sent
+    // to another stage, or there is no output.
     static constexpr std::size_t kNoPass = static_cast<std::size_t>(-1);
     std::vector<std::size_t> takers{};
   };
@@ -111,16 +109,16 @@ class StageMessages {
   // Writes the prologue. `inputs[chunk][slot]` are the buffers for received activations.
   void WritePrologue(std::vector<std::vector<Index>> inputs);
 
-  // Returns whether the stream transfers messages that overlap passes. A host that waits for this
-  // stream may deadlock, because its peer may wait for this host.
+  // Returns whether the stream transfers messages that overlap with passes. The host must not wait
+  // for such a stream, because its peer may wait for this host (deadlock).
   bool CarriesBeside(StreamId stream) const {
     return std::any_of(legs_.begin(), legs_.end(), [&](const Leg& leg) {
       return stream == leg.activations.stream || stream == leg.gradients.stream;
     });
   }
 
-  // Call these functions around a pass, in this order. AwaitInput makes the pass's input available.
-  // Call it immediately before the pass's first kernel, so that other streams do not wait.
+  // Call these functions around a pass, in this order. AwaitInput waits for the pass's input. Call
+  // it immediately before the pass's first kernel, so that other streams do not wait.
   void BeforePass(std::size_t pass);
   void AwaitInput(std::size_t pass);
   void AfterPass(std::size_t pass);
@@ -142,13 +140,12 @@ class StageMessages {
     Index communicator = program::kNone;
     program::MessageDirection direction = program::MessageDirection::kSend;
     int peer = 0;                                         // position in the communicator's group
-    Index ready = program::kNone;                         // event after which the lane's stream may
-                                                          // start
-    Index arrived[2] = {program::kNone, program::kNone};  // two events, used alternately by passes
+    Index ready = program::kNone;                         // event before the stream starts
+    Index arrived[2] = {program::kNone, program::kNone};  // alternate between passes
   };
 
-  // The boundary between a chunk of stage `from` and the next chunk, on stage `to`. One of the two
-  // stages is this stage.
+  // The boundary between a chunk on stage `from` and the next chunk on stage `to`. This stage is
+  // `from` or `to`.
   struct Leg {
     int from = 0, to = 0;
     Lane activations, gradients;
@@ -157,8 +154,8 @@ class StageMessages {
   bool IsForward(std::size_t pass) const {
     return stage_.passes[pass].task == parallel::Task::kForward;
   }
-  // `Takes` returns whether a neighboring chunk provides the pass's input. `Gives` returns whether
-  // a neighboring chunk uses the pass's output.
+  // `Takes` returns whether a previous chunk computes the pass's input. `Gives` returns whether
+  // another chunk uses the pass's output.
   bool Takes(std::size_t pass) const {
     if (stage_.passes[pass].task == parallel::Task::kBackwardWeight) return false;
     return stage_.stages > 1 && !(IsForward(pass) ? ChunkOf(pass).first : ChunkOf(pass).last);
@@ -173,15 +170,14 @@ class StageMessages {
   int Taker(std::size_t pass) const {
     return IsForward(pass) ? ChunkOf(pass).behind : ChunkOf(pass).before;
   }
-  // `Receives` returns whether the pass's input is from another stage. `Sends` returns whether its
+  // `Receives` returns whether another stage sends the pass's input. `Sends` returns whether the
   // output is sent to another stage.
   bool Receives(std::size_t pass) const { return Takes(pass) && Giver(pass) != stage_.stage; }
   bool Sends(std::size_t pass) const { return Gives(pass) && Taker(pass) != stage_.stage; }
   const Stage::Chunk& ChunkOf(std::size_t pass) const {
     return stage_.chunks[stage_.chunk_of[pass]];
   }
-  // Returns the lane of the pass's received message if `receives` is true, otherwise of its sent
-  // message.
+  // Returns the lane of the message that the pass receives or, if `receives` is false, sends.
   const Lane& LaneOf(std::size_t pass, bool receives) const;
 
   Index InputOf(std::size_t pass) const;
@@ -226,8 +222,7 @@ class StageMessages {
   Index communicator_ = program::kNone, pairs_[2] = {program::kNone, program::kNone};
   Index before_ = program::kNone, after_ = program::kNone;  // indices of events
   std::vector<Index> drained_;                              // indexed by stream: events
-  std::vector<program::Message> messages_;                  // messages of the exchange that is
-                                                            // being built
+  std::vector<program::Message> messages_;                  // of the exchange that is being built
   std::vector<program::BufferUse> uses_;
   // The gathers after the exchange, with their target buffers.
   std::vector<std::pair<const Gather*, Index>> gathers_;

@@ -26,7 +26,7 @@ inline Kernel MemoryKernel(std::string name, DataType type, Bytes read, Bytes wr
           .written = written};
 }
 
-// Memory of all frameworks except the textbook, in addition to the memory of the sharding strategy.
+// Memory that all frameworks except `reference` use in addition to the sharding strategy's memory.
 
 // Allocates workspaces of the matrix libraries, which are never freed:
 //
@@ -37,8 +37,8 @@ inline Kernel MemoryKernel(std::string name, DataType type, Bytes read, Bytes wr
 //  * Transformer Engine's layers have a separate workspace: 32 MiB from Hopper on, otherwise 4 MiB
 //    (transformer_engine/pytorch/module/base.py, get_cublas_workspace_size_bytes).
 //
-// Peaks printed by Megatron-LM's functional tests agree with these sizes to 1.1 MB (golden values
-// of gpt3_mcore_te_tp1_pp1_resume_torch_dist_dist_optimizer, A100 and H100, deterministic). Does
+// The sizes agree to 1.1 MB with peaks printed by Megatron-LM's functional tests (golden values of
+// gpt3_mcore_te_tp1_pp1_resume_torch_dist_dist_optimizer, A100 and H100, deterministic). Does
 // nothing without a GPU or without matrix multiplications (layer lists).
 void AllocateFrameworkWorkspaces(TrainingStep& step);
 
@@ -49,7 +49,7 @@ inline program::Elements At(program::Index buffer, std::int64_t first, DataType 
   return {.buffer = buffer, .offset = BytesOf(first, type), .type = type};
 }
 
-// Returns `place` moved forward by `elements` elements.
+// Returns the location `elements` elements after `place`.
 inline program::Elements Further(program::Elements place, std::int64_t elements) {
   place.offset += BytesOf(elements, place.type);
   return place;
@@ -61,8 +61,8 @@ program::Effect Move(program::Elements target, program::Elements source, std::in
 program::Effect Added(program::Effect move);
 // Returns the effect target = scale x source.
 program::Effect Scaled(double scale, program::Effect move);
-// Divides a move into blocks of `block` elements. The strides are the distances, in elements,
-// between the starts of consecutive blocks in the target and in the source.
+// Divides a move into blocks of `block` elements. The strides are the distances between the starts
+// of consecutive blocks in the target and in the source, in elements.
 program::Effect InBlocks(program::Effect move, std::int64_t block, std::int64_t target_stride,
                          std::int64_t source_stride);
 
@@ -85,13 +85,13 @@ program::Effect OptimizerUpdate(program::Elements parameters, program::Elements 
                                 program::Elements states, std::int64_t stride,
                                 std::int64_t elements);
 
-// Appends a contiguous move or update. If it continues the last effect, extends the last effect
-// instead. Ignores empty effects.
+// Appends a contiguous move or update, or extends the last effect if the new effect continues it.
+// Ignores empty effects.
 void AppendJoined(std::vector<program::Effect>& effects, const program::Effect& effect);
 
 // The groups in which a rank communicates. plan::ShardRanks neighboring ranks shard the model
-// states. With hybrid sharding, there are data / shard_group_size replicas of every shard.
-// Context-parallel ranks are data-parallel ranks.
+// states. With hybrid sharding, every shard has data / shard_group_size replicas. Context-parallel
+// ranks are included in the data-parallel ranks.
 
 struct ProcessGroups {
   int rank = 0;

@@ -18,9 +18,9 @@
 #include "src/plan/plan.h"
 #include "src/scenario/scenario.h"
 
-// The part of a training step that is common to all sharding strategies: micro-batches, forward and
-// backward of layers, recomputation and activations. A sharding strategy decides where parameters
-// and gradients are stored, and when they are communicated.
+// The part of a training step that all sharding strategies have in common: micro-batches, forward
+// and backward of layers, recomputation and activations. A sharding strategy decides where
+// parameters and gradients are stored, and when they are communicated.
 namespace stepcast::lowering {
 
 // The hooks of a sharding strategy at the points of a step, in host order. Layers and tensors are
@@ -43,8 +43,8 @@ class ShardingStrategy {
   virtual void AfterForward(int /*layer*/) {}
   virtual void BeforeBackward(int /*layer*/) {}
   virtual void AfterBackward(int /*layer*/) {}
-  // Called before and after a pass of the stage (TrainingStep::pass), between its received and sent
-  // messages.
+  // Called before and after each pass of the stage (TrainingStep::pass), after its message is
+  // received and before its message is sent.
   virtual void BeginPass() {}
   virtual void EndPass() {}
   // Writes gathers, frees or reductions of the schedule. Called between passes, after the previous
@@ -56,14 +56,14 @@ class ShardingStrategy {
   virtual void WriteUpdate() = 0;
 
   // Returns whether BeforeOperator and AfterOperator are called around each operator of a layer.
-  // They may write instructions before and after the operator's kernel, and declare the kernel's
-  // reads (ProgramBuilder::Use).
+  // They may write instructions and declare the reads of the operator's kernel
+  // (ProgramBuilder::Use).
   virtual bool follows_operators() const { return false; }
   virtual void BeforeOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
   virtual void AfterOperator(Pass /*pass*/, int /*layer*/, std::size_t /*op*/) {}
 
-  // Appends the ranges of the layer's parameters, which the layer's first and last kernels read in
-  // every pass of every micro-batch. Called once, after the prologue.
+  // Appends the ranges of the layer's parameters. The layer's first and last kernels read these
+  // ranges in every pass. Called once, after the prologue.
   virtual void AppendParameterReads(int layer, std::vector<program::BufferUse>& uses) = 0;
   // Called before a kernel that contributes to the gradient of `tensor` from `layer`. Allocates
   // memory at the first contribution, and declares the written ranges (ProgramBuilder::Use) and
@@ -94,8 +94,7 @@ class TrainingStep {
   ProgramBuilder& builder() { return builder_; }
   StreamId compute() const { return program::Program::kComputeStream; }
 
-  // Return the index of the micro-batch that is being written, and whether it is the last of the
-  // step.
+  // Return the index of the current micro-batch, and whether it is the last of the step.
   std::int64_t micro_batch() const { return now_.micro_batch; }
   bool last_micro_batch() const {
     return now_.micro_batch + 1 == plan().training.gradient_accumulation;
@@ -108,40 +107,38 @@ class TrainingStep {
   // Returns the index of the tensor's first element among all elements of the complete model.
   std::int64_t first_element(int tensor) const { return first_elements_[tensor]; }
 
-  // Declares that the next kernel writes a contribution to the gradient of the tensor's elements
-  // [first, first + elements) to `target`, one of the kernel's uses. With `add`, the kernel adds
-  // the contribution. The kernel reads the parameters in `source`. As in all frameworks, the
-  // micro-batch's loss is divided by the number of micro-batches.
+  // Declares that the next kernel writes to `target` the gradient of the tensor's elements [first,
+  // first + elements). `target` must be a use of the kernel. With `add`, the kernel adds to
+  // `target`. The kernel reads the parameters in `source`. The micro-batch's loss is divided by the
+  // number of micro-batches.
   void WithGradient(int tensor, std::int64_t first, std::int64_t elements,
                     const program::Elements& target, const program::Elements& source, bool add);
 
  private:
-  // Makes the host wait until the compute stream (at the end of a phase, every stream) is idle.
-  // Does nothing unless the training loop reads a device value or synchronizes its timers at this
-  // point.
+  // Makes the host wait for the compute stream or, at the end of a phase, for all streams. Does
+  // nothing unless the training loop reads a device value or synchronizes its timers at this point.
   void WaitOnHost(plan::HostWaits where);
-  // Reserves an estimated amount of memory for the tables, to avoid most reallocations.
+  // Reserves an estimated amount of memory for the tables, to avoid reallocations.
   void Reserve();
   // The entries of an operation list in the program's tables: one kernel or collective per
   // operation, in order.
   struct OperationEntries {
     std::vector<Index> kernels{};  // kNone for a group operation
-    // For each operation, the end of the run of plain kernels that starts with it. A kernel is
-    // plain if it is neither the first nor the last of the list, allocates and releases nothing,
-    // and has no other effects. Most kernels are plain.
+    // For each operation, the end of the run of plain kernels that starts with it. A plain kernel
+    // is not the first or last of the list, allocates and releases nothing, and has no other
+    // effects.
     std::vector<std::size_t> plain_end{};
-    std::vector<GroupOperations::Entry> groups{};  // by operation; empty if there are no group
-                                                   // operations
-    // For each operation, the event after the operation that the host waits for later. Empty if
-    // there are no host waits.
+    std::vector<GroupOperations::Entry> groups{};  // by operation; may be empty
+    // For each operation, the event after it that the host waits for. Empty if the host waits for
+    // no operation.
     std::vector<Index> host_events{};
-    // For each operation, the event after the operation's kernel that another lane waits for. Empty
-    // if there are no such waits.
+    // For each operation, the event after its kernel that another lane waits for. Empty if there
+    // are no such events.
     std::vector<Index> lane_events{};
     Index LaneEvent(std::size_t operation) const {
       return lane_events.empty() ? program::kNone : lane_events[operation];
     }
-    // Returns the event after the operation that another operation waits for.
+    // Returns the event that is recorded after the operation for other operations.
     Index Done(std::size_t operation) const {
       const Index of_lane = LaneEvent(operation);
       return of_lane != program::kNone ? of_lane : groups[operation].done;
@@ -149,42 +146,39 @@ class TrainingStep {
     Index HostEvent(std::size_t operation) const {
       return host_events.empty() ? program::kNone : host_events[operation];
     }
-    // The operations at which turns of the list end (model::TurnEnds).
+    // The operations at which the list's turns end (model::TurnEnds).
     std::vector<std::size_t> turn_ends{};
     std::vector<int> unfinished{};  // group operations that no operation in the list waits for
     std::vector<model::ValueUse> unreleased{};      // uses of communicated values
     std::size_t first_kernel = 0, last_kernel = 0;  // operations on the compute stream
-    std::size_t first_beside = 0;  // first kernel of the second lane; past the end if there is one
-                                   // lane
+    std::size_t first_beside = 0;  // first kernel of the second lane; may be past the end
   };
   // The entries of a layer work in the program's tables. Layers with the same work run one at a
-  // time, so they share buffers that exist only during a pass.
+  // time, so they share temporary buffers.
   struct Work {
     OperationEntries forward, recompute, backward, backward_input, backward_weight;
     std::vector<Entries>
         recomputed;  // buffers, by position among the checkpoint's layers with this work
     std::vector<Index> communicated{};
-    // Gradients passed from layer to layer. There is one buffer for even layers and one for odd
-    // layers, because a layer writes one buffer while it reads the other.
+    // Gradients passed from layer to layer. Even and odd layers have different buffers, because a
+    // layer writes one buffer while it reads the other.
     Index handed_back[2] = {program::kNone, program::kNone};
     Entries forward_transient, backward_transient;  // indices of buffers
     Entries input_transient, weight_transient;      // buffers of the two parts of a split backward
   };
-  // Work that an operation list leaves to the next kernel. The next kernel waits for these events,
-  // and reads these buffers before they are released.
+  // Events that the next kernel waits for, and buffers that it reads before they are released.
   struct Pending {
     std::vector<Index> events{};
     std::vector<std::pair<Index, model::ValueUse>> buffers{};
   };
 
-  // The progress of a pass that is being written. The passes of a pair are written alternately, in
-  // turns.
+  // The progress of a pass that is being written. The two passes of a pair are written alternately.
   struct PassProgress {
     std::size_t pass = 0;  // index in the stage's passes
     std::int64_t micro_batch = 0;
     Pending pending{};
     bool turned_back = false;      // for backward: whether it has begun
-    bool begins_backward = false;  // whether it is the first part of a backward that does work
+    bool begins_backward = false;  // whether it is the part of a split backward that runs first
     int last_layer = 0;            // last layer of a backward
     int word = 0;                  // value of PassValues::present
   };
@@ -196,36 +190,35 @@ class TrainingStep {
   // The reads of a layer's first and last kernels, as ranges of reads_:
   //   - [first, parameters): the layer's parameters
   //   - for backward, by slot: the values that forward and recomputation kept
-  //   - if backward is split, by slot: the reads of its weight part (kept values, and values that
-  //     its input part leaves)
+  //   - for the weight part of a split backward, by slot: the kept values that the part reads
   struct LayerReads {
     std::size_t first = 0, parameters = 0;
     std::size_t activations = 0;  // number per slot, after the parameters
-    // `weights` is the index in reads_ of the first read of backward's weight part. `left` is the
-    // number of these reads per slot.
+    // `weights` is the index in reads_ of the first read of the weight part of backward. `left` is
+    // the number of reads of the weight part per slot.
     std::size_t weights = 0, left = 0;
   };
 
   void AddWork(const model::LayerWork& work, const model::Layer* sample);
-  // Returns the buffer with the value's name, which all layers share.
+  // Returns the buffer named after the value. All layers share the buffer.
   Index RegisteredBuffer(const model::LayerValue& value);
   void AddLayers();
   void AddTensors();
   void FindReads(ShardingStrategy& strategy);
   // Allocates untrained parameters, in one buffer per layer. A tied parameter is in the buffer of
-  // its first layer.
+  // the first layer that uses it.
   void AllocateFrozen();
   // Finds the last pass that contributes to each gradient.
   void FindLastPasses();
   // Adds a range of reads_ to the next kernel's uses.
   void UseReads(std::size_t first, std::size_t end);
   void WritePass(ShardingStrategy& strategy);
-  // Writes the current and the next pass, a forward and a backward, alternately in turns. One pass
+  // Writes the current pass and the next pass (a forward and a backward) alternately. One pass
   // computes while the expert all-to-alls of the other pass are in flight (Megatron-Core,
   // core/models/common/model_chunk_schedule_plan.py).
   void WritePair(ShardingStrategy& strategy);
-  // Writes the turns of one layer of each pass, starting with backward's layer. Layers are
-  // positions in the pass.
+  // Writes one layer of each pass, in alternating turns. Backward starts. The layers are specified
+  // by their positions in the passes.
   void WriteTurns(ShardingStrategy& strategy, PassProgress& forward, int forward_place,
                   PassProgress& backward, int backward_place);
   // Switches to the other pass of the pair.
@@ -233,8 +226,7 @@ class TrainingStep {
   void BeginPass(ShardingStrategy& strategy);
   void BeginBackwardPass(ShardingStrategy& strategy);
   void EndPass(ShardingStrategy& strategy);
-  // Returns the layer at position `place` of the current pass. A backward begins with the last
-  // layer.
+  // Returns the layer at position `place` of the current pass. A backward starts at the last layer.
   int LayerAt(int place) const {
     return task() == parallel::Task::kForward ? chunk().first_layer + place
                                               : chunk().end_layer - 1 - place;
@@ -243,8 +235,7 @@ class TrainingStep {
   // Returns the entries of the operation list that the layer runs in the current pass, without
   // recomputation.
   const OperationEntries& EntriesOf(int layer) const;
-  // Returns whether an expert all-to-all divides the operation list of some layer of the current
-  // pass into turns.
+  // Returns whether the current pass has a layer that an expert all-to-all divides into turns.
   bool HasTurns() const;
   // Writes one turn of the layer's pass. The first turn includes the work before the list, and the
   // last turn includes the work after the list.
@@ -257,8 +248,8 @@ class TrainingStep {
   void EndLayerBackward(ShardingStrategy& strategy, int layer);
   // Writes the part of backward that computes weight gradients.
   void WriteWeights(ShardingStrategy& strategy, int layer, Turn turn);
-  // Call BeginGradients before a backward, BeginContributions before a layer's gradient operations,
-  // and EndContributions after them.
+  // Call BeginGradients before a backward pass. Call BeginContributions before, and
+  // EndContributions after, the gradient operations of a layer.
   void BeginGradients();
   void BeginContributions(int layer);
   void EndContributions();
@@ -276,7 +267,7 @@ class TrainingStep {
                 const OperationEntries& entries, const std::vector<model::Operation>& operations,
                 Turn turn);
   // Returns the first buffer that exists only during the layer's forward or complete backward.
-  // kNone if there is no such buffer, or if recomputation owns it.
+  // kNone: no such buffer exists, or recomputation owns it.
   Index TemporariesOf(ShardingStrategy::Pass pass, int layer) const;
   // Makes the host wait for the event, then read the values that were copied to the host.
   void AwaitOnHost(Index event);
@@ -296,24 +287,22 @@ class TrainingStep {
     int layer;
     const OperationEntries& entries;
     const std::vector<model::Operation>& operations;
-    // The kind of list. All are false in recomputation; otherwise, exactly one is true. `forward`:
-    // the layer's forward list. `weights`: the weight part of backward. `backward`: complete
-    // backward, or its input part, which passes gradients from the next layer to the previous
-    // layer.
+    // The kind of list; at most one is true. `forward`: the layer's forward list. `weights`: the
+    // weight part of backward. `backward`: complete backward, or its input part. If all are false,
+    // the list is recomputed.
     bool forward, weights, backward;
     bool begins, ends;  // whether the list is the first or last list of the stage's pass
-    bool hands_on;      // whether the list ends with a collective whose result is sent to another
-                        // stage
+    bool hands_on;      // the list ends with a collective whose result is sent
     Index passing_by;   // result of TemporariesOf
   };
   void WriteKernel(const ListRun& run, std::size_t i);
-  // Adds the layer's parameters and kept values to the next kernel's uses. Call this function
-  // before the list's first and last kernels.
+  // Adds the layer's parameters and kept values to the uses of the next kernel. Call this function
+  // before the first and the last kernel of the list.
   void UseWhatTheLayerReads(const ListRun& run);
-  // Allocates the values whose lifetime starts with the operation, and declares writes of the
-  // values that outlive the operation.
+  // Allocates the values that the operation creates, and declares writes of the values that are
+  // used after the operation list.
   void BeginLives(ShardingStrategy::Pass pass, int layer, const model::Operation& operation);
-  // Called for the last kernel before the layer's backward, which writes the gradient that the
+  // Called for the last kernel before the layer's backward. The kernel writes the gradient that
   // group operations at the start of backward read.
   void HandBack(int layer);
   // Returns new buffers for received activations, by chunk and slot.
@@ -327,13 +316,13 @@ class TrainingStep {
   std::size_t chunk_index() const { return messages_.stage().chunk_of[now_.pass]; }
   const PipelineStage::Chunk& chunk() const { return stage_.chunks()[chunk_index()]; }
   int word() const { return static_cast<int>(chunk_index()) * slots_ + slot(); }
-  // Add uses to the first and last kernels of a pass: reads of the received message and writes of
-  // the sent message.
+  // Add uses to the first and last kernels of a pass: the read of the received message and the
+  // write of the sent message.
   void BeginForward();
   void BeginBackward();
   void WriteOutput();
-  // Writes a kernel without cost that writes the message to send. Does nothing if another kernel
-  // writes the message.
+  // Writes a kernel without cost that writes the sent message, unless another kernel writes the
+  // message.
   void HandOn(ShardingStrategy& strategy, int layer);
   // Returns the slot of the pass that is being written.
   int slot() const { return slot_of_pass_[now_.pass]; }
@@ -341,16 +330,16 @@ class TrainingStep {
     return static_cast<std::size_t>(slot) * model().layers.size() + static_cast<std::size_t>(layer);
   }
   const Entries& Saved(int slot, int layer) const { return saved_[At(slot, layer)]; }
-  // Returns the values that the first part of a split backward keeps for the second part.
+  // Returns the values that the input part of a split backward keeps for the weight part.
   const Entries& Deferred(int slot, int layer) const { return deferred_[At(slot, layer)]; }
-  // Returns Deferred() without values from another chunk, which are in the receive buffer or, after
-  // the model's last layer, do not exist.
+  // Returns Deferred() without values of other chunks. These values are in the receive buffer or,
+  // after the model's last layer, do not exist.
   Entries DeferredHere(int slot, int layer) const;
   // Returns the received gradient that backward's weight part reads. kNone if no gradient was
   // received.
   Index ReceivedForWeights(int layer) const;
   // Returns the buffer of the gradient of the layer's output, which the next layer of the chunk
-  // writes. kNone if the layer reads no separate buffer.
+  // writes. kNone: the layer reads no separate buffer.
   Index HandedBack(int layer) const;
 
   const scenario::Scenario& scenario_;
@@ -366,15 +355,14 @@ class TrainingStep {
       place_in_checkpoint_;  // by layer: position among the checkpoint's layers with the same work
   ActivationOffload offload_;
   GroupOperations groups_;
-  Index handing_on_ = program::kNone;  // kernel for passes that end with a collective
-  // Buffer for counts that kernels copy to the host, and the host task that reads it. kNone if
-  // there are no counts.
+  Index handing_on_ = program::kNone;  // kernel at the end of passes that end with a collective
+  // The buffer for token counts that kernels copy to the host, and the host task that reads it.
+  // kNone: no counts.
   Index counts_at_host_ = program::kNone, read_counts_ = program::kNone;
   std::vector<std::pair<std::string, Index>> registered_;  // persistent buffers by name
   bool communicates_ = false;                              // whether layers communicate
   std::vector<Work> entries_;                              // indexed by work
-  int slots_ = 1;                  // largest number of micro-batches whose activations are stored
-                                   // at once
+  int slots_ = 1;                  // maximum number of micro-batches with stored activations
   std::vector<int> slot_of_pass_;  // indexed by pass
   std::vector<Entries> saved_;     // indexed by slot and layer: buffers
   std::vector<Entries> deferred_;  // indexed by slot and layer: buffers
@@ -385,10 +373,8 @@ class TrainingStep {
   std::vector<std::int64_t> first_elements_;  // indexed by tensor
   std::vector<int> layers_of_tensor_;         // by tensor: number of contributions to its gradient
   std::vector<Index> tied_contribution_;      // indexed by tensor: buffer; kNone: not tied
-  std::vector<int> missing_;                  // by tensor: missing contributions in this
-                                              // micro-batch
-  std::vector<bool> contributed_;             // by tensor: whether it has a contribution in this
-                                              // pass
+  std::vector<int> missing_;                  // by tensor: in this micro-batch
+  std::vector<bool> contributed_;             // by tensor: in this pass
   std::vector<std::size_t> last_pass_of_tensor_;
   std::vector<bool> ends_micro_batch_;  // indexed by pass
   std::vector<int> ready_;              // tensors whose gradients the next kernel completes

@@ -22,13 +22,11 @@ namespace stepcast::lowering {
 
 struct Unit {
   std::string name;           // name of the unit's first layer, or "root"
-  std::vector<int> layers;    // ascending; forward needs the unit from the first to the last of
-                              // these layers
+  std::vector<int> layers;    // ascending; forward needs the unit from the first to the last
   std::vector<int> tensors;   // tensors of the unit, in registration order
   std::vector<int> frozen;    // indices in Model::frozen, in registration order
   std::int64_t elements = 0;  // number of elements in `tensors`
-  bool root = false;          // contains all parameters that are in no other unit (UnitPerBlock,
-                              // UnitPerModel)
+  bool root = false;          // contains all parameters outside other units
 };
 
 struct Units {
@@ -53,8 +51,8 @@ Units WrappedUnitsOf(const model::Model& model, const plan::DataParallel& plan,
 // is the order of the tensors. It is sorted by bucket, and the buckets refer to it.
 std::vector<Bucket> BucketPerUnit(const Units& units, std::vector<int>& order);
 
-// The order in which frameworks with hooks visit units. In forward and in backward, the root is
-// first, because its hooks enclose all other hooks. The blocks follow.
+// The order in which frameworks with hooks visit units. The root is first in forward and in
+// backward, because its hooks enclose all other hooks. The blocks follow.
 struct UnitOrder {
   UnitOrder() = default;
   // `has_parameters` states for each unit whether it has parameters.
@@ -62,8 +60,8 @@ struct UnitOrder {
   // Includes only the units whose first layer is in [first, end).
   UnitOrder(const Units& units, const std::vector<bool>& has_parameters, int first, int end);
 
-  // Returns the unit that is visited `distance` units later in forward, or in backward if
-  // `distance` is negative. -1 if there is no such unit.
+  // Returns the unit that forward visits `distance` units later. If `distance` is negative, returns
+  // the unit that backward visits -distance units later. -1: no such unit.
   int Later(int unit, std::int64_t distance) const;
 
   int root = -1;            // index of the root unit; -1: no root unit
@@ -71,12 +69,11 @@ struct UnitOrder {
   std::vector<int> place;   // indexed by unit: position in blocks; -1: not in blocks
 };
 
-// FSDP2's data of a sharded module: ranges, events, and the module's state while a step is being
-// written.
+// FSDP2's data of a sharded module: ranges, events, and state while a step is being written.
 
-// A module under fully_shard. If experts are sharded over other ranks than the rest of the module,
-// the module has two units, one per mesh. The parameters of one unit are gathered and reduced
-// together. (torchtitan instead makes one fully_shard call with a mesh per parameter.)
+// A module under fully_shard. If its experts are sharded over other ranks, the module has two
+// units, one per mesh. The parameters of one unit are gathered and reduced together. (torchtitan
+// instead makes one fully_shard call with a mesh per parameter.)
 struct ShardedUnit {
   model::ParameterGroup group = model::ParameterGroup::kDense;
   int experts = -1;  // the unit of the module's experts; -1: no separate unit
@@ -89,9 +86,10 @@ struct ShardedUnit {
   std::int64_t gathered_elements = 0;  // elements of all ranks, including frozen parameters
   BlockLayout blocks;                  // layout of the shards; only with a data flow
   BlockLayout gather_blocks;           // `blocks`, followed by the frozen parameters
-  BlockLayout kept_blocks;             // layout of the part kept with reshard_after_forward: k
-  bool empty = false;                  // whether the unit has no elements
-  bool has_backward = true;            // false: neither the unit nor earlier layers are trained
+  // Layout of the shards over the k ranks of reshard_after_forward.
+  BlockLayout kept_blocks;
+  bool empty = false;        // whether the unit has no elements
+  bool has_backward = true;  // false: the unit and all earlier layers are untrained
   ShardedState state;
   // Parameters:
   Range gathered;  // result of the all-gather
@@ -100,14 +98,12 @@ struct ShardedUnit {
   Range frozen;    // this rank's shard of untrained parameters
   Index gather_done = program::kNone, copy_out_done = program::kNone,
         kept_written = program::kNone;  // indices of events
-  bool gather_issued = false;           // a gather is in flight, or its result has not been copied
-                                        // out
+  bool gather_issued = false;           // a gather is issued, but its result is not copied
   bool unshard_issued = false;          // the schedule has requested the parameters
   bool unsharded = false;               // the full parameters exist
   bool has_kept = false;
   // Gradients:
-  Range accumulated;                    // full gradients in reduce_dtype, if synchronization is
-                                        // deferred
+  Range accumulated;                    // full gradients in reduce_dtype; only without sync
   Range reduce_input;                   // full gradients in reduce_dtype
   Range reduce_output;                  // this rank's shard, in reduce_dtype
   Index reduced = program::kNone;       // event: the reduce-scatter has read its input
@@ -132,8 +128,9 @@ struct Fsdp2Shards {
 std::vector<ShardedUnit> AddShardedUnits(TrainingStep& step, Operations& operations,
                                          const Units& wrapping, const Fsdp2Shards& shards);
 
-// The sharded units of textbook ZeRO stage 3. Every layer is a unit. A unit is gathered in the
-// compute type before its first layer, `prefetch` units ahead, and freed after its last layer.
+// The sharded units of the reference framework's ZeRO stage 3. Every layer is a unit. A unit is
+// gathered in the compute type `prefetch` units before it is needed, and freed after its last
+// layer.
 
 class GatheredUnits {
  public:

@@ -20,8 +20,8 @@ namespace stepcast::lowering {
 
 // The kernels that update parameters, and their temporary tensors.
 
-// A temporary tensor that an update makes for each parameter tensor. It has the size of the
-// parameter tensor, in the type of the updated values (plan::UpdatedType).
+// A temporary tensor that an update makes for each parameter tensor, with the same shape, in the
+// type of the updated values (plan::UpdatedType).
 enum class Temporary : std::uint8_t {
   kGradient,     // gradient, cast to the type of the master weights
   kRoot,         // square root of the second moment
@@ -99,10 +99,9 @@ void WriteFrameworkUpdate(TrainingStep& step, const plan::Training& training,
                           const UpdatedTensors& updated, std::span<const program::BufferUse> uses,
                           std::span<const program::Effect> updates);
 
-// Muon: the matrices of blocks are updated by the momentum of their gradient, which five
-// Newton-Schulz steps make nearly orthogonal (Jordan 2024). One step maps X of m x n, m <= n, to a
-// X + (b A + c A A) X with A = X X^T. This takes matrix multiplications of 2 m m n, 2 m m m and 2 m
-// m n operations.
+// Muon updates the matrices of blocks with the momentum of their gradients, made nearly orthogonal
+// by five Newton-Schulz steps (Jordan 2024). One step maps X (m x n, m <= n) to a X + (b A + c A A)
+// X with A = X X^T. A step needs matrix multiplications of 2 m m n, 2 m m m and 2 m m n operations.
 
 // Writes the update of the matrices (plan::TakesMuon), like WriteFrameworkUpdate. Returns the
 // remaining tensors, which AdamW must update.
@@ -122,8 +121,7 @@ UpdatedTensors WriteMuonUpdate(TrainingStep& step, const plan::Training& trainin
                                const UpdatedTensors& updated,
                                std::span<const program::BufferUse> uses);
 
-// Writes the update of an optimizer that loops over tensors, with temporary tensors between
-// kernels.
+// Writes the update of an optimizer that loops over tensors and makes temporary tensors.
 
 class UpdateLoop {
  public:
@@ -132,8 +130,8 @@ class UpdateLoop {
   UpdateLoop(TrainingStep& step, StreamId stream, std::span<const program::BufferUse> uses,
              std::span<const program::Effect> updates);
 
-  // Runs `body` twice; `body` calls the functions below. The first run counts the kernels, because
-  // only the first and the last kernel declare all of `uses`. (Stream order covers the kernels
+  // Runs `body` twice; `body` calls the functions below. The first run only counts kernels, because
+  // only the first and the last kernel declare all of `uses`. (Stream order protects the kernels
   // between them.)
   template <typename Body>
   void Write(const Body& body) {
@@ -151,8 +149,8 @@ class UpdateLoop {
   // that the kernel reads or writes.
   void Run(const char* name, DataType type, Bytes read, Bytes written,
            std::initializer_list<Index> temporaries = {});
-  // A kernel of `batch` multiplications of [m, k] by [k, n] matrices, whose elements have `size`
-  // bytes in memory. If `adds` is true, the result is added to the output.
+  // A kernel of `batch` matrix multiplications [m, k] x [k, n]. Elements have `size` bytes in
+  // memory. If `adds` is true, the result is added to the output.
   struct Product {
     const char* name;
     std::int64_t batch = 1, m = 0, n = 0, k = 0;
@@ -166,8 +164,8 @@ class UpdateLoop {
   void AwaitOnHost();
 
   // Writes an all-to-all between two temporary tensors, after the work issued on the update's
-  // stream. `bytes` is the size of a rank's data, including the part that the rank keeps. Returns
-  // an event for Await, or kNone in the run that counts kernels.
+  // stream. `bytes` is the size of a rank's data, including the part that it keeps. Returns an
+  // event for Await, or kNone in the run that counts kernels.
   Index Exchange(StreamId stream, Index communicator, Bytes bytes, Index source, Index target);
   // Makes the update's stream wait for the event.
   void Await(Index event);
@@ -189,19 +187,19 @@ class UpdateLoop {
   std::map<std::int64_t, std::vector<Index>> free_;  // indexed by size: buffers
   std::vector<Index> free_events_;
   Index read_by_host_ = program::kNone;
-  // The existing kernels, by name and by the sizes that distinguish them.
+  // The kernels added so far, by name and by the sizes that distinguish them.
   std::map<std::tuple<const char*, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, Index>
       known_;
 };
 
-// The end of a step: clips gradients if the plan does so, and updates this rank's parameters with
-// an optimizer of PyTorch. Declare all ranges before you call Clip and Write.
+// The end of a step: clips gradients if the plan requires it, and updates this rank's parameters
+// with an optimizer of PyTorch. Declare all ranges before you call Clip or Write.
 
 class ParameterUpdate {
  public:
   explicit ParameterUpdate(TrainingStep& step) : ParameterUpdate(step, step.plan().training) {}
-  // `training` has the data types of the optimizer's operands, which may differ from the plan's
-  // types.
+  // `training` contains the data types of the optimizer's operands, which may differ from the
+  // plan's.
   ParameterUpdate(TrainingStep& step, const plan::Training& training)
       : step_(step), builder_(step.builder()), training_(training) {
     gradients_.reserve(step.model().tensors.size() + 64);

@@ -20,7 +20,7 @@ using BytesByCategory = std::array<Bytes, program::kCategories>;
 
 // The number of driver calls of a caching allocator (caching_allocator.h).
 struct DriverCalls {
-  int flushes = 0;               // times that the allocator freed its unused segments
+  int flushes = 0;               // number of times that unused segments were freed
   std::int64_t allocations = 0;  // cudaMalloc calls; with expandable segments, mapped granules
   std::int64_t frees = 0;        // cudaFree calls; with expandable segments, unmapped granules
   Bytes given_back{};            // bytes freed by `frees`
@@ -35,7 +35,7 @@ struct DriverCalls {
   }
 };
 
-// The driver calls that one allocation of a program's step causes.
+// The driver calls of one allocation in a program's step.
 struct DriverCallsAt {
   program::Index instruction = program::kNone;  // index in Program::step
   DriverCalls calls;
@@ -49,21 +49,21 @@ inline bool AnyFlush(const std::vector<DriverCallsAt>& calls) {
                      [](const DriverCallsAt& at) { return at.calls.flushes > 0; });
 }
 
-// Returns the host time of driver calls, without the waits that they cause (deferred_frees.h).
+// Returns the host time of driver calls, without waits for the device (deferred_frees.h).
 //
 // For 2 MiB, the calls take at least 29 + 2 + 38 us to create, map and enable access, and 34 + 23
-// us to unmap and release. (Prabhu et al. 2024, "vAttention", arXiv 2405.04437, table 3, measured
-// these times on an A100.) In addition, each byte that is freed and allocated again takes 7 ps (7.5
-// ms per GiB). 7 ps is the median of a fit to nine published steps with flushes. Half of these
-// steps are between 1.3 and 9.6 ps (docs/decisions.md).
+// us to unmap and release. (Source: Prabhu et al. 2024, "vAttention", arXiv 2405.04437, table 3,
+// A100.) In addition, each byte that is freed and allocated again takes 7 ps (7.5 ms per GiB). This
+// is the median of a fit to nine published steps with flushes; half of these steps are between 1.3
+// and 9.6 ps (docs/decisions.md).
 inline Time TimeOf(const DriverCalls& calls) {
   constexpr Time kAllocation = Microseconds(69), kFree = Microseconds(57);
   constexpr Time kByte = Picoseconds(7);
   return calls.allocations * kAllocation + calls.frees * kFree + calls.given_back.count() * kByte;
 }
 
-// The memory of a rank in a run. A replay (replay.h) computes it; tables, charts and traces show
-// it.
+// The memory of a rank in a run, computed by a replay (replay.h), and shown by tables, charts and
+// traces.
 
 // The kind of allocator of a program.
 enum class Allocator : std::uint8_t {
@@ -72,42 +72,41 @@ enum class Allocator : std::uint8_t {
   kCachingExpandable,
 };
 struct Device {
-  Bytes capacity;  // bytes for the program's buffers or the allocator's segments
+  Bytes capacity;  // bytes for the program's buffers or for the allocator's segments
   Allocator allocator = Allocator::kCaching;
 };
 
-// A device with unlimited memory, on which each buffer has exactly its size.
+// A device with unlimited memory and without an allocator.
 inline constexpr Device kUnlimited{.capacity = Bytes(std::numeric_limits<std::int64_t>::max() / 2),
                                    .allocator = Allocator::kNone};
 
 // Memory use over all steps of a run, including the prologue.
 struct Usage {
-  // The maximum of allocated bytes, and the bytes of each category when the maximum is first
-  // reached.
+  // The maximum of the allocated bytes, and the bytes of each category when it is first reached.
   Bytes peak;
   BytesByCategory at_peak{};  // adds up to `peak`
-  Bytes padding;              // part of the peak that pads shards to equal length
-  // The maximum of the bytes that the allocator reserves on the device: segments, including cached
-  // and fragmented memory. At least `peak`; without an allocator, equal to `peak`.
+  Bytes padding;              // the bytes of the peak that pad shards to equal length
+  // The maximum of the bytes that the allocator reserves on the device, including cached and
+  // fragmented memory. At least `peak`; without an allocator, equal to `peak`.
   Bytes reserved;
-  // Whether every allocation succeeded, possibly after flushes. If false, all members are computed
-  // for a device with unlimited memory.
+  // Whether every allocation succeeded, possibly after flushes. If false, all members are for a
+  // device with unlimited memory.
   bool fits = true;
-  int flushes = 0;  // times that the allocator freed its unused segments
-  // Whether the members describe the requested longer step (Steps::longer). If false, the longer
-  // step may differ.
+  int flushes = 0;  // number of times that unused segments were freed
+  // Whether the members are valid for the requested longer step (Steps::longer). If false, its
+  // memory may differ.
   bool of_longer = true;
-  // The driver calls in the step Steps::described, in order. Empty if the step does not flush:
-  // the allocator then keeps the memory from the driver, which costs nothing in later steps.
+  // The driver calls in the step Steps::described, in order. Empty if the step does not flush,
+  // because allocations then need no driver calls in later steps.
   std::vector<DriverCallsAt> step_calls{};
 };
 
-// An allocation or free, at the time at which it takes effect in the allocator.
+// An allocation or free, when it takes effect in the allocator.
 struct Change {
   Time time;               // host time; zero in the prologue
   std::uint32_t step = 0;  // step of the instruction; 0 in the prologue
   // The index in Program::step of the allocation or free; kNone in the prologue. For a deferred
-  // free, it is the allocation at which the allocator detects that the block is free.
+  // free, the allocation at which the allocator detects that the block is free.
   program::Index instruction = program::kNone;
   program::Index buffer = program::kNone;
   bool allocates = false;
@@ -117,11 +116,11 @@ struct Change {
 struct Account {
   Usage usage;
   std::vector<Change> changes;   // in the order in which they take effect
-  std::size_t peak_changes = 0;  // number of changes up to the peak
+  std::size_t peak_changes = 0;  // number of changes until the peak is reached
 };
 
-// Returns the first step in [first, last] in which the allocated bytes reach the peak, or else the
-// first such step of the run. The prologue belongs to step 0.
+// Returns the first step in [first, last] in which the allocated bytes reach the peak. If there is
+// no such step, returns the first such step of the run. The prologue belongs to step 0.
 std::uint32_t StepOfPeak(const program::Program& program, const Account& account,
                          std::uint32_t first, std::uint32_t last);
 
@@ -148,19 +147,19 @@ class Balance {
 };
 
 // Returns the buffers that are allocated at the peak, in ascending order. A buffer occurs twice if
-// its earlier block waits for a deferred free.
+// a deferred free of its earlier block has not taken effect.
 std::vector<program::Index> BuffersAtPeak(const program::Program& program, const Account& account);
 
 // The assumptions of a replay (replay.h) about the steps of a run.
 struct Steps {
   std::uint32_t described = 0;  // the step whose driver calls are in Usage::step_calls
-  // If set, all steps, including earlier ones, are assumed to equal this step. The replay then
-  // reads only this step's records and the total number of steps.
+  // If set, all steps are assumed to be equal to this step. The replay then reads only this step's
+  // records and the number of steps.
   std::optional<std::uint32_t> repeated{};
-  // If set, steps have more micro-batches than the program. For a program with deferred frees, the
-  // replay then also requires `repeated`.
+  // If set, steps have more micro-batches than the program. For programs with deferred frees,
+  // `repeated` must then also be set.
   std::optional<program::LongerStep> longer{};
-  Time period{};  // duration of one period of `longer` in the run
+  Time period{};  // duration of one period of `longer`
 };
 
 }  // namespace stepcast::memory

@@ -111,7 +111,7 @@ void CachingAllocator::DropFree(Block block) {
   }
   Pool& pool = pools_[state.pool];
   const std::size_t index = ClassOf(state.size);
-  STEPCAST_CHECK(pool.best[index] == block, "a free block must be in the list");
+  STEPCAST_CHECK(pool.best[index] == block, "a free block must be in the list of its size class");
   pool.best[index] = state.worse;
   if (state.worse == kNoBlock) pool.has[index / 64] &= ~(std::uint64_t{1} << index % 64);
 }
@@ -308,7 +308,9 @@ CachingAllocator::Block CachingAllocator::FlushAndAllocate(int stream, Bytes siz
 }
 
 void CachingAllocator::Free(Block block) {
-  STEPCAST_CHECK(block < blocks_.size() && blocks_[block].live, "only a live block can be freed");
+  STEPCAST_CHECK(block < blocks_.size() && blocks_[block].live,
+                 "only an allocated block can be "
+                 "freed");
   allocated_ -= Bytes(blocks_[block].size);
   blocks_[block].live = false;
   AddFree(MergeNeighbours(block));

@@ -11,7 +11,7 @@
 
 namespace stepcast::memory {
 
-// The sizes in PyTorch's caching allocator, in bytes, with the names in CUDACachingAllocator.cpp.
+// Sizes in PyTorch's caching allocator, in bytes, named as in CUDACachingAllocator.cpp.
 
 inline constexpr std::int64_t kMinBlockSize = 512;
 inline constexpr std::int64_t kSmallSize = std::int64_t{1} << 20;
@@ -24,7 +24,7 @@ constexpr std::int64_t RoundUp(std::int64_t size, std::int64_t granule) {
   return (size + granule - 1) / granule * granule;
 }
 
-// Returns the size of the block for a request, in bytes: the request, rounded up.
+// Returns the size of the block for a request: the request, rounded up. In bytes.
 constexpr std::int64_t BlockSize(std::int64_t size) {
   return std::max(kMinBlockSize, RoundUp(size, kMinBlockSize));
 }
@@ -38,20 +38,19 @@ constexpr std::int64_t SegmentSize(std::int64_t block) {
   return block < kMinLargeAlloc ? kLargeBuffer : RoundUp(block, kRoundLarge);
 }
 
-// PyTorch's caching allocator for device memory, with virtual addresses: the segments that it
-// reserves on the device, and the blocks into which it divides them. The model computes reserved
-// memory and fragmentation in addition to allocated bytes. Source: pytorch/pytorch 2.6.0,
+// PyTorch's caching allocator for device memory: the segments that it reserves on the device, with
+// virtual addresses, and the blocks in the segments. Source: pytorch/pytorch 2.6.0,
 // c10/cuda/CUDACachingAllocator.cpp, with default settings.
 //
 //  * A request is rounded up to a multiple of 512 B.
 //  * Requests up to 1 MiB use the small pool, with segments of 2 MiB. Larger requests use the large
 //    pool: segments of 20 MiB for requests below 10 MiB, otherwise the request rounded up to 2 MiB.
-//  * Every stream has its own pools. A request uses the smallest sufficient free block, or the one
-//    at the lowest address if several have this size. The excess of this block becomes a free block
-//    if it is at least 512 B (small pool) or more than 1 MiB (large pool).
-//  * A freed block merges with its free neighbors in the segment. Segments are kept.
-//  * If a new segment does not fit on the device, all segments without a live block are freed, for
-//    all streams, and the request is retried once. If that fails, it is out of memory.
+// * Every stream has its own pools. A request uses the smallest sufficient free block (of several,
+//   the one at the lowest address). The remainder of this block becomes a free block if it is at
+//   least 512 B (small pool) or more than 1 MiB (large pool).
+// * A freed block is merged with its free neighbors in the segment. Segments are not freed.
+// * If a new segment does not fit on the device, all segments without a live block are freed, for
+//   all streams, and the request is repeated once. If it fails again, the process is out of memory.
 //  * Expandable segments (PYTORCH_CUDA_ALLOC_CONF): each pool is one address range that grows at
 //    its end by 2 MiB (small) or 20 MiB (large) at a time. Blocks can be as small as 512 B. Only
 //    complete granules are freed.
@@ -60,17 +59,17 @@ constexpr std::int64_t SegmentSize(std::int64_t block) {
 class CachingAllocator {
  public:
   struct Settings {
-    Bytes capacity;  // bytes for this process's segments
+    Bytes capacity;  // bytes available for segments
     bool expandable_segments = false;
   };
 
-  // Identifies a live block until the block is freed.
+  // A live block. The number is invalid after the block is freed.
   using Block = std::uint32_t;
   static constexpr Block kNoBlock = static_cast<Block>(-1);
 
   CachingAllocator(int streams, Settings settings) { Reset(streams, settings); }
 
-  // Resets the allocator to its initial state, and reuses its memory.
+  // Resets the allocator to its initial state. Reuses its memory.
   void Reset(int streams, Settings settings);
 
   // Allocates a block for `stream` from a free block or a new segment. Returns kNoBlock if the
@@ -78,7 +77,7 @@ class CachingAllocator {
   Block TryAllocate(int stream, Bytes size);
   // Frees all segments without a live block, and allocates a new segment. Call this function after
   // TryAllocate has failed. Like PyTorch, this function does not search free blocks again (issue
-  // 189504), so only complete free segments help. Returns kNoBlock if there is not enough memory.
+  // 189504). Returns kNoBlock if there is not enough memory.
   Block FlushAndAllocate(int stream, Bytes size);
   // Calls TryAllocate, then FlushAndAllocate if needed.
   Block Allocate(int stream, Bytes size) {
@@ -96,10 +95,10 @@ class CachingAllocator {
   Bytes peak_reserved() const { return peak_reserved_; }
   std::int64_t SizeOf(Block block) const { return blocks_[block].size; }
 
-  // Returns the driver calls so far. Two states with equal calls and equal addresses and sizes of
-  // live blocks are equivalent: the same requests have the same results. (While `flushes` is
+  // Returns the driver calls so far. Two states with equal calls and equal live blocks (addresses
+  // and sizes) are equivalent: the same requests have the same results. (While `flushes` is
   // unchanged, segments are only added, so equal calls mean equal segments. Free neighbors are
-  // always merged, so segments and live blocks determine the free blocks.)
+  // always merged, so the free blocks are also equal.)
   const DriverCalls& calls() const { return calls_; }
 
  private:
@@ -110,8 +109,8 @@ class CachingAllocator {
     std::int64_t address = 0;
     std::int64_t size = 0;
     Block before = kNoBlock, after = kNoBlock;  // neighbors in the segment
-    // The next better and the next worse fit in the size class of a free block. The best fit is the
-    // smallest block, or the block at the lowest address if several have this size.
+    // The next better and the next worse fit in the size class of a free block. A better fit is a
+    // smaller block or, of blocks of equal size, the block at the lower address.
     Block better = kNoBlock, worse = kNoBlock;
     std::uint32_t pool = 0;
     bool live = false;

@@ -14,9 +14,8 @@ namespace stepcast::memory {
 
 // The additional periods of a longer step (program/instruction.h) in a replay. If a period ends
 // with the same allocator state as an earlier period, the periods between them repeat without a
-// higher peak, and complete repetitions are skipped. Often, a repetition has several periods:
-// blocks of equal size exchange positions, and return after as many micro-batches as are alive at
-// once.
+// higher peak, and are skipped. A repetition may have several periods, because blocks of equal size
+// exchange positions.
 class LongerPeriods {
  public:
   explicit LongerPeriods(const program::LongerStep& longer)
@@ -30,7 +29,7 @@ class LongerPeriods {
     return true;
   }
 
-  // `number()` is the number of periods between the program's last period and the current period.
+  // `number()` is the number of periods after the program's last period, up to the current period.
   // `later()` is the corresponding number of micro-batches.
   std::int64_t number() const { return number_; }
   std::int64_t later() const { return number_ * micro_batches_; }
@@ -38,9 +37,9 @@ class LongerPeriods {
   // Returns whether to call Look after the current period. Only the first 64 periods are compared,
   // because a comparison takes about as long as the replay of a period.
   bool looks() const { return left_ > 0 && number_ <= kLooks && !repeats_; }
-  // Compares the state after the current period with earlier states. `left_behind` is the complete
-  // state on which further periods depend. Its times and micro-batches must be relative to the end
-  // of the current period, so that the states of two periods can be equal.
+  // Compares the state after the current period with earlier states. `left_behind` is the state
+  // that affects later periods. Its times and micro-batches must be relative to the end of the
+  // current period, so that the states of two periods can be equal.
   void Look(std::vector<std::int64_t> left_behind) {
     const auto as_before = std::find(seen_.begin(), seen_.end(), left_behind);
     repeats_ = as_before != seen_.end();
@@ -56,27 +55,26 @@ class LongerPeriods {
   std::vector<std::vector<std::int64_t>> seen_;  // the state after each period
 };
 
-// The live blocks in a longer step (program/instruction.h). Because one buffer of the program
-// represents buffers of several micro-batches, a block is identified by micro-batch and purpose.
+// The live blocks in a longer step (program/instruction.h). A buffer of the program represents
+// buffers of several micro-batches, so a block is identified by micro-batch and purpose.
 
-// The owner of a block: a micro-batch and a purpose. A micro-batch has at most one block for each
-// purpose. Corresponding allocations of two micro-batches in a layer's pass have the same purpose.
-// Buffers allocated before the step have the owner kBeforeStep.
+// The owner of a block: a micro-batch and a purpose, with at most one block. Corresponding
+// allocations of different micro-batches have the same purpose. Buffers allocated before the step
+// have the micro-batch kBeforeStep.
 struct Owner {
   static constexpr std::uint32_t kBeforeStep = program::kNone;
   std::uint32_t micro_batch = kBeforeStep;
   std::uint32_t purpose = 0;
 
-  // Returns whether all micro-batches use the owner's buffers. This is true for buffers that the
-  // first micro-batch of a step allocates, such as gradients, and for buffers from before the step.
+  // Returns whether all micro-batches use the owner's buffer: it is allocated before the step, or
+  // by the first micro-batch of the step, such as gradients.
   bool is_of_all() const { return micro_batch == kBeforeStep || micro_batch == 0; }
 };
 
 // Returns the owner for each allocation and free of the program's step, in order.
 std::vector<Owner> OwnersOf(const program::Program& program);
 
-// Stores blocks by owner. `later` is the difference between the requested micro-batch and the
-// owner's micro-batch.
+// Stores blocks by owner. `later` is added to the owner's micro-batch.
 class MicroBatchBlocks {
  public:
   using Block = CachingAllocator::Block;
@@ -85,10 +83,9 @@ class MicroBatchBlocks {
   void Add(const Owner& owner, std::int64_t later, Block block);
   // Removes and returns a block, or returns kNoBlock if the owner has no block.
   Block Take(const Owner& owner, std::int64_t later);
-  // Returns the state of the allocator. It consists of the driver calls so far, and the address and
-  // size in bytes of every block of a micro-batch from `later` on, by micro-batch and purpose.
-  // Micro-batches are relative to `later`. Two states are therefore equal if each block is at the
-  // address of the corresponding block of the earlier micro-batch.
+  // Returns the state of the allocator: the driver calls so far, and the address and size in bytes
+  // of every block of a micro-batch from `later` on. Blocks are sorted by micro-batch, relative to
+  // `later`, and by purpose. Two states are equal if corresponding blocks are at the same address.
   std::vector<std::int64_t> StateFrom(std::int64_t later, const CachingAllocator& allocator) const;
 
  private:

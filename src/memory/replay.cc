@@ -241,7 +241,9 @@ class Replay {
                                                        }) -
                                       records.begin());
     };
-    STEPCAST_CHECK(records.size() == owners_.size(), "every change of a step must be recorded");
+    STEPCAST_CHECK(records.size() == owners_.size(),
+                   "every allocation and every free of a step "
+                   "must be recorded");
     const std::span<const Owner> owners(owners_);
     const std::size_t begin = count_before(longer.begin), end = count_before(longer.end);
     const auto carry = [&](std::size_t from, std::size_t to, const Later& by) {

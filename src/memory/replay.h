@@ -16,13 +16,13 @@
 // frees unused segments and then allocates the segment.
 //
 // A replay reads the number of steps from a timeline (step_ends). With deferred frees
-// (DeferredFrees::any), it also reads the times of memory changes, and the end times of the
-// operations that frees wait for. These times are needed for every step, or for the repeated step.
-// Record always needs the times of memory changes.
+// (DeferredFrees::any), it also reads the times of memory changes, and the end times of operations
+// that frees wait for, in every step or in the repeated step. Record always reads the times of
+// memory changes.
 namespace stepcast::memory {
 
-// Replays runs one after another. Reuses memory and cached results. Without deferred frees, the
-// result depends only on a program's requests, not on times. Not thread-safe.
+// Replays runs one after another, with reused memory and cached results. Without deferred frees,
+// the result does not depend on times. Not thread-safe.
 class Replayer {
  public:
   Replayer();
@@ -30,9 +30,8 @@ class Replayer {
   Replayer(Replayer&&) noexcept;
   Replayer& operator=(Replayer&&) noexcept;
 
-  // Returns the memory use of a run. Skips steps that provably repeat: if a step ends with the same
-  // state as the previous step, all later steps are equal. `deferred` are the deferred frees of
-  // `program`.
+  // Returns the memory use of a run. If a step ends with the same state as the previous step, all
+  // later steps are equal and are skipped. `deferred` are the deferred frees of `program`.
   Usage Figures(const program::Program& program, const program::Timeline& timeline,
                 const DeferredFrees& deferred, const Device& device, const Steps& steps);
 
@@ -41,7 +40,7 @@ class Replayer {
   std::unique_ptr<Workspace> workspace_;
 };
 
-// Returns the same memory use as Replayer::Figures, with a list of all changes.
+// Returns the memory use as Replayer::Figures does, with a list of all changes.
 Account Record(const program::Program& program, const program::Timeline& timeline,
                const Device& device, const Steps& steps = {});
 

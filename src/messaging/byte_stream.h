@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-// Encodes values as bytes for messages between ranks. Integers are LEB128, so small numbers are
-// short. (Signed integers have the sign in the lowest bit.)
+// Encodes values as bytes for messages between ranks. Integers are LEB128, in which small numbers
+// are short. (For signed integers, the lowest bit is the sign.)
 namespace stepcast::messaging {
 
 class ByteWriter {
@@ -30,8 +30,8 @@ class ByteWriter {
   std::string bytes_;
 };
 
-// Reads the bytes of a ByteWriter. Reads past the end return zeros and set `bad` permanently, so
-// that a check of `bad` at the end is sufficient.
+// Reads the bytes of a ByteWriter. A read past the end returns zeros and sets `bad`, which is never
+// reset, so one check of `bad` at the end is sufficient.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : left_(bytes) {}
@@ -62,8 +62,8 @@ class ByteReader {
     left_.remove_prefix(size);
     return text;
   }
-  // Reads a number of elements of at least one byte each. Sets `bad` if the number exceeds the
-  // remaining bytes.
+  // Reads the number of elements of a list, each of at least one byte. Sets `bad` if the number
+  // exceeds the remaining bytes.
   std::size_t Count() {
     const std::uint64_t count = Number();
     if (count > left_.size()) {

@@ -49,15 +49,14 @@ Result<Launch> FindLaunch(const Environment& environment) {
   return tl::unexpected(Diagnostics{
       {.code = "launch.needs-mpi",
        .location = {"environment", 0, 0},
-       .message =
-           fmt::format("torchrun started this rank (RANK and WORLD_SIZE are set), but ranks in "
-                       "separate processes communicate with MPI: WORLD_SIZE is {}",
-                       Quoted(ranks)),
-       .hint = one_node ? "start the command without torchrun: on one node, the ranks are threads "
+       .message = fmt::format("torchrun started the rank (RANK and WORLD_SIZE are set), but ranks "
+                              "in separate processes need MPI: WORLD_SIZE is {}",
+                              Quoted(ranks)),
+       .hint = one_node ? "start the command without torchrun: on one node, ranks run as threads "
                           "of one process"
                         : fmt::format("start stepcast with 'mpirun -n {0} stepcast ...' or 'srun "
-                                      "-n {0} stepcast ...'; on one node, start stepcast without a "
-                                      "launcher, or after 'unset RANK WORLD_SIZE'",
+                                      "-n {0} stepcast ...'. On one node, no launcher is needed: "
+                                      "run 'unset RANK WORLD_SIZE', and start stepcast directly",
                                       Printable(ranks))}});
 }
 

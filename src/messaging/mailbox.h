@@ -7,8 +7,7 @@
 #include "src/messaging/launch.h"
 
 // Point-to-point messages between ranks, in any order. For example, an idle worker may request more
-// work at any time. (In contrast, all ranks must call the operations of runtime/job.h in the same
-// order.)
+// work at any time. (For operations that all ranks call in the same order, see runtime/job.h.)
 namespace stepcast::messaging {
 
 struct Message {
@@ -16,19 +15,18 @@ struct Message {
   std::string bytes;
 };
 
-// One rank's mailbox. Messages between two ranks arrive in the order of sending. Only one thread of
-// a rank at a time may use its mailbox. The death of a rank is not always a Failure here; the watch
-// reports it (runtime/watch.h).
+// One rank's mailbox. Messages from one rank to another arrive in the order of sending. Only one
+// thread of a rank may use its mailbox at a time. If another rank dies, calls may succeed; the
+// watch reports the death (runtime/watch.h).
 class Mailbox {
  public:
   virtual ~Mailbox() = default;
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
 
-  // Sends a message without blocking. Bytes that cannot be sent immediately are sent during later
-  // calls.
+  // Sends a message without blocking. Later calls send the bytes that could not be sent at once.
   virtual Attempt<void> Send(int rank, std::string bytes) = 0;
-  // Returns the next message from any rank, or none if no message arrives before the timeout.
+  // Returns the next message from any rank, or none if no message arrives within the timeout.
   virtual Attempt<std::optional<Message>> Receive(std::chrono::microseconds timeout) = 0;
   // Waits until all messages have been sent.
   virtual Attempt<void> Flush() = 0;

@@ -8,14 +8,15 @@
 #include "src/model/layer_operators.h"
 #include "src/model/lora.h"
 
-// Low-rank adapters (lora.h) of linear layers. Each adapter runs as separate modules in the data
-// type of the activations. An adapter adds (x A) B, multiplied by a constant, to the layer's
-// output. Dropout applies to the adapter's input. With tensor parallelism, adapters follow
-// NVIDIA/NeMo (nemo/collections/llm/peft/utils.py, ParallelLinearAdapter). The columns of B are
-// divided among ranks. If the layer is divided by columns, the columns of A are divided too, and
-// the ranks gather x A. If the layer is divided by rows, the rows of A are divided, and the ranks
-// sum x A. The adapter's GEMMs do not use sequence parallelism: their input is the gathered input
-// of the layer, and their output is split by tokens.
+// Low-rank adapters (lora.h) of linear layers. An adapter adds (x A) B, multiplied by a constant,
+// to the layer's output, and applies dropout to its input. It computes in the data type of the
+// activations.
+//
+// With tensor parallelism, adapters follow NVIDIA/NeMo (nemo/collections/llm/peft/utils.py,
+// ParallelLinearAdapter). The columns of B are divided among ranks. If the layer is divided by
+// columns, the columns of A are divided too, and the ranks gather x A. If the layer is divided by
+// rows, the rows of A are divided, and the ranks sum x A. The adapter's GEMMs read the layer's
+// gathered input and do not use sequence parallelism.
 namespace stepcast::model {
 
 struct AdapterModule {
@@ -28,7 +29,7 @@ class AdapterOperators {
   AdapterOperators(const WorkOptions& options, const Lora& lora, LayerTape& tape);
 
   // Adds the adapter's output for `x` to the outputs `ys` of layers that are divided by columns.
-  // `whole` is `x` after an all-gather over the tensor-parallel ranks.
+  // `whole` is the input `x` for all tokens, after an all-gather over the tensor-parallel ranks.
   std::vector<Operand> AddColumns(const Operand& x, const Operand& whole,
                                   const AdapterModule& adapter, std::vector<Operand> ys);
   // Adds the adapter's output for `x` to the output `y` of a layer that is divided by rows.

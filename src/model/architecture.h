@@ -17,26 +17,25 @@ namespace stepcast::model {
 
 struct Family;  // family.h
 
-// The differences between the model code of a family and Llama's model code. The files in
-// models/families list these traits by the names of these members.
+// The differences between a family's model code and Llama's model code. Files in models/families
+// list these traits by member name.
 struct FamilyTraits {
   // Whether the model is an encoder: every token attends to its full sequence, and the head
   // predicts masked tokens.
   bool encoder = false;
-  // Whether each norm follows a residual sum (post-norm). If so, a norm follows the embedding, and
-  // no norm precedes the head.
+  // Post-norm: each norm follows a residual sum. The embedding is then followed by a norm, and the
+  // head is not preceded by a norm.
   bool post_norm = false;
   bool one_qkv = false;        // one GEMM computes queries, keys and values
   bool one_gate_up = false;    // one GEMM computes gate and up
-  bool whole_heads = false;    // heads x head size is the hidden size
+  bool whole_heads = false;    // heads x head size must equal the hidden size
   bool shares_norm = false;    // attention and feed-forward run in parallel and share one norm
-  bool latent = false;         // attention is latent
-  bool needs_experts = false;  // all models have experts
+  bool latent = false;         // attention is latent attention
+  bool needs_experts = false;  // all models of the family have experts
   bool no_biases = false;      // attention and feed-forward layers have no biases
-  // The members from here on describe the order in which tensors are registered and how they are
-  // stored.
+  // The members below describe the order in which tensors are registered, and their storage.
   bool projection_first = false;  // the output projection precedes the QKV projection
-  bool norms_in_order = false;    // each norm precedes its layer
+  bool norms_in_order = false;    // each norm is registered before the layer that reads its output
   bool norms_first = false;       // both norms precede all other modules
   bool router_first = false;      // the router precedes the experts
   bool experts_by_input = false;  // the experts' matrices are stored as [in, out]
@@ -45,7 +44,7 @@ struct FamilyTraits {
   bool norms_after_positions = false;
   // Whether blocks with full attention have neither rotary positions nor norms of queries and keys.
   bool full_without_positions = false;
-  bool torchtitan = false;  // torchtitan's llama3 model has these layers
+  bool torchtitan = false;  // torchtitan's llama3 model can represent this family
 };
 
 enum class Normalization : std::uint8_t { kLayerNorm, kRmsNorm };
@@ -90,17 +89,17 @@ struct Experts {
   // `groups_per_token` groups (DeepSeek-V3: 8 and 4). If `groups` is 0, the router chooses from all
   // experts.
   std::int64_t groups = 0, groups_per_token = 0;
-  // Whether a correction is added to each expert's score to balance the loads. The correction is
-  // not a trained parameter (DeepSeek-V3).
+  // Whether a correction is added to each expert's score to balance the experts' loads. The
+  // correction is not a trained parameter (DeepSeek-V3).
   bool balancing_bias = false;
   // Whether the shared experts' output is multiplied by a gate: the sigmoid of a linear layer of
   // the input (Qwen2-MoE).
   bool shared_gate = false;
   bool router_bias = false;  // the router's linear layer has a bias (GPT-OSS)
   bool bias = false;         // the experts' linear layers have biases (GPT-OSS)
-  // The width of the latent vector that routed experts read (Nemotron 3). One GEMM computes this
-  // vector from the token, and another GEMM maps the experts' output back. 0: experts read the
-  // token's activation. `latent_norm`: the latent vector is normalized.
+  // The width of the latent vector that routed experts read (Nemotron 3). A GEMM computes the
+  // vector from the token's activation, and another GEMM maps the experts' output back. 0: experts
+  // read the activation itself. `latent_norm`: the latent vector is normalized.
   std::int64_t latent = 0;
   bool latent_norm = false;
   // Whether the block also has a dense feed-forward layer, in parallel with the experts (Gemma 4).
@@ -139,9 +138,9 @@ struct Architecture {
   std::int64_t head_size = 0;     // d; q projection is hidden x (heads * head_size)
   std::int64_t feed_forward = 0;  // f
   std::int64_t vocabulary = 0;    // V, rows of the embedding
-  // For learned positions: the number of rows of the position table, which is the longest possible
-  // sequence in tokens. For other positions: the value in the model's description, which does not
-  // limit the sequence length. 0: not specified.
+  // For learned positions: the number of rows of the position table, which limits the sequence
+  // length in tokens. For other positions, the value in the model's description; it sets no limit.
+  // 0: not specified.
   std::int64_t max_positions = 0;
   Normalization normalization = Normalization::kRmsNorm;
   Activator activator = Activator::kSwiGlu;
@@ -162,7 +161,7 @@ struct Architecture {
   // Whether a norm follows attention and another norm follows the feed-forward, each before the
   // residual sum. Except in OLMo 2, norms also precede attention and the feed-forward.
   bool branch_norms = false;
-  // Whether embeddings are multiplied by the square root of their width.
+  // Whether embeddings are multiplied by the square root of the hidden size.
   bool scales_embeddings = false;
   // Whether attention has sinks: one trained number per head is an additional term of the softmax
   // (arXiv 2309.17453).
@@ -205,9 +204,9 @@ struct Architecture {
   // Whether every token attends to its full sequence (encoders).
   bool attends_both_ways = false;
   bool key_without_bias = false;  // attention_bias is only for queries and values (Whisper)
-  // The number of buckets of relative distances (T5, arXiv 1910.10683). Each score gets an added
-  // trained number, which depends on the head and on the distance's bucket. All blocks of the
-  // encoder or decoder share one table of these numbers. 0: no table.
+  // The number of buckets of relative distances (T5, arXiv 1910.10683). Attention adds to each
+  // score a trained number that depends on the head and on the bucket. All blocks of the encoder,
+  // or of the decoder, share one table of these numbers. 0: no table.
   std::int64_t distance_buckets = 0;
   // Cross-attention to the encoder's output, which runs after self-attention.
   CrossAttention cross{};
@@ -215,14 +214,14 @@ struct Architecture {
   // `joined_rows`.
   std::int64_t own_length = 0;
   std::int64_t joined_rows = 0;
-  // Whether all linear layers have separate weights for the rows of text and for the other rows
-  // (Flux's double blocks).
+  // Whether all linear layers have one set of weights for rows of text and another set for all
+  // other rows (Flux's double blocks).
   bool two_streams = false;
-  Modulation modulation{};             // of a block; in a complete model: of its head
+  Modulation modulation{};             // modulation of the block; in a complete model: of its head
   bool norms_without_weights = false;  // norms have no weights, except the norms of queries, keys
                                        // and cross-attention
 
-  // The block's token mixer. The members above apply to Mixer::kAttention.
+  // The block's token mixer. The attention members above apply only to Mixer::kAttention.
   Mixer mixer = Mixer::kAttention;
   std::int64_t value_size = 0;  // elements of a head's value; 0: head_size
   OutputGate output_gate = OutputGate::kNone;
@@ -233,20 +232,21 @@ struct Architecture {
   SharedKeyValue shared_key{};
   DeltaRule delta{};
   StateSpace state_space{};
-  // The width of a row of a second embedding table. A block multiplies its output by a gate that it
-  // computes from a row of this table (Gemma 4). 0: no table.
+  // The width of a row of a second embedding table. Each block multiplies its output by a gate that
+  // is computed from a row of this table (Gemma 4). 0: no table.
   std::int64_t layer_input = 0;
-  // Attention residuals (Kimi K3): each branch's input is a weighted mean of the residual stream
-  // and the outputs of every n-th previous block. 0: the input is only the residual stream.
+  // Attention residuals (Kimi K3): the input of attention and of the feed-forward layer is a
+  // weighted mean of the residual stream and the outputs of every n-th previous block. 0: the input
+  // is only the residual stream.
   std::int64_t residual_bank = 0;
-  // The number of residual streams, each of the hidden width. Each branch mixes the streams
-  // (hyper-connections, arXiv 2512.24880). 0: one ordinary residual stream.
+  // The number of residual streams, each of the hidden size. Attention and the feed-forward layer
+  // each mix the streams (hyper-connections, arXiv 2512.24880). 0: one ordinary residual stream.
   std::int64_t streams = 0;
 
   // `kinds` lists the kinds of blocks, and `pattern` lists the kind of each block. A kind is an
-  // architecture of the same width whose own `kinds` is empty. If `kinds` is empty, all blocks have
-  // this architecture. Otherwise, this struct's attention members are copies of the first kind with
-  // attention, and its expert members are copies of the first kind with experts.
+  // architecture of the same hidden size whose own `kinds` is empty. If `kinds` is empty, all
+  // blocks have this architecture. Otherwise, this struct's attention members are copies of the
+  // first kind with attention, and its expert members are copies of the first kind with experts.
   std::vector<Architecture> kinds{};
   std::vector<int> pattern{};
   std::vector<Tower> towers{};
@@ -261,8 +261,9 @@ struct Architecture {
   friend bool operator==(const Architecture&, const Architecture&) = default;
 };
 
-// Returns the first kind of block whose attention scores have a bias by relative distance. If
-// `of_encoder`, considers only the encoder's blocks, otherwise only the other blocks. Null: no kind
+// Returns the first kind of block that adds a bias by relative distance to attention scores.
+// Considers the encoder's blocks if `of_encoder`, otherwise all other blocks. Null: there is no
+// such kind.
 // has a table.
 const Architecture* BiasedByDistance(const Architecture& architecture, bool of_encoder);
 // Returns whether every token attends to its full sequence in all blocks that are not part of
@@ -325,7 +326,7 @@ inline bool HasFusedGate(const Architecture& a) {
   return TraitsOf(a).one_gate_up && IsGated(a.activator);
 }
 
-// One error in an architecture's dimensions. `field` is the key of the model file ("hidden_size").
+// One error in an architecture's dimensions. `field` is a key of the model file ("hidden_size").
 // `message` is one sentence.
 struct ArchitectureFault {
   std::string field;
@@ -333,22 +334,23 @@ struct ArchitectureFault {
   std::string hint;
 };
 std::vector<ArchitectureFault> Check(const Architecture& architecture);
-// Checks the architecture's adapters. Check does not check adapters. A fault's `field` is a field
-// of `lora`, such as "targets".
+// Checks only the architecture's adapters, which Check ignores. A fault's `field` is a field of
+// `lora`, such as "targets".
 std::vector<ArchitectureFault> CheckLora(const Architecture& architecture);
 
-// These functions return the number of weights of the linear layers of a block or of the head. Key
-// and value weights are counted once for every query head. nanotron uses these numbers to divide
-// blocks among stages (models/llama.py, get_block_compute_costs).
+// These functions return the number of weights in the linear layers of a block or of the head. For
+// grouped-query attention, the weights of a key-value head are counted for every query head that
+// uses it. nanotron divides blocks among stages by these numbers (models/llama.py,
+// get_block_compute_costs).
 std::int64_t ProductWeightsOfBlock(const Architecture& architecture);
 std::int64_t ProductWeightsOfHead(const Architecture& architecture);
 
-// These functions return a value's name in model files, such as "layernorm", "gelu" or "learned".
+// These functions return the spelling in model files, such as "layernorm", "gelu" or "learned".
 const char* Name(Normalization normalization);
 const char* Name(Activator activator);
 const char* Name(Position position);
 
-// With these limits, every count of a model (elements, bytes, FLOPs of a micro-batch) fits in 64
+// With these limits, every total of a model (elements, bytes, FLOPs of a micro-batch) fits in 64
 // bits.
 inline constexpr std::int64_t kMostLayers = 10'000;
 inline constexpr std::int64_t kMostWidth = 1 << 18;  // hidden, heads x head size, ...

@@ -45,7 +45,7 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
     faults.Add("kv_lora_rank",
                fmt::format("the family {} has no latent attention, but kv_lora_rank is {}",
                            FamilyName(a), latent.kv_rank),
-               "omit kv_lora_rank, or write a family with latent attention");
+               "omit kv_lora_rank, or choose a family with latent attention");
     return;
   }
   bool counts = faults.Within("kv_lora_rank", latent.kv_rank, kMostWidth);
@@ -72,7 +72,7 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
   if (a.head_size != latent.plain_head + latent.rotary_head) {
     faults.Add(
         "head_dim",
-        fmt::format("head_dim must equal qk_nope_head_dim + qk_rope_head_dim, {} + {}, but is {}",
+        fmt::format("head_dim must equal qk_nope_head_dim + qk_rope_head_dim ({} + {}), but is {}",
                     latent.plain_head, latent.rotary_head, a.head_size),
         "omit head_dim");
   }
@@ -80,7 +80,7 @@ void CheckLatentAttention(const Architecture& a, Faults& faults) {
     const char* const field = a.qk_norm          ? "use_qk_norm"
                               : a.attention_bias ? "attention_bias"
                                                  : "projection_bias";
-    faults.Add(field, "latent attention with biases or with norms of heads is not modelled",
+    faults.Add(field, "stepcast does not model latent attention that has biases or norms of heads",
                fmt::format("omit {}", field));
   }
   if (latent.plain_head + latent.value_head > kMostWidth / a.heads) {
@@ -111,7 +111,7 @@ void CheckAttention(const Architecture& a, Faults& faults) {
   if (a.qk_norm && NamesOf(a).query_norm.empty()) {
     faults.Add("use_qk_norm",
                fmt::format("the family {} has no norms of queries and keys", FamilyName(a)),
-               "omit use_qk_norm, or write a family with these norms");
+               "omit use_qk_norm, or choose a family with norms of queries and keys");
   }
   // Rotary positions turn a part of a latent head.
   if (a.position == Position::kRotary && a.head_size % 2 != 0 && !a.latent.exists()) {
@@ -151,7 +151,7 @@ void CheckEncoder(const Architecture& a, Faults& faults) {
 void CheckFamily(const Architecture& a, Faults& faults) {
   const auto refuse = [&](const char* field, const char* value) {
     faults.Add(field, fmt::format("the family {} has no {} '{}'", FamilyName(a), field, value),
-               "write a family with these layers");
+               "choose a family that supports this value");
   };
   const Family& family = FamilyOf(a);
   if (family.traits.encoder) CheckEncoder(a, faults);
@@ -176,12 +176,12 @@ void CheckFamily(const Architecture& a, Faults& faults) {
   }
   const bool no_gate = NamesOf(a).shared_expert_gate.empty();
   if (a.experts.shared_gate && (no_gate || a.experts.shared_feed_forward == 0)) {
-    faults.Add(
-        "shared_expert_gate",
-        no_gate ? fmt::format("shared experts of the family {} have no gate", FamilyName(a))
-                : "shared_expert_gate needs shared experts, but the model has no shared experts",
-        no_gate ? "omit shared_expert_gate, or write a family whose shared experts have a gate"
-                : "write shared_expert_intermediate_size");
+    faults.Add("shared_expert_gate",
+               no_gate
+                   ? fmt::format("shared experts of the family {} have no gate", FamilyName(a))
+                   : "shared_expert_gate needs shared experts, but the model has no shared experts",
+               no_gate ? "omit shared_expert_gate, or choose a family with gated shared experts"
+                       : "write shared_expert_intermediate_size");
   }
   if (TraitsOf(a).no_biases && (a.attention_bias || a.feed_forward_bias)) {
     const char* const field = a.attention_bias ? "attention_bias" : "mlp_bias";
@@ -235,8 +235,8 @@ void CheckExperts(const Architecture& a, Faults& faults) {
     faults.Add(
         "num_experts",
         fmt::format(
-            "experts are modelled only in decoders and only with gated activations: the family is "
-            "{}, and the activation is {}",
+            "experts are modelled only in decoders with gated activations: the family is {}, and "
+            "the activation is {}",
             FamilyName(a), Name(a.activator)),
         "omit num_experts");
     return;
@@ -280,7 +280,8 @@ void CheckFurtherTokens(const Architecture& a, Faults& faults) {
   constexpr const char* kField = "num_nextn_predict_layers";
   if (a.further_tokens == 0) return;
   if (a.further_tokens < 0 || a.further_tokens > kMostFurtherTokens) {
-    faults.Add(kField, fmt::format("a model has at most {} modules for multi-token prediction: {}",
+    faults.Add(kField, fmt::format("a model can have at most {} modules for multi-token "
+                                   "prediction: {}",
                                    kMostFurtherTokens, a.further_tokens));
   } else if (a.position != Position::kRotary || TraitsOf(a).encoder || a.tie_embeddings) {
     faults.Add(kField,
@@ -304,8 +305,8 @@ void CheckParallelResidual(const Architecture& a, Faults& faults) {
                                  "parallel_residual_norms is {}",
                                  FamilyName(a), norms),
                side_by_side ? "write 1 or 2; 0 means that feed-forward runs after attention"
-                            : "omit parallel_residual_norms, or write a family whose feed-forward "
-                              "runs in parallel with attention");
+                            : "omit parallel_residual_norms, or choose a family in which "
+                              "feed-forward and attention run in parallel");
   } else if (norms != 1 && TraitsOf(a).shares_norm) {
     faults.Add(
         "parallel_residual_norms",
@@ -376,18 +377,17 @@ void CheckDiffusion(const Architecture& a, Faults& faults) {
     return std::any_of(a.kinds.begin(), a.kinds.end(), has);
   };
   if (!a.condition.exists()) {
-    if (a.text.exists() || a.norms_without_weights || any([](const Architecture& kind) {
+    if (a.text.exists() || any([](const Architecture& kind) {
           return kind.two_streams || kind.parallel_residual_norms > 0;
         })) {
       faults.Add("condition",
-                 "only diffusion models can have text, two_streams, beside_mixer and norms "
-                 "without weights",
-                 "write 'condition: {time: 256}', or omit these keys");
+                 "the keys text, two_streams and beside_mixer are only for diffusion models",
+                 "write 'condition: {time: 256}', or omit the keys of diffusion models");
     }
     return;
   }
   if (!a.input.exists() || a.prediction.target != Target::kValues || a.prediction.count == 0) {
-    faults.Add("condition", "a model with a condition must read numbers and predict numbers",
+    faults.Add("condition", "the input and the output of a model with a condition must be numbers",
                "write 'input: {values: 64}' and 'output: {kind: values, count: 64}'");
   }
   if (any([](const Architecture& kind) {
@@ -426,13 +426,14 @@ void CheckEnds(const Architecture& a, Faults& faults) {
   }
   if (a.encoder.input.positions > 0 && a.encoder.tokens > a.encoder.input.positions) {
     faults.Add("encoder",
-               fmt::format("the encoder has {} positions, but sequences of {} tokens",
+               fmt::format("the encoder has {} position embeddings, but its sequences have {} "
+                           "tokens",
                            a.encoder.input.positions, a.encoder.tokens),
                "write fewer tokens");
   }
   if (a.encoder.exists() && a.input.exists()) {
     faults.Add("encoder",
-               "a decoder with an encoder must read words, but the decoder has its own 'input'",
+               "a decoder with an encoder must read words, but the decoder has the key 'input'",
                "move 'input' into 'encoder'");
   }
   CheckDiffusion(a, faults);
@@ -459,7 +460,7 @@ void CheckEnds(const Architecture& a, Faults& faults) {
     faults.Add("output",
                "only a head that predicts words can have tied embeddings, lm_head_bias and "
                "final_logit_softcapping",
-               "omit tied embeddings, lm_head_bias and final_logit_softcapping");
+               "omit the keys for tied embeddings, lm_head_bias and final_logit_softcapping");
   }
   if (a.prediction.count > 0) faults.Matrix("output", a.prediction.count, a.hidden);
 }
@@ -595,17 +596,17 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
   CheckFurtherTokens(a, faults);
   if (a.full_attention_every != 0) {
     if (a.attention_window == 0 && a.attention_chunk == 0) {
-      faults.Add(
-          "sliding_window_pattern",
-          fmt::format(
-              "sliding_window_pattern needs sliding_window, but sliding_window is not set: {}",
-              a.full_attention_every),
-          "write sliding_window, or omit sliding_window_pattern");
+      faults.Add("sliding_window_pattern",
+                 fmt::format("sliding_window_pattern is set, but sliding_window is not set: "
+                             "sliding_window_pattern is {}",
+                             a.full_attention_every),
+                 "write sliding_window, or omit sliding_window_pattern");
     } else if (a.full_attention_every < 2) {
       faults.Add(
           "sliding_window_pattern",
           fmt::format("sliding_window_pattern must be at least 2: {}", a.full_attention_every),
-          "with 2, every second block attends to all tokens; omit sliding_window if all blocks do");
+          "write 2 if every second block attends to all tokens. If all blocks attend to all "
+          "tokens, omit sliding_window");
     }
   }
   if (a.attention_chunk < 0 || (a.attention_chunk > 0 && a.attention_window > 0)) {
@@ -621,7 +622,8 @@ std::vector<ArchitectureFault> Check(const Architecture& a) {
                                                     : "final_logit_softcapping";
     faults.Add(
         field,
-        fmt::format("the family {} has neither attention windows nor caps on scores and logits",
+        fmt::format("the family {} does not support attention windows, or caps on scores and "
+                    "logits",
                     FamilyName(a)),
         fmt::format("omit {}", field));
   }
@@ -672,7 +674,8 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
   };
   if (targets == AdaptedLayers()) {
     refuse("no linear layer has an adapter, so there is nothing to train",
-           "list linear layers in targets, for example linear_qkv linear_proj, or q_proj v_proj");
+           "list linear layers in targets, for example 'linear_qkv linear_proj' or 'q_proj "
+           "v_proj'");
   }
   const bool parts = targets.query || targets.key || targets.value;
   if (a.latent.exists() && (parts || targets.linear_qkv)) {
@@ -680,7 +683,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
            "write linear_proj");
   }
   if (parts && (HasFusedAttention(a) || HasFusedProjections(a))) {
-    refuse(fmt::format("in the family {}, queries, keys and values are one linear layer",
+    refuse(fmt::format("in the family {}, one linear layer computes queries, keys and values",
                        FamilyName(a)),
            "write linear_qkv");
   } else if (parts && targets.linear_qkv) {
@@ -692,7 +695,7 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
         fmt::format("this model's feed-forward has no gate: activation is {}", Name(a.activator)),
         "write linear_fc1");
   } else if ((targets.gate || targets.up) && HasFusedGate(a)) {
-    refuse(fmt::format("in the family {}, gate and up are one linear layer", FamilyName(a)),
+    refuse(fmt::format("in the family {}, one linear layer computes gate and up", FamilyName(a)),
            "write linear_fc1");
   } else if ((targets.gate || targets.up) && targets.linear_fc1) {
     refuse("linear_fc1 already contains the adapter of gate and up",
@@ -700,8 +703,8 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
   }
   if (a.experts.exist() && (targets.gate || targets.up || targets.linear_fc1 || targets.down)) {
     refuse(fmt::format("adapters of experts are not modelled: the model has {}", a.experts.count),
-           "list only linear layers of attention in targets: linear_qkv linear_proj, or q_proj "
-           "v_proj");
+           "list only linear layers of attention in targets: 'linear_qkv linear_proj' or 'q_proj "
+           "v_proj'");
   }
   std::int64_t narrowest = a.hidden;
   for (const std::int64_t width :
@@ -710,7 +713,8 @@ std::vector<ArchitectureFault> CheckLora(const Architecture& a) {
   }
   if (a.lora.rank > narrowest) {
     faults.Add("rank",
-               fmt::format("rank must be at most the width of the narrowest linear layer, {}: {}",
+               fmt::format("rank must be at most {}, the width of the narrowest linear layer, but "
+                           "is {}",
                            narrowest, a.lora.rank),
                "write a smaller rank, usually 8 to 64");
   }

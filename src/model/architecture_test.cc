@@ -301,7 +301,9 @@ TEST(ArchitectureTest, ChunksAndCapsAreOfDecoders) {
   EXPECT_EQ(Fields(a), Names{"attention_bias"});
   a = Phi4();
   a.lora = {.rank = 8, .targets = {.gate = true}};
-  EXPECT_EQ(CheckLora(a).front().message, "in the family phi3, gate and up are one linear layer");
+  EXPECT_EQ(CheckLora(a).front().message,
+            "in the family phi3, one linear layer computes gate and "
+            "up");
   a.lora.targets = {.linear_qkv = true, .linear_fc1 = true};
   EXPECT_TRUE(CheckLora(a).empty());
 }
@@ -331,7 +333,7 @@ TEST(ArchitectureTest, AdaptersStandBesideLayersThatExist) {
   EXPECT_EQ(message(Llama2With7B(), {.rank = 8}),
             "targets: no linear layer has an adapter, so there is nothing to train");
   EXPECT_EQ(message(Gpt2Small(), {.rank = 8, .targets = {.query = true}}),
-            "targets: in the family gpt2, queries, keys and values are one linear layer");
+            "targets: in the family gpt2, one linear layer computes queries, keys and values");
   EXPECT_EQ(message(Llama2With7B(), {.rank = 8, .targets = {.linear_qkv = true, .key = true}}),
             "targets: linear_qkv already contains the adapter of queries, keys and values");
   EXPECT_EQ(message(Gpt2Small(), {.rank = 8, .targets = {.gate = true}}),
@@ -343,7 +345,8 @@ TEST(ArchitectureTest, AdaptersStandBesideLayersThatExist) {
             "targets: adapters of experts are not modelled: the model has 8");
   // Keys of Llama 3.1 are 1024 wide.
   EXPECT_EQ(message(Llama31With8B(), {.rank = 1025, .targets = {.linear_qkv = true}}),
-            "rank: rank must be at most the width of the narrowest linear layer, 1024: 1025");
+            "rank: rank must be at most 1024, the width of the narrowest linear layer, but is "
+            "1025");
 }
 
 }  // namespace

@@ -191,7 +191,9 @@ LayerOperators::BlockSizes LayerOperators::SizesOf(const AttentionShape& shape,
 Kernel LayerOperators::FlashKernel(std::string name, const AttentionShape& shape,
                                    const Block& block) const {
   const int generation = FlashGeneration(options_.attention);
-  STEPCAST_CHECK(generation > 0, "a fused kernel must have a generation");
+  STEPCAST_CHECK(generation > 0,
+                 "a fused attention kernel must have a generation, such as "
+                 "FlashAttention-2");
   const BlockSizes sizes = SizesOf(shape, block);
   // Two products over the pairs of tokens that see each other: the scores, and their product with
   // the values.
@@ -253,7 +255,7 @@ Kernel LayerOperators::ScoresGradient(std::string name, const AttentionShape& sh
 Value LayerOperators::MakeScores(const Kernel& scores) {
   const bool in_memory = scores.kind == KernelKind::kGemm;
   const Value made = tape_->Make(
-      in_memory ? Joined(scores.name, " output") : "self_attn.indexer scores of some queries",
+      in_memory ? Joined(scores.name, " output") : "self_attn.indexer scores of a chunk of queries",
       in_memory ? scores.written : Bytes(kFp32Size));
   if (in_memory) tape_->Keep(made);
   return made;

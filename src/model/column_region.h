@@ -8,35 +8,33 @@
 
 namespace stepcast::model {
 
-// A region of linear layers that share one input and are divided by columns
-// (LayerOperators::EnterColumns). In backward, the ranks sum the gradients of the shared input
-// while the weights' gradients are computed.
+// Several linear layers with one shared input that are divided by columns
+// (LayerOperators::EnterColumns). In backward, the ranks sum the gradient of the shared input while
+// they compute the weights' gradients.
 struct ColumnRegion {
-  // The values that the forward GEMMs read: the complete input, the parts of its tokens as they
-  // arrive, or a quantized copy (`quantized`).
+  // The values that the forward GEMMs read: the complete input, the parts of its tokens in the
+  // order of arrival, or a quantized copy (`quantized`).
   std::vector<LayerTape::Piece> inputs;
   bool quantized = false;
   // The values that the weight-gradient GEMMs read: the region's input, or a part of the input.
   std::vector<LayerTape::Value> kept;
-  // Prepares the region's backward. The function must be called before the region's first backward
-  // kernel.
+  // Prepares the region's backward. Must be called before the region's first backward kernel.
   std::function<void()> begin_backward;
-  // The functions that run the weight-gradient GEMM of each layer, in the order of backward. If
-  // backward gathers the region's input again, the argument is the gathered input. Otherwise, it is
-  // empty.
+  // One function per layer, in the order of backward, which runs the layer's weight-gradient GEMM.
+  // The argument is the gathered input if backward gathers the input again; otherwise it is empty.
   std::vector<std::function<void(std::optional<LayerTape::Value>)>> weight_gradients;
   std::optional<LayerTape::Value> gathered;
   std::optional<LayerTape::Value> gathered_columns;  // the quantized copy, for weight gradients
 };
 
-// The linear layer that ends a divided region (LayerOperators::LeaveRows).
+// The last linear layer of a region that tensor parallelism divides (LayerOperators::LeaveRows).
 struct RowRegion {
-  // The pieces of the output, if the ranks sum the GEMM's result piece by piece. After each piece
-  // is written, `made` is called with the piece's index.
+  // The pieces of the output, if the ranks sum the GEMM's result piece by piece. `made` is called
+  // with a piece's index after the piece is written.
   std::vector<LayerTape::Piece> outputs;
   std::function<void(int)> made;
-  // The gathered gradient of the output, in pieces or as a quantized copy (`quantized`). Backward
-  // reads it. Empty: backward reads the gradient on the tape.
+  // The gathered gradient of the output that backward reads, in pieces or as a quantized copy
+  // (`quantized`). Empty: backward reads the gradient that the tape stores.
   std::vector<LayerTape::Piece> gradient;
   bool quantized = false;
 };

@@ -3,8 +3,8 @@
 #include <compare>
 #include <cstdint>
 
-// Context parallelism: each rank of a group has a part of each sequence. The ranks exchange data of
-// tokens only in attention.
+// Context parallelism: each rank of a group has a part of each sequence. Only attention exchanges
+// data between ranks.
 namespace stepcast::model {
 
 // How a rank's queries reach the keys and values of all ranks:
@@ -20,15 +20,15 @@ const char* Name(ContextMethod method);  // "ring", "all_gather", "all_to_all", 
 struct ContextParallel {
   std::int64_t ranks = 1;
   ContextMethod method = ContextMethod::kRing;
-  // The number of neighboring ranks that divide heads. kAllToAll divides heads among all ranks. For
-  // methods without all-to-alls, this number is 1.
+  // The number of neighboring ranks that divide heads: all ranks for kAllToAll, 1 for kRing and
+  // kAllGather.
   std::int64_t heads = 1;
-  // True: attention is PyTorch's implementation, which accumulates in FP32. False: it is
-  // Transformer Engine's implementation.
+  // True: PyTorch's implementation of attention, which accumulates in FP32. False: Transformer
+  // Engine's implementation.
   bool of_pytorch = false;
 
-  // Returns the number of groups of ranks. The ranks of a group divide heads, and the groups divide
-  // each sequence's tokens.
+  // Returns the number of groups of ranks. Each group has a part of each sequence's tokens, and the
+  // ranks of a group divide heads.
   std::int64_t parts() const { return ranks / heads; }
   friend auto operator<=>(const ContextParallel&, const ContextParallel&) = default;
 };

@@ -157,7 +157,7 @@ LayerTape::Value MixtureOperators::RunLoopOverSlots(Value rows) {
   }
   Value made = loop.made;
   if (several) {
-    made = tape_.Make("mlp.experts output, of all", all);
+    made = tape_.Make("mlp.experts output, of all experts", all);
     tape_.Run(Small("mlp.experts.cat", all, all), {loop.made}, {made});
   }
   tape_.OnBackward([=, this] {

@@ -8,29 +8,28 @@
 #include "src/model/layer_work.h"
 #include "src/model/transformer_tensors.h"
 
-// The work of the first and last layers of models that read or predict something other than words,
-// or that have an encoder before the decoder.
+// The work of the first and last layers of models whose input or prediction is not words, and of
+// encoder-decoders.
 namespace stepcast::model {
 
 // Returns the number of vocabulary rows on each rank, including padding.
 std::int64_t VocabularyOfRank(const Architecture& a, const WorkOptions& options);
 
-// Returns the options for blocks with sequences of `tokens` tokens. If `tokens` is 0, sequences
-// have `more` tokens more than in `options`.
+// Returns `options` with a sequence length of `tokens` or, if `tokens` is 0, of `more` tokens more
+// than in `options`.
 WorkOptions OfLength(WorkOptions options, std::int64_t tokens, std::int64_t more = 0);
 
-// Adds the kernels that expand the table of relative distances. The table belongs to the encoder's
-// blocks if `of_encoder` is set, otherwise to the other blocks. Does nothing if these blocks have
-// no table.
+// Adds the kernels that expand the table of relative distances of the encoder's blocks
+// (`of_encoder`) or of all other blocks. Does nothing if these blocks have no table.
 void AppendDistances(const Architecture& a, bool of_encoder,
                      const std::vector<ModuleParameter>& parameters, LayerOperators& operators,
                      const WorkOptions& options);
 
-// Returns the work of the first layer of a model that reads rows of numbers.
+// Returns the work of the first layer of a model that reads rows of numbers (ValueInput).
 LayerWork ValueInputWork(const Architecture& a, const WorkOptions& options);
 // Returns the work of the first layer of an encoder-decoder. The layer outputs the encoder's rows.
-// The layer also keeps the decoder's rows until the decoder's first block reads them. The work of
-// this block includes the decoder's rows as its input.
+// It also keeps the decoder's rows until the decoder's first block reads them; the rows are part of
+// that block's work.
 LayerWork EncoderInputWork(const Architecture& a, const WorkOptions& options);
 // Returns the work of the last layer of a diffusion model, which reads all rows of the last block.
 LayerWork ModulatedHeadWork(const Architecture& a, const WorkOptions& options,

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// Inputs and predictions other than words, and encoders whose output a decoder reads.
+// Inputs and predictions other than words, and the encoder of an encoder-decoder.
 namespace stepcast::model {
 
 // An input of rows of numbers instead of words: patches of an image or video, or frames of a
@@ -10,8 +10,8 @@ namespace stepcast::model {
 struct ValueInput {
   std::int64_t values = 0;  // numbers in a row; 0: the model reads words
   std::int64_t taps = 1;    // number of input rows from which one output row is computed
-  // The number of additional convolutions of `taps` rows. Each additional convolution halves the
-  // number of rows. A GELU follows each convolution (Whisper).
+  // The number of further convolutions of `taps` rows, each of which halves the number of rows. A
+  // GELU follows each convolution (Whisper).
   std::int64_t halvings = 0;
   bool bias = true;
   std::int64_t positions = 0;    // rows of a table of positions; 0: no table
@@ -22,25 +22,25 @@ struct ValueInput {
   friend bool operator==(const ValueInput&, const ValueInput&) = default;
 };
 
-// The condition of a diffusion model: one vector for each sample. The condition is computed from
-// the sample's time and, in some models, from a guidance value, a class and a text vector. Each
-// input except the class passes through two linear layers with a SiLU between them. The condition
-// is the sum of the resulting vectors, which have the hidden width.
+// The condition of a diffusion model: one vector of the hidden size per sample. It is the sum of
+// vectors computed from the sample's time and, in some models, from a guidance value, a class and a
+// text vector. Each input except the class passes through two linear layers with a SiLU between
+// them.
 struct Condition {
   std::int64_t time = 0;        // sines and cosines that encode the time; 0: no condition
   bool guidance = false;        // the condition includes a guidance value, encoded like the time
   std::int64_t classes = 0;     // rows of a table of classes; 0: no classes
   std::int64_t text_width = 0;  // width of the text vector; 0: no text vector
-  // The number of vectors that one GEMM computes from the condition for all blocks; each has the
-  // hidden width (Wan). 0: each block computes separate vectors.
+  // The number of vectors of the hidden size that one GEMM computes from the condition for all
+  // blocks (Wan). 0: each block computes its own vectors.
   std::int64_t shared_vectors = 0;
 
   constexpr bool exists() const { return time > 0; }
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
-// The rows of a text, which a frozen encoder computed before training. One linear layer, or two
-// with a GELU between them, converts each row to the hidden width.
+// The rows of a text, computed by a frozen encoder before training. One linear layer, or two with a
+// GELU between them, converts each row to the hidden size.
 struct TextRows {
   std::int64_t values = 0;  // numbers in a row; 0: there is no text
   std::int64_t tokens = 0;  // rows of one sample
@@ -52,8 +52,9 @@ struct TextRows {
   friend bool operator==(const TextRows&, const TextRows&) = default;
 };
 
-// The vectors that a block or the head computes from the condition (adaLN, arXiv 2212.09748). The
-// vectors are a scale and a shift after each norm, and a factor for each branch's output.
+// The vectors that a block or the head computes from the condition (adaLN, arXiv 2212.09748). They
+// are a scale and a shift after each norm, and a factor for each output of attention or of the
+// feed-forward layer.
 struct Modulation {
   std::int64_t vectors = 0;  // 0: none
   // True: a linear layer computes the vectors from the condition. False: the vectors are the sum of
@@ -73,8 +74,8 @@ enum class Target : std::uint8_t {
 // The head's output and its loss.
 struct Prediction {
   Target target = Target::kWords;
-  // The number of predicted classes, or of predicted numbers per row. 0: the rows of the last block
-  // are the prediction, and the head has no linear layer.
+  // The number of predicted classes, or of predicted numbers per row. 0: the head has no linear
+  // layer and predicts the rows of the last block.
   std::int64_t count = 0;
   bool bias = true;    // the head's linear layer has a bias
   bool means = false;  // kClasses: the head reads the mean of a sequence's rows instead of the
@@ -83,9 +84,9 @@ struct Prediction {
   friend bool operator==(const Prediction&, const Prediction&) = default;
 };
 
-// The encoder of an encoder-decoder model (T5, Whisper). The encoder consists of the model's first
-// blocks. Its sequences have another length than those of the decoder. Cross-attention reads the
-// encoder's normalized output.
+// The encoder of an encoder-decoder model (T5, Whisper): the model's first blocks. The sequences of
+// encoder and decoder have different lengths. Cross-attention reads the encoder's normalized
+// output.
 struct Encoder {
   std::int64_t layers = 0;  // 0: no encoder
   std::int64_t tokens = 0;  // tokens of one sequence

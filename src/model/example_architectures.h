@@ -6,7 +6,7 @@
 #include "src/model/architecture.h"
 #include "src/model/example_families.h"
 
-// Published models for tests, with the dimensions stated in their papers and repositories.
+// Published models for tests, with dimensions from their papers and repositories.
 namespace stepcast::model {
 
 inline Architecture Gpt2Small() {
@@ -69,8 +69,8 @@ inline Architecture Qwen2With7B() {
   return a;
 }
 
-// Returns a model with heads of 128 elements. The number of heads times the head size need not
-// equal the hidden size.
+// Returns a model with heads of 128 elements. The number of heads times 128 may differ from the
+// hidden size.
 inline Architecture Qwen3Like(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
                               std::int64_t kv_heads, std::int64_t feed_forward) {
   Architecture a = TypicalOf("qwen3");
@@ -177,7 +177,7 @@ inline Architecture GptOss(std::int64_t layers, std::int64_t experts) {
 inline Architecture GptOss20B() { return GptOss(24, 32); }
 inline Architecture GptOss120B() { return GptOss(36, 128); }
 
-// Returns a decoder with these dimensions and the family's typical properties.
+// Returns a decoder of `family` with these dimensions and the family's typical properties.
 inline Architecture OfFamily(const std::string& family, std::int64_t layers, std::int64_t hidden,
                              std::int64_t heads, std::int64_t kv_heads, std::int64_t head_size,
                              std::int64_t feed_forward, std::int64_t vocabulary) {

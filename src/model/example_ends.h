@@ -10,7 +10,7 @@
 // Examples for tests: published encoders, encoder-decoders and diffusion transformers.
 namespace stepcast::model {
 
-// Returns a model with block kinds `kinds`, in the order of `pattern`. `a` has the properties that
+// Returns a model with these kinds of blocks in the order of `pattern`. `a` has the properties that
 // all kinds share.
 inline Architecture OfBlocks(Architecture a, std::vector<Architecture> kinds,
                              std::vector<int> pattern) {
@@ -185,7 +185,7 @@ inline Architecture FluxDev() {
   Architecture single = both;
   both.two_streams = true;
   both.modulation = {.vectors = 6};
-  single.projection_bias = false;  // one GEMM is the last of both branches
+  single.projection_bias = false;  // one GEMM computes the outputs of attention and feed-forward
   single.parallel_residual_norms = 1;
   single.modulation = {.vectors = 3};
   std::vector<int> pattern(19, 0);

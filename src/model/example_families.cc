@@ -12,14 +12,14 @@ std::shared_ptr<const Family> FamilyCalled(const std::string& name) {
   std::shared_ptr<const Family>& family = known[name];
   Diagnostics diagnostics;
   if (family == nullptr) family = scenario::FamilyOfDimensions(name, diagnostics);
-  STEPCAST_CHECK(family != nullptr, "a family in a test must be shipped");
+  STEPCAST_CHECK(family != nullptr, "stepcast must ship the family that a test uses");
   return family;
 }
 
 std::shared_ptr<const Family> GeneralFamily() {
   Diagnostics diagnostics;
   static const std::shared_ptr<const Family> family = scenario::GeneralFamily(diagnostics);
-  STEPCAST_CHECK(family != nullptr, "the general family must be shipped");
+  STEPCAST_CHECK(family != nullptr, "stepcast must ship the general family");
   return family;
 }
 

@@ -17,9 +17,8 @@ struct ModuleNames {
   std::string_view embedding, positions, blocks, final_norm, head;
   std::string_view attention_norm, attention, query, key, value, query_key_value, projection;
   std::string_view feed_forward_norm, feed_forward, gate, up, activator, down;
-  // Names of fused layers. A fused layer is one linear layer in the model, or several that some
-  // frameworks run as one GEMM. If a fused layer is one tensor, `key`, `value` and `up` are the
-  // names of parts of its output.
+  // Names of fused layers: one linear layer in the model, or several that some frameworks run as
+  // one GEMM. If a fused layer is one tensor, `key`, `value` and `up` name parts of its output.
   std::string_view linear_qkv, linear_fc1;
   // Names of an encoder's modules. The bias of the head's last linear layer belongs to module
   // `predictions`.
@@ -49,9 +48,9 @@ struct ModuleNames {
   // Names for experts that read a latent vector: the linear layers before and after the experts,
   // and the vector's norm.
   std::string_view latent_down{}, latent_up{}, latent_norm{};
-  // Names for a block with experts in parallel with a dense layer. These are the norm after the
-  // dense layer, the norms before and after the experts, the factors of the router's input, and the
-  // factors of the experts' weights.
+  // Names for a block with experts in parallel with a dense layer. In order: the norm after the
+  // dense layer, the norms before and after the experts, and the factors of the router's input and
+  // of the experts' weights.
   std::string_view dense_post_norm{}, experts_norm{}, experts_post_norm{}, router_scale{},
       expert_scale{};
   // The name of the linear layer that computes the gate of attention's output. Empty if the query
@@ -75,16 +74,15 @@ struct ModuleNames {
   std::string_view state_in{}, state_conv{}, state_a{}, state_d{}, state_bias{}, state_norm{},
       state_out{};
   // Names for per-layer inputs. Outside blocks: the embedding table, the linear layer of the
-  // embedding, and the norm after this linear layer. In each block: the gate, the linear layer
-  // after the gate, and the norm after this linear layer.
+  // embedding, and the norm after this linear layer. In each block: the gate, the next linear
+  // layer, and the last norm.
   std::string_view layer_table{}, layer_projection{}, layer_projection_norm{};
   std::string_view layer_gate{}, layer_up{}, layer_norm{};
   // Names of the modules of attention residuals before the mixer, before the feed-forward layer and
   // before the head.
   std::string_view bank_attention{}, bank_feed_forward{}, bank_head{};
   // Names of the modules of hyper-connections before the mixer, before the feed-forward layer and
-  // before the head. Each module has the weight of a linear layer, a bias and
-  // three scale factors.
+  // before the head. Each module has a linear layer's weight, a bias and three scale factors.
   std::string_view streams_attention{}, streams_feed_forward{}, streams_head{};
   // Names for attention with one key and value for all heads: the linear layer and norm of the
   // shared key, and the first output projection. Then, for compressed vectors and for the indexer's
@@ -116,8 +114,7 @@ struct ModuleNames {
   std::string_view time_in{}, time_out{}, guidance_in{}, guidance_out{}, classes{},
       text_vector_in{}, text_vector_out{}, shared_modulation{}, modulation{}, head_modulation{},
       text_in{}, text_out{};
-  // Names of operations that the family's code runs outside modules, and of GEMMs that combine
-  // several modules.
+  // Names of operations outside modules, and of GEMMs that combine several modules.
   std::string_view core{}, query_rotary{}, key_rotary{}, key_repeat{}, value_repeat{};
   std::string_view attention_dropout{}, attention_residual{}, product{}, dropout{}, residual{};
   std::string_view joined_query_key_value{}, joined_gate_up{};
@@ -142,8 +139,8 @@ struct Family {
   std::deque<std::string> texts{};  // storage of the names, which are string views
 };
 
-// Returns a family with these module names. The keys of `module_names` are names of ModuleNames
-// members, such as "query". If a key is not a member, returns null and stores the key in `unknown`.
+// Returns a family with these module names. The keys of `module_names` are member names of
+// ModuleNames, such as "query". If a key is unknown, returns null and stores the key in `unknown`.
 std::shared_ptr<Family> MakeFamily(std::string name,
                                    const std::map<std::string, std::string>& module_names,
                                    std::string* unknown);
@@ -155,12 +152,12 @@ Architecture TypicalOf(std::shared_ptr<const Family> family);
 const Family& FamilyOf(const Architecture& architecture);
 
 const ModuleNames& NamesOf(const Architecture& architecture);
-// Returns the name of the norm before a block's feed-forward layer. In families with one layer per
-// block, all norms have the same name. A block with both a mixer and a feed-forward layer then uses
+// Returns the name of the norm before a block's feed-forward layer. Families with one layer per
+// block have one name for all norms; a block with a mixer and a feed-forward layer then uses
 // another name for its second norm.
 std::string_view FeedForwardNormOf(const Architecture& architecture);
-// Returns the module names of the rows of text in blocks with two streams of rows. Only families
-// that a file describes have these names.
+// Returns the module names for rows of text in blocks with two streams. Only families from model
+// files have such names.
 const ModuleNames& NamesOfText(const Architecture& architecture);
 
 }  // namespace stepcast::model

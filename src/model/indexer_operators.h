@@ -11,16 +11,16 @@
 #include "src/model/layer_operators.h"
 
 // The indexer of sparse attention (DeepSeek-V3.2, arXiv 2512.02556). For each query, small heads
-// score all previous keys, and the indexer chooses the best keys. Every rank of a tensor-parallel
-// group has the full indexer (Megatron-Core,
-// megatron/core/transformer/experimental_attention_variant/dsa.py). Backward keeps the indices of
-// the chosen keys. Backward keeps the scores only if no fused kernel computes them. The indexer's
-// loss uses the attention weights of the chosen keys, summed over attention's heads. Another
-// multiplication of attention's queries and keys computes these weights (DSAIndexerLossAutoScaler,
-// with the loss over chosen keys). The indexer's backward therefore has as many pairs as
-// attention's backward. Forecasts include the input gradients of the indexer's GEMMs, which
-// frameworks skip. The forecast is therefore slightly too long. With context parallelism, a rank
-// scores the keys of all ranks for its own queries.
+// score all previous keys, and the indexer chooses the best keys. Every tensor-parallel rank has
+// the full indexer (Megatron-Core,
+// megatron/core/transformer/experimental_attention_variant/dsa.py). With context parallelism, a
+// rank scores the keys of all ranks for its own queries.
+//
+// Backward keeps the indices of the chosen keys, and the scores if no fused kernel computes them.
+// The indexer's loss uses the attention weights of the chosen keys, summed over attention's heads.
+// A second multiplication of queries and keys computes these weights (DSAIndexerLossAutoScaler,
+// with the loss over chosen keys). Forecasts include the input gradients of the indexer's GEMMs,
+// which frameworks skip, so they are slightly too long.
 namespace stepcast::model {
 
 class IndexerOperators {
@@ -35,19 +35,18 @@ class IndexerOperators {
   // `attention` is the shape of the attention core that reads the chosen keys.
   void Choose(const Operand& x, const Operand& query_source, const AttentionShape& attention);
   // Adds the kernels that score keys and choose among them. Each key represents `compressed`
-  // tokens. `operands` are the queries, then the other inputs of the scores.
+  // tokens. `operands` starts with the queries, followed by the other inputs of the scores.
   void ChooseAmong(const std::vector<Operand>& operands, std::int64_t compressed,
                    const AttentionShape& attention);
-  // Adds only the gradients of the indexer's parameters, which are zero. For an indexer that does
-  // not run.
+  // For an indexer that does not run: adds only the gradients of its parameters, which are zero.
   void Idle();
 
  private:
   using Value = LayerTape::Value;
   ModulePositions Whole(std::string_view module) const;
   Operand KeysOfAllRanks(const Operand& key);
-  // Returns the block of pairs for the rank's part of the queries and the keys of all ranks. Each
-  // rank has the same number of pairs.
+  // Returns the part of `block` for the rank's queries and the keys of all ranks. Each rank has the
+  // same number of query-key pairs.
   LayerOperators::Block OfRank(LayerOperators::Block block) const;
 
   LayerOperators& operators_;

@@ -18,10 +18,10 @@ namespace stepcast::model {
 // Frozen tensors are in separate lists. Frozen tensors have no gradients and no optimizer states,
 // and no collective reduces them.
 
-// Describes how the ranks along an axis divide one dimension of a tensor.
+// How the ranks along an axis divide one dimension of a tensor.
 struct Split {
-  // The dimension of tensors that are separate on each rank. The tensor's shape is already the
-  // shape on one rank. Used for layer lists.
+  // The dimension of a tensor that is different on each rank; its shape is already the shape on one
+  // rank. Used for layer lists.
   static constexpr int kOwn = -1;
 
   parallel::Axis axis = parallel::Axis::kTensor;
@@ -29,11 +29,11 @@ struct Split {
   friend bool operator==(const Split&, const Split&) = default;
 };
 
-// A group of parameter tensors that are sharded, reduced and counted in the same way. Two ranks
-// that have the same part of the dense tensors may have different parts of the experts.
+// Parameter tensors that are sharded and reduced in the same way. Two ranks with the same part of
+// the dense tensors may have different experts.
 enum class ParameterGroup : std::uint8_t {
   kDense,
-  // The weights of a mixture's experts, which are placed on the expert grid (parallel::Grids).
+  // The weights of a mixture's experts, which have their own process grid (parallel::Grids).
   kExperts,
 };
 inline constexpr ParameterGroup kParameterGroups[] = {ParameterGroup::kDense,
@@ -48,8 +48,8 @@ struct Tensor {
   std::vector<Split> splits{};
   ParameterGroup group = ParameterGroup::kDense;
   // Whether, with sequence parallelism, a rank's gradient covers only the rank's part of the
-  // tokens. The ranks then sum these gradients. True for norms and for biases that are added after
-  // a reduction.
+  // tokens, so that the ranks must sum the gradients. True for norms and for biases that are added
+  // after a reduction.
   bool sequence_parallel = false;
   bool of_block = false;
 
@@ -66,9 +66,9 @@ enum class LayerKind : std::uint8_t { kEmbedding, kBlock, kHead };
 struct Layer {
   std::string name;  // "model.layers.0"
   LayerKind kind = LayerKind::kBlock;
-  // The layer's trained tensors, as indices into Model::tensors. Operators refer to a tensor by its
-  // position in this list. A tied tensor belongs to two layers (in GPT-2: embedding and head). The
-  // first of these layers owns the tensor.
+  // The layer's trained tensors, as indices in Model::tensors. Operators refer to a tensor by its
+  // position in this list. A tied tensor is in the lists of two layers (in GPT-2: embedding and
+  // head) and belongs to the first.
   std::vector<int> tensors;
   std::vector<int> frozen{};    // indices into Model::frozen
   bool first_block = false;     // the first block of the complete model
@@ -78,12 +78,12 @@ struct Layer {
                                 // kinds
   bool ends_encoder = false;    // the last block of an encoder before a decoder; includes the
                                 // encoder's norm
-  int listed = 0;               // for a layer list: index of the layer's entry
+  int listed = 0;               // for a layer list: index of the layer's entry in LayerList
 };
 
 // A layer list is a model whose layer times are input, for example from a profile or a paper.
 
-// A collective within a layer, among the ranks along an axis.
+// A collective within a layer, among the ranks along an axis of the process grid.
 struct ListedCommunication {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   parallel::AxisSet axis = parallel::Axis::kTensor;
@@ -102,14 +102,14 @@ struct ListedLayer {
   Bytes activation;  // kept from forward to backward, for one micro-batch
   Bytes output{};    // passed to the next layer, for one micro-batch
   // The collectives in each pass, in execution order. n collectives divide the pass into n + 1
-  // parts of equal time. Each part waits for the collective before it.
+  // parts of equal time, and each part waits for the previous collective.
   std::vector<ListedCommunication> forward_communication{}, backward_communication{};
 };
 
 struct LayerList {
   std::vector<ListedLayer> layers;
-  // The time that one device needs to update all parameters. A rank that updates only its shard
-  // needs a proportional part of this time.
+  // The time in which one device updates all parameters. A rank that updates only its shard needs a
+  // proportional fraction of this time.
   Time optimizer_step;
 };
 

@@ -6,10 +6,9 @@
 
 namespace stepcast::model {
 
-// Returns a layer's work as text, with one line for each value and each operation. The text lists
-// saved, recomputed, communicated and deferred values, the temporaries of each pass, and each
-// pass's operations. For each operation, it lists reads, writes, creations, waits and releases. The
-// text refers to values by kind and index ("saved 3").
+// Returns a layer's work as text, with one line per value and per operation. Values are listed by
+// lifetime, operations by pass with their reads, writes, creations, waits and releases. Operations
+// refer to values by kind and index ("saved 3").
 std::string Dump(const LayerWork& work);
 
 }  // namespace stepcast::model

@@ -50,7 +50,9 @@ void LayerTape::Register(Value value, std::string name) {
 }
 
 LayerTape::Use LayerTape::UseOf(Values reads, Values writes) const {
-  STEPCAST_CHECK(reads.size() + writes.size() <= Use::kMost, "an operator has too many operands");
+  STEPCAST_CHECK(reads.size() + writes.size() <= Use::kMost,
+                 "the number of operands of an "
+                 "operator exceeds the maximum");
   Use use{.reads = reads.size()};
   for (const Values& values : {reads, writes}) {
     for (const Piece& piece : values) {
@@ -81,8 +83,7 @@ void LayerTape::Run(Kernel kernel, Values reads, Values writes, std::vector<int>
 
 LayerTape::Recorded LayerTape::RecordedOf(const Collective& collective, Piece source,
                                           Piece target) const {
-  STEPCAST_CHECK(lane_ == 0,
-                 "collectives on a lane other than the compute stream are not modelled");
+  STEPCAST_CHECK(lane_ == 0, "collectives are modelled only on the compute stream");
   Recorded recorded;
   recorded.use = UseOf({source}, {target});
   recorded.operation.group = {.collective = collective.kind,

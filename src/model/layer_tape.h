@@ -21,9 +21,8 @@
 #include "src/parallel/axis.h"
 
 // Records one layer's kernels as eager execution with autograd would launch them. Callers record
-// the forward operators in order, each with a function that adds its backward. Finish then calls
-// these functions in reverse order. Kept values, recomputed values and peak temporaries follow from
-// the tape, so no separate formulas are needed.
+// the forward operators in order, each with a function that adds its backward. Finish calls these
+// functions in reverse order and determines kept values, recomputed values and peak temporaries.
 //
 //   LayerTape tape(DataType::kBf16);
 //   const auto x = tape.Input("input", size);
@@ -49,20 +48,19 @@ class LayerTape {
     PieceRange range;
   };
 
-  // `element` is the type of activations and their gradients. If `fuses_sums`, an existing kernel
-  // also sums the contributions to a gradient and reads one more operand. Otherwise, a separate
-  // kernel sums them.
+  // `element` is the type of activations and their gradients. `fuses_sums`: the kernel that
+  // computes a contribution to a gradient also adds it, and reads one more operand. Otherwise, a
+  // separate kernel adds it.
   explicit LayerTape(DataType element, bool fuses_sums = false)
       : element_(element), fuses_sums_(fuses_sums) {}
 
-  // Returns the layer's input, which exists before the first kernel. Call at most once, and only if
-  // the layer has an input.
+  // Returns the layer's input, which exists before the first kernel. Call at most once.
   Value Input(std::string name, Bytes bytes);
   Value Make(std::string name, Bytes bytes);
-  // Returns a value that this layer reads but another layer keeps. The layer's work does not
-  // include the value's bytes.
+  // Returns a value that this layer reads but another layer keeps. Its bytes belong to the other
+  // layer.
   Value Outside(std::string name, Bytes bytes);
-  // Keeps the value until the end of the layer's backward, where it is read.
+  // Keeps the value for the layer's backward, until the end of backward.
   void Keep(Value value);
   // Keeps a value that other layers read, even if this layer's backward does not read it.
   void KeepForOthers(Value value);
@@ -70,8 +68,8 @@ class LayerTape {
   Value Alias(Value value);
 
   // Places the value in memory that is allocated once and never freed. Only for communicated values
-  // that are not saved. Values with the same name share this memory, for example a module's values
-  // in forward and in recomputation.
+  // that are not saved. Values with the same name share this memory, such as a module's values in
+  // forward and in recomputation.
   void Register(Value value, std::string name);
 
   // The operands of an operator: a list in braces, or a vector.
@@ -79,11 +77,10 @@ class LayerTape {
     Values(std::initializer_list<Piece> values) : span(values.begin(), values.size()) {}  // NOLINT
     Values(const std::vector<Piece>& values) : span(values) {}                            // NOLINT
   };
-  // Runs an operator. In this class, `parameters` and `gradients` have the same meaning as in
-  // Operation.
+  // Runs an operator. `parameters` and `gradients` are as in Operation.
   void Run(Kernel kernel, Values reads, Values writes, std::vector<int> parameters = {});
-  // A collective among the ranks along `axes`, from one value to another, or in place. The size of
-  // the collective is that of the larger value. The smaller value is a rank's part.
+  // A collective among the ranks along `axes`, from one value to another, or in place. Its size is
+  // that of the larger value; the smaller value is a rank's part.
   struct Collective {
     CollectiveKind kind = CollectiveKind::kAllReduce;
     parallel::AxisSet axes;
@@ -93,37 +90,37 @@ class LayerTape {
     AllToAllLoads loads{};                 // as in GroupOperation
   };
   void Communicate(const Collective& collective, Piece source, Piece target);
-  // Makes the host wait for `value` before it issues the next forward operator. An earlier operator
-  // must copy `value` to the host. Used for sizes that the host must know.
+  // Makes the host wait for `value`, such as a size, before it issues the next forward operator. An
+  // earlier operator must copy `value` to the host.
   void AwaitOnHost(Value value) { awaited_on_host_ = value; }
   void OnBackward(std::function<void()> differentiate);
 
-  // The operators between BeginFrozen and EndFrozen have only frozen parameters, and no input of
-  // theirs depends on trained parameters. These operators have no backward and keep no values.
+  // The operators between BeginFrozen and EndFrozen have only frozen parameters, and their inputs
+  // do not depend on trained parameters. They have no backward and keep no values.
   void BeginFrozen() { frozen_ = true; }
   void EndFrozen() { frozen_ = false; }
 
   // The operators between BeginShared and EndShared use parameters of earlier operators. The
-  // backward of the earlier operators runs later and completes the gradients.
+  // backward of those earlier operators runs later and completes the gradients.
   void BeginShared() { shared_ = true; }
   void EndShared() { shared_ = false; }
 
   // The operators between BeginLane and EndLane, and their gradients, run on a second stream, as
-  // autograd runs them. If both streams use a value, one stream waits for the other. A list of
+  // under autograd. If both streams use a value, one stream waits for the other. A list of
   // operations ends when both streams have finished.
   void BeginLane() { lane_ = 1; }
   void EndLane() { lane_ = 0; }
 
   // The operators between BeginModule and EndModule belong to the module, which selective
-  // recomputation may drop and run again. Modules must not be nested.
+  // recomputation may recompute in backward. Modules must not be nested.
   void BeginModule(Module module) {
     if (!whole_) module_ = module;
   }
   void EndModule() {
     if (!whole_) module_ = Module::kNone;
   }
-  // Like BeginModule and EndModule, but all operators between BeginWhole and EndWhole belong to
-  // `module`, even if other modules begin or end among them.
+  // Like BeginModule and EndModule, but overrides the modules of BeginModule for all operators
+  // between BeginWhole and EndWhole.
   void BeginWhole(Module module) {
     module_ = module;
     whole_ = true;
@@ -136,11 +133,11 @@ class LayerTape {
   // Returns the gradient of the value. Call this function only in functions that OnBackward
   // registers.
   Value GradientOf(Value value) const;
-  // Returns a new contribution to the gradient of `value`. Pass it to Deliver after it is written.
-  // Each further contribution to the same gradient needs a kernel that adds it.
+  // Returns a new contribution to the gradient of `value`, to be passed to Deliver after it is
+  // written. Every contribution after the first needs a kernel that adds it.
   Value MakeGradient(Value value);
   void Deliver(Value value, Value contribution);
-  // Passes the output's gradient to the input unchanged, for operators such as addition.
+  // Uses the output's gradient as the gradient of the input, for operators such as addition.
   void Pass(Value from, Value to) { Deliver(to, GradientOf(from)); }
   // Makes a temporary value in backward.
   Value MakeScratch(Bytes bytes);
@@ -159,8 +156,8 @@ class LayerTape {
     // Whether weight-gradient GEMMs are delayed (ExpertParallel::delays_weight_gradients). Not
     // allowed together with splits_backward.
     bool delays_weight_gradients = false;
-    // Whether the gradient of the layer's input is needed. Set to false if no parameter before the
-    // layer is trained. Finish then drops operators and values that only this gradient needs.
+    // Whether the gradient of the layer's input is needed. False if no earlier parameter is
+    // trained. Finish then drops operators and values that only this gradient needs.
     bool input_has_gradient = true;
   };
   LayerWork Finish(std::optional<Value> output, const Keeping& keeping);
@@ -202,8 +199,8 @@ class LayerTape {
     Value awaited_on_host = kNoValue;
     std::size_t differentiates = 0;  // backward: index in differentiate_
   };
-  // A function that returns where a value is stored. Empty: unknown. Called for values that a
-  // list's group operations read or write.
+  // A function that returns where a value is stored, or no value if that is unknown. Called for
+  // values that a list's group operations read or write.
   using Places = std::function<std::optional<ValueId>(Value)>;
 
   Use UseOf(Values reads, Values writes) const;
@@ -211,8 +208,8 @@ class LayerTape {
     return Bytes(variables_[piece.value].bytes.count() / piece.range.pieces);
   }
   // Returns an operation without duration that completes the gradients of constants. The kernel of
-  // the input's gradient also computes these gradients, but they are complete only when the
-  // weights' gradients are complete.
+  // the input's gradient also computes these gradients, but they are complete only after the
+  // weights' gradients.
   static Recorded GradientsOf(const Operation& operation);
   Recorded RecordedOf(const Collective& collective, Piece source, Piece target) const;
   // Records that the next forward operator writes the value.
@@ -223,21 +220,21 @@ class LayerTape {
   // Returns a flag for each value: whether group operations of the list read or write it.
   std::vector<char> CommunicatedIn(std::span<const Recorded> list) const;
   // Appends the list's operations to `operations`, with the uses and waits that group operations
-  // require. Stores values without a place in new buffers of `work`. Defined in
+  // require. Stores values that have no location yet in new buffers of `work`. Defined in
   // layer_tape_placing.cc.
   class Placement;
   void Place(std::span<const Recorded> list, const Places& place,
              std::vector<Operation>& operations, LayerWork& work) const;
   // Adds waits between kernels of the two lanes to `operations`, which has the operations of
-  // `list`. The second lane's contributions to gradients are complete at the list's last kernel.
+  // `list`. Gradient contributions of the second lane are complete at the list's last kernel.
   static void JoinLanes(std::span<const Recorded> list, std::vector<Operation>& operations);
-  // Adds the uses of values that kernels write before backward and that collectives of backward
-  // communicate. The added uses are writes.
+  // Adds write uses for values that kernels write before backward and that collectives of backward
+  // communicate.
   void SayWhatBackwardCommunicates(std::span<const Recorded> list, const Places& place,
                                    std::span<const Operation> backward,
                                    std::vector<Operation>& operations) const;
   // Returns the bytes of each `counted` value that is alive at the memory peak of `list`. A value
-  // lives from its first to its last use in the list. Pinned values live from the list's start or
+  // lives from its first to its last use in the list; pinned values live from the list's start or
   // until its end.
   using Counted = std::function<bool(Value)>;
   std::vector<Bytes> Peak(std::span<const Recorded> list, const Counted& counted,
@@ -250,11 +247,11 @@ class LayerTape {
   // The values that outlive the pass in which they are made (layer_tape_keeping.cc).
   struct Kept {
     std::vector<int> saved, recomputed;  // [value]: index among the values of this lifetime, or -1
-    // Flags for each forward operator. `outcome_stays`: selective_op keeps the operator's outputs.
-    // `runs_again`: backward recomputes the operator, unless `outcome_stays` is set.
+    // Flags for each forward operator. `outcome_stays`: selective_op keeps its outputs.
+    // `runs_again`: backward recomputes it, unless `outcome_stays` is set.
     std::vector<char> outcome_stays, runs_again;
   };
-  // Decides which forward values are saved and which are recomputed, and lists both in `work`.
+  // Decides which forward values are saved and which are recomputed, and adds them to `work`.
   // Ignores values with index `activations` or above, which belong to backward.
   Kept KeepValues(std::optional<Value> output, Value activations, const Keeping& keeping,
                   LayerWork& work) const;
@@ -262,11 +259,10 @@ class LayerTape {
   std::vector<char> OperatorsThatRunAgain(const Keeping& keeping) const;
   static std::optional<ValueId> PlaceIn(Lifetime lifetime, const std::vector<int>& places,
                                         Value value);
-  // Returns the values of this lifetime that begin to live with operator `op` of forward.
+  // Returns the values with this lifetime that first exist at forward operator `op`.
   std::vector<ValueId> BegunBy(std::size_t op, Lifetime lifetime,
                                const std::vector<int>& places) const;
-  // Computes the temporaries that are alive at each pass's memory peak, and stores them in the
-  // layer's work.
+  // Computes the temporaries at each pass's memory peak and stores them in the layer's work.
   void SayTemporaries(std::optional<Value> output, std::optional<Value> output_gradient,
                       const Keeping& keeping, const Kept& kept, std::span<const Recorded> recompute,
                       LayerWork& work) const;
@@ -274,18 +270,17 @@ class LayerTape {
   // for these operators.
   void DropGradientOfInput();
   // Keeps the inputs of recomputed modules even if no operator keeps them. Examples are a part of
-  // the tokens that the module gathers, an activation that it casts to FP8, and the input of a
-  // frozen linear layer.
+  // the tokens that is gathered, an activation that is cast to FP8, and a frozen layer's input.
   void KeepInputs(const RecomputedModules& modules);
-  // Computes the two parts of backward in LayerWork (layer_tape_parts.cc). For SplitBackward,
-  // `saved` has the index of each value among the saved values.
+  // Computes the two parts of backward in LayerWork (layer_tape_parts.cc). `saved` of SplitBackward
+  // has each value's index among the saved values.
   struct Parts {
     std::vector<Recorded> input, weight;
     Value input_gradient = kNoValue;  // the input's gradient after backward_input
   };
   Parts PartsOfBackward();
-  // Protects the inputs of delayed operations: an operation that would overwrite such an input in
-  // place writes a new tensor instead.
+  // Protects the inputs of delayed operations: an operation that would overwrite such an input
+  // writes to a new tensor instead.
   class ReadLater;
   // Postpones each weight-gradient GEMM until after the next exchange of experts' rows. Without a
   // further exchange, the GEMM moves to the end of backward.

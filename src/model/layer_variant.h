@@ -17,14 +17,13 @@ struct LayerVariant {
   bool full_attention = false;
   int block_kind = -1;        // Layer::block_kind
   bool ends_encoder = false;  // Layer::ends_encoder
-  // Whether this block is not recomputed in a model in which other blocks are
+  // Whether this block is not recomputed, although other blocks of the model are
   // (checkpointed_blocks).
   bool uncheckpointed = false;
   // Whether the block is in a checkpoint of several blocks, but not its first block
   // (blocks_per_checkpoint).
   bool continues_checkpoint = false;
-  // With adapters: whether no parameter before the block is trained, so that backward ends in this
-  // block.
+  // With adapters: whether no earlier parameter is trained, so that backward ends in this block.
   bool ends_backward = false;
 
   friend auto operator<=>(const LayerVariant&, const LayerVariant&) = default;
@@ -34,8 +33,8 @@ struct LayerVariant {
 // embedding, the most frequent block, the head, then all other variants.
 std::vector<LayerVariant> VariantsOf(const Architecture& architecture, const WorkOptions& options);
 
-// Returns the layer's variant. `block` is the layer's index, counted from the block at which the
-// count of checkpointed blocks starts.
+// Returns the layer's variant. `block` is the block's index, counted from the first block to which
+// the number of checkpointed blocks applies.
 LayerVariant VariantOf(const Architecture& architecture, const WorkOptions& options,
                        const Layer& layer, std::int64_t block);
 

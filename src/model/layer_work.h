@@ -45,16 +45,15 @@ struct WorkOptions {
   // these blocks keeps its input.
   std::int64_t blocks_per_checkpoint = 1;
   Attention attention = Attention::kFlash;
-  // The speed of fused attention with sinks, relative to fused attention without sinks. Below 1 if
-  // a library uses slower kernels for sinks.
+  // The speed of fused attention with sinks divided by its speed without sinks. Below 1 if a
+  // library uses slower kernels for sinks.
   double attention_rate = 1;
   // Whether full recomputation ends as soon as all values that backward needs exist again. The
   // block's last GEMM and residual sum are then not recomputed (torch.utils.checkpoint without
   // reentrant autograd, since 2.1).
   bool recompute_stops_early = false;
   Loss loss = Loss::kEager;
-  // For Loss::kChunked: the number of tokens per chunk. 0: Liger's choice for these sizes
-  // (LossChunk).
+  // For Loss::kChunked: tokens per chunk. 0: Liger's choice (LossChunk).
   std::int64_t loss_chunk = 0;
   // Whether memory-bound kernels inside a block are fused as torch.compile fuses them.
   bool compiled = false;
@@ -69,25 +68,24 @@ struct WorkOptions {
   Implementation rotary = Implementation::kFused;
   Implementation activation_function = Implementation::kEager;
   // Whether grouped keys and values are copied so that every query head has separate keys and
-  // values, even if the attention kernel does not need them. repeat_kv of Meta's Llama, torchtitan
-  // and Hugging Face makes these copies.
+  // values, even if the attention kernel does not need this. True for repeat_kv of Meta's Llama,
+  // torchtitan and Hugging Face.
   bool repeat_kv = false;
-  // Whether queries, keys and values are stored in another order than the attention core requires.
-  // Kernels then copy them and the output, and backward keeps the copies. One case is
-  // FlashAttention under Transformer Engine, with tokens before sequences
-  // (transformer_engine/pytorch/attention/dot_product_attention/backends.py). The other case is
-  // torch.matmul with one batch entry for each head (Hugging Face's and NVIDIA's BERT,
-  // `transpose_for_scores`). The multiplication requires contiguous heads, but the heads of one
-  // token are adjacent in memory. If a micro-batch is a single sequence, both orders are the same.
+  // Whether kernels copy queries, keys, values and the output, because the attention core requires
+  // another order in memory. Backward keeps the copies. Not needed if a micro-batch is one
+  // sequence. Two cases:
+  //   FlashAttention under Transformer Engine, with tokens before sequences
+  //     (transformer_engine/pytorch/attention/dot_product_attention/backends.py).
+  //   torch.matmul with one batch entry per head, which requires contiguous heads (Hugging Face's
+  //     and NVIDIA's BERT, `transpose_for_scores`).
   bool transposes_attention = false;
-  // Whether a separate kernel after the GEMM adds the biases of queries, keys and values. True for
-  // Megatron-LM's own linear layer (megatron/core/tensor_parallel/layers.py, `output + bias`). Also
-  // true for PyTorch before 1.12 (aten::linear of more than two dimensions; pytorch/pytorch pull
-  // request 72728). Other biases need no separate kernel: the kernel that reads the GEMM's output
-  // adds them.
+  // Whether a separate kernel adds the biases of queries, keys and values after the GEMM. True for
+  // Megatron-LM's linear layer (megatron/core/tensor_parallel/layers.py, `output + bias`), and for
+  // PyTorch before 1.12 (aten::linear of more than two dimensions; pytorch/pytorch pull request
+  // 72728). All other biases are added by the kernel that reads the GEMM's output.
   bool adds_attention_biases = false;
-  // For encoders: the number of masked tokens per sequence that the head predicts. A kernel gathers
-  // these tokens before the head. 0: the head predicts all tokens.
+  // For encoders: the number of masked tokens per sequence that the head predicts, after a kernel
+  // gathers them. 0: the head predicts all tokens.
   std::int64_t masked_tokens = 0;
   // The lengths in tokens of the documents that fill a sequence. Attention stays within each
   // document. Empty: a sequence is one document. If ranks divide sequences, all documents must have
@@ -96,52 +94,52 @@ struct WorkOptions {
   // Whether parameters are FP32 under torch.autocast: embeddings, residuals and norms are FP32, and
   // every GEMM casts its input.
   bool autocast = false;
-  // Whether weights are cast to 8 or 4 bits for every micro-batch. True if forward gathers the
-  // weights again, or if layers do not know that the weights are unchanged. Megatron-LM tells its
-  // layers (`is_first_microbatch`), so the value is false there.
+  // Whether weights are cast to 8 or 4 bits for every micro-batch: forward gathers the weights
+  // again, or layers do not know that they are unchanged. False for Megatron-LM, which tells its
+  // layers (`is_first_microbatch`).
   bool casts_weights = true;
   // The number of ranks that divide layers (tensor parallelism). `tensor` ranks divide heads,
   // hidden units and vocabulary (Shoeybi et al. 2019, arXiv 1909.08053). With `sequence_parallel`,
   // they also divide the tokens between these regions (Korthikanti et al. 2022, arXiv 2205.05198).
   std::int64_t tensor = 1;
   // A rank's part of the vocabulary is padded to a multiple of this number, so that rows of GEMMs
-  // stay aligned. Work and activations include the padding; parameters do not.
+  // are aligned. Work and activations include the padding; parameters do not.
   std::int64_t vocabulary_multiple = 1;
   bool sequence_parallel = false;
   // How ranks divide each sequence's tokens, everywhere except inside attention.
   ContextParallel context{};
   // How ranks divide the experts of a mixture.
   ExpertParallel experts{};
-  // Only with sequence parallelism. True: a rank keeps only its part of a divided layer's input,
-  // and gathers the full input again for weight gradients (Megatron-LM). False: each rank keeps the
+  // With sequence parallelism. True: a rank keeps only its part of a divided layer's input, and
+  // gathers the full input again for weight gradients (Megatron-LM). False: each rank keeps the
   // full input.
   bool regathers = false;
   // With sequence parallelism: whether each sequence is divided separately, along the dimension
   // after the batch. A copy after each gather and before each reduce-scatter then reorders NCCL's
-  // parts. PyTorch's DTensor makes this copy for every dimension except the first
+  // parts, as in PyTorch's DTensor for every dimension except the first
   // (torch/distributed/_functional_collectives.py, all_gather_tensor and reduce_scatter_tensor).
   bool divides_sequences = false;
   // Without sequence parallelism: whether the ranks sum the gradient of a divided layer's input
   // during the weight-gradient GEMMs (true) or after these GEMMs (false).
   bool sums_beside_weights = true;
-  // True: kernels that are issued on several streams begin in issue order (Megatron-LM sets
-  // CUDA_DEVICE_MAX_CONNECTIONS=1). False: a GEMM that is issued after a collective may use the
-  // device first. Forecasts assume that it always does: the collective of the input's gradient
-  // begins after the weight-gradient GEMMs.
+  // True: kernels on several streams begin in issue order (Megatron-LM sets
+  // CUDA_DEVICE_MAX_CONNECTIONS=1). False: a GEMM that is issued after a collective may begin
+  // before it. Forecasts then assume that the collective of the input's gradient begins after the
+  // weight-gradient GEMMs.
   bool begins_in_issue_order = true;
   // How GEMMs overlap with the collectives before and after them.
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
   Fp8Scaling fp8_scaling = Fp8Scaling::kDelayed;
-  // The type of the main gradients to which weight-gradient GEMMs add their result (Megatron-LM's
-  // gradient_accumulation_fusion). Not set: these GEMMs write separate gradients.
+  // The type of the main gradients to which weight-gradient GEMMs add their results (Megatron-LM's
+  // gradient_accumulation_fusion). Not set: the GEMMs write separate gradients.
   std::optional<DataType> main_gradients{};
   // Whether column-divided linear layers with the same input run as one GEMM: queries, keys and
   // values, and the two layers before SwiGLU.
   bool fuses_products = false;
   // Whether dropout and the following residual sum are one kernel (Megatron-LM's bias_dropout_add).
   bool fuses_dropout_add = false;
-  // Only with sequence parallelism. Whether each layer's backward ends with a sum, over the ranks,
-  // of the gradients of parameters that are applied to a part of the tokens.
+  // With sequence parallelism: whether each layer's backward ends with a sum over the ranks of the
+  // gradients of parameters that each rank applies to a part of the tokens.
   bool adds_up_parts = false;
   // Whether the work also contains backward in two parts (LayerWork::backward_input,
   // ::backward_weight).
@@ -157,8 +155,8 @@ struct LayerValue {
   // Whether the value is communicated and stored in memory that is allocated once and never freed.
   // Values with the same name share this memory.
   bool registered = false;
-  // Whether backward_weight reads this saved value. The value then lives until the end of that
-  // part.
+  // Whether backward_weight reads this saved value, which therefore lives until the end of
+  // backward_weight.
   bool for_weights = false;
   friend bool operator==(const LayerValue&, const LayerValue&) = default;
 };
@@ -183,21 +181,22 @@ struct LayerWork {
   // The operations that run at the start of the backward of the layer, or of the layer's
   // checkpoint. Empty without recomputation.
   std::vector<Operation> recompute;
-  // Whether the block is not the first of its checkpoint. Its input is then recomputed too.
+  // Whether the block is not the first block of its checkpoint, so that its input is recomputed
+  // too.
   bool continues_checkpoint = false;
   std::vector<Operation> backward;
-  // The peak bytes of temporaries (activation gradients, softmax scratch, unsaved outputs) during
-  // the layer's forward and backward, in addition to `values`. Gradients of parameters are not
-  // included, because the sharding strategy determines where they are stored.
+  // The peak bytes of temporaries (activation gradients, softmax scratch, unsaved outputs) in the
+  // layer's forward and backward, in addition to `values`. Gradients of parameters are not
+  // included, because the sharding strategy determines their storage.
   Bytes forward_transient;
   Bytes backward_transient;
-  // The bytes of each temporary that is alive at the peak. The list has separate sizes because an
-  // allocator allocates each tensor separately.
+  // The bytes of each temporary that is alive at the peak, because an allocator allocates each
+  // tensor separately.
   std::vector<Bytes> forward_temporaries{};
   std::vector<Bytes> backward_temporaries{};
   // One of the two parts of a backward, for pipeline schedules that separate input gradients from
-  // weight gradients. The part for weights has the operations that contribute to parameter
-  // gradients but not to the gradient of the layer's input.
+  // weight gradients. The part for weights has the operations that affect parameter gradients but
+  // not the gradient of the layer's input.
   struct BackwardPart {
     std::vector<Operation> operations;
     Bytes transient;
@@ -205,8 +204,8 @@ struct LayerWork {
     friend bool operator==(const BackwardPart&, const BackwardPart&) = default;
   };
   BackwardPart backward_input{}, backward_weight{};
-  // Whether the first deferred value is the gradient of the layer's output. The part of backward
-  // for inputs creates all other deferred values.
+  // Whether the first deferred value is the gradient of the layer's output. All other deferred
+  // values are created by the backward for inputs.
   bool defers_gradient_of_output = false;
   // The index of the layer's input among the saved values. kNone: backward does not need the input,
   // as in layer lists, which keep only their `activation`.

@@ -11,9 +11,8 @@
 // two matrices are trained: A has `rank` columns, and B has `rank` rows.
 namespace stepcast::model {
 
-// The linear layers of a block that have an adapter. Layers that one GEMM computes share one
-// adapter: linear_qkv and linear_fc1. The model (GPT-2) or the framework (Megatron-LM) fuses these
-// layers.
+// The linear layers of a block that have an adapter. Layers that GPT-2 or Megatron-LM fuses into
+// one GEMM share one adapter: linear_qkv and linear_fc1.
 struct AdaptedLayers {
   bool linear_qkv = false, query = false, key = false, value = false;
   bool projection = false;
@@ -27,8 +26,7 @@ struct AdaptedLayerName {
   const char* name;
   bool AdaptedLayers::*member;
 };
-// The names of adapted layers. If a member of AdaptedLayers has several names, Text returns the
-// first name.
+// The names of adapted layers. If a layer has several names, Text returns the first.
 inline constexpr AdaptedLayerName kAdaptedLayerNames[] = {
     {"linear_qkv", &AdaptedLayers::linear_qkv},
     {"q_proj", &AdaptedLayers::query},
@@ -55,9 +53,9 @@ struct Lora {
   // The storage type of frozen parameters. With kFp8, only the matrices of blocks are in FP8; all
   // other frozen parameters are in bf16.
   DataType frozen_dtype = DataType::kBf16;
-  // Only with sequence parallelism, for layers divided by rows. Whether an all-to-all replaces the
-  // all-gather of the adapter's output (NeMo's a2a_experimental). The all-to-all converts parts of
-  // the features to parts of the tokens.
+  // With sequence parallelism, for layers divided by rows: whether an all-to-all replaces the
+  // all-gather of the adapter's output (NeMo's a2a_experimental). It converts parts of the features
+  // to parts of the tokens.
   bool all_to_all = false;
 
   bool adapts() const { return rank > 0; }

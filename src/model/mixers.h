@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// The token mixers of a block other than full softmax attention. The other mixers are recurrent
-// layers, which update a state from token to token, and sparse attention with an indexer.
+// Token mixers other than full softmax attention: recurrent layers, which update a state from token
+// to token, and sparse attention with an indexer.
 namespace stepcast::model {
 
 enum class Mixer : std::uint8_t {
@@ -13,8 +13,8 @@ enum class Mixer : std::uint8_t {
   kNone,        // the block has only a feed-forward layer
 };
 
-// How a gate, a linear layer of the mixer's input, is applied to the mixer's output. Attention
-// multiplies its output by the gate's sigmoid. Recurrent layers apply the gate inside a norm.
+// How the mixer's output is multiplied by a gate, which is a linear layer of the mixer's input.
+// Attention uses the gate's sigmoid. Recurrent layers apply the gate inside a norm.
 enum class OutputGate : std::uint8_t {
   kNone,
   kElement,  // one number for each element of the output
@@ -22,8 +22,8 @@ enum class OutputGate : std::uint8_t {
 };
 
 // The gated delta rule (Yang et al. 2024, arXiv 2412.06464). Each value head has a state of `key` x
-// `value` numbers. For each token, the state decays, removes the value stored at the token's key,
-// and stores the token's value there. value_heads / key_heads value heads share one key head.
+// `value` numbers. For each token, the state decays, and the token's value replaces the value
+// stored at the token's key. value_heads / key_heads value heads share one key head.
 struct DeltaRule {
   std::int64_t key_heads = 0, value_heads = 0;
   std::int64_t key = 0, value = 0;  // size of a head
@@ -60,16 +60,16 @@ struct StateSpace {
 };
 
 // The indexer, which chooses the keys that attention reads for each query (DeepSeek-V3.2, arXiv
-// 2512.02556). Small heads score all previous keys of a query. The indexer then chooses the `top`
-// best keys, in blocks of `block` keys.
+// 2512.02556). Small heads score all previous keys. The indexer then chooses the `top` best keys,
+// in blocks of `block` keys.
 struct Indexer {
   std::int64_t heads = 0, head = 0;
   std::int64_t top = 0;    // keys per query; 0: no indexer
   std::int64_t block = 1;  // keys that are chosen together
-  // Whether the layer has no indexer and reuses the keys chosen by the nearest indexer before it.
+  // Whether the layer reuses the keys that the nearest earlier indexer chose.
   bool shared = false;
-  // Whether training runs the indexer. If false, the indexer's weights exist, but attention reads
-  // all keys.
+  // Whether training runs the indexer. False: attention reads all keys, and the indexer's weights
+  // are not used.
   bool runs = true;
   bool from_query_rank = true;  // its queries are computed from latent attention's query vector
   bool weighs_heads = true;     // a linear layer of the input computes the weights of the heads'

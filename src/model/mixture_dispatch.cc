@@ -35,7 +35,7 @@ void MixtureOperators::Count() {
   Bytes bytes = own;
   if (divided()) {
     bytes = options_.ranks * options_.tensor * own;
-    all = tape_.Make("rows of each expert, of all ranks", bytes);
+    all = tape_.Make("rows of all ranks for each expert", bytes);
     tape_.Communicate({CollectiveKind::kAllGather, ranks_and_parts(), DataType::kFp32}, counts,
                       all);
   }
@@ -421,7 +421,7 @@ MixtureOperators::Rows MixtureOperators::DispatchToAll(const Operand& x) {
                                      operators_.element_};
   const LayerTape::Collective add_up{CollectiveKind::kReduceScatter, ranks_and_parts(),
                                      operators_.element_};
-  const Value map = tape_.Make("map of chosen experts, of all ranks", mask);
+  const Value map = tape_.Make("maps of chosen experts, from all ranks", mask);
   const Value probabilities = tape_.Make("probabilities of all ranks", dense);
   const Value tokens = tape_.Make("tokens of all ranks", RowBytes(all));
   tape_.Communicate(gather, map_, map);
@@ -470,7 +470,8 @@ MixtureOperators::Rows MixtureOperators::DispatchToAll(const Operand& x) {
 Operand MixtureOperators::CombineFromAll(const Operand& made, const Operand& x) {
   const std::int64_t all = tokens_ * options_.ranks * options_.tensor;
   const DataType type = options_.router_type;
-  const Value spread = tape_.Make("tokens of all ranks, from experts", BytesOf(all * width_, type));
+  const Value spread =
+      tape_.Make("tokens of all ranks, returned by experts", BytesOf(all * width_, type));
   tape_.Run(operators_.Memory("mlp.unpermute", made.tokens * width_, operators_.Size(made),
                               BytesOf(all * width_, type)),
             {made.value, row_map_}, {spread});

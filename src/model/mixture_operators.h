@@ -11,14 +11,14 @@
 #include "src/model/layer_operators.h"
 
 // The operators of a mixture layer. A router chooses experts for each token, and the tokens' rows
-// are sent to the ranks that have the experts. Grouped GEMMs run each expert on its rows. The rows
-// are then sent back and summed. Order, kernels and kept values follow Megatron-Core
+// are sent to the ranks of these experts. Grouped GEMMs run each expert on its rows. The rows are
+// then sent back and summed. Order, kernels and kept values follow Megatron-Core
 // (megatron/core/transformer/moe @ d98e8a64ddf3: moe_layer.py, router.py, token_dispatcher.py,
-// experts.py). WorkOptions::experts may select torchtitan (torchtitan/models/common/moe @
-// b5bcd76c6), transformers (transformers_mixture.cc) or DeepSpeed (deepspeed_mixture.cc) instead.
+// experts.py), or as WorkOptions::experts selects, torchtitan (torchtitan/models/common/moe @
+// b5bcd76c6), transformers (transformers_mixture.cc) or DeepSpeed (deepspeed_mixture.cc).
 //
-// Sizes: n tokens of this rank, k experts per token, E experts in total and E / ranks on this rank.
-// The number of rows of each expert is that of a balanced router, times ExpertParallel::load.
+// A rank has n tokens, with k experts per token, and E / ranks of the E experts. The number of rows
+// of each expert is that of a balanced router times ExpertParallel::load.
 namespace stepcast::model {
 
 class MixtureOperators {
@@ -58,11 +58,11 @@ class MixtureOperators {
   bool divided() const { return options_.ranks * options_.tensor > 1; }
   parallel::AxisSet ranks_and_parts() const;
   std::int64_t local_experts() const { return experts_.count / options_.ranks; }
-  // Returns the fraction of the tokens' rows that experts accept. Experts drop the other rows.
+  // Returns the fraction of the tokens' rows that experts do not drop.
   double kept() const { return std::min(options_.load, 1.0); }
-  // `rows_of_tokens`: the rows of the rank's own tokens. `sent_rows`: these rows without dropped
-  // rows, plus the empty rows that pad experts. `received_rows`: the rows that are received by the
-  // ranks that have parts of this rank's experts.
+  // `rows_of_tokens`: rows of the rank's own tokens. `sent_rows`: these rows, without dropped rows
+  // and with the empty rows that pad experts. `received_rows`: rows that the ranks with parts of
+  // this rank's experts receive.
   std::int64_t rows_of_tokens() const { return tokens_ * experts_.per_token; }
   std::int64_t sent_rows() const;
   std::int64_t received_rows() const;
@@ -73,7 +73,7 @@ class MixtureOperators {
   Bytes RowBytes(std::int64_t rows) const;
   Bytes WeightBytes(std::int64_t rows) const;
   Kernel Small(std::string_view name, Bytes read, Bytes written) const;
-  // Runs the kernel `times` times. Used for operators that are launched one by one.
+  // Runs the kernel `times` times, for operators that are launched one by one.
   void Repeat(bool forward, std::int64_t times, const Kernel& kernel,
               const std::vector<LayerTape::Piece>& reads,
               const std::vector<LayerTape::Piece>& writes);
@@ -89,8 +89,8 @@ class MixtureOperators {
   // Exchanges the numbers of rows among the ranks. The host waits for these numbers.
   void Count();
   Rows Permute(const Operand& x);
-  // Returns a map with the destination of each row. The map groups rows by expert, or restores
-  // their order.
+  // Returns a map with the destination of each row, which groups rows by expert or restores their
+  // order.
   Value SortMap(std::string_view name, std::int64_t rows);
   // The exchange that sends rows to the ranks of their experts (mixture_dispatch.cc).
   class RowDispatch;
@@ -113,14 +113,14 @@ class MixtureOperators {
   // operands require.
   std::int64_t RowsOfExpert(std::int64_t rows) const;
   // Copies rows so that each expert's rows start at a multiple of the size that the scales of GEMM
-  // operands require, or copies the rows back. Returns x if no copy is needed.
+  // operands require, or reverses this copy. Returns x if no copy is needed.
   Operand Padded(const Operand& x, std::string_view name);
   void RunGrouped(bool forward, const Kernel& one, const std::vector<LayerTape::Piece>& reads,
                   const std::vector<LayerTape::Piece>& writes, std::vector<int> gradients,
                   const std::vector<int>& parameters);
   Operand WeightedSwiGlu(const Operand& gate_up, const Rows& rows);
-  // Operations of GPT-OSS, each as a separate kernel. BiasedRows adds to each row the bias of the
-  // row's expert. ClampedGlu multiplies the clamped gate times its sigmoid by the other half plus
+  // Operations of GPT-OSS as separate kernels. BiasedRows adds the bias of its expert to each row.
+  // ClampedGlu multiplies two halves: the clamped gate times its sigmoid, and the other half plus
   // one.
   Operand BiasedRows(const Operand& y, const LinearModule& module);
   Operand ClampedGlu(const Operand& gate_up);
@@ -131,21 +131,19 @@ class MixtureOperators {
   Operand ProductOfExperts(const Operand& x, const LinearModule& module, std::int64_t out);
   Operand ActivateHalves(const Operand& both);
   Operand AddUpSorted(const Operand& made, Value order, const Operand& x);
-  // The values that a loop over the experts keeps. Each value contains the parts of all experts
-  // contiguously.
+  // The values that a loop over the experts keeps. Each value has contiguous parts for all experts.
   struct LoopValues {
     Value places = -1, rows = -1, gate = -1, up = -1, activated = -1, product = -1, made = -1;
   };
-  // Creates the values of `loop` that contain the outputs of the experts' GEMMs on `rows` rows.
+  // Creates the values of `loop` for the outputs of the experts' GEMMs on `rows` rows.
   void MakeProducts(std::int64_t rows, LoopValues& loop);
   Operand RunLoop(const Operand& x);
   void RunLoopBackward(const Operand& x, const Operand& y, const LoopValues& loop);
   // Runs one expert of a loop on `rows` rows: three GEMMs and the operations between them.
   void RunLoopedExpert(const LoopValues& loop, std::int64_t rows);
-  // The gradients in the backward of one looped expert. `made` is the gradient of the expert's
-  // output. `rows` is the gradient of the expert's rows; the backward of both the gate and the up
-  // projection adds to it. In RunLoopedExpertBackward, `last` marks the expert whose backward runs
-  // last.
+  // Gradients in the backward of one looped expert. `made`: gradient of its output. `rows`:
+  // gradient of its rows, to which the backward of the gate and of the up projection add. `last` in
+  // RunLoopedExpertBackward: the expert's backward runs last.
   struct LoopGradients {
     Value left = -1, right = -1, gate = -1, inside = -1, made = -1, rows = -1, other = -1;
   };
@@ -199,21 +197,20 @@ class MixtureOperators {
   };
   std::vector<LayerTape::Piece> Exchange(bool forward, std::string_view name, Value from,
                                          Bytes bytes, const Reach& reach);
-  // For dispatchers that send each token once. `tokens_to_nodes`: the number of tokens that this
-  // rank sends to nodes, including its own node. `tokens_to_ranks`: the number of tokens that it
-  // sends to ranks of its node. The rank forwards tokens from other nodes as they arrive, so the
-  // two exchanges overlap.
+  // For dispatchers that send each token once. `tokens_to_nodes`: tokens that this rank sends to
+  // nodes, including its own node. `tokens_to_ranks`: tokens that it sends to ranks of its node,
+  // including forwarded tokens. The two exchanges overlap.
   std::int64_t tokens_to_nodes() const;
-  // Returns the average number of groups with at least one of a token's experts (GroupsOfToken).
-  // Experts form `groups` groups. Experts that drop the token are not counted.
+  // Returns the average number of groups with at least one of a token's experts (GroupsOfToken), if
+  // there are `groups` groups. Experts that drop the token are not included.
   double GroupsReached(std::int64_t groups, std::int64_t limit) const;
   std::int64_t tokens_to_ranks() const;
   Reach nodes() const;
   Reach neighbours() const;
   std::optional<int> dispatch_multiprocessors() const;
-  // Runs the exchanges between nodes and within nodes of the data that the `lay_out` kernel
-  // prepares. Returns the received pieces, which the next kernel reads. If `dispatches`, rows are
-  // sent to experts, in 8 bits if ExpertParallel::dispatches_fp8 is set.
+  // Runs the exchanges between nodes and within nodes of the data that the kernel `lay_out`
+  // prepares. Returns the received pieces. `dispatches`: rows are sent to experts, in 8 bits if
+  // ExpertParallel::dispatches_fp8 is set.
   std::vector<LayerTape::Piece> ExchangeOnce(bool forward, std::string_view name,
                                              const Kernel& lay_out,
                                              const std::vector<LayerTape::Piece>& reads,

@@ -47,21 +47,19 @@ DataType FrozenType(const Model& model, int frozen);
 Bytes FrozenBytes(const Model& model, int frozen);
 Bytes FrozenBytes(const Model& model);
 
-// Returns the work of each distinct layer for one micro-batch, indexed by WorkOfLayers. For a layer
-// list, the batch in `options` is ignored, because the list's times and activations are those of
-// one micro-batch.
+// Returns the work of each distinct layer for one micro-batch, indexed by WorkOfLayers. The batch
+// in `options` does not affect a layer list, whose values are already those of one micro-batch.
 std::vector<LayerWork> BuildWork(const Model& model, const WorkOptions& options);
 
-// Returns, for each layer, the index of its work: the index of the layer's variant
-// (layer_variant.h), or of the layer's entry in the layer list. `begins` has the first layer of
-// each pipeline chunk, where the count of checkpointed blocks starts. `stages` has the stage of
-// each chunk; if it is empty, each stage has one chunk. A fraction of the blocks (Share) is counted
-// over all chunks of one stage.
+// Returns, for each layer, the index of its work: of the layer's variant (layer_variant.h), or of
+// its entry in the layer list. `begins` has the first layer of each pipeline chunk, and `stages`
+// the stage of each chunk (empty: each stage has one chunk). The first checkpointed blocks are
+// counted in each chunk, a fraction of the blocks (Share) over all chunks of one stage.
 std::vector<int> WorkOfLayers(const Model& model, const WorkOptions& options,
                               std::span<const int> begins = {}, std::span<const int> stages = {});
 
-// Returns LayerList::optimizer_step. Zero for an architecture, because src/cost prices the kernels
-// of its optimizer step.
+// Returns LayerList::optimizer_step. Zero for an architecture, whose optimizer kernels src/cost
+// prices.
 Time GivenOptimizerStep(const Model& model);
 
 }  // namespace stepcast::model

@@ -9,8 +9,8 @@
 // The positions of a module's parameters among the parameters of a layer.
 namespace stepcast::model {
 
-// Calls `visit(of, position)` for each parameter of the module. Positions are counted over trained
-// parameters only. The position of a frozen parameter is -1.
+// Calls `visit(of, position)` for each parameter of the module. Positions include only trained
+// parameters; the position of a frozen parameter is -1.
 template <typename Visit>
 void ForEachOf(const std::vector<ModuleParameter>& parameters, std::string_view module,
                const Visit& visit) {

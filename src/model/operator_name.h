@@ -15,9 +15,9 @@ inline std::string Joined(std::string_view module, std::string_view suffix) {
   return name;
 }
 
-// Returns `a` times `b`, but at most `most`. The element count of a long sequence's score matrix
-// can exceed 64 bits. This count need not be exact, because such a batch does not fit on any
-// device.
+// Returns `a` times `b`, but at most `most`. The score matrix of a long sequence can have more
+// elements than 64 bits can represent; its exact size does not matter, because it does not fit on
+// any device.
 inline std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return most;
@@ -28,13 +28,11 @@ inline std::int64_t Capped(std::int64_t a, std::int64_t b, std::int64_t most) {
 inline constexpr std::int64_t kMostFlops = std::int64_t{1} << 58;
 inline constexpr std::int64_t kMostScoreBytes = std::int64_t{1} << 47;
 
-// Sizes and costs of elements, independent of the model's compute type.
-
 // The sizes in bytes of an FP32 number, of an element of a dropout mask, and of a token or word
 // index.
 inline constexpr std::int64_t kFp32Size = 4, kMaskSize = 1, kIndexSize = 8;
-// The number of floating-point operations per element of a memory-bound kernel. This number affects
-// the time only on devices with little arithmetic throughput relative to their bandwidth.
+// Floating-point operations per element of a memory-bound kernel. They affect only devices with low
+// arithmetic throughput relative to their bandwidth.
 inline constexpr std::int64_t kSoftmaxFlops = 5;
 
 }  // namespace stepcast::model

@@ -12,15 +12,13 @@ enum class Checkpointing : std::uint8_t {
   kNone,
   kSelective,  // some modules of a block are recomputed: RecomputedModules
   kFull,       // only a block's input is kept
-  // A block keeps its input and the results of four kinds of operations. The four kinds are the
-  // attention core, reduce-scatters, all-to-alls, and every second GEMM, starting with the first.
-  // All other values are recomputed. kSelectiveOp is torchtitan's default policy
-  // (pytorch/torchtitan@b5bcd76, "selective op").
+  // A block keeps only its input and the results of the attention core, of reduce-scatters, of
+  // all-to-alls, and of every second GEMM, starting with the first. This is torchtitan's default
+  // policy (pytorch/torchtitan@b5bcd76, "selective op").
   kSelectiveOp,
 };
 
-// The module of a block to which an operator belongs. kNone: the operator belongs to no module that
-// can be recomputed separately.
+// The module of a block to which an operator belongs. kNone: no module that can be recomputed.
 enum class Module : std::uint8_t {
   kNone,
   kAttentionCore,
@@ -32,18 +30,17 @@ enum class Module : std::uint8_t {
   kFurtherBlock,      // the complete block of a multi-token-prediction module
 };
 
-// Returns whether recomputation of the module drops the module's output, which the next operator
-// would otherwise keep.
+// Returns whether recomputation of the module also drops the module's output, which the next
+// operator would otherwise keep.
 constexpr bool DropsOutput(Module module) {
   return module == Module::kNorm || module == Module::kExpertActivation ||
          module == Module::kLatentUp;
 }
 
-// The modules that selective recomputation drops and runs again. The modules have the names of
-// Megatron-LM's --recompute-modules (megatron/core/transformer/transformer_config.py). Feed-forward
-// layers and attention cores keep their input and drop their inner values. A norm drops its output,
-// which the next layer would otherwise keep. The experts' activation (moe_act) and the
-// up-projections of latent attention (mla_up_proj) also drop their outputs.
+// The modules that selective recomputation drops and runs again, with the names of Megatron-LM's
+// --recompute-modules (megatron/core/transformer/transformer_config.py). Feed-forward layers and
+// attention cores keep their input and drop their inner values. Norms, the experts' activation
+// (moe_act) and the up-projections of latent attention (mla_up_proj) drop their outputs.
 struct RecomputedModules {
   bool core_attn = true, mlp = false, layernorm = false, moe = false, moe_act = false;
   bool mla_up_proj = false;
@@ -67,12 +64,12 @@ inline constexpr RecomputedModuleName kRecomputedModuleNames[] = {
     {"layernorm", &RecomputedModules::layernorm}, {"moe", &RecomputedModules::moe},
     {"moe_act", &RecomputedModules::moe_act},     {"mla_up_proj", &RecomputedModules::mla_up_proj}};
 
-// A selection of blocks: either an evenly spaced fraction, or the first blocks of a rank. The
-// fraction selects each block i, numbered from 1, for which floor(i x part / of + 1/2) is larger
-// than for block i - 1. 1/2 selects every second block, 2/3 two of three blocks
-// (foundation-model-stack/fms-fsdp, fms_fsdp/policies/ac_handler.py). If a rank has several
-// pipeline chunks, the fraction is counted over all of its chunks (torchtitan's _layer_sac_count),
-// but the first blocks are counted in each chunk (Megatron-LM's --recompute-method block).
+// A selection of blocks: an evenly spaced fraction, or the first blocks of a rank. The fraction
+// selects block i, numbered from 1, if floor(i x part / of + 1/2) is larger than for block i - 1.
+// 1/2 selects every second block (foundation-model-stack/fms-fsdp,
+// fms_fsdp/policies/ac_handler.py). The fraction is counted over all pipeline chunks of a rank
+// (torchtitan's _layer_sac_count), the first blocks in each chunk (Megatron-LM's --recompute-method
+// block).
 struct Share {
   std::int64_t part = 1, of = 1;  // 1 <= part <= of
   std::int64_t first = 0;         // if not 0, selects this number of blocks, and `part` is ignored
@@ -164,17 +161,17 @@ constexpr bool IsUnfused(Implementation implementation) {
 
 // How GEMMs of blocks overlap the collectives before and after them, with tensor and sequence
 // parallelism:
-//   kNone: GEMMs and collectives overlap only as far as concurrent streams allow.
+//   kNone: only as far as concurrent streams allow.
 //   kUserBuffers: Transformer Engine's user buffers with their defaults
 //     (transformer_engine/pytorch/module/base.py, initialize_ub). An all-gather before a GEMM is a
-//     ring exchange by copy engines, and the GEMM has one piece for each rank. A reduce-scatter
-//     after a GEMM runs in 4 pieces, on 16 multiprocessors. Collectives that no GEMM depends on
-//     ("bulk") also run on 16 multiprocessors.
+//     ring exchange by copy engines, and the GEMM has one piece per rank. A reduce-scatter after a
+//     GEMM runs in 4 pieces on 16 multiprocessors. Collectives that no GEMM depends on ("bulk") run
+//     on 16 multiprocessors.
 //   kAsync: PyTorch's asynchronous tensor parallelism (torch/distributed/_symmetric_memory). A GEMM
-//     has one piece for each rank, and copy engines send each piece directly to its destination.
+//     has one piece per rank, and copy engines send each piece directly to its destination.
 enum class TensorOverlap : std::uint8_t { kNone, kUserBuffers, kAsync };
-// The number of pieces of a GEMM whose result user buffers sum. Each rank's part of the tokens must
-// be divisible by this number.
+// The number of pieces of a GEMM whose result user buffers reduce-scatter. A rank's number of
+// tokens must be divisible by it.
 inline constexpr int kPiecesOfUserBuffers = 4;
 // The number of streams that alternately run the pieces of a GEMM, for user buffers and for
 // asynchronous tensor parallelism (transformer_engine/common/comm_gemm_overlap,
@@ -206,9 +203,9 @@ const char* Name(Attention attention);               // "flash", "math", "flash1
 // Returns the generation of FlashAttention, 1 to 3. Returns 4 for kCudnn, 5 for kFlex, and 0 if the
 // score matrix is in memory.
 int FlashGeneration(Attention attention);
-// Returns whether the kernel's softmax does not support attention sinks. Its output is then
+// Returns whether the kernel's softmax does not support attention sinks, so that its output is
 // rescaled by the log-sum-exp (torchtitan/models/gpt_oss/model.py, apply_attention_sink_rescale).
-// cuDNN's kernel supports sinks, and transformers runs FlashAttention-3 with sinks.
+// cuDNN's kernel and transformers' FlashAttention-3 support sinks.
 constexpr bool RescalesForSinks(Attention attention) {
   return attention == Attention::kFlash || attention == Attention::kFlash1 ||
          attention == Attention::kFlex;

@@ -165,7 +165,7 @@ Operand RecurrentOperators::ScanDelta(const DeltaInputs& inputs, std::int64_t to
   // For each chunk, the triangle of the keys' overlaps; by channel also the queries' scores.
   const std::int64_t blocks = delta.by_channel ? 2 : 1;
   const Bytes overlaps = operators_.BytesOfElements(blocks * each * chunk);
-  const Value overlap = tape_.Make("linear_attn overlap of keys", overlaps);
+  const Value overlap = tape_.Make("linear_attn products of keys in a chunk", overlaps);
   tape_.Keep(overlap);
   tape_.Keep(y.value);
   for (const LayerTape::Piece& value : inputs.values) tape_.Keep(value.value);

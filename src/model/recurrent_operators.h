@@ -51,8 +51,8 @@ class RecurrentOperators {
   // Returns the number of a GEMM's `all` columns that this rank has.
   std::int64_t Columns(std::int64_t all) const;
   LinearModule Module(std::string_view name, std::int64_t out, bool part = false) const;
-  // With context parallelism, ToHeads returns all tokens of some heads in exchange for some tokens
-  // of all heads. ToTokens does the reverse.
+  // With context parallelism: ToHeads exchanges some tokens of all heads for all tokens of some
+  // heads. ToTokens does the reverse.
   Operand ToHeads(const Operand& x, std::string_view name);
   Operand ToTokens(const Operand& x, std::string_view name);
   Operand Exchange(const Operand& x, const std::string& name, std::int64_t width,
@@ -70,8 +70,7 @@ class RecurrentOperators {
   DeltaInputs PrepareByHead(const Operand& convolved, const Operand& decay_beta);
   Operand ScanDelta(const DeltaInputs& inputs, std::int64_t tokens);
   DeltaInputs KimiInputs(const Operand& x);
-  // Returns the number of chunks in the longest sequence. A scan processes these chunks one after
-  // the other.
+  // Returns the number of chunks in the longest sequence, which a scan processes in sequence.
   std::int64_t Steps(std::int64_t chunk) const;
   Kernel Scan(std::string name, ScanKind scan, bool forward, std::int64_t chunk, std::int64_t flops,
               Bytes read, Bytes written) const;

@@ -12,10 +12,9 @@
 #include "src/model/layer_operators.h"
 
 // Attention whose key and value are one vector per token, shared by all heads (DeepSeek-V4). A
-// query attends to a window of tokens and to vectors that each represent several tokens. A query
-// attends to all of these vectors, or only to the vectors that an indexer chooses. The rotation is
-// reversed in the rotated part of the output. With tensor parallelism, every rank has the full
-// vectors and some of the heads.
+// query attends to a window of tokens and to vectors that each represent several tokens: to all of
+// them, or to those that an indexer chooses. The rotation of the output's rotated part is reversed.
+// With tensor parallelism, every rank has the full vectors and some of the heads.
 namespace stepcast::model {
 
 class SharedKeyOperators {
@@ -33,8 +32,8 @@ class SharedKeyOperators {
   // Returns the operands of the attention core. `x` is the normalized input of the rank's part of
   // the tokens.
   Vectors Make(const Operand& x);
-  // Returns the shape of the attention core. The shape's window is the average number of vectors
-  // that a query reads, including compressed vectors.
+  // Returns the shape of the attention core. Its window is the average number of vectors that a
+  // query reads, including compressed vectors.
   AttentionShape Shape(std::int64_t document_length) const;
   // Returns the input of the last GEMM, computed from the core's output `y`.
   Operand Output(const Operand& y);

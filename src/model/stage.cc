@@ -116,14 +116,14 @@ std::vector<int> ChunkLayers(const Model& whole, std::span<const std::int64_t> b
     std::int64_t left = of_chunk;
     while (left > 0) {
       STEPCAST_CHECK(layer < static_cast<int>(whole.layers.size()),
-                     "chunks must contain all blocks of the model");
+                     "all chunks together must contain every block of the model");
       if (whole.layers[static_cast<std::size_t>(layer++)].kind == LayerKind::kBlock) --left;
     }
     begins.push_back(layer);
   }
   for (std::size_t rest = static_cast<std::size_t>(layer); rest < whole.layers.size(); ++rest) {
     STEPCAST_CHECK(blocks.empty() || whole.layers[rest].kind != LayerKind::kBlock,
-                   "chunks must contain all blocks of the model");
+                   "all chunks together must contain every block of the model");
   }
   if (blocks.empty()) begins.push_back(0);
   begins.back() = static_cast<int>(whole.layers.size());

@@ -9,20 +9,20 @@
 
 namespace stepcast::model {
 
-// Returns the model of one rank, which has the rank's part of each divided tensor. If a dimension
-// is not divisible by the number of ranks, the result has the largest part.
+// Returns the model of one rank, with the rank's part of each divided tensor. If a dimension is not
+// divisible by the number of ranks, the result has the largest part.
 Model Localised(const Model& whole, const parallel::Grids& grids);
 
-// Returns the index of a rank's part of a tensor. Parts are counted along the axes that divide the
-// tensor. 0 if no axis divides the tensor.
+// Returns the index of a rank's part of a tensor, along the axes that divide the tensor. 0: no axis
+// divides it.
 std::int64_t PartOf(const Tensor& tensor, const parallel::Grids& grids,
                     const parallel::RankGrid::Coordinates& at);
 
-// The types and functions below divide a model into the stages of a pipeline.
+// The stages of a pipeline as models.
 
-// The layers of one pipeline stage as a separate model. The order of tensors and the indices of
-// layer works are those of the complete model. If layers of several stages use a tied tensor, each
-// of these stages has a copy.
+// The layers of one pipeline stage as a separate model, with the complete model's order of tensors
+// and indices of layer works. If layers of several stages use a tied tensor, each of these stages
+// has a copy.
 struct StageModel {
   Model model;
   std::vector<int> layers;   // [layer of `model`]: index in the complete model
@@ -42,13 +42,13 @@ int Blocks(const Model& model);
 // may have no blocks. If `blocks` is empty, one chunk has all layers.
 std::vector<int> ChunkLayers(const Model& whole, std::span<const std::int64_t> blocks);
 
-// The number of parameters that are used to compute one token. For a dense model, these are all
-// parameters. For a mixture, they are the experts that a token uses, the routers and all parameters
-// that every token uses.
+// The number of parameters with which one token is computed. For a dense model, these are all
+// parameters. For a mixture, these are the experts of one token and all parameters that every token
+// uses.
 struct ActiveParameters {
   std::int64_t all = 0;
-  // The number of active parameters without the input embedding, of which a token uses only one
-  // row. An embedding that the head also uses is counted.
+  // The number without the input embedding, of which a token uses only one row. An embedding that
+  // is also the head is included.
   std::int64_t without_input_embedding = 0;
 };
 ActiveParameters ActiveParametersOf(const Model& model);

@@ -6,10 +6,10 @@
 #include "src/model/layer_operators.h"
 
 // Hyper-connections (arXiv 2512.24880): the residual consists of several streams of the hidden
-// width. Before a branch, one kernel computes the branch's input from all streams, and a small GEMM
-// of the streams computes the weights. After the branch, one kernel mixes the streams and adds the
-// branch's output to each stream. The two kernels are memory-bound. The streams before the branch
-// are kept for backward.
+// size. Before attention or a feed-forward layer (a branch), one kernel computes the branch's input
+// from all streams, with weights from a small GEMM of the streams. After it, one kernel mixes the
+// streams and adds the branch's output to each. Both kernels are memory-bound. The streams before
+// the branch are kept for backward.
 namespace stepcast::model {
 
 class StreamOperators {
@@ -20,7 +20,7 @@ class StreamOperators {
 
   // Returns `streams` copies of x.
   Operand Spread(const Operand& x, std::string_view name);
-  // Returns the branch's input. `numbers` is the number of outputs of the small GEMM per token.
+  // Returns the branch's input. `numbers`: outputs of the small GEMM per token.
   Operand Take(const Operand& x, std::string_view module, std::int64_t numbers,
                const ModulePositions& parameters);
   // Returns the streams after the branch's output was added.

@@ -2,9 +2,8 @@
 
 #include <cstdint>
 
-// An image encoder before a decoder. The tower runs with the embedding on the first pipeline stage.
-// Every tensor-parallel rank runs the full tower. The tower's output rows replace the rows of
-// words.
+// An image encoder before a decoder, which runs with the embedding on the first pipeline stage.
+// Every tensor-parallel rank runs it in full. Its output rows replace rows of words.
 namespace stepcast::model {
 
 struct Tower {
@@ -20,12 +19,11 @@ struct Tower {
   bool patch_bias = true;
   std::int64_t positions = 0;  // rows of a table of positions; 0: no table
   bool last_norm = false;      // a norm follows the last layer
-  // The number of neighboring patches that a norm and two linear layers merge into one row of the
-  // decoder.
+  // The number of neighboring patches that are merged into one row of the decoder, by a norm and
+  // two linear layers.
   std::int64_t merged = 1;
   std::int64_t merge_hidden = 0;  // width between the two linear layers
-  std::int64_t mergers = 1;  // one for the decoder's input rows, the others for the decoder's first
-                             // layers
+  std::int64_t mergers = 1;       // one for the decoder's input; the others for its first layers
   // The number of mergers whose norm spans all merged patches instead of each patch.
   std::int64_t joined_norms = 0;
   std::int64_t patches = 0;      // number of patches in all images of a sequence

@@ -10,10 +10,10 @@
 
 namespace stepcast::model {
 
-// The work of a tower: its layers, its mergers, and the rows that replace the rows of words. Each
-// module has one tensor with the parameters of all layers. The gradient of this tensor is complete
-// after the backward of the first layer, which runs last. A frozen tower runs only forward and
-// keeps nothing. All arguments and the object must outlive the tape's Finish.
+// The work of a tower: its layers, its mergers, and the replacement of word rows. Each module has
+// one tensor for all layers, whose gradient is complete after the first layer's backward. A frozen
+// tower runs only forward and keeps nothing. All arguments and the object must outlive the tape's
+// Finish.
 class TowerWork {
  public:
   TowerWork(const Architecture& a, const Tower& tower, const WorkOptions& options,
@@ -23,12 +23,12 @@ class TowerWork {
   Operand Run();
 
  private:
-  // Returns the options of a tower in which patches attend within units of `length` patches. 0:
-  // patches attend to all patches of the sequence.
+  // Returns the options of a tower in which patches attend within groups of `length` patches. 0:
+  // within the sequence.
   static WorkOptions OptionsOf(const Tower& tower, WorkOptions options, std::int64_t length);
   Operand Rows();
-  // Returns the positions of a module's parameters. `completes`: whether this use completes the
-  // module's gradient.
+  // Returns the positions of a module's parameters. `completes`: the module's gradient is complete
+  // after this use.
   ModulePositions Of(std::string_view module, bool completes) const;
   Operand Norm(const Operand& x, std::string_view module, bool completes);
   Operand Layer(const Operand& x, std::int64_t layer);

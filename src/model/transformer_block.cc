@@ -476,7 +476,7 @@ class TransformerBlock::Parts {
     if (!shares_key_heads()) return {made[0], made[1], made[2]};
     STEPCAST_CHECK(
         options_.fuses_products,
-        "ranks that share key-value heads must compute them in one matrix multiplication");
+        "ranks that share key-value heads must compute these heads in one matrix multiplication");
     return operators_.GatherHeads(made.front(), names_.joined_query_key_value,
                                   {query_width, key_columns, value_columns});
   }

@@ -338,7 +338,7 @@ std::vector<ModuleParameter> EmbeddingParameters(const Architecture& a) {
   if (a.token_types > 0) {
     parameters.push_back({names.token_types, Of::kWeight, {a.token_types, a.hidden}});
   }
-  if (TraitsOf(a).post_norm) AppendNorm(a, names.embedding_norm, parameters);
+  if (!names.embedding_norm.empty()) AppendNorm(a, names.embedding_norm, parameters);
   if (a.layer_input > 0) {
     const std::int64_t rows = a.layers * a.layer_input;
     parameters.push_back(

@@ -19,8 +19,8 @@ namespace stepcast::model {
 
 struct ModuleParameter {
   std::string_view module;  // a name from the family's ModuleNames
-  // The role of the parameter: the weight, the bias, the adapter's matrix for the input (A), or the
-  // adapter's matrix for the result (B).
+  // The parameter's role: weight, bias, or the adapter's matrix for the input (A) or for the output
+  // (B).
   enum class Of : std::uint8_t { kWeight, kBias, kLoraA, kLoraB } of = Of::kWeight;
   std::vector<std::int64_t> shape;
   std::vector<Split> splits{};
@@ -32,11 +32,10 @@ struct ModuleParameter {
 };
 
 // EmbeddingParameters, BlockParameters and HeadParameters return the parameters of one layer in
-// registration order. A tied head uses the weight of the embedding: this weight is last in
-// HeadParameters, and its module is `embedding`. Multi-token prediction runs with the head, and
-// HeadParameters lists its parameters before those of the head: first the embedding's parameters,
-// which it also reads, then those of its modules. An adapter's parameters follow those of the
-// linear layer.
+// registration order. An adapter's parameters follow those of its linear layer. A tied head uses
+// the embedding's weight, which is last in HeadParameters, with module `embedding`. The parameters
+// of multi-token prediction, which runs with the head, precede the head's in HeadParameters: the
+// embedding's, which it also reads, then its own.
 std::vector<ModuleParameter> EmbeddingParameters(const Architecture& architecture);
 // Returns the parameters of a block. If `experts`, the block's feed-forward layer is a mixture of
 // experts.
@@ -44,12 +43,11 @@ std::vector<ModuleParameter> BlockParameters(const Architecture& architecture,
                                              bool experts = false);
 std::vector<ModuleParameter> HeadParameters(const Architecture& architecture);
 
-// Returns the parameters of the norm after the encoder's last block. These parameters are appended
-// to the parameters of that block.
+// Returns the parameters of the norm after the encoder's last block, which belong to that block.
 std::vector<ModuleParameter> EncoderNorm(const Architecture& architecture);
 
-// The number of classes of next-sentence prediction: the second segment follows the first segment,
-// or it does not.
+// The number of classes of next-sentence prediction: the second segment does or does not follow the
+// first.
 inline constexpr std::int64_t kSentenceClasses = 2;
 
 // All tensors of a transformer, and the layers that use them: embedding, blocks and head.

@@ -147,7 +147,7 @@ LayerWork EmbeddingWork(const Architecture& a, const WorkOptions& options) {
     x = operators.LeaveRows(x, names.embedding, {});
   }
   if (a.scales_embeddings) x = operators.Scale(x, "embed_scale");
-  if (TraitsOf(a).post_norm) {
+  if (!names.embedding_norm.empty()) {
     x = operators.Norm(x, names.embedding_norm, a.normalization,
                        Find(parameters, names.embedding_norm));
   }

@@ -6,9 +6,9 @@
 
 namespace stepcast::nccl {
 
-// Returns the algorithm bandwidth that NCCL's tuner expects, in GB/s: bytes over time, without
-// latency (NVIDIA/nccl, src/graph/tuning.cc). 0 if the algorithm does not exist for the function or
-// on this communicator. User settings and the rules about LL128 are not applied.
+// Returns the bandwidth without latency that NCCL's tuner expects, as bytes over time in GB/s
+// (NVIDIA/nccl, src/graph/tuning.cc). 0 if the algorithm does not exist for the function or on this
+// communicator. Ignores user settings and the rules about LL128.
 double AlgorithmBandwidth(const Communicator& communicator, Function function, Algorithm algorithm,
                           Protocol protocol);
 
@@ -25,8 +25,8 @@ struct BandwidthCeilings {
   double nvls_efficiency = 0;
 };
 
-// Returns the limits for a communicator. `oldest` is the generation of its oldest GPU. `ll` depends
-// on `oldest` in one node, and on `cpu` across nodes.
+// Returns the limits for a communicator. `oldest` is the generation of its oldest GPU. In one node,
+// `ll` depends on `oldest`; across nodes, `ll` depends on `cpu`.
 BandwidthCeilings CeilingsOf(Version version, Generation oldest, Cpu cpu, int nodes);
 
 // The link bandwidths that NCCL assumes, in GB/s in one direction, without protocol overhead
@@ -44,8 +44,8 @@ constexpr double NvlinkBandwidth(int compute_capability) {
 }
 
 // Returns the hardware rate of one NVLink in one direction, in GB/s: 20 for NVLink 1, 25 for NVLink
-// 2 to 4, 50 for NVLink 5, and 14.0625 on GA10x (the architectures' white papers). NvlinkBandwidth
-// corresponds to this rate, even if the links of a machine are slower.
+// 2 to 4, 50 for NVLink 5, and 14.0625 on GA10x (white papers of the architectures). NCCL assumes
+// NvlinkBandwidth for this rate, even if a machine's links are slower.
 constexpr double NvlinkRate(int compute_capability) {
   if (compute_capability >= 100) return 50;
   if (compute_capability == 86) return 14.0625;
@@ -53,13 +53,12 @@ constexpr double NvlinkRate(int compute_capability) {
   return 20;
 }
 
-// Returns the bandwidth of PCIe in GB/s. `transfers` is the speed of a lane in GT/s: 8 (generation
-// 3), 16 or 32. NCCL computes with 7.5 units per GT/s and 80 units per GB/s: 16 lanes of generation
-// 3 have 12 GB/s, and 16 lanes of generation 5 have 48 GB/s.
+// Returns the bandwidth of PCIe in GB/s, as NCCL computes it: lanes x transfers x 7.5 / 80.
+// `transfers` is the speed of a lane in GT/s: 8 (generation 3), 16 or 32. Examples: 12 GB/s for 16
+// lanes of generation 3, 48 GB/s for 16 lanes of generation 5.
 constexpr double PcieBandwidth(int lanes, double transfers) { return lanes * transfers * 7.5 / 80; }
 
-// Returns the bandwidth, in GB/s, of a network port of `megabits` Mbit/s. For example, 400,000
-// Mbit/s are 50 GB/s.
+// Returns the bandwidth of a network port of `megabits` Mbit/s, in GB/s (50 for 400,000 Mbit/s).
 constexpr double PortBandwidth(double megabits) { return megabits / 8000; }
 
 // Returns the bandwidth between the sockets of a machine, in GB/s.

@@ -25,8 +25,8 @@ struct Communicator {
   int compute_channels = 1;  // see graphs.h
   int nvls_channels = 0;     // 0: no multicast through NVSwitch
   bool nvswitch = false;
-  // Reduction in the network: whether it is enabled, whether it is also used for all-gather and
-  // reduce-scatter, and how many GPUs of a node have a separate network card.
+  // Reduction in the network: whether it is enabled, whether all-gather and reduce-scatter also use
+  // it, and how many GPUs of a node have a separate network card.
   bool collnet = false;
   bool collnet_gathers = false;
   int collnet_heads = 0;
@@ -36,19 +36,18 @@ struct Communicator {
 
 // Returns the communicator of all GPUs of `nodes` identical nodes. Reduction in the network is
 // enabled if there are several nodes and all network cards can reduce (NCCL_COLLNET_ENABLE=1 and a
-// plug-in). NVLS is enabled if the graph search finds it (NVSwitch, Hopper or later, at least two
-// GPUs).
+// plug-in). NVLS is enabled if the graph search finds an NVLS graph (NVSwitch, Hopper or later, at
+// least two GPUs).
 Communicator MakeCommunicator(const Node& node, int nodes, Version version);
 
 // The properties of a collective that NCCL's tuner uses.
 struct Collective {
   Function function = Function::kAllReduce;
-  // The larger of the bytes that a rank sends and receives. For all-gather and reduce-scatter, this
-  // is the number of ranks times the part of one rank.
+  // The maximum of the bytes that a rank sends and the bytes that it receives. For all-gather and
+  // reduce-scatter, this is the number of ranks times one rank's part.
   Bytes bytes;
   bool fp8 = false;     // whether elements are 8-bit floating-point numbers
-  bool scaled = false;  // whether the result is an average, or operands are multiplied before the
-                        // reduction
+  bool scaled = false;  // the result is an average, or operands are multiplied first
   int operations = 1;   // number of collectives in one launch (ncclGroupStart)
 };
 
@@ -56,8 +55,7 @@ struct Collective {
 struct Choice {
   Algorithm algorithm = Algorithm::kRing;
   Protocol protocol = Protocol::kSimple;
-  double predicted_time = 0;  // us; only for comparisons, because it is too short below about 64
-                              // MiB
+  double predicted_time = 0;  // in us; only for comparisons; too short below about 64 MiB
   int channels = 1;           // maximum number; see ChannelsUsed
   int threads = 0;            // threads per channel
 
@@ -65,26 +63,25 @@ struct Choice {
 };
 
 // NCCL's tuner for one communicator (NVIDIA/nccl, src/graph/tuning.cc and src/enqueue.cc). A choice
-// takes much less than a microsecond and allocates nothing. The object is immutable, so threads may
-// share it.
+// takes less than a microsecond and allocates nothing. Immutable and thread-safe.
 //
 // The time is latency x operations + bytes / bandwidth, with these corrections:
 //   - For trees, the bandwidth is corrected by size (communicator_model.cc). From 2.30 on, it is
 //     also corrected for NVLSTree on Blackwell with x86 processors.
 //   - For an all-reduce by Simple rings across nodes, the latency is multiplied by 1.4 (1.9 before
 //     Ampere), from 64 B per rank and channel on.
-//   - For rings, operations are counted individually. For other algorithms, they are counted in
-//     groups of ten, because a kernel reads ten at once.
+//  - For rings, all operations are counted. For other algorithms, groups of ten operations are
+//    counted, because a kernel reads ten at once.
 //
-// The choice is the shortest time, or the first enumerator of several equal times. For 8-bit
-// floating point on more than eight ranks, rings are used only if no other algorithm is possible.
+// The choice has the shortest time; of equal times, the first enumerator. For 8-bit floating point
+// on more than eight ranks, rings are used only if no other algorithm is possible.
 class CommunicatorModel {
  public:
   explicit CommunicatorModel(const Communicator& communicator, const Overrides& overrides = {});
 
   // Return the latency in us and the bandwidth in GB/s, before corrections. A bandwidth of 0 means
-  // that the combination is not used: it does not exist, NCCL considers it unsafe or untested, or
-  // the user excludes it.
+  // that the combination is not used: it does not exist, it is excluded by the user, or NCCL
+  // considers it unsafe or untested.
   double latency(Function function, Algorithm algorithm, Protocol protocol) const {
     return tables_[static_cast<std::size_t>(function)].latency.at(algorithm, protocol);
   }
@@ -92,17 +89,16 @@ class CommunicatorModel {
     return tables_[static_cast<std::size_t>(function)].bandwidth.at(algorithm, protocol);
   }
 
-  // Returns the predicted time in us. None if the bandwidth is 0, or if the algorithm does not
-  // support the collective.
+  // Returns the predicted time in us. None if the bandwidth is 0 or the algorithm does not support
+  // the collective.
   std::optional<double> PredictedTime(const Collective& collective, Algorithm algorithm,
                                       Protocol protocol) const;
 
-  // Returns NCCL's choice. None if the user excludes all combinations, for which NCCL reports an
+  // Returns NCCL's choice. None if the user excludes all combinations; NCCL then reports an
   // invalid-usage error.
   std::optional<Choice> Choose(const Collective& collective) const;
 
-  // Returns the channels and threads that NCCL uses with the given algorithm and protocol, for
-  // predicted or measured times.
+  // Returns the channels and threads that NCCL uses with the given algorithm and protocol.
   Choice WithResources(const Collective& collective, Algorithm algorithm, Protocol protocol) const;
 
  private:
@@ -116,7 +112,7 @@ class CommunicatorModel {
 
   std::array<Tables, kFunctions.size()> tables_;
   ByAlgorithm<int> most_threads_;
-  // The smallest number of bytes per thread and channel for which NCCL uses the thread.
+  // The minimum number of bytes per thread and channel. NCCL uses fewer threads for fewer bytes.
   ByAlgorithm<std::int64_t> thread_threshold_;
   int ranks_ = 1;
   int nodes_ = 1;
@@ -127,10 +123,10 @@ class CommunicatorModel {
   bool corrects_nvls_tree_ = false;
 };
 
-// Returns the number of channels that a single collective uses, at most `most`. Each channel
-// occupies one multiprocessor (NVIDIA/nccl, src/enqueue.cc). NCCL divides the traffic into cells of
-// 32 KiB (16 KiB before NCCL 2.30). The traffic is twice the bytes for all-reduce, and the number
-// of ranks times a rank's part for all-gather and reduce-scatter. For LL, it is multiplied by four.
+// Returns the number of channels of a single collective, at most `most`. Each channel occupies one
+// multiprocessor (NVIDIA/nccl, src/enqueue.cc). NCCL divides the traffic into cells of 32 KiB
+// (before NCCL 2.30, 16 KiB). The traffic is twice the bytes for all-reduce, and the number of
+// ranks times a rank's part for all-gather and reduce-scatter. For LL, it is multiplied by four.
 // CollNet always uses all channels.
 int ChannelsUsed(const Collective& collective, Algorithm algorithm, Protocol protocol, int ranks,
                  int most, Version version);

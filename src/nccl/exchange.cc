@@ -171,7 +171,9 @@ class Peers {
   Peers(const Node& node, int nodes, std::vector<std::size_t> members)
       : nodes_(nodes), members_(std::move(members)), fabric_(MakeFabric(node, nodes > 1)) {
     if (nodes == 1) return;
-    STEPCAST_CHECK(!node.nics.empty(), "each of several nodes must have a network card");
+    STEPCAST_CHECK(!node.nics.empty(),
+                   "if a communicator spans several nodes, each node must have "
+                   "a network card");
     for (const std::size_t gpu : members_) cards_.push_back(OwnCards(node, fabric_, gpu));
     for (const Nic& nic : node.nics) nic_latency_ = std::max(nic_latency_, nic.latency);
     // One rule for all GPUs: NCCL takes the detour wherever it is possible.

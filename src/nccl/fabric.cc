@@ -108,7 +108,9 @@ class Builder {
     for (const NvlinkBundle& bundle : node_.nvlinks) {
       const auto a = static_cast<std::size_t>(bundle.a);
       const auto b = static_cast<std::size_t>(bundle.b);
-      STEPCAST_CHECK(a < gpus && b < gpus && a != b, "NVLinks must join two GPUs of the node");
+      STEPCAST_CHECK(a < gpus && b < gpus && a != b,
+                     "an NVLink must connect two different GPUs of "
+                     "the node");
       const int capability =
           std::min(node_.gpus[a].compute_capability, node_.gpus[b].compute_capability);
       const int link = AddNvlink(bundle.links * NvlinkBandwidth(capability));

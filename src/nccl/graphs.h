@@ -31,7 +31,7 @@ enum class Pattern : std::uint8_t {
 
 struct ChannelPath {
   std::vector<int> gpus;  // GPUs of the node, in order; for NVLS, only the head GPU
-  int nic_in = -1;        // network card by which a ring enters, or the card of trees and heads
+  int nic_in = -1;        // network card at which a ring enters; the card of trees and heads
   int nic_out = -1;
 
   friend bool operator==(const ChannelPath&, const ChannelPath&) = default;
@@ -43,13 +43,11 @@ struct Graph {
   int channels = 0;
   double bw_intra = 0;                     // GB/s inside the node
   double bw_inter = 0;                     // GB/s through the network cards
-  PathType type_intra = PathType::kLocal;  // the farthest kind of path inside the node
+  PathType type_intra = PathType::kLocal;  // the most distant kind of path inside the node
   PathType type_inter = PathType::kPix;
-  int cross_nic = 0;               // 2: a ring may leave by a different network card than the card
-                                   // by which it entered
+  int cross_nic = 0;               // 2: rings may enter and leave by different cards
   bool same_channels = true;       // whether all channels visit the GPUs in the same order
-  bool found = true;               // false: the search failed, and the graph is one channel in GPU
-                                   // order
+  bool found = true;               // false: search failed; one channel in GPU order
   double latency_inter = 0;        // latency of the network cards in us
   std::vector<ChannelPath> paths;  // indexed by channel; empty for a graph that has only numbers
 };
@@ -66,14 +64,14 @@ struct Graphs {
 };
 
 // Returns the graphs for `nodes` identical nodes. Rings and trees have the same number of channels.
-// CollNet is searched only if requested.
+// CollNet is searched only if `collnet` is true.
 Graphs FindGraphs(const Node& node, int nodes, Version version, bool collnet = false);
 
-// Compute channels: the largest number of channels that a collective occupies at once. Each channel
-// is a thread block on a separate multiprocessor (NVIDIA/nccl, src/graph/connect.cc,
+// Compute channels: the largest number of channels that a collective uses at once. Each channel is
+// a thread block on a separate multiprocessor (NVIDIA/nccl, src/graph/connect.cc,
 // src/transport/nvls.cc).
 
-// Limits of the number of channels that the user or the framework sets: NCCL_MIN_NCHANNELS and
+// Limits on the number of channels, set by the user or the framework: NCCL_MIN_NCHANNELS and
 // NCCL_MAX_NCHANNELS, or minCTAs and maxCTAs of a communicator's configuration. For a split
 // communicator, `parent` is the parent's number of channels.
 struct ChannelBounds {
@@ -88,8 +86,8 @@ struct ChannelBounds {
 int ComputeChannels(const Graphs& graphs, int nodes, int min_compute_capability,
                     const ChannelBounds& bounds = {});
 
-// Returns the number of channels for NVLS: 16, but on Blackwell 24 in one node and 32 across nodes.
-// 0 without an NVLS graph.
+// Returns the number of channels for NVLS: 16, on Blackwell 24 in one node and 32 across nodes. 0
+// without an NVLS graph.
 int NvlsChannels(const Graphs& graphs, int nodes, int min_compute_capability,
                  const ChannelBounds& bounds = {});
 

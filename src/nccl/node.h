@@ -8,18 +8,18 @@
 
 namespace stepcast::nccl {
 
-// A machine as NCCL sees it, with only the GPUs of the communicator.
+// A machine as detected by NCCL, with only the GPUs of the communicator.
 
-// The location in a node at which a device is connected.
+// The PCIe switch or CPU to which a device is connected.
 struct PcieSlot {
-  int pcie_switch = -1;  // index in Node::switches; -1: connected directly to the processor
+  int pcie_switch = -1;  // index in Node::switches; -1: connected to the CPU
   int socket = 0;        // only for a device without a switch
   double bandwidth = 0;  // GB/s of the device's PCIe link; see PcieBandwidth
 };
 
 struct PcieSwitch {
   int socket = 0;
-  double bandwidth = 0;  // GB/s of the link to the processor
+  double bandwidth = 0;  // GB/s of the link to the CPU
 };
 
 struct Gpu {
@@ -50,7 +50,7 @@ struct Node {
   Cpu cpu = Cpu::kIntelSapphireRapids;
 };
 
-// The kind of path between two devices of a node, nearest kind first (NVIDIA/nccl,
+// The kinds of paths between two devices of a node, nearest kind first (NVIDIA/nccl,
 // src/graph/topo.h).
 enum class PathType : std::uint8_t {
   kLocal,         // the same device
@@ -59,9 +59,9 @@ enum class PathType : std::uint8_t {
   kC2c,           // chip-to-chip link
   kPix,           // one PCIe switch
   kPxb,           // several PCIe switches
-  kP2c,           // chip-to-chip link to the processor, then PCIe
-  kPxn,           // to a network card through a GPU that is nearer to the card
-  kPhb,           // the PCIe root of the processor
+  kP2c,           // chip-to-chip link to the CPU, then PCIe
+  kPxn,           // to a network card through a GPU nearer to the card
+  kPhb,           // the PCIe root of the CPU
   kSys,           // the link between sockets
   kNet,           // the network
   kDisconnected
@@ -73,7 +73,7 @@ constexpr std::string_view Name(PathType type) {
   return kNames[static_cast<unsigned>(type)];
 }
 
-// Returns the next farther kind of path.
+// Returns the next kind of path, which is more distant.
 constexpr PathType Farther(PathType type) {
   return static_cast<PathType>(static_cast<unsigned>(type) + 1);
 }
@@ -87,7 +87,7 @@ struct Link {
   bool pcie = false;
   bool nvlink = false;
   // Whether the link leads to a GPU before Ampere. Network writes to this GPU also use an eighth of
-  // their bandwidth in the other direction.
+  // their bandwidth in the opposite direction.
   bool slow_receiver = false;
 };
 
@@ -114,10 +114,10 @@ struct Fabric {
   bool has_nvswitch() const { return !gpu_to_nvswitch.empty(); }
 };
 
-// Returns the links and paths of a node. If `with_network` is false, network cards are omitted,
-// because NCCL ignores them if all ranks are in one node. A GPU may send through another GPU that
-// is nearest to a network card (PXN), under two conditions. NVLink connects both GPUs, and the path
-// through the other GPU is faster than the sender's own path to the card or avoids the processor.
+// Returns the links and paths of a node. If `with_network` is false, network cards are omitted, as
+// in NCCL if all ranks are in one node. A GPU may send through another GPU that is nearer to a
+// network card (PXN) under two conditions: NVLink connects the GPUs, and the path is faster than
+// the sender's own path to the card or avoids the CPU.
 Fabric MakeFabric(const Node& node, bool with_network);
 
 }  // namespace stepcast::nccl

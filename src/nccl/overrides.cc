@@ -82,7 +82,7 @@ class Parser {
       list.remove_prefix(colon + 1);
     } else if (!first) {
       Report("nccl.list-without-function", list,
-             "every list after the first must begin with a function, such as allreduce: ",
+             "every list after the first list must begin with a function, such as allreduce: ",
              "write allreduce:" + std::string(list));
     }
     const bool all_but = list.starts_with('^');

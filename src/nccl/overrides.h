@@ -15,16 +15,16 @@
 //  NCCL_ALGO="ring,collnetdirect;allreduce:tree,collnetdirect;broadcast:ring"
 //  NCCL_PROTO="^LL128;allreduce:LL128"
 //
-// Semicolons separate lists. A list contains comma-separated names, case-insensitive; a leading ^
-// excludes the listed names and allows all others. Every list except the first begins with the name
-// of a function. The list without a function applies to all functions. A later list replaces
-// earlier lists.
+// Semicolons separate lists. A list contains names, separated by commas and case-insensitive; a
+// leading ^ excludes the listed names and allows all others. Every list except the first begins
+// with the name of a function. A list without a function applies to all functions. Later lists
+// replace earlier lists.
 namespace stepcast::nccl {
 
 template <typename Enumerator, std::size_t n>
 class AllowedByFunction {
  public:
-  // Returns whether no list applies to the function, so that NCCL's own rules decide.
+  // Returns whether no list applies to the function. NCCL's own rules then apply.
   bool is_default(Function function) const { return !lists_[Index(function)].has_value(); }
   bool allows(Function function, Enumerator value) const {
     const std::optional<std::bitset<n>>& list = lists_[Index(function)];
@@ -47,9 +47,9 @@ struct Overrides {
   AllowedProtocols protocols;
 };
 
-// Parse the user's restrictions. `location` is the position of the start of `text`. All mistakes
-// are reported at their columns: nccl.unknown-algorithm, nccl.unknown-protocol,
-// nccl.unknown-function, nccl.list-without-function.
+// Parse the user's restrictions. `location` is the position of the start of `text`. Each mistake is
+// reported at its column: nccl.unknown-algorithm, nccl.unknown-protocol, nccl.unknown-function,
+// nccl.list-without-function.
 Result<AllowedAlgorithms> ParseAlgorithms(std::string_view text, const Location& location);
 Result<AllowedProtocols> ParseProtocols(std::string_view text, const Location& location);
 

@@ -62,13 +62,11 @@ TEST(OverridesTest, AllMistakesAreReportedWhereTheyStand) {
   EXPECT_EQ(
       Format(allowed.error()),
       "job.yaml:7:16: error[nccl.unknown-algorithm]: no such algorithm: 'rings'\n  hint: write one "
-      "of "
-      "Tree, Ring, CollNetDirect, CollNetChain, NVLS, NVLSTree, PAT\njob.yaml:7:22: "
+      "of Tree, Ring, CollNetDirect, CollNetChain, NVLS, NVLSTree, PAT\njob.yaml:7:22: "
       "error[nccl.unknown-function]: no such function: 'allreduces'\n  hint: write one of "
-      "Broadcast, "
-      "Reduce, AllGather, ReduceScatter, AllReduce\njob.yaml:7:38: "
-      "error[nccl.list-without-function]: every list after the first must begin with a function, "
-      "such as allreduce: 'tree'\n  hint: write allreduce:tree\n");
+      "Broadcast, Reduce, AllGather, ReduceScatter, AllReduce\njob.yaml:7:38: "
+      "error[nccl.list-without-function]: every list after the first list must begin with a "
+      "function, such as allreduce: 'tree'\n  hint: write allreduce:tree\n");
 }
 
 TEST(OverridesTest, AProtocolIsNoAlgorithm) {

@@ -17,8 +17,8 @@ struct SearchRequest {
 };
 
 // NCCL's search for the channels of a node (NVIDIA/nccl, src/graph/search.cc): depth first, with a
-// limited number of steps. Channels are placed one after another. Each channel uses bandwidth of
-// the links on its path. The result is the same as NCCL's, even if a better result exists.
+// limited number of steps. Channels are added one after another, and reduce the available bandwidth
+// of their links. The result is equal to NCCL's, even if a better result exists.
 //
 //   1. Start at the fastest speed that a path allows and that fits the GPU's total bandwidth. The
 //      best result has the largest channels x speed, then the fewest hops; for NVLS, also the most
@@ -33,12 +33,12 @@ struct SearchRequest {
 //
 // Searches across nodes if the fabric has network cards, otherwise inside one node. Returns no
 // channels if the graph cannot exist (NVLS without NVSwitch or before Hopper). For other patterns,
-// returns at least one channel, possibly a slow one. Takes milliseconds.
+// returns at least one channel. Takes milliseconds.
 Graph SearchGraph(const Node& node, const Fabric& fabric, Version version,
                   const SearchRequest& request);
 
 // Returns the bandwidths per channel that the search tries, in GB/s, highest first (NVIDIA/nccl,
-// src/graph/search.cc): for graphs across nodes if `across_nodes` is true, otherwise for one node.
+// src/graph/search.cc). `across_nodes` selects graphs across nodes instead of graphs in one node.
 std::span<const double> SearchSpeeds(Version version, Generation generation, bool across_nodes);
 
 }  // namespace stepcast::nccl

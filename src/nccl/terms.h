@@ -10,10 +10,10 @@
 namespace stepcast::nccl {
 
 // NCCL's functions (NVIDIA/nccl, src/include/nccl_common.h). All enumerators are in NCCL's order,
-// because the first of several equal predicted times determines the choice.
+// because the first of several equal predicted times is chosen.
 //
-// All of src/nccl computes like NCCL's tuner: latencies in microseconds, bandwidths in GB/s (10^9
-// bytes per second, one direction), as floating-point numbers.
+// All of src/nccl uses NCCL's units, as floating-point numbers: latencies in microseconds,
+// bandwidths in GB/s (10^9 bytes per second, one direction).
 
 enum class Function : std::uint8_t { kBroadcast, kReduce, kAllGather, kReduceScatter, kAllReduce };
 enum class Algorithm : std::uint8_t {
@@ -52,8 +52,7 @@ constexpr std::string_view Name(Protocol protocol) {
   return kNames[static_cast<std::size_t>(protocol)];
 }
 
-// Returns whether the function is all-gather or reduce-scatter, which NCCL's rules treat in the
-// same way.
+// Returns whether the function is all-gather or reduce-scatter, for which NCCL has the same rules.
 constexpr bool Gathers(Function function) {
   return function == Function::kAllGather || function == Function::kReduceScatter;
 }

@@ -18,8 +18,8 @@ constexpr Generation GenerationOf(int compute_capability) {
   return Generation::kVolta;
 }
 
-// The NCCL releases with known tables, in ascending order. Each enumerator represents its last
-// patch release that was read: 2.21.5, 2.23.4, 2.27.7, 2.28.9 and 2.30.7.
+// The NCCL releases with known tables, in ascending order. The tables are from patch releases
+// 2.21.5, 2.23.4, 2.27.7, 2.28.9 and 2.30.7.
 enum class Version : std::uint8_t { kV221, kV223, kV227, kV228, kV230 };
 
 inline constexpr std::array kVersions = {Version::kV221, Version::kV223, Version::kV227,
@@ -29,10 +29,10 @@ inline constexpr std::array kVersions = {Version::kV221, Version::kV223, Version
 std::string_view Name(Version version);
 
 // Returns the newest known release that is not newer than `text` ("2.27", "2.27.3"). For example,
-// 2.26 is treated as 2.23. None if the text is not a version, or is older than all known releases.
+// "2.26" returns 2.23. None if the text is not a version, or is older than all known releases.
 std::optional<Version> VersionFromName(std::string_view text);
 
-// The processors that NCCL distinguishes. kMixed: processors of different vendors.
+// The CPU types that NCCL distinguishes. kMixed: CPUs of different vendors.
 enum class Cpu : std::uint8_t {
   kIntelBroadwell,
   kIntelSkylake,

@@ -101,7 +101,7 @@ class Forwards {
     }
     for (int worker = 0; worker < list_.workers(); ++worker) {
       STEPCAST_CHECK(next_[static_cast<std::size_t>(worker)] == list_.StepsPerLoop(worker) * loops_,
-                     "no worker must wait forever");
+                     "a worker must not wait forever");
     }
     for (std::size_t loop = 1; loop < ends_.size(); ++loop) {
       ends_[loop] = std::max(ends_[loop], ends_[loop - 1]);

@@ -45,8 +45,10 @@ WayChoice ChoiceOf(const topology::Fabric& fabric) {
 tl::expected<ClusterNetwork, std::vector<Fault>> FlatNetwork(const topology::FlatCluster& flat,
                                                              std::span<const LinkChange> changes) {
   if (!flat.link) {
-    return tl::unexpected(std::vector<Fault>{
-        {"the flat cluster has no link", "add a link: 'link: {latency: 5 us, ...}'"}});
+    return tl::unexpected(
+        std::vector<Fault>{{"the flat cluster has no link",
+                            "add a link to the flat cluster: 'link: {latency: 5 us, "
+                            "...}'"}});
   }
   Network::Description description;
   const int hub = description.AddDevice("switch", /*forwards=*/true);

@@ -12,18 +12,18 @@
 #include "src/network/cluster_network.h"
 #include "src/network/traffic.h"
 
-// The traffic of the collectives and messages of step programs on a cluster's links, for the
-// simulator. cost/collective_flows.h creates it.
+// The traffic of the collectives and messages of step programs on a cluster's links. The simulator
+// reads it; cost/collective_flows.h creates it.
 namespace stepcast::network {
 
 struct CollectiveTraffic {
   static constexpr std::uint32_t kLocal = std::numeric_limits<std::uint32_t>::max();
 
   struct Collective {
-    // The latency, the work, and the fractions of links used during the work. Only for flow mode.
+    // The latency, the work, and the fractions of links that the work uses. Only for flow mode.
     FlowDemand flow{};
-    // The steps and their traffic. Sending begins `delay` after the start. `traffic` refers to
-    // `list`. Only for message mode.
+    // The steps and their traffic. Sending begins `delay` after the start. `traffic` has a
+    // reference to `list`. Only for message mode.
     std::unique_ptr<const collective::StepList> list{};
     std::unique_ptr<const Traffic> traffic{};
     Time delay{};
@@ -35,12 +35,12 @@ struct CollectiveTraffic {
   // mode.
   std::uint32_t links = 0;
   std::vector<Collective> collectives{};
-  // The index in `collectives`, by class of ranks and by collective of the class's program. kLocal
-  // if the collective crosses no link. The entry of a group's first member is used.
+  // Indices in `collectives`, by class of ranks and by collective of the class's program. kLocal:
+  // the collective uses no link. The entry of a group's first member applies.
   std::vector<std::vector<std::uint32_t>> numbers{};
-  // The index in `collectives`, by class of ranks and by message of the class's program (numbered
-  // over all exchanges). kLocal if the message crosses no link or is received. A received message
-  // uses the sender's entry.
+  // Indices in `collectives`, by class of ranks and by message of the class's program (numbered
+  // over all exchanges). kLocal: the message uses no link or is received. For a received message,
+  // the sender's entry applies.
   std::vector<std::vector<std::uint32_t>> message_numbers{};
 };
 

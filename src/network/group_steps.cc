@@ -373,7 +373,7 @@ PlacedSteps GroupSteps::MessageSteps(const Request& request) {
 
 PlacedSteps GroupSteps::Make(std::span<const int> ranks, std::string_view algorithm,
                              CollectiveKind kind, Bytes size) const {
-  STEPCAST_CHECK(ranks.size() > 1, "a single rank must not send messages");
+  STEPCAST_CHECK(ranks.size() > 1, "a collective that sends messages must have at least two ranks");
   const Request request{ranks, algorithm, kind, size, MembersOf(ranks)};
   if (request.nvls()) return NvlsSteps(request);
   if (request.nvls_tree()) return NvlsTreeSteps(request);

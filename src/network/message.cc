@@ -154,7 +154,7 @@ Simulation<List>::Simulation(const Network& network, std::span<const MessageJob>
     : network_(network), jobs_(jobs), queues_(static_cast<std::size_t>(network.links())) {
   for (std::size_t job = 0; job < jobs.size(); ++job) AddJob(jobs[job], static_cast<int>(job));
   STEPCAST_CHECK(lines_.size() < kMostIndices && workers_.size() < kMostIndices,
-                 "lines and workers are numbered with 30 bits");
+                 "the numbers of lines and workers must each fit in 30 bits");
   FindCrowdedLinks(one_call_at_a_time);
   queue_.Reserve(std::min<std::size_t>(lines_.size(), 1 << 20));
 }
@@ -172,7 +172,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
   const auto first_party = static_cast<std::uint32_t>(parties_.size());
   const int ranks = job.calls.front()->list().ranks();
   STEPCAST_CHECK(job.orders.empty() || static_cast<int>(job.orders.size()) == ranks,
-                 "all ranks must have an order of calls, or no rank must have one");
+                 "an order of calls must exist for all ranks of a job, or for no rank");
   for (int rank = 0; rank < ranks; ++rank) {
     Party party{.job = number, .participant = rank};
     if (job.orders.empty()) {
@@ -182,7 +182,7 @@ void Simulation<List>::AddJob(const MessageJob& job, int number) {
     } else {
       for (const int call : job.orders[static_cast<std::size_t>(rank)]) {
         STEPCAST_CHECK(call >= 0 && static_cast<std::size_t>(call) < job.calls.size(),
-                       "an order must list only calls of its job");
+                       "an order of calls must list only calls of the same job");
         party.calls.push_back(first_call + static_cast<std::uint32_t>(call));
       }
     }
@@ -497,7 +497,7 @@ void Simulation<List>::Process() {
 template <typename List>
 void Simulation<List>::Start(std::uint32_t job, std::uint32_t call, Time at) {
   Cast& cast = casts_[job];
-  STEPCAST_CHECK(cast.busy == 0, "a job must make one call at a time");
+  STEPCAST_CHECK(cast.busy == 0, "a job must not start a call before the previous call ends");
   const std::uint32_t index = first_call_[job] + call;
   const int ranks = calls_[index].traffic->list().ranks();
   for (std::uint32_t i = cast.first; i < cast.end; ++i) {
@@ -560,7 +560,7 @@ Deadlock Simulation<List>::Explain() const {
         workers_.begin() + call.first_worker, workers_.end(), [&](const Worker& worker) {
           return &parties_[worker.party] == &party && worker.waits_for != kNone;
         });
-    STEPCAST_CHECK(first != workers_.end(), "an unfinished worker must be waiting");
+    STEPCAST_CHECK(first != workers_.end(), "a worker that has not finished must be waiting");
     const int peer = list.ParticipantOf(first->step.receive_from);
     const std::uint32_t offset = first_call_[static_cast<std::size_t>(party.job)];
     Deadlock::Waiting waiting{.job = party.job,
@@ -583,17 +583,19 @@ Deadlock Simulation<List>::Explain() const {
     const Deadlock::Waiting& waiting = deadlock.waiting[i];
     const auto& calls = jobs_[static_cast<std::size_t>(waiting.job)].calls;
     const int ranks = calls.front()->list().ranks();
-    deadlock.report +=
-        fmt::format("rank {} waits in {}, for {} {}, ", waiting.rank,
-                    describe(waiting.job, waiting.call), waiting.peer < ranks ? "rank" : "switch",
-                    waiting.peer < ranks ? waiting.peer : waiting.peer - ranks);
+    const std::string call = describe(waiting.job, waiting.call);
+    const std::string peer = waiting.peer < ranks ? fmt::format("rank {}", waiting.peer)
+                                                  : fmt::format("switch {}", waiting.peer - ranks);
     if (waiting.peer_call < 0) {
-      deadlock.report += "which has made all its calls\n";
+      deadlock.report += fmt::format("rank {} waits in {}, for {}, which has made all its calls\n",
+                                     waiting.rank, call, peer);
     } else if (waiting.peer_call == waiting.call) {
-      deadlock.report += "which waits in the same call\n";
+      deadlock.report += fmt::format("rank {} waits in {}, for {}, which waits in the same call\n",
+                                     waiting.rank, call, peer);
     } else {
       deadlock.report +=
-          fmt::format("which waits in {}\n", describe(waiting.job, waiting.peer_call));
+          fmt::format("rank {} waits in {}, for {}, which waits in {}\n", waiting.rank, call, peer,
+                      describe(waiting.job, waiting.peer_call));
     }
   }
   if (deadlock.waiting.size() > 10) {

@@ -69,7 +69,7 @@ bool Network::Description::Change(std::string_view from, std::string_view to,
 }
 
 int Network::Description::AddPlace(std::vector<int> devices) {
-  STEPCAST_CHECK(!devices.empty(), "a participant must be on a device");
+  STEPCAST_CHECK(!devices.empty(), "every participant must be placed on a device");
   places_.push_back(std::move(devices));
   return static_cast<int>(places_.size()) - 1;
 }
@@ -95,7 +95,7 @@ tl::expected<Network, std::vector<Fault>> Network::Make(Description description)
                         "add a bandwidth to the link, or remove the link if it has failed"});
     }
     if (link.latency < Time()) {
-      faults.push_back({fmt::format("a link has a negative latency: {}: {} ps",
+      faults.push_back({fmt::format("the latency of link {} is negative: {} ps",
                                     network.LinkName(id), link.latency.picoseconds()),
                         "write a latency of zero or more"});
     }
@@ -179,7 +179,7 @@ std::vector<Fault> Network::FaultsOfParts() const {
       names += (i == 0 ? "" : ", ") + PlaceName(cut_off[i]);
     }
     if (cut_off.size() > 4) names += fmt::format(" and {} more", cut_off.size() - 4);
-    faults.push_back({fmt::format("the topology has unconnected parts: there is no route in both "
+    faults.push_back({fmt::format("the topology has unconnected parts: no route leads in both "
                                   "directions between {} and {}",
                                   PlaceName(0), names),
                       "connect the parts with a link or a switch"});

@@ -15,16 +15,16 @@
 // The links between the places of a collective's participants, and the routes over these links.
 namespace stepcast::network {
 
-// A set of links of a network, numbered in order of insertion. For few links of a large network,
-// because clearing takes constant time (P. Briggs and L. Torczon, An Efficient Representation for
-// Sparse Sets, 1993).
+// A set of links of a network, numbered in order of insertion. Clearing takes constant time, so the
+// set is suitable for few links of a large network (P. Briggs and L. Torczon, An Efficient
+// Representation for Sparse Sets, 1993).
 class LinkSet {
  public:
   // `links` is the number of links of the network.
   explicit LinkSet(int links) : number_(static_cast<std::size_t>(links)) {}
 
   void Clear() { links_.clear(); }
-  // Returns the link's number. Adds the link if it is not in the set.
+  // Returns the link's number. Adds the link if needed.
   std::uint32_t Add(int link) {
     std::uint32_t& number = number_[static_cast<std::size_t>(link)];
     if (number >= links_.size() || links_[number] != link) {
@@ -36,7 +36,7 @@ class LinkSet {
   const std::vector<int>& links() const { return links_; }  // indexed by number
 
  private:
-  std::vector<std::uint32_t> number_;  // indexed by link; meaningless for links outside the set
+  std::vector<std::uint32_t> number_;  // indexed by link; undefined for links outside the set
   std::vector<int> links_;
 };
 
@@ -49,16 +49,16 @@ struct Link {
   bool nvlink = false;
 };
 
-// A link, and the fraction of a transfer that crosses it.
+// A link, and the fraction of a transfer that uses it.
 struct Share {
   int link = 0;
   double part = 1;
 };
 
-// A route from one place to another. Switches cut through, so a transfer uses every link of its
-// route at once, at the rate of the slowest link. The transfer arrives `latency` after it has left.
-// If several routes are equally short, each transmits a fraction in proportion to the bandwidth of
-// its links. In the fabric, WayChoice determines the routes.
+// A route from one place to another. A transfer uses every link of its route at once, at the rate
+// of the slowest link, and arrives `latency` after it has left. If several routes are equally
+// short, each transmits a fraction in proportion to its bandwidth. In the fabric, WayChoice selects
+// the routes.
 struct Path {
   Time latency{};
   std::vector<Share> shares{};
@@ -71,7 +71,7 @@ struct Fault {
   int change = -1;  // index of the invalid LinkChange; -1: none (cluster_network.h)
 };
 
-// How transfers use several equally short routes through the fabric.
+// How transfers are divided among equally short routes through the fabric.
 struct WayChoice {
   enum class By : std::uint8_t {
     kAll,          // each route transmits a fraction
@@ -84,26 +84,26 @@ struct WayChoice {
 };
 
 // Devices, directed links, and places. A place is a rank's GPU, or a set of switches that reduce
-// and multicast together. Immutable. The place of every rank has a route to the place of every
-// other rank. A node's switches may be reachable only from the node's own ranks.
+// and multicast together. Immutable. There is a route between any two ranks. A node's switches may
+// be reachable only from the node's own ranks.
 class Network {
  public:
-  // The devices, links and places from which a network is made.
+  // The devices, links and places of a new network.
   class Description {
    public:
     // Adds a device and returns its number. `forwards` is true for switches, CPUs and NICs. GPUs
-    // are only the ends of routes, except if they relay (Router::Find). `node` is -1 for the
-    // fabric. Routes between two places use only the nodes of these places and the fabric. Names
-    // appear in faults and reports.
+    // are only ends of routes, except relays (Router::Find). `node` is -1 for the fabric. Routes
+    // between two places use only the fabric and the nodes of these places. Names appear in faults
+    // and reports.
     int AddDevice(std::string name, bool forwards, int node = -1);
     // Adds a link in one direction. Both devices must exist.
     void AddLink(const Link& link);
     void AddBothWays(const Link& link);
     // Sets the total bandwidth of the links between two devices, in each direction. Without a
-    // bandwidth, removes the links. Returns false if there is no link.
+    // bandwidth, removes the links. Returns false if no such link exists.
     bool Change(std::string_view from, std::string_view to, std::optional<Bandwidth> bandwidth);
     void Choose(const WayChoice& choice) { choice_ = choice; }
-    // Adds a place on one device or on several equivalent devices. Returns its number, which counts
+    // Adds a place: one device or several equivalent devices. Returns its number, from 0.
     // from 0.
     int AddPlace(std::vector<int> devices);
 
@@ -120,8 +120,8 @@ class Network {
     WayChoice choice_;
   };
 
-  // Returns a network. Fails with all errors: links without bandwidth or with a negative latency,
-  // places without a link, and a disconnected topology.
+  // Returns a network, or all errors: links without bandwidth or with a negative latency, places
+  // without a link, and a disconnected topology.
   static tl::expected<Network, std::vector<Fault>> Make(Description description);
 
   int places() const { return static_cast<int>(description_.places_.size()); }
@@ -145,8 +145,8 @@ class Network {
   }
 
   Description description_;
-  // The links from and to each device, by device. `onward_` omits links to devices that are only
-  // the ends of routes, so that a search does not visit every GPU behind a switch.
+  // The links from and to each device, by device. `onward_` has no links to devices that are only
+  // ends of routes, so that a search does not visit every GPU behind a switch.
   std::vector<std::vector<int>> onward_;
   std::vector<std::vector<int>> in_;
 };
@@ -154,21 +154,19 @@ class Network {
 class Network::Router {
  public:
   explicit Router(const Network& network) : network_(network), crossed_(network.links()) {}
-  // Finds the shortest route: the route with the least latency, then with the fewest links. Fails
-  // if there is no route. A route from a place to itself has no links.
-  //   - Between nodes, latency inside the nodes is compared first. A message therefore leaves by
-  //     the cards nearest to the sender and arrives by the cards nearest to the receiver
-  //     (ncclTopoGetNetDev, src/graph/topo.cc of NVIDIA/nccl), even if a path through the
-  //     processors to the receiver's rail is shorter.
+  // Finds the route with the least latency, or of several such routes, the one with the fewest
+  // links. Fails if there is no route. A route from a place to itself has no links.
+  //  - Between nodes, latency inside the nodes is compared first. A message therefore uses the
+  //    cards nearest to the sender and to the receiver (ncclTopoGetNetDev, src/graph/topo.cc of
+  //    NVIDIA/nccl), even if a path through the CPUs to the receiver's rail is shorter.
   //   - Two places connected by NVLink use only NVLink, even if another route has less latency.
   //     (NCCL also prefers some kinds of paths to others, src/graph/paths.cc.)
-  //   - If NVLink connects neither the two places nor a switch between them, but connects both
-  //     places to another GPU, this GPU relays. The relay is the first GPU with the largest NVLink
-  //     bandwidth. A route has at most one relay (PATH_NVB in NCCL, P2P_INTERMEDIATE in
-  //     src/transport/p2p.cc). NCCL uses only ranks of the communicator as relays; here, any GPU of
-  //     the node may relay.
+  //  - If two places have no NVLink to each other or to a common switch, but NVLinks to another
+  //    GPU, this GPU relays: the first GPU with the largest NVLink bandwidth. A route has at most
+  //    one relay (PATH_NVB in NCCL, P2P_INTERMEDIATE in src/transport/p2p.cc). NCCL uses only ranks
+  //    of the communicator as relays; here, any GPU of the node may relay.
   tl::expected<Path, Fault> Find(int from, int to);
-  // Returns an empty set of links, for callers that process routes.
+  // Returns an empty set of links, for functions that process routes.
   LinkSet& NoLinks() {
     crossed_.Clear();
     return crossed_;
@@ -176,7 +174,7 @@ class Network::Router {
 
  private:
   struct Distance {
-    Time inside;  // part of `latency` inside nodes; zero between places of one node
+    Time inside;  // latency inside nodes; zero between places of one node
     Time latency;
     int hops = 0;
     friend constexpr auto operator<=>(const Distance&, const Distance&) = default;
@@ -186,18 +184,18 @@ class Network::Router {
   };
   static constexpr int kNoHop = -1;
   struct Visit {
-    std::uint32_t search = 0;  // number of the search to which the other fields belong
+    std::uint32_t search = 0;  // the search for which the other fields are valid
     Distance distance;
     std::vector<int> over;  // links that reach the device at this distance
     int hop = kNoHop;       // index in Known::hops, while routes are traced back
-    // A switch is an entry if a link connects it to the target's node. `entry_of` is the number of
-    // the last search in which this device is an entry. `from_entry` is the distance from this
-    // device to the target in that search.
+    // A switch is an entry if a link connects it to the target's node. `entry_of` is the last
+    // search in which this device is an entry. `from_entry` is the distance from this device to the
+    // target in that search.
     std::uint32_t entry_of = 0;
     Distance from_entry;
   };
-  // All shortest routes between two places, which are the same for all equivalent pairs of places.
-  // The fractions of a transfer on these routes may differ from pair to pair and are not stored.
+  // All shortest routes between two places. Equivalent pairs of places have the same routes, but
+  // the fractions of a transfer on these routes may differ and are not stored.
   struct Known {
     enum class Of : std::uint8_t { kNetwork, kFrom, kTo };
     struct Way {
@@ -205,7 +203,7 @@ class Network::Router {
       int link = 0;         // index in the network, or in the node's links
       int before = kNoHop;  // hop at the link's other end; kNoHop: start of a route
     };
-    // A device on the routes, and the links by which the routes reach it.
+    // A device on the routes, and the links of the routes to this device.
     struct Hop {
       double ending = 0;  // fraction of the transfer, 0 to 1, that ends here
       bool chooses =
@@ -227,17 +225,17 @@ class Network::Router {
   tl::expected<Known, Fault> Look(int from, int to);
   std::optional<Known> Search(int from, int to, bool nvlink_only);
   struct Query;  // the ends of a search, and the links it may use
-  // Returns the distance of the shortest route, or none. Stores in `visits_` how each device on the
-  // route is reached.
+  // Returns the distance of the shortest route, or none. For each device on the route, stores in
+  // `visits_` how it is reached.
   std::optional<Distance> FindNearest(Query& query);
   // Finds the entries of the target's node and their distances to the target, so that the search
-  // can skip switches from which no route is short enough. Does nothing within one node.
+  // ignores switches without a short enough route. Does nothing within one node.
   void FindEntries(Query& query);
   void ReachNeighbours(Query& query, int device, const Distance& distance);
   Distance LengthOf(const Query& query, int link) const;
-  // Returns all routes whose length is `nearest`.
+  // Returns all routes with the length `nearest`.
   Known TraceBack(const Query& query, const Distance& nearest);
-  // Returns the total bandwidth of the links by which the shortest routes reach the device.
+  // Returns the total bandwidth of the links of the shortest routes to the device.
   double BandwidthInto(int device) const;
   // Returns a route through a third GPU with NVLinks to both places, or none.
   std::optional<Known> Relay(int from, int to) const;
@@ -246,27 +244,25 @@ class Network::Router {
   void Reach(int device, const Distance& distance, int link);
   // Removes and returns the nearest device that was reached but not visited, or none.
   std::optional<std::pair<Distance, int>> TakeNearest();
-  // Sets `parts_` to the fractions of a transfer on each of the links in `links_`, which lead to
-  // one hop. `arriving` is the total fraction that arrives at the hop.
+  // Sets `parts_` to the fractions of a transfer on the links in `links_`, which lead to one hop.
+  // `arriving` is the fraction of the transfer that reaches this hop.
   void Divide(int from, int to, bool chooses, double arriving);
 
-  // The largest number of entries in `known_`. If it is exceeded, all entries are dropped.
+  // The largest number of entries in `known_`. If it is exceeded, `known_` is cleared.
   static constexpr std::size_t kMostKnown = 65'536;
 
   const Network& network_;
   // Equivalent places and links. Clusters consist of copies of a node, and a route uses only the
-  // fabric and the nodes at its ends. Routes between copies on the same switches are therefore
-  // equivalent.
+  // fabric and the nodes at its ends. Routes between copies below the same switches are equivalent.
   std::vector<int> alike_;  // indexed by place: equal for corresponding places of copies of a node
-  std::vector<std::vector<int>> links_of_;          // by node: links, in the same order in all
-                                                    // copies of a node
+  std::vector<std::vector<int>> links_of_;  // by node: links, in the same order in all copies
   std::unordered_map<std::uint64_t, Known> known_;  // indexed by equivalent places
   std::vector<Visit> visits_;                       // by device; empty before the first search
   std::uint32_t search_ = 0;
   std::vector<std::pair<Distance, int>> open_;  // heap, nearest first
   LinkSet crossed_;
-  // Temporary data of the current path: the fraction that arrives at each hop, the links of a hop,
-  // and the fractions on these links.
+  // Temporary data of the current path: the fraction that reaches each hop, the links of a hop, and
+  // the fractions on these links.
   std::vector<double> arriving_, parts_;
   std::vector<int> links_;
   std::vector<std::size_t> ways_;  // in the order of their links

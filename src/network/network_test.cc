@@ -35,7 +35,7 @@ TEST(NetworkTest, RefusesLinksThatCarryNothing) {
   description.AddPlace({b});
   EXPECT_EQ(MessagesOf(description),
             std::vector<std::string>({"a link has no bandwidth: b to a: 0 B/s",
-                                      "a link has a negative latency: b to a: -1 ps"}));
+                                      "the latency of link b to a is negative: -1 ps"}));
 }
 
 TEST(NetworkTest, RefusesRanksWithoutALink) {
@@ -64,8 +64,8 @@ TEST(NetworkTest, RefusesATopologyInParts) {
     description.AddPlace({rank});
   }
   EXPECT_EQ(MessagesOf(description),
-            std::vector<std::string>({"the topology has unconnected parts: there is no route in "
-                                      "both directions between a and c, d"}));
+            std::vector<std::string>({"the topology has unconnected parts: no route leads in both "
+                                      "directions between a and c, d"}));
   description.AddLink({.from = left, .to = right, .bandwidth = kWide});
   EXPECT_EQ(MessagesOf(description).size(), 1U) << "one way alone does not join them";
   description.AddLink({.from = right, .to = left, .bandwidth = kWide});

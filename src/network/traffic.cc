@@ -26,7 +26,7 @@ double WeightOf(const Connection& connection) {
 Traffic::Traffic(const StepList& list, const Network& network, std::span<const int> places)
     : list_(&list), network_(&network), places_(places.begin(), places.end()) {
   STEPCAST_CHECK(static_cast<int>(places.size()) == list.participants(),
-                 "every participant must be on a device");
+                 "every participant must be placed on a device");
   Connect();
 }
 
@@ -61,7 +61,7 @@ std::uint32_t Traffic::Find(int from, int to) const {
       candidates.begin(), candidates.end(), to,
       [](const Connection& connection, int worker) { return connection.to < worker; });
   STEPCAST_CHECK(found != candidates.end() && found->to == to,
-                 "two workers must have a connection");
+                 "two workers that exchange messages must have a connection");
   return first_of_[static_cast<std::size_t>(from)] +
          static_cast<std::uint32_t>(found - candidates.begin());
 }

@@ -11,20 +11,20 @@
 #include "src/network/network.h"
 #include "tl/expected.hpp"
 
-// The steps of a collective on a network: the connections between workers, their links, and their
-// rates, for all network modes.
+// The steps of a collective on a network, for all network modes: connections between workers, with
+// their links and rates.
 namespace stepcast::network {
 
-// A connection transmits the messages of one worker to another worker, one after another.
+// A connection transmits the messages from one worker to another worker, one after another.
 //
-//  A message of b bytes that is sent at t takes b / rate to leave. Its last byte arrives `latency`
-//  later. The next message of the connection leaves after this message.
+// A message of b bytes that is sent at time t has left at t + b / rate. Its last byte arrives
+// `latency` later. The next message of the connection starts after this message has left.
 //
-// Rate: each link is divided among the connections of a collective in proportion to the bytes that
-// each connection sends over the link, because the link then finishes earliest. Only connections
-// that are used at the same time are considered (StepList::StageOf). A connection's rate is the
-// minimum over the links of its path. An uncontended collective therefore never waits for itself,
-// and its busiest link is always busy.
+// Rate: the bandwidth of a link is divided among a collective's connections in proportion to their
+// bytes on the link, because the link then finishes earliest. Only connections that are used at the
+// same time are considered (StepList::StageOf). A connection's rate is the minimum over the links
+// of its path. In an uncontended collective, connections never wait for links, and the busiest link
+// is always busy.
 struct Connection {
   int from = 0;  // number of a worker
   int to = 0;
@@ -33,11 +33,10 @@ struct Connection {
   Bandwidth rate{};
   std::uint32_t first_use = 0;  // index in Traffic::shares()
   std::uint32_t uses = 0;
-  // The numbers of messages and bytes in the first loop, which is the largest loop.
+  // The numbers of messages and bytes in the first loop, which has the most bytes.
   std::int64_t messages = 0;
   std::int64_t bytes = 0;
-  std::int64_t blocks = 0;  // in all messages; an upper bound of the bytes by which later loops are
-                            // smaller
+  std::int64_t blocks = 0;  // in all messages; a later loop has fewer bytes, by at most this number
 };
 
 class Traffic {
@@ -55,8 +54,8 @@ class Traffic {
   const Network& network() const { return *network_; }
   int PlaceOf(int participant) const { return places_[static_cast<std::size_t>(participant)]; }
 
-  // Returns the same traffic with every connection at the fraction `part` of its rate, 0 < part <=
-  // 1, for senders that are slower than their links.
+  // Returns the same traffic with the rate of every connection multiplied by `part` (0 < part <=
+  // 1), for senders that are slower than their links.
   Traffic Slowed(double part) const;
 
   // Returns all connections, ordered by sending worker, then by receiving worker.
@@ -72,10 +71,10 @@ class Traffic {
     return {shares_.data() + connection.first_use, connection.uses};
   }
 
-  // Returns a lower bound of the time in every network mode: the longest time that any link needs
+  // Returns a lower bound for the time in every network mode: the longest time that a link needs
   // for the collective's bytes.
   Time bandwidth_bound() const { return bandwidth_bound_; }
-  // Returns the sum of bandwidth_bound over all stages: the time for which links are busy.
+  // Returns the sum of bandwidth_bound over all stages, in which the links are busy.
   Time transfer() const { return transfer_; }
 
   // The total load of a link.

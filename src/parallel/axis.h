@@ -11,21 +11,20 @@ namespace stepcast::parallel {
 enum class Axis : std::uint8_t {
   kTensor,
   // Context parallelism: each rank has a part of each sequence. With a hierarchical exchange, ranks
-  // along kContextInner divide heads, and rings run along kContextOuter. Otherwise, kContextInner
-  // has degree 1.
+  // along kContextInner divide heads, and rings run along kContextOuter. Otherwise, the degree of
+  // kContextInner is 1.
   kContextInner,
   kContextOuter,
-  // Data parallelism has two axes. Ranks along kShard have different shards of one copy of the
-  // model states. Ranks along kReplica have the same shard of different copies.
+  // Data parallelism: ranks along kShard have different shards of one copy of the model states;
+  // ranks along kReplica have the same shard of different copies.
   kShard,
   kReplica,
   kPipeline,
-  // The expert grid: the same ranks of a pipeline stage, arranged differently for the experts of a
+  // The expert grid: the ranks of a pipeline stage, arranged differently for the experts of a
   // mixture. Ranks along kExpertTensor have parts of each expert. Ranks along kExpertInner and
-  // kExpertOuter have different experts. If tokens are sent once to each node, ranks along
-  // kExpertInner are on one node; otherwise, kExpertInner has degree 1. Ranks along kExpertShard
-  // have different shards of the states of the same experts. Ranks along kExpertReplica have the
-  // same shard of different copies.
+  // kExpertOuter have different experts; kExpertInner stays on one node if tokens are sent once to
+  // each node, and has degree 1 otherwise. Ranks along kExpertShard have different shards of the
+  // same experts' states. Ranks along kExpertReplica have the same shard of different copies.
   kExpertTensor,
   kExpertInner,
   kExpertOuter,
@@ -36,7 +35,7 @@ inline constexpr int kAxes = 11;
 
 const char* Name(Axis axis);  // "tensor", "context inner", ...
 
-// A set of axes. The size of a group along these axes is the axes' degrees multiplied together.
+// A set of axes. A group along these axes has as many ranks as the product of their degrees.
 class AxisSet {
  public:
   constexpr AxisSet() = default;
@@ -62,9 +61,8 @@ constexpr AxisSet operator|(Axis a, Axis b) { return AxisSet(a) | AxisSet(b); }
 inline constexpr AxisSet kContext = Axis::kContextInner | Axis::kContextOuter;
 inline constexpr AxisSet kData = Axis::kShard | Axis::kReplica;
 
-// kStates: the axes along which ranks share one copy of the states. kGradients: the axes along
-// which ranks sum gradients. kStates and kGradients include the context axes, because ranks with
-// different parts of a sequence train the same parameters.
+// kStates: ranks share one copy of the states. kGradients: ranks sum gradients. Both include the
+// context axes, because ranks with different parts of a sequence train the same parameters.
 inline constexpr AxisSet kStates = kContext | Axis::kShard;
 inline constexpr AxisSet kGradients = kContext | kData;
 

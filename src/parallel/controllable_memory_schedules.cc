@@ -239,7 +239,7 @@ PipelineSchedule ScheduleOf(const Slots& slots) {
 
 PipelineSchedule VHalf(int stages, int micro_batches) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1,
-                 "a schedule must have stages and micro-batches");
+                 "a schedule must have at least one stage and one micro-batch");
   std::vector<std::array<int, kBlock>> block;
   const int gap = stages % 2 == 0 ? 3 : 0;  // else two passes would have one slot
   for (int s = 0; s < stages; ++s) {
@@ -251,7 +251,7 @@ PipelineSchedule VHalf(int stages, int micro_batches) {
 
 PipelineSchedule VMin(int stages, int micro_batches) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1,
-                 "a schedule must have stages and micro-batches");
+                 "a schedule must have at least one stage and one micro-batch");
   std::vector<std::array<int, kBlock>> block;
   const int gap = stages % 3 == 0 ? 2 : 0;  // likewise
   for (int s = 0; s < stages; ++s) {

@@ -14,7 +14,8 @@ GroupLayout::GroupLayout(int ranks, const std::vector<Dimension>& dimensions) : 
   for (const Dimension& dimension : dimensions) {
     if (dimension.degree == 1) continue;
     STEPCAST_CHECK(dimension.stride >= 1 && dimension.degree >= 1 && dimension.stride % extent == 0,
-                   "a dimension's stride must be a multiple of the previous dimension's extent");
+                   "the stride of a dimension must be a multiple of the extent of the previous "
+                   "dimension");
     size_ *= dimension.degree;
     if (!dimensions_.empty() && dimension.stride == extent) {
       dimensions_.back().degree *= dimension.degree;
@@ -30,7 +31,7 @@ GroupLayout GroupLayout::Only(std::vector<int> positions) const {
   STEPCAST_CHECK(positions_.empty() && !positions.empty() &&
                      std::is_sorted(positions.begin(), positions.end()) && positions.front() >= 0 &&
                      positions.back() < size_,
-                 "positions must be sorted, and must be in the group");
+                 "positions must be sorted and must be within the group");
   GroupLayout only = *this;
   if (static_cast<int>(positions.size()) < size_) only.positions_ = std::move(positions);
   return only;
@@ -41,12 +42,15 @@ std::pair<GroupLayout, GroupLayout> GroupLayout::Split(int count) const {
   for (const Dimension& dimension : dimensions_) {
     const int own = std::min(count, dimension.degree);
     STEPCAST_CHECK(count % own == 0 && dimension.degree % own == 0,
-                   "a group's size must be divisible by the size of its runs");
+                   "the size of a group must be divisible by the length of its runs of neighboring "
+                   "ranks");
     inside.push_back({dimension.stride, own});
     across.push_back({dimension.stride * own, dimension.degree / own});
     count /= own;
   }
-  STEPCAST_CHECK(count == 1 && positions_.empty(), "all ranks of a run must be in one group");
+  STEPCAST_CHECK(count == 1 && positions_.empty(),
+                 "all ranks of a run of neighboring ranks must "
+                 "be in one group");
   return {GroupLayout(ranks_, inside), GroupLayout(ranks_, across)};
 }
 

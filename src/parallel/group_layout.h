@@ -6,10 +6,10 @@
 // The groups into which all ranks of a grid are divided.
 namespace stepcast::parallel {
 
-// Groups of ranks, described by strides and degrees, like layouts of tensors. Rank r's group
-// contains the ranks whose coordinates differ from r's only along the layout's dimensions. The
-// groups of a layout are disjoint, have equal sizes, and contain all ranks of the grid. The groups
-// of a layout are *siblings*: they run the same collectives at the same time.
+// Groups of ranks, described by strides and degrees, like layouts of tensors. The ranks of a group
+// have coordinates that differ only along the layout's dimensions. The groups of a layout are
+// disjoint, have equal sizes, and contain all ranks of the grid. They are *siblings*: they run the
+// same collectives at the same time.
 //   ranks 8, {stride 1, degree 4}                  {0 1 2 3} {4 5 6 7}
 //   ranks 8, {stride 4, degree 2}                  {0 4} {1 5} {2 6} {3 7}
 //   ranks 8, {stride 1, degree 2}, {stride 4, 2}   {0 1 4 5} {2 3 6 7}
@@ -23,19 +23,19 @@ class GroupLayout {
 
   // Creates the empty layout, whose groups are unknown.
   GroupLayout() = default;
-  // Creates the groups of `ranks` ranks along `dimensions`. The fastest dimension comes first.
-  // Dimensions of degree 1 are dropped. Adjacent dimensions that form one dimension are merged. A
-  // stride must be a multiple of the previous dimension's extent (stride times degree). `ranks`
-  // must be a multiple of the last extent.
+  // Creates the groups of `ranks` ranks along `dimensions`, fastest first. Dimensions of degree 1
+  // are dropped, and adjacent dimensions that form one dimension are merged. A stride must be a
+  // multiple of the previous dimension's extent (stride times degree), and `ranks` a multiple of
+  // the last extent.
   GroupLayout(int ranks, const std::vector<Dimension>& dimensions);
 
-  // Returns the same groups, restricted to the ranks at these positions (Index), for example the
-  // first and the last stage of each pipeline. `positions` must be ascending. All other ranks are
-  // then in no group.
+  // Returns the same groups with only the ranks at these positions (Index), such as the first and
+  // the last stage of each pipeline. `positions` must be ascending. All other ranks are then in no
+  // group.
   GroupLayout Only(std::vector<int> positions) const;
 
-  // Runs divides each group into runs of `count` consecutive positions. AcrossRuns returns the
-  // groups of ranks that have the same position in each run. `count` must divide the size of a
+  // Runs divides each group into subgroups of `count` consecutive positions. AcrossRuns returns the
+  // groups of ranks with the same position in each subgroup. `count` must divide the size of a
   // group, and must divide dimensions evenly.
   GroupLayout Runs(int count) const { return Split(count).first; }
   GroupLayout AcrossRuns(int count) const { return Split(count).second; }

@@ -120,7 +120,7 @@ void RunDualPipe(Stage& stage, int place, int places, int count) {
 // before the first backward decrease by `step`, and the waiting weight parts increase by it.
 PipelineSchedule SplitOneForwardOneBackward(int stages, int micro_batches, int step) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1,
-                 "a schedule must have stages and micro-batches");
+                 "a schedule must have at least one stage and one micro-batch");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   for (int s = 0; s < stages; ++s) {
     Stage stage({s}, {s});
@@ -149,7 +149,7 @@ PipelineSchedule ZeroBubbleH2(int stages, int micro_batches) {
 
 PipelineSchedule ZeroBubbleV(int stages, int micro_batches) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1,
-                 "a schedule must have stages and micro-batches");
+                 "a schedule must have at least one stage and one micro-batch");
   // Fewer micro-batches than fill the pipeline run like its first ones.
   const int count = std::max(2 * stages - 1, micro_batches);
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
@@ -191,7 +191,8 @@ PipelineSchedule ZeroBubbleV(int stages, int micro_batches) {
 
 PipelineSchedule DualPipe(int stages, int micro_batches) {
   STEPCAST_CHECK(stages % 2 == 0 && micro_batches % 2 == 0 && micro_batches >= 2 * stages,
-                 "stages and micro-batches must be even numbers that fill the pipeline");
+                 "dualpipe needs even numbers of stages and micro-batches, and at least two "
+                 "micro-batches per stage");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   const int half = micro_batches / 2;
   for (int s = 0; s < stages; ++s) {
@@ -206,7 +207,7 @@ PipelineSchedule DualPipe(int stages, int micro_batches) {
 
 PipelineSchedule DualPipeV(int stages, int micro_batches) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 2 * stages,
-                 "micro-batches must fill the pipeline");
+                 "dualpipe_v needs at least two micro-batches per stage");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   for (int s = 0; s < stages; ++s) {
     Stage stage({s}, {2 * stages - 1 - s});
@@ -242,15 +243,15 @@ std::optional<ShapeMistake> Groups(const ScheduleShape& shape) {
   if (group == shape.stages) {
     return ShapeMistake{
         Number::kMicroBatches,
-        fmt::format("needs a multiple of {} micro-batches, but there are {}", group,
+        fmt::format("the schedule needs a multiple of {} micro-batches, but there are {}", group,
                     shape.micro_batches),
         "use a number of micro-batches that is a multiple of the number of pipeline stages"};
   }
   return ShapeMistake{
       Number::kMicroBatches,
       fmt::format(
-          "runs micro-batches in groups of {}, but with {} micro-batches, the last group has only "
-          "{}",
+          "the schedule runs micro-batches in groups of {}, but with {} micro-batches, the last "
+          "group has only {}",
           group, shape.micro_batches, rest),
       fmt::format(
           "use a multiple of {} micro-batches, or at least {} micro-batches in the last group",
@@ -260,8 +261,8 @@ std::optional<ShapeMistake> Groups(const ScheduleShape& shape) {
 std::optional<ShapeMistake> FillsThePipeline(const ScheduleShape& shape) {
   if (shape.micro_batches >= 2 * shape.stages) return std::nullopt;
   return ShapeMistake{Number::kMicroBatches,
-                      fmt::format("needs at least {} micro-batches with {} stages, but there are "
-                                  "{}",
+                      fmt::format("the schedule needs at least {} micro-batches with {} stages, "
+                                  "but there are {}",
                                   2 * shape.stages, shape.stages, shape.micro_batches),
                       "use more micro-batches, or the schedule zb_v"};
 }
@@ -270,14 +271,14 @@ std::optional<ShapeMistake> TwoDirections(const ScheduleShape& shape) {
   if (shape.stages % 2 != 0) {
     return ShapeMistake{
         Number::kStages,
-        fmt::format("needs an even number of stages, but there are {}", shape.stages),
+        fmt::format("the schedule needs an even number of stages, but there are {}", shape.stages),
         "use an even number of stages, or the schedule dualpipe_v"};
   }
   if (shape.micro_batches % 2 != 0) {
     return ShapeMistake{
         Number::kMicroBatches,
         fmt::format(
-            "needs an even number of micro-batches, because half of them run in each direction, "
+            "the schedule needs an even number of micro-batches, with one half for each direction, "
             "but there are {}",
             shape.micro_batches),
         "use an even number of micro-batches"};
@@ -290,8 +291,8 @@ constexpr NamedSchedule kNamedSchedules[] = {
      .summary = "all forward passes, then all backward passes",
      .build = Of<GPipe>},
     {.name = "1f1b",
-     .summary = "stage s of P runs P-1-s forward passes, then alternates forward and backward "
-                "passes",
+     .summary = "stage s of P stages runs P-1-s forward passes, then alternates forward and "
+                "backward passes",
      .build = Of<OneForwardOneBackward>},
     {.name = "interleaved_1f1b",
      .summary = "1f1b with several chunks of layers per stage (virtual stages)",
@@ -320,13 +321,14 @@ constexpr NamedSchedule kNamedSchedules[] = {
      .splits_backward = true,
      .build = Of<ZeroBubbleV>},
     {.name = "v_half",
-     .summary = "the chunks of zb_v, with half of 1f1b's activations and half of its bubble",
+     .summary = "the same chunks as zb_v, with half of the activations and half of the bubble of "
+                "1f1b",
      .chunks = 2,
      .splits_backward = true,
      .build = Of<VHalf>},
     {.name = "v_min",
-     .summary = "the chunks of zb_v, with a third of 1f1b's activations and two thirds of its "
-                "bubble",
+     .summary = "the same chunks as zb_v, with one third of the activations and two thirds of the "
+                "bubble of 1f1b",
      .chunks = 2,
      .splits_backward = true,
      .build = Of<VMin>},
@@ -338,7 +340,8 @@ constexpr NamedSchedule kNamedSchedules[] = {
      .mistake = TwoDirections,
      .build = Of<DualPipe>},
     {.name = "dualpipe_v",
-     .summary = "dualpipe with one copy of the model, and two chunks per stage as in zb_v",
+     .summary = "dualpipe with one copy of the model, and two chunks per stage (the same chunks as "
+                "zb_v)",
      .chunks = 2,
      .splits_backward = true,
      .mistake = FillsThePipeline,

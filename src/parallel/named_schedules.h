@@ -12,26 +12,24 @@ namespace stepcast::parallel {
 
 // Pipelines with controllable memory (arXiv 2405.15362; sail-sg/zero-bubble-pipeline-parallelism,
 // scheduler/zbv_greedy.py). Stage s has the chunks s and 2P-1-s, and backward has two parts. A
-// building block defines the time slots of a micro-batch's four passes at each stage. The passes
-// are the forward of the first chunk, the forward of the second chunk, the input gradients of the
-// second chunk, and the input gradients of the first chunk. The block is repeated every six slots:
-// four for these passes, and two for weight gradients. The distances between the passes of a block
-// determine the memory of a micro-batch. At the start and the end of the step, passes then move to
-// earlier slots if this needs no more memory.
+// building block defines the time slots of a micro-batch's four passes at each stage. These are the
+// forwards of the first and the second chunk, then the input gradients of the second and the first
+// chunk. The block is repeated every six slots, two of which are for weight gradients. The
+// distances between its passes determine the memory of a micro-batch. At the start and the end of
+// the step, passes move to earlier slots if this needs no more memory.
 
 // The schedule V-Half. V-Half needs about half of 1F1B's activations: P/2 micro-batches per stage
 // plus a constant.
 PipelineSchedule VHalf(int stages, int micro_batches);
 
 // The schedule V-Min. V-Min needs about a third of 1F1B's activations, but has more idle time than
-// 1F1B. Passes follow each other as closely as dependencies allow.
+// 1F1B. Passes run as closely together as dependencies allow.
 PipelineSchedule VMin(int stages, int micro_batches);
 
 // The schedules that scenario files and command lines can select by name.
 
 // Schedules that split backward. Input gradients (I) run immediately, because the previous chunk
-// waits for them. Weight gradients (W) are needed only for the optimizer step, so they run while a
-// stage would otherwise be idle.
+// waits for them. Weight gradients (W), which only the optimizer step needs, fill idle time.
 
 // ZB-H1 (arXiv 2401.10241; also called ZB1P): it has the same peak of activations as 1F1B. Stage s
 // runs the weight part of backward s micro-batches after the input part.
@@ -69,7 +67,7 @@ struct ScheduleShape {
 struct ShapeMistake {
   enum class Number : std::uint8_t { kStages, kMicroBatches };
   Number number = Number::kMicroBatches;  // the invalid number
-  std::string sentence;                   // a predicate; the schedule's name is its subject
+  std::string sentence;                   // without the schedule's name
   std::string hint;
 };
 

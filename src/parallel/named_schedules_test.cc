@@ -113,12 +113,14 @@ TEST(NamedSchedulesTest, SayWhyAShapeWillNotDo) {
     return found ? found->sentence : "";
   };
   EXPECT_EQ(mistake("interleaved_1f1b", {4, 6, 2}),
-            "needs a multiple of 4 micro-batches, but there are 6");
+            "the schedule needs a multiple of 4 micro-batches, but there are 6");
   EXPECT_EQ(mistake("dualpipe_v", {4, 7, 2}),
-            "needs at least 8 micro-batches with 4 stages, but there are 7");
-  EXPECT_EQ(mistake("dualpipe", {3, 8, 1}), "needs an even number of stages, but there are 3");
+            "the schedule needs at least 8 micro-batches with 4 stages, but there are 7");
+  EXPECT_EQ(mistake("dualpipe", {3, 8, 1}),
+            "the schedule needs an even number of stages, but "
+            "there are 3");
   EXPECT_EQ(mistake("dualpipe", {4, 9, 1}),
-            "needs an even number of micro-batches, because half of them run in each direction, "
+            "the schedule needs an even number of micro-batches, with one half for each direction, "
             "but there are 9");
   EXPECT_EQ(mistake("zb_v", {4, 1, 2}), "");
 }

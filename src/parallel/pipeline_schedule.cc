@@ -16,7 +16,7 @@ namespace {
 // A schedule without entries in which stage s has chunk s.
 PipelineSchedule OneChunkEach(int stages, int micro_batches) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1,
-                 "a schedule must have stages and micro-batches");
+                 "a schedule must have at least one stage and one micro-batch");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   for (int stage = 0; stage < stages; ++stage) {
     schedule.stages.push_back({.chunks = {stage}, .entries = {}});
@@ -27,7 +27,7 @@ PipelineSchedule OneChunkEach(int stages, int micro_batches) {
 // A schedule without entries in which stage s has chunks s, s + P, s + 2P, ... in layer order.
 PipelineSchedule LoopedChunks(int stages, int micro_batches, int virtual_stages) {
   STEPCAST_CHECK(stages >= 1 && micro_batches >= 1 && virtual_stages >= 1,
-                 "a schedule must have stages, chunks and micro-batches");
+                 "a schedule must have at least one stage, one chunk and one micro-batch");
   PipelineSchedule schedule{.micro_batches = micro_batches, .stages = {}};
   for (int s = 0; s < stages; ++s) {
     PipelineSchedule::Stage& stage = schedule.stages.emplace_back();

@@ -34,9 +34,9 @@ struct Action {
   friend bool operator==(const Action&, const Action&) = default;
 };
 
-// A forward of one micro-batch and a backward (or its input gradients) of another. The stage issues
-// their operations alternately, so that one pass computes while the other pass communicates
-// (Megatron-Core's combined 1F1B, DualPipe).
+// A forward of one micro-batch and a backward (or its input gradients) of another. Their operations
+// are issued alternately, so that one pass computes while the other communicates (Megatron-Core's
+// combined 1F1B, DualPipe).
 struct OverlappedPair {
   Action forward;
   Action backward{Task::kBackward, 0, 0};
@@ -78,8 +78,8 @@ int Chunks(const PipelineSchedule& schedule);
 // Returns whether any backward is split into two passes, one for inputs and one for weights.
 bool SplitsBackward(const PipelineSchedule& schedule);
 
-// The sequential schedule: one stage runs forward and backward of each micro-batch before the next
-// micro-batch. The sequential schedule is gradient accumulation.
+// The sequential schedule, which is gradient accumulation: one stage runs forward and backward of
+// each micro-batch before the next micro-batch.
 PipelineSchedule Sequential(int micro_batches);
 
 // GPipe: all forwards, then all backwards, both starting with the first micro-batch (arXiv
@@ -106,26 +106,24 @@ PipelineSchedule InterleavedOneForwardOneBackward(int stages, int micro_batches,
 // chunk, then all forwards of its second chunk, and so on. Backwards start with the last chunk.
 PipelineSchedule BreadthFirst(int stages, int micro_batches, int virtual_stages);
 
-// Combines each backward and the forward after it into an overlapping pair, as Megatron-Core's
-// combined 1F1B does (core/pipeline_parallel/combined_1f1b.py). As in Megatron-Core, a stage has
-// one more micro-batch in flight before its first pair. Only for Sequential and
-// InterleavedOneForwardOneBackward, in which the two passes are independent. With several stages of
-// one chunk each, stages would wait for each other.
+// Combines each backward and the forward after it into an overlapping pair (Megatron-Core's
+// combined 1F1B, core/pipeline_parallel/combined_1f1b.py). A stage has one more micro-batch in
+// flight before its first pair. Only for Sequential and InterleavedOneForwardOneBackward, whose
+// passes are independent. With one chunk on each of several stages, stages would wait for each
+// other.
 PipelineSchedule Combined(PipelineSchedule schedule);
 
-// These functions insert operations between the passes of a schedule. The operations are gathers
-// and frees of sharded parameters, and reductions of gradients, as in torch.distributed.pipelining
-// (torch/distributed/pipelining/schedules.py, _add_unshard_reshard and _add_reduce_grad). The
-// schedule must not contain operations of this kind.
+// These functions insert gathers and frees of sharded parameters, and reductions of gradients,
+// between the passes of a schedule without such operations, as in torch.distributed.pipelining
+// (torch/distributed/pipelining/schedules.py, _add_unshard_reshard and _add_reduce_grad).
 
 // Returns the schedule with a reduction of each chunk's gradients after the last micro-batch's
 // backward.
 PipelineSchedule WithReductions(PipelineSchedule schedule);
 
 // Returns the schedule with gathers and frees of parameters. Before each pass, the stage gathers
-// the parameters of the next `active` chunks that it uses, in order of use, and frees those of
-// other chunks. At the end, the stage frees all parameters. The default is three chunks: one in
-// forward, one in backward, and one that is being gathered.
+// the parameters of the next `active` chunks that it uses and frees those of other chunks. At the
+// end, it frees all. The default is three chunks: in forward, in backward, and being gathered.
 PipelineSchedule WithUnshards(PipelineSchedule schedule, int active = 3);
 
 // Finds the periodic part of a schedule. After the pipeline is filled and before it is drained,
@@ -140,10 +138,10 @@ struct MicroBatchRange {
 };
 
 // Returns, for each stage, the micro-batches whose last pass is in the periodic part of the stage's
-// passes. In that part, each pass equals the pass one period earlier, but its micro-batch is later
-// by `period`. The periodic part excludes passes of the schedule's first and last micro-batch,
-// which frameworks handle differently. The length of a range is a multiple of `period`, and a range
-// ends as late as possible. If a stage has no repetition, its range is empty.
+// passes. There, each pass equals the pass one period earlier, with its micro-batch later by
+// `period`. Passes of the schedule's first and last micro-batch, which frameworks handle
+// differently, are excluded. The length of a range is a multiple of `period`; a range ends as late
+// as possible. Without a repetition, it is empty.
 std::vector<MicroBatchRange> RepeatedMicroBatches(const PipelineSchedule& schedule, int period);
 
 }  // namespace stepcast::parallel

@@ -71,7 +71,9 @@ std::vector<int> StableColours(const LabelledGraph& graph) {
   std::vector<std::uint64_t> label;  // [edge], mixed
   label.reserve(graph.edges.size());
   for (const LabelledGraph::Edge& edge : graph.edges) {
-    STEPCAST_CHECK(is_node(edge.a) && is_node(edge.b), "an edge must connect two nodes");
+    STEPCAST_CHECK(is_node(edge.a) && is_node(edge.b),
+                   "every edge of the graph must connect two "
+                   "of its nodes");
     label.push_back(Mixed(static_cast<std::uint64_t>(edge.label)));
   }
   std::vector<int> colours;
@@ -138,11 +140,15 @@ Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Mee
   for (const Meeting& meeting : meetings) {
     const int node = add_node(NodeKind::kMeeting, meeting.label);
     for (const Meeting::Edge& rank : meeting.ranks) {
-      STEPCAST_CHECK(rank.to >= 0 && rank.to < ranks, "the members of a collective must be ranks");
+      STEPCAST_CHECK(rank.to >= 0 && rank.to < ranks,
+                     "each member of a collective must be a rank "
+                     "of the cluster");
       graph.edges.push_back({rank.to, node, rank.label});
     }
     for (const Meeting::Edge& link : meeting.links) {
-      STEPCAST_CHECK(link.to >= 0 && link.to < links, "a collective must put its load on links");
+      STEPCAST_CHECK(link.to >= 0 && link.to < links,
+                     "a collective must load only links of the "
+                     "network");
       graph.edges.push_back({ranks + link.to, node, link.label});
     }
   }

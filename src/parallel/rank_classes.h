@@ -9,8 +9,7 @@
 // Classes of ranks that behave identically. One rank can represent its class.
 namespace stepcast::parallel {
 
-// A joint activity of ranks, with the load that it puts on shared links: the collectives of a
-// group, or the messages from one rank to another.
+// Collectives of a group, or messages from one rank to another, with their load on shared links.
 struct Meeting {
   struct Edge {
     int to = 0;  // a rank, or the number of a link
@@ -39,10 +38,9 @@ struct Classes {
 
 // Returns the coarsest stable coloring of ranks, meetings and shared links. All ranks of a class
 // are in meetings of the same colors, which put equal loads on links of the same colors. With
-// max-min fair sharing, all ranks of a class therefore behave identically. It is enough to simulate
-// one rank of each class, because links of one color have equal traffic from meetings of each
-// color. `rank_labels[rank]` are known differences between ranks, such as the plan's label or the
-// kind of device. `link_labels[link]` are known differences between links, such as bandwidth.
+// max-min fair sharing, all ranks of a class then behave identically, so one rank per class can be
+// simulated. `rank_labels[rank]` are known differences between ranks, such as the plan's label or
+// the kind of device. `link_labels[link]` are known differences between links, such as bandwidth.
 Classes ClassesOf(std::span<const std::int64_t> rank_labels, std::span<const Meeting> meetings,
                   std::span<const std::int64_t> link_labels);
 

@@ -48,8 +48,7 @@ int RankGrid::Rank(const Coordinates& at) const {
   for (const Dimension& dimension : dimensions_) {
     const int coordinate = at[Place(dimension.axis)];
     STEPCAST_CHECK(coordinate >= 0 && coordinate < dimension.degree,
-                   "coordinates must be in the "
-                   "grid");
+                   "coordinates must be within the grid of ranks");
     rank += coordinate * stride;
     stride *= dimension.degree;
   }
@@ -58,7 +57,9 @@ int RankGrid::Rank(const Coordinates& at) const {
 
 Grids::Grids(RankGrid dense, RankGrid expert)
     : dense_(std::move(dense)), expert_(std::move(expert)) {
-  STEPCAST_CHECK(dense_.ranks() == expert_.ranks(), "both grids must have the same ranks");
+  STEPCAST_CHECK(dense_.ranks() == expert_.ranks(),
+                 "the dense grid and the expert grid must have "
+                 "the same ranks");
   STEPCAST_CHECK(dense_.Layout(Axis::kPipeline) == expert_.Layout(Axis::kPipeline),
                  "pipeline groups must have the same ranks in both grids");
 }

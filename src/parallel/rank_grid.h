@@ -8,9 +8,9 @@
 
 namespace stepcast::parallel {
 
-// The number of ranks along each axis, and the coordinates of each rank. A rank is a mixed-radix
-// number whose lowest digit is the coordinate along the fastest axis. Neighboring ranks are on one
-// node, so the axis with the most communication should be the fastest.
+// The number of ranks along each axis, and the coordinates of each rank. The number of a rank is a
+// mixed-radix number; its lowest digit is the coordinate along the fastest axis. Neighboring ranks
+// are on one node, so the axis with the most communication should be the fastest.
 class RankGrid {
  public:
   struct Dimension {

@@ -179,7 +179,9 @@ class Checker {
           (pair->backward.task == Task::kBackward || pair->backward.task == Task::kBackwardInput);
       if (!overlap) {
         Add(at.stage, at.entry,
-            fmt::format("a pair must be a forward pass and a backward pass: {}", Print(entry, -1)));
+            fmt::format("two overlapping passes must be one forward pass and "
+                        "one backward pass: {}",
+                        Print(entry, -1)));
         return;
       }
     }
@@ -204,8 +206,8 @@ class Checker {
                       action.micro_batch, action.chunk));
     } else if (passes.stage >= 0 && passes.stage != at.stage) {
       Add(at.stage, at.entry,
-          fmt::format("{} is on stage {}, but other passes of its micro-batch through this chunk "
-                      "are on stage {}",
+          fmt::format("{} is on stage {}, but other passes of the same micro-batch and chunk are "
+                      "on stage {}",
                       Name(action, at.stage), at.stage, passes.stage));
     } else {
       passes.stage = at.stage;
@@ -276,12 +278,16 @@ class Checker {
     for (const int at : path) {
       const EntryAt needed = awaited(at);
       if (path.size() == 1) {
-        sentence = fmt::format("stage {}: {} comes before {}, but depends on it", at,
-                               Text({at, done[AsIndex(at)]}), Text(needed));
+        sentence = fmt::format(
+            "stage {}: {} comes before {}, but the first pass depends on the "
+            "second pass",
+            at, Text({at, done[AsIndex(at)]}), Text(needed));
         break;
       }
       sentence += fmt::format("{}stage {} at {} waits for {} of stage {}",
-                              sentence.empty() ? "the orders of the stages form a cycle: " : ", ",
+                              sentence.empty() ? "the stages wait for each other in a "
+                                                 "cycle: "
+                                               : ", ",
                               at, Text({at, done[AsIndex(at)]}), Text(needed), needed.stage);
     }
     Add(path.front(), done[AsIndex(path.front())], sentence);
@@ -344,8 +350,8 @@ std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedul
       const auto [from, stage, onwards] = leg;
       return ScheduleMistake{
           stage, order[i].entry,
-          fmt::format("stage {} expects micro-batch {} for chunk {} from stage {}, which first "
-                      "sends micro-batch {} for chunk {}",
+          fmt::format("stage {} expects micro-batch {} for chunk {} from stage {}, but that stage "
+                      "first sends micro-batch {} for chunk {}",
                       stage, action.micro_batch, action.chunk, from, next.micro_batch, next.chunk)};
     }
   }

@@ -65,9 +65,9 @@ struct ScheduleMistake {
 // only on the lengths of the lists, not on the numbers in them.
 std::vector<ScheduleMistake> CheckSchedule(const PipelineSchedule& schedule);
 
-// Messages between two stages arrive in the order in which they are sent. Returns a pass that needs
-// messages in another order, or no value if there is no such pass. The schedule must have no
-// mistakes, and each chunk must be on one stage.
+// Messages between two stages must arrive in the order in which they are sent. Returns a pass that
+// needs another order, or no value. The schedule must have no mistakes, and each chunk must be on
+// one stage.
 std::optional<ScheduleMistake> MessageOutOfOrder(const PipelineSchedule& schedule);
 
 // Returns, for each stage, the largest number of micro-batches in flight, summed over the stage's

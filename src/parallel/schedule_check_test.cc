@@ -40,18 +40,26 @@ TEST(ScheduleCheckTest, EveryMistakeIsASentence) {
       {"stage 0: F0 F1 B0\nstage 1: F0 B0 F1 B1\n", {"0/-1: stage 0 has no B1"}},
       {"stage 0 holds 0 1: F0.0 F0.1 B0.1 B0.0 F0.2\n", {"0/4: stage 0 does not have chunk 2"}},
       {"stage 0: F0 B0\nstage 1 holds 2: F0.2 B0.2\n", {"0/-1: no stage has chunk 1 of 3"}},
-      {"stage 0: B0 F0\n", {"0/0: stage 0: B0 comes before F0, but depends on it"}},
-      {"stage 0: F0 W0 I0\n", {"0/1: stage 0: W0 comes before I0, but depends on it"}},
-      {"stage 0: F0+B0\n", {"0/0: stage 0: F0+B0 comes before F0+B0, but depends on it"}},
-      {"stage 0: F0+F1\n", {"0/0: a pair must be a forward pass and a backward pass: F0.0+F1.0"}},
+      {"stage 0: B0 F0\n",
+       {"0/0: stage 0: B0 comes before F0, but the first pass depends on the "
+        "second pass"}},
+      {"stage 0: F0 W0 I0\n",
+       {"0/1: stage 0: W0 comes before I0, but the first pass depends on "
+        "the second pass"}},
+      {"stage 0: F0+B0\n",
+       {"0/0: stage 0: F0+B0 comes before F0+B0, but the first pass depends on "
+        "the second pass"}},
+      {"stage 0: F0+F1\n",
+       {"0/0: two overlapping passes must be one forward pass and one backward "
+        "pass: F0.0+F1.0"}},
       // Stage 0 wants B0 before it sends micro-batch 1; stage 1 wants micro-batch 1 first.
       {"stage 0: F0 B0 F1 B1\nstage 1: F0 F1 B0 B1\n",
-       {"0/1: the orders of the stages form a cycle: stage 0 at B0 waits for B0 of stage 1, stage "
-        "1 at F1 waits for F1 of stage 0"}},
+       {"0/1: the stages wait for each other in a cycle: stage 0 at B0 waits for B0 of stage 1, "
+        "stage 1 at F1 waits for F1 of stage 0"}},
       // Two copies of one chunk: a micro-batch stays on one of them.
       {"stage 0 holds 0 1: F0.0 F0.1 B0.1\nstage 1 holds 0 1: B0.0\n",
-       {"1/0: B0 of chunk 0 is on stage 1, but other passes of its micro-batch through this chunk "
-        "are on stage 0"}},
+       {"1/0: B0 of chunk 0 is on stage 1, but other passes of the same micro-batch and chunk are "
+        "on stage 0"}},
       {"stage 0: unshard F0 B0 reduce reshard.1\n", {"0/4: stage 0 does not have chunk 1"}},
   };
   for (const Case& one : cases) EXPECT_EQ(Mistakes(one.schedule), one.mistakes) << one.schedule;

@@ -32,17 +32,17 @@ TEST(ScheduleTextTest, AllMistakesAtOnce) {
       "mine");
   ASSERT_FALSE(schedule.has_value());
   EXPECT_EQ(Format(schedule.error()),
-            "mine:1:13: error[schedule.action]: this cell is not an action of a schedule: 'X1'\n"
+            "mine:1:13: error[schedule.action]: the cell is not an action of a schedule: 'X1'\n"
             "  hint: write F0, B0, I0, W0, F1+B0, unshard, reshard or reduce\n"
-            "mine:1:16: error[schedule.action]: this cell is not an action of a schedule: 'B'\n"
+            "mine:1:16: error[schedule.action]: the cell is not an action of a schedule: 'B'\n"
             "  hint: write F0, B0, I0, W0, F1+B0, unshard, reshard or reduce\n"
             "mine:2:1: error[schedule.stage]: this line should begin with 'stage 1:': 'stage 2'\n"
             "  hint: if a stage holds more than the chunk with the stage's number, list the "
             "chunks: 'stage 0 holds 0 3:'\n"
-            "mine:4:20: error[schedule.action]: this cell is not an action of a schedule: 'F0'\n"
+            "mine:4:20: error[schedule.action]: the cell is not an action of a schedule: 'F0'\n"
             "  hint: if a stage holds more than the chunk with the stage's number, write F0.4 for "
             "micro-batch 0 in chunk 4\n"
-            "mine:4:23: error[schedule.action]: this cell is not an action of a schedule: 'F0.1+'\n"
+            "mine:4:23: error[schedule.action]: the cell is not an action of a schedule: 'F0.1+'\n"
             "  hint: if a stage holds more than the chunk with the stage's number, write F0.4 for "
             "micro-batch 0 in chunk 4\n");
 }

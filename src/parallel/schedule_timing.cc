@@ -43,7 +43,7 @@ ScheduleTiming TimeBy(const PipelineSchedule& schedule, const DurationOf& durati
   };
   const ScheduleDependencies dependencies(schedule);
   const std::vector<EntryAt> order = RunOrder(schedule, dependencies);
-  STEPCAST_CHECK(order.size() == entries, "a schedule without mistakes must have no cycle");
+  STEPCAST_CHECK(order.size() == entries, "a valid schedule must not have a cycle");
   std::vector<std::int64_t> busy(schedule.stages.size());
   for (const EntryAt& at : order) {
     std::int64_t begin = at.entry > 0 ? span({at.stage, at.entry - 1}).end : 0;

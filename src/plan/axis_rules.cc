@@ -37,12 +37,11 @@ class AxisRules : public Rules {
     };
     const std::int64_t ranks = request_.tensor.value_or(1);
     if (ranks == 1 || !request_.sequence_parallel.value_or(false)) {
-      refuse(
-          fmt::format("{} overlaps collectives of sequence parallelism, but this plan has no "
-                      "sequence parallelism",
-                      model::Name(overlap)),
-          "write sequence_parallel: true and a parallelism.tensor of 2 or more, or tensor_overlap: "
-          "none");
+      refuse(fmt::format("{} overlaps collectives of sequence parallelism, but this plan has no "
+                         "sequence parallelism",
+                         model::Name(overlap)),
+             "write sequence_parallel: true with parallelism.tensor: 2 or more, or write "
+             "tensor_overlap: none");
     }
     const TensorOverlap own = request_.framework
                                   ? StyleOf(*request_.framework).layers.tensor_overlap
@@ -63,9 +62,9 @@ class AxisRules : public Rules {
     if (overlap == TensorOverlap::kAsync &&
         request_.activation_checkpointing == model::Checkpointing::kSelectiveOp) {
       refuse(
-          "tensor_overlap: async replaces the matrix multiplications that selective_op selects, "
-          "but activation_checkpointing is selective_op",
-          "write activation_checkpointing: none or full, or tensor_overlap: none");
+          "activation_checkpointing: selective_op selects matrix multiplications, but "
+          "tensor_overlap: async replaces these matrix multiplications",
+          "write activation_checkpointing: none or full, or write tensor_overlap: none");
     }
     if (facts_.node_devices && *facts_.node_devices % ranks != 0) {
       refuse(
@@ -78,10 +77,10 @@ class AxisRules : public Rules {
                                 request_.sequence_length.value_or(0) / request_.context.value_or(1);
     if (overlap == TensorOverlap::kUserBuffers &&
         tokens % (ranks * model::kPiecesOfUserBuffers) != 0) {
-      refuse(fmt::format("with user_buffers, {} ranks x {} parts must be a divisor of the {} "
-                         "tokens of a micro-batch",
+      refuse(fmt::format("with user_buffers, {} ranks x {} parts must evenly divide the {} tokens "
+                         "of a micro-batch",
                          ranks, model::kPiecesOfUserBuffers, tokens),
-             "write another micro_batch_size or sequence_length, or tensor_overlap: none");
+             "choose another micro_batch_size or sequence_length, or write tensor_overlap: none");
     }
   }
 
@@ -99,13 +98,16 @@ class AxisRules : public Rules {
       if (extent % ranks == 0) continue;
       if (shares_heads && ranks % extent == 0 && columns % (ranks / extent) == 0) continue;
       Add("parallelism.tensor", "plan.tensor-division",
-          fmt::format("the model's {} of {} is not divisible by parallelism.tensor {}", name,
-                      extent, ranks),
+          fmt::format("the model's {} ({}) is not divisible by parallelism.tensor {}", name, extent,
+                      ranks),
           extent == 1 && columns > 1
-              ? "write tensor: 1, or framework: megatron, where each rank keeps a copy"
-              : fmt::format(
-                    "set parallelism.tensor to a divisor of {}{}", extent,
-                    columns > 1 ? "; with framework: megatron, a multiple also works" : ""));
+              ? "write tensor: 1, or framework: megatron, because megatron keeps a copy on each "
+                "rank"
+              : fmt::format("set parallelism.tensor to a divisor of {}{}", extent,
+                            columns > 1
+                                ? "; with framework: megatron, parallelism.tensor can also be a "
+                                  "multiple"
+                                : ""));
     }
     if (request_.sequence_parallel.value_or(false) && facts_.encoder.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
@@ -115,8 +117,8 @@ class AxisRules : public Rules {
     }
     if (request_.sequence_parallel.value_or(false) && facts_.norms_behind) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
-          "with sequence parallelism, blocks with norms after attention and feed-forward must "
-          "gather their input, which is not modelled: sequence_parallel is true",
+          "sequence parallelism is not modelled for blocks with norms after attention and "
+          "feed-forward, because their input must be gathered: sequence_parallel is true",
           "write sequence_parallel: false");
     }
     if (request_.sequence_parallel.value_or(false) && request_.sequence_length &&
@@ -147,10 +149,10 @@ class AxisRules : public Rules {
     if (request_.reshard_after_forward &&
         std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
       Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-          fmt::format("a number for reshard_after_forward is not supported in a pipeline: "
+          fmt::format("in a pipeline, reshard_after_forward must be true or false, not a number: "
                       "reshard_after_forward is {}",
                       std::get<std::int64_t>(*request_.reshard_after_forward)),
-          "write reshard_after_forward: true or false, or parallelism.pipeline: 1");
+          "write reshard_after_forward: true or false, or write parallelism.pipeline: 1");
     }
     if (request_.activation_offload.value_or(false)) {
       Add("training.activation_offload", "plan.axis-not-supported-with",
@@ -162,19 +164,21 @@ class AxisRules : public Rules {
   void CheckNamedSchedule(const parallel::NamedSchedule& named, std::int64_t virtual_stages) {
     if (named.chunks == 1 && virtual_stages > 1) {
       Add("parallelism.virtual_stages", "plan.schedule",
-          fmt::format("{} has one chunk of layers per stage, but virtual_stages is {}", named.name,
-                      virtual_stages),
+          fmt::format("the schedule {} has one chunk of layers per stage, but "
+                      "virtual_stages is {}",
+                      named.name, virtual_stages),
           "write schedule: interleaved_1f1b, or virtual_stages: 1");
     } else if (named.chunks > 1 && virtual_stages != named.chunks) {
       Add("parallelism.virtual_stages", "plan.schedule",
-          fmt::format("{} has {} chunks of layers per stage, but virtual_stages is {}", named.name,
-                      named.chunks, virtual_stages),
+          fmt::format("the schedule {} has {} chunks of layers per stage, but "
+                      "virtual_stages is {}",
+                      named.name, named.chunks, virtual_stages),
           "omit virtual_stages");
     }
     if (named.two_copies) {
       Add("parallelism.schedule", "plan.schedule",
-          fmt::format("{} trains two copies of the model; stepcast can draw this schedule but "
-                      "cannot simulate it",
+          fmt::format("the schedule {} trains two copies of the model; stepcast can draw this "
+                      "schedule but cannot simulate it",
                       named.name),
           "write schedule: dualpipe_v, the same schedule with one copy of the model");
       return;
@@ -185,14 +189,16 @@ class AxisRules : public Rules {
     const auto& given = request_.microbatch_group_size_per_vp_stage;
     if (given && !interleaved) {
       Add("parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
-          fmt::format("{} has no groups of micro-batches: {}", named.name, *given),
+          fmt::format("the schedule {} has no groups of micro-batches: "
+                      "microbatch_group_size_per_vp_stage is {}",
+                      named.name, *given),
           "omit microbatch_group_size_per_vp_stage, or write schedule: interleaved_1f1b");
     } else if (given && *given < stages) {
       Add("parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
           fmt::format("microbatch_group_size_per_vp_stage must be at least {}, one micro-batch per "
                       "pipeline stage, but is {}",
                       stages, *given),
-          "write a larger number, or omit microbatch_group_size_per_vp_stage");
+          "write a larger value, or omit microbatch_group_size_per_vp_stage");
       return;
     }
     const std::int64_t group = interleaved ? MicroBatchGroupOf(request_, *MicroBatches()) : 0;
@@ -213,7 +219,7 @@ class AxisRules : public Rules {
     if (!mistake) return;
     const bool of_stages = mistake->number == parallel::ShapeMistake::Number::kStages;
     Add(of_stages ? "parallelism.pipeline" : "training.gradient_accumulation", "plan.schedule",
-        fmt::format("{} {}", named.name, mistake->sentence), mistake->hint);
+        fmt::format("{}: {}", named.name, mistake->sentence), mistake->hint);
   }
 
   void CheckListedSchedule(std::int64_t virtual_stages) {
@@ -223,14 +229,16 @@ class AxisRules : public Rules {
     };
     const auto stages = static_cast<std::int64_t>(listed.stages.size());
     if (stages != *request_.pipeline) {
-      refuse(fmt::format("{} has {} rows, but pipeline is {}", *request_.schedule, stages,
-                         *request_.pipeline),
+      refuse(fmt::format("the schedule {} has {} rows, but pipeline "
+                         "is {}",
+                         *request_.schedule, stages, *request_.pipeline),
              "write one row for each stage in the schedule's file");
       return;
     }
     if (MicroBatches() && listed.micro_batches != *MicroBatches()) {
-      refuse(fmt::format("{} has {} micro-batches, but a step has {}", *request_.schedule,
-                         listed.micro_batches, *MicroBatches()),
+      refuse(fmt::format("the schedule {} has {} micro-batches, but a step "
+                         "has {} micro-batches",
+                         *request_.schedule, listed.micro_batches, *MicroBatches()),
              fmt::format("write training.gradient_accumulation: {}", listed.micro_batches));
     }
     for (std::size_t stage = 0; stage < listed.stages.size(); ++stage) {
@@ -245,7 +253,8 @@ class AxisRules : public Rules {
       }
       for (const parallel::ScheduleEntry& entry : listed.stages[stage].entries) {
         if (!parallel::ActionsOf(entry).empty()) continue;
-        refuse(fmt::format("{} contains actions that gather, free or reduce parameters",
+        refuse(fmt::format("the schedule {} contains actions that gather, free or reduce "
+                           "parameters",
                            *request_.schedule),
                "remove UNSHARD, RESHARD and REDUCE_GRAD; the framework decides when these run");
         return;
@@ -253,8 +262,8 @@ class AxisRules : public Rules {
     }
     if (const auto mistake = parallel::MessageOutOfOrder(listed)) {
       refuse(fmt::format("{}: {}", *request_.schedule, mistake->sentence),
-             "list the micro-batches in the same order on both stages; messages arrive in the "
-             "order in which they are sent");
+             "list the micro-batches in the same order on both stages, because messages arrive in "
+             "the order of the sends");
     }
   }
 
@@ -264,8 +273,8 @@ class AxisRules : public Rules {
         request_.activation_checkpointing.value_or(model::Checkpointing::kNone);
     if (schedule.splits_backward && checkpointing != model::Checkpointing::kNone) {
       Add("training.activation_checkpointing", "plan.axis-not-supported-with",
-          fmt::format("{} splits backward into input and weight gradients, but recomputation "
-                      "cannot be split: activation_checkpointing is {}",
+          fmt::format("the schedule {} splits backward into input and weight gradients, but "
+                      "recomputation cannot be split: activation_checkpointing is {}",
                       schedule.name, model::Name(checkpointing)),
           "write activation_checkpointing: none, or schedule: 1f1b");
     }
@@ -281,7 +290,7 @@ class AxisRules : public Rules {
       if (static_cast<std::int64_t>(layers.size()) != stages) {
         Add("parallelism.stage_layers", "plan.stage-layers",
             fmt::format(
-                "stage_layers has {} entries, but {} are needed (pipeline x virtual_stages)",
+                "stage_layers has {} entries, but must have {} entries (pipeline x virtual_stages)",
                 layers.size(), stages),
             "list the number of blocks of each stage; with virtual stages, list the blocks of each "
             "chunk in the order of the layers");
@@ -314,30 +323,30 @@ class AxisRules : public Rules {
     if (!StageLayersOf(request_, model, stages).empty()) return;
     if (*facts_.blocks < stages) {
       Add("parallelism.pipeline", "plan.stage-layers",
-          fmt::format("the model has {} blocks, fewer than pipeline{}: {}", *facts_.blocks,
+          fmt::format("the model has {} blocks, but pipeline{} is {}", *facts_.blocks,
                       request_.virtual_stages.value_or(1) > 1 ? " x virtual_stages" : "", stages),
           fmt::format("use at most {} stages", *facts_.blocks));
       return;
     }
     if (ByWeights() && model.of_block > 0) {
       Add("parallelism.pipeline", "plan.stage-layers",
-          fmt::format("{} blocks and the head are not enough for {} stages: {} fills one stage "
-                      "after another, each up to an equal fraction of the model's weights",
+          fmt::format("{} blocks and the head are too few for {} stages, because {} fills the "
+                      "stages in order, each with an equal fraction of the weights",
                       *facts_.blocks, stages, plan::Name(*request_.framework)),
-          "write a smaller pipeline, or write the number of blocks of each stage: stage_layers: "
-          "[...]");
+          "write a smaller pipeline degree, or list the number of blocks of each stage: "
+          "stage_layers: [...]");
       return;
     }
     Add("parallelism.pipeline", "plan.stage-layers",
         fmt::format("{} blocks{} cannot be divided into {} equal stages", *facts_.blocks,
                     CountedEnds(request_), stages),
         fmt::format(
-            "write a pipeline that divides the blocks equally, or write the number of blocks of "
-            "each stage: stage_layers: [...]{}",
+            "write a pipeline degree that divides the blocks equally, or list the number of blocks "
+            "of each stage: stage_layers: [...]{}",
             *CountedEnds(request_) == '\0'
                 ? ""
-                : "; if account_for_embedding_in_pipeline_split and "
-                  "account_for_loss_in_pipeline_split are omitted, only the blocks are divided"));
+                : "; to divide only the blocks, omit account_for_embedding_in_pipeline_split and "
+                  "account_for_loss_in_pipeline_split"));
   }
 
   // Returns " and the head", where equal parts count it as a block.

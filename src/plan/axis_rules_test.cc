@@ -50,29 +50,29 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.tensor_overlap = model::TensorOverlap::kUserBuffers;
        },
        "training.tensor_overlap", "plan.tensor-overlap",
-       "with user_buffers, 2 ranks x 4 parts must be a divisor of the 1020 tokens of a "
-       "micro-batch"},
+       "with user_buffers, 2 ranks x 4 parts must evenly divide the 1020 tokens of a micro-batch"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "gpipe";
          r.virtual_stages = 2;
        },
        "parallelism.virtual_stages", "plan.schedule",
-       "gpipe has one chunk of layers per stage, but virtual_stages is 2"},
+       "the schedule gpipe has one chunk of layers per stage, but virtual_stages is 2"},
       {[](Request& r) {
          r.pipeline = 8;
          r.virtual_stages = 2;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "interleaved_1f1b needs a multiple of 8 micro-batches, but there are 4"},
+       "interleaved_1f1b: the schedule needs a multiple of 8 micro-batches, but there are 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.virtual_stages = 2;
          r.microbatch_group_size_per_vp_stage = 3;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "interleaved_1f1b runs micro-batches in groups of 3, but with 4 micro-batches, the last "
-       "group has only 1"},
+       "interleaved_1f1b: the schedule runs micro-batches in groups of 3, but with 4 "
+       "micro-batches, "
+       "the last group has only 1"},
       {[](Request& r) {
          r.pipeline = 4;
          r.virtual_stages = 2;
@@ -86,27 +86,27 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.microbatch_group_size_per_vp_stage = 4;
        },
        "parallelism.microbatch_group_size_per_vp_stage", "plan.schedule",
-       "1f1b has no groups of micro-batches: 4"},
+       "the schedule 1f1b has no groups of micro-batches: microbatch_group_size_per_vp_stage is 4"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "zb_v";
          r.virtual_stages = 3;
        },
        "parallelism.virtual_stages", "plan.schedule",
-       "zb_v has 2 chunks of layers per stage, but virtual_stages is 3"},
+       "the schedule zb_v has 2 chunks of layers per stage, but virtual_stages is 3"},
       {[](Request& r) {
          r.pipeline = 2;
          r.schedule = "dualpipe";
        },
        "parallelism.schedule", "plan.schedule",
-       "dualpipe trains two copies of the model; stepcast can draw this schedule but cannot "
-       "simulate it"},
+       "the schedule dualpipe trains two copies of the model; stepcast can draw this schedule but "
+       "cannot simulate it"},
       {[](Request& r) {
          r.pipeline = 4;
          r.schedule = "dualpipe_v";
        },
        "training.gradient_accumulation", "plan.schedule",
-       "dualpipe_v needs at least 8 micro-batches with 4 stages, but there are 4"},
+       "dualpipe_v: the schedule needs at least 8 micro-batches with 4 stages, but there are 4"},
       {[](Request& r) {
          r.pipeline = 8;
          r.framework = Framework::kFsdp2;
@@ -153,8 +153,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.activation_checkpointing = model::Checkpointing::kFull;
        },
        "training.activation_checkpointing", "plan.axis-not-supported-with",
-       "zb_h1 splits backward into input and weight gradients, but recomputation cannot be split: "
-       "activation_checkpointing is full"},
+       "the schedule zb_h1 splits backward into input and weight gradients, but recomputation "
+       "cannot be split: activation_checkpointing is full"},
       {[](Request& r) {
          r.pipeline = 2;
          r.framework = Framework::kFsdp2;
@@ -202,8 +202,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.overlap_p2p_comm = false;
        },
        "data_parallel.overlap_p2p_comm", "plan.overlap",
-       "megatron interleaves two stages only with overlapping messages, but overlap_p2p_comm is "
-       "false"},
+       "with two pipeline stages and virtual stages, megatron must overlap messages, but "
+       "overlap_p2p_comm is false"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.pipeline = 2;
@@ -232,7 +232,8 @@ TEST(AxisRules, NameEveryImpossibleCombinationWithBothValues) {
          r.pipeline = 8;
        },
        "training.gradient_accumulation", "plan.schedule",
-       "nanotron's 1f1b needs at least 7 micro-batches, one fewer than stages, but a step has 4"},
+       "nanotron's 1f1b needs at least 7 micro-batches (the number of stages minus 1), but a step "
+       "has 4"},
       {[](Request& r) {
          r.framework = Framework::kDeepSpeed;
          r.pipeline = 2;

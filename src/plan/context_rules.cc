@@ -47,7 +47,7 @@ class ContextRules : public Rules {
                  "write context: 1, or describe the model by its dimensions");
     }
     if (facts_.encoder.value_or(false)) {
-      RefuseAxis("an encoder's head needs tokens of the full sequence",
+      RefuseAxis("the head of an encoder needs the tokens of the full sequence",
                  "write context: 1, or use a decoder model");
     }
     CheckRecurrent();
@@ -79,7 +79,8 @@ class ContextRules : public Rules {
       if (heads % ranks == 0) continue;
       RefuseAxis(fmt::format("{} heads of {} are not divisible by {} ranks (tensor x context)",
                              heads, facts_.recurrent, ranks),
-                 "write a tensor and a context whose product is a divisor of the number of heads");
+                 "choose tensor and context so that tensor x context is a divisor of the number of "
+                 "heads");
     }
   }
 
@@ -92,7 +93,7 @@ class ContextRules : public Rules {
     const bool inner = method_ == ContextMethod::kHierarchical;
     if (torch_ && method_ != ContextMethod::kRing && method_ != ContextMethod::kAllGather) {
       Refuse("PyTorch's context parallelism has only all_gather and ring",
-             "write context_method: all_gather or ring, or framework: megatron");
+             "write context_method: all_gather or ring, or write framework: megatron");
     }
     if (inner != request_.context_inner.has_value()) {
       Refuse(inner
@@ -116,9 +117,10 @@ class ContextRules : public Rules {
     const std::int64_t tensor = request_.tensor.value_or(1);
     for (const auto& [name, extent, columns] : facts_.divided) {
       if (name == "intermediate_size" || extent % (tensor * sharing) == 0) continue;
-      Refuse(fmt::format("the model's {} of {} is not divisible by tensor {} x {} ranks", name,
+      Refuse(fmt::format("the model's {} ({}) is not divisible by tensor {} x {} ranks", name,
                          extent, tensor, sharing),
-             fmt::format("write degrees whose product is a divisor of {}, or context_method: ring",
+             fmt::format("choose degrees with a product that divides {}, or write context_method: "
+                         "ring",
                          extent));
     }
   }
@@ -141,18 +143,18 @@ class ContextRules : public Rules {
   void CheckOthers() {
     if (request_.attention && model::FlashGeneration(*request_.attention) == 0) {
       Add("training.attention", "plan.context",
-          fmt::format("context parallelism needs a fused attention kernel, which returns row "
-                      "statistics: attention is {}",
+          fmt::format("context parallelism needs a fused attention kernel, because the kernel must "
+                      "return row statistics: attention is {}",
                       model::Name(*request_.attention)),
           "write attention: flash, or context: 1");
     }
     if (request_.reshard_after_forward &&
         std::holds_alternative<std::int64_t>(*request_.reshard_after_forward)) {
       Add("data_parallel.reshard_after_forward", "plan.context",
-          fmt::format("a number for reshard_after_forward is not modelled with context "
-                      "parallelism: reshard_after_forward is {}, and context is {}",
+          fmt::format("with context parallelism, reshard_after_forward must be true or false, not "
+                      "a number: reshard_after_forward is {}, and context is {}",
                       std::get<std::int64_t>(*request_.reshard_after_forward), ranks_),
-          "write reshard_after_forward: true or false, or context: 1");
+          "write reshard_after_forward: true or false, or write context: 1");
     }
   }
 

@@ -61,8 +61,8 @@ TEST(ContextRules, NameEveryImpossibleCombinationWithBothValues) {
          r.attention = model::Attention::kMath;
        },
        "training.attention", "plan.context",
-       "context parallelism needs a fused attention kernel, which returns row statistics: "
-       "attention is math"},
+       "context parallelism needs a fused attention kernel, because the kernel must return row "
+       "statistics: attention is math"},
   };
   ExpectEach(cases);
 }
@@ -78,7 +78,7 @@ TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   std::vector<Violation> violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "the model's num_key_value_heads of 4 is not divisible by tensor 2 x 4 ranks: "
+            "the model's num_key_value_heads (4) is not divisible by tensor 2 x 4 ranks: "
             "context_method is all_to_all");
 
   request = Legal();
@@ -96,7 +96,7 @@ TEST(ContextRules, KnowWhatModelsCannotBeDivided) {
   violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "an encoder's head needs tokens of the full sequence: context is 2");
+            "the head of an encoder needs the tokens of the full sequence: context is 2");
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "src/plan/deepspeed.h"
 #include "src/plan/framework.h"
 
-// The section `data_parallel` of a scenario: the settings as written, and the complete settings.
-// settings.h lists the frameworks, values and documentation of each setting.
+// The section `data_parallel` of a scenario: the settings as written, and the settings with
+// defaults. settings.h lists the frameworks, values and documentation of each setting.
 namespace stepcast::plan {
 
 // PyTorch's communication hooks for DDP (torch/distributed/algorithms/ddp_comm_hooks @ v1.13.1). A
@@ -23,21 +23,21 @@ inline constexpr const char* kCommHookNames[] = {"none", "fp16_compress", "bf16_
                                                  "powerSGD"};
 constexpr const char* Name(CommHook hook) { return kCommHookNames[static_cast<std::size_t>(hook)]; }
 
-// Settings of the PowerSGD hook (Vogels et al. 2019, arXiv 1905.13727). The settings are the
-// mapping `data_parallel.powersgd`, with the names and defaults of PowerSGDState.
+// Settings of the PowerSGD hook (Vogels et al. 2019, arXiv 1905.13727): the mapping
+// `data_parallel.powersgd`, with the names and defaults of PowerSGDState.
 struct PowerSgd {
   std::int64_t rank = 1;  // rank of the low-rank factors
-  // The first step that uses PowerSGD; earlier steps use plain all-reduces. The forecast is for a
+  // The first step that uses PowerSGD; earlier steps use plain all-reduces. Forecasts are for a
   // later step.
   std::int64_t start_iteration = 1000;
-  // A matrix is compressed only if its size divided by the size of its factors exceeds this ratio.
+  // A matrix is compressed only if size of matrix / size of factors exceeds this ratio.
   double min_compression_rate = 2;
   bool error_feedback = true;  // the compression error is added to the next step's gradients
   bool warm_start = true;      // a step starts from the previous step's factors
   friend bool operator==(const PowerSgd&, const PowerSgd&) = default;
 };
 
-// The settings in the scenario file. All other settings are not set.
+// The PowerSGD settings that the scenario file contains.
 struct PowerSgdRequest {
   std::optional<std::int64_t> rank, start_iteration;
   std::optional<double> min_compression_rate;
@@ -49,30 +49,35 @@ PowerSgd Complete(const PowerSgdRequest& request);
 // Returns whether a matrix of this shape is compressed.
 bool Compresses(const PowerSgd& settings, std::int64_t rows, std::int64_t columns);
 
-// The handling of a unit's full parameters after its forward. true: they are freed, and gathered
-// again for backward. false: they stay in memory. k: they are resharded over groups of k ranks.
+// The state of a unit's full parameters after its forward:
+//   true: they are freed, and gathered again for backward.
+//   false: they stay in memory.
+//   k: they are resharded over groups of k ranks.
 using ReshardAfterForward = std::variant<bool, std::int64_t>;
 
-// When FSDP1 gathers the unit that backward needs next. kPre: before the current unit's gradients
-// are computed. kPost: after they are computed. kNone: only when the unit is needed.
+// When FSDP1 gathers the unit that backward needs next:
+//   kPre: before the current unit's gradients are computed.
+//   kPost: after they are computed.
+//   kNone: only when the unit is needed.
 enum class BackwardPrefetch : std::uint8_t { kPre, kPost, kNone };
 inline constexpr const char* kBackwardPrefetchNames[] = {"pre", "post", "none"};
 constexpr const char* Name(BackwardPrefetch prefetch) {
   return kBackwardPrefetchNames[static_cast<std::size_t>(prefetch)];
 }
 
-// The mechanism that casts 32-bit parameters to the compute type. kFsdp: FSDP1's MixedPrecision
-// casts shards before they are gathered. kAutocast: torch.autocast. Parameters are gathered, and
-// gradients are reduced, in 32 bits.
+// How 32-bit parameters are cast to the compute type:
+//   kFsdp: FSDP1's MixedPrecision casts shards before they are gathered.
+//   kAutocast: torch.autocast casts gathered parameters. Gathers and reductions are in 32 bits.
 enum class MixedPrecision : std::uint8_t { kFsdp, kAutocast };
 inline constexpr const char* kMixedPrecisionNames[] = {"fsdp", "autocast"};
 constexpr const char* Name(MixedPrecision mixed_precision) {
   return kMixedPrecisionNames[static_cast<std::size_t>(mixed_precision)];
 }
 
-// The units that FSDP wraps. kBlock: every block is a unit, and all other parameters form the root
-// unit. kLayer: the embedding and the head are also separate units, unless they share a tensor.
-// kModel: the model is one unit.
+// The units that FSDP wraps:
+//   kBlock: every block is a unit; all other parameters form the root unit.
+//   kLayer: embedding and head are also units, unless they share a tensor.
+//   kModel: the model is one unit.
 enum class WrappedUnits : std::uint8_t { kBlock, kLayer, kModel };
 inline constexpr const char* kWrappedUnitsNames[] = {"block", "layer", "model"};
 constexpr const char* Name(WrappedUnits units) {
@@ -82,43 +87,43 @@ constexpr const char* Name(WrappedUnits units) {
 // The value `bucket_size: unit`: one bucket per unit. Only for framework `reference` at stage 3.
 struct PerUnit {};
 
-// The complete settings of this section, with defaults filled in. The defaults in this struct apply
-// to all frameworks.
+// The settings of this section with defaults. The defaults in this struct apply to all frameworks.
 struct DataParallel {
   int zero_stage = 0;
   Framework framework = Framework::kReference;
   bool overlap = true;
-  // The size of a bucket. Each bucket has one collective. 0 B: one collective per tensor. Not set:
-  // the framework has no buckets. For `reference`, not set means one bucket per unit at stage 3,
-  // and one bucket for all gradients without overlap.
+  // The size of a bucket, which has one collective. 0 B: one collective per tensor. Not set: the
+  // framework has no buckets; for `reference`, one bucket per unit at stage 3, and one bucket for
+  // all gradients without overlap.
   std::optional<Bytes> bucket_size;
   std::optional<Bytes> first_bucket_size;
   std::int64_t prefetch = 1;
   ReshardAfterForward reshard_after_forward = true;
   bool accumulate_unsharded = false;
-  // Whether gradients are reduced once a step. If false, they are reduced in every micro-batch.
-  // Only with ddp and megatron, and with reference at ZeRO stages 0 and 1.
+  // True: gradients are reduced once a step. False: in every micro-batch. Only with ddp and
+  // megatron, and with reference at ZeRO stages 0 and 1.
   bool no_sync = true;
-  // The number of ranks that share one copy of the states. Without hybrid sharding, it equals the
-  // data-parallel degree.
+  // The number of ranks that share one copy of the states: the data-parallel degree, or fewer with
+  // hybrid sharding.
   std::int64_t shard_group_size = 0;
   bool overlap_param_gather = false;  // megatron, stage 1: parameters are gathered during the next
                                       // forward
-  // Whether all stages launch gradient reductions at the same time, and whether all stages launch
-  // parameter gathers at the same time. Only with megatron and a pipeline.
+  // Whether all pipeline stages start gradient reductions, and parameter gathers, at the same time.
+  // Only with megatron and a pipeline.
   bool align_grad_reduce = true, align_param_gather = false;
   // Whether the parameters of the first virtual stage are gathered during the optimizer step of the
   // other virtual stages. Only with megatron and virtual stages.
   bool overlap_param_gather_with_optimizer_step = false;
-  // Whether GEMM kernels add weight gradients directly to the main gradients. If false, autograd
-  // creates gradients, and a hook adds them to the main gradients. Only with megatron.
+  // True: GEMM kernels add weight gradients to the main gradients. False: autograd creates
+  // gradients, and a hook adds them. Only with megatron.
   bool gradient_accumulation_fusion = true;
   // Whether 16-bit main gradients are copied to FP32 for the optimizer step. Only with megatron.
   bool copy_main_gradients = true;
-  // Settings of messages between stages, only with megatron and a pipeline. overlap_p2p_comm:
-  // messages overlap passes; requires virtual stages. If overlap_p2p_comm is false, stages exchange
-  // one message at a time, and with batch_p2p_sync the host waits after each exchange.
-  // scatter_gather_tensors_in_pipeline: each tensor-parallel rank sends its part of the tensor.
+  // Messages between pipeline stages. Only with megatron and a pipeline.
+  //   overlap_p2p_comm: messages overlap passes; requires virtual stages. If false, stages exchange
+  //     one message at a time.
+  //   batch_p2p_sync: without overlap_p2p_comm, the host waits after each exchange.
+  //   scatter_gather_tensors_in_pipeline: each tensor-parallel rank sends its part of the tensor.
   bool overlap_p2p_comm = false, batch_p2p_sync = true;
   bool scatter_gather_tensors_in_pipeline = false;
   bool gradient_as_bucket_view = false;        // ddp

@@ -17,13 +17,15 @@ constexpr std::int64_t kMostRanks = 10'000'000;
 
 // Reason why messages and gathers of virtual stages have no effect; empty if they have.
 std::string_view WithoutVirtualStages(const Plan& plan) {
-  if (plan.parallelism.virtual_stages <= 1) return "without parallelism.virtual_stages";
-  return plan.data_parallel.overlap_param_gather ? "" : "without overlap_param_gather";
+  if (plan.parallelism.virtual_stages <= 1)
+    return "has no effect without parallelism.virtual_stages";
+  return plan.data_parallel.overlap_param_gather ? ""
+                                                 : "has no effect without overlap_param_gather";
 }
 
 std::string_view OnOneRank(const Plan& plan) {
-  return GradientRanks(plan) == 1 ? "with one data-parallel rank, because this rank has no "
-                                    "gradients to send"
+  return GradientRanks(plan) == 1 ? "has no effect with one data-parallel rank, because this "
+                                    "rank has no gradients to send"
                                   : "";
 }
 
@@ -57,7 +59,8 @@ std::vector<DataParallelSetting> Rows() {
        .type = Switch{&Given::no_sync, &DataParallel::no_sync},
        .uses = {At(kReference, 0, 1), Of(kDdp), Of(kMegatron)},
        .idle = [](const Plan& plan) -> std::string_view {
-         return plan.training.gradient_accumulation == 1 ? "with one micro-batch" : OnOneRank(plan);
+         return plan.training.gradient_accumulation == 1 ? "has no effect with one micro-batch"
+                                                         : OnOneRank(plan);
        },
        .shown = [](const DataParallel& data_parallel) { return !data_parallel.no_sync; },
        .elsewhere = "accumulate_unsharded"},
@@ -75,7 +78,7 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {Of(kMegatron, "in a pipeline, with overlap")},
        .without = "pipeline",
        .idle = [](const Plan& plan) -> std::string_view {
-         return plan.data_parallel.overlap ? "" : "without overlap";
+         return plan.data_parallel.overlap ? "" : "has no effect without overlap";
        }},
       {.key = "align_param_gather",
        .type = Switch{&Given::align_param_gather, &DataParallel::align_param_gather},
@@ -99,7 +102,8 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {Of(kMegatron)},
        .idle = [](const Plan& plan) -> std::string_view {
          return plan.training.gradient_dtype == DataType::kFp32
-                    ? "with training.gradient_dtype fp32, because the optimizer reads FP32 "
+                    ? "has no effect with training.gradient_dtype fp32, because the optimizer "
+                      "reads FP32 "
                       "gradients without a copy"
                     : "";
        },
@@ -115,7 +119,7 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {Of(kMegatron, "in a pipeline, without `overlap_p2p_comm`")},
        .without = "pipeline",
        .idle = [](const Plan& plan) -> std::string_view {
-         return plan.data_parallel.overlap_p2p_comm ? "with overlap_p2p_comm" : "";
+         return plan.data_parallel.overlap_p2p_comm ? "has no effect with overlap_p2p_comm" : "";
        },
        .shown = [](const DataParallel& data_parallel) { return !data_parallel.batch_p2p_sync; }},
       {.key = "scatter_gather_tensors_in_pipeline",
@@ -179,7 +183,7 @@ std::vector<DataParallelSetting> Rows() {
        .uses = {Of(kFsdp1)},
        .idle = [](const Plan& plan) -> std::string_view {
          return SizeOf(plan.training.parameter_dtype) < SizeOf(DataType::kFp32)
-                    ? "with 16-bit parameters, which need no cast"
+                    ? "has no effect with 16-bit parameters, which need no cast"
                     : "";
        }},
       {.key = "deepspeed", .type = OwnNotation<&Given::deepspeed>(), .uses = {Of(kDeepSpeed)}},
@@ -197,7 +201,7 @@ namespace {
 
 const SettingUses& UsesOf(std::string_view key) {
   const DataParallelSetting* setting = FindSetting(DataParallelSettings(), key);
-  STEPCAST_CHECK(setting != nullptr, "the setting is a row of the table");
+  STEPCAST_CHECK(setting != nullptr, "the setting must be in the table of settings");
   return setting->uses;
 }
 

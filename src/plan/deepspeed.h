@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <optional>
 
-// DeepSpeed's ZeRO settings. The settings are the mapping `data_parallel.deepspeed`, with the names
-// and defaults of DeepSpeed's configuration (deepspeed/runtime/zero/config.py @ 1b88ac36). As in
-// DeepSpeed, sizes are numbers of elements.
+// DeepSpeed's ZeRO settings: the mapping `data_parallel.deepspeed`, with the names and defaults of
+// DeepSpeed's configuration (deepspeed/runtime/zero/config.py @ 1b88ac36). Sizes are numbers of
+// elements, as in DeepSpeed.
 namespace stepcast::plan {
 
 // The storage of offloaded states.
@@ -13,22 +13,23 @@ enum class OffloadDevice : std::uint8_t { kNone, kCpu, kNvme };
 const char* Name(OffloadDevice device);  // "none", "cpu", "nvme"
 
 struct DeepSpeed {
-  // The number of gradient elements that are reduced together, at stages 1 to 3.
+  // The number of gradient elements that are reduced together (stages 1 to 3).
   std::int64_t reduce_bucket_size = 500'000'000;
-  // Only at stages 1 and 2. If true, a copy of each bucket is all-reduced, and each rank copies the
-  // elements that it owns out of it. If false, each bucket is all-reduced in place. At stage 3,
-  // false means that gradients are all-reduced.
+  // At stages 1 and 2, true: a copy of each bucket is all-reduced, and each rank copies its own
+  // elements from it. At stages 1 and 2, false: each bucket is all-reduced in place. At stage 3: if
+  // false, gradients are all-reduced.
   bool reduce_scatter = true;
-  // Whether consecutive tensors are assigned to different owners, at stages 1 and 2.
+  // At stages 1 and 2: whether consecutive tensors have different owners.
   bool round_robin_gradients = false;
-  // The settings from here on apply only to stage 3.
-  std::int64_t prefetch_bucket_size = 50'000'000;      // most elements to prefetch
+  // The settings below apply only to stage 3.
+  std::int64_t prefetch_bucket_size = 50'000'000;      // most elements to gather ahead
   std::int64_t param_persistence_threshold = 100'000;  // tensors up to this size remain gathered
-  std::int64_t max_live_parameters = 1'000'000'000;    // limit of gathered elements for prefetching
-  // Parameters that are used again within this distance, counted in elements, stay gathered.
+  // The largest number of gathered elements at which the framework still gathers ahead.
+  std::int64_t max_live_parameters = 1'000'000'000;
+  // Parameters that are used again after fewer elements than this stay gathered.
   std::int64_t max_reuse_distance = 1'000'000'000;
   std::int64_t sub_group_size = 1'000'000'000;  // elements of a rank per optimizer kernel
-  // The settings from here on belong to ZeRO++ (Wang et al. 2023, arXiv 2306.10209).
+  // The settings below belong to ZeRO++ (Wang et al. 2023, arXiv 2306.10209).
   std::int64_t hpz_partition_size = 1;  // ranks that share a secondary copy; 1: no secondary copy
   bool quantized_weights = false;
   bool quantized_gradients = false;
@@ -44,7 +45,7 @@ struct DeepSpeed {
   friend bool operator==(const DeepSpeed&, const DeepSpeed&) = default;
 };
 
-// The settings in the scenario file. All other settings are not set.
+// The DeepSpeed settings that the scenario file contains.
 struct DeepSpeedRequest {
   std::optional<std::int64_t> reduce_bucket_size, prefetch_bucket_size, param_persistence_threshold,
       max_live_parameters, max_reuse_distance, sub_group_size, hpz_partition_size;
@@ -52,8 +53,7 @@ struct DeepSpeedRequest {
   std::optional<OffloadDevice> offload_optimizer, offload_param;
 };
 
-// One setting of DeepSpeed: its key in the file, its members, and the stages at which it has an
-// effect.
+// A setting of DeepSpeed: its key, its members, and the stages at which it has an effect.
 template <typename T>
 struct DeepSpeedSetting {
   const char* key;
@@ -93,7 +93,7 @@ inline constexpr DeepSpeedSetting<OffloadDevice> kDeepSpeedOffload[] = {
     {"offload_param", &DeepSpeedRequest::offload_param, &DeepSpeed::offload_param, 3, 3},
 };
 
-// Returns the request with every default filled in.
+// Returns the request with all defaults.
 DeepSpeed Complete(const DeepSpeedRequest& request);
 
 }  // namespace stepcast::plan

@@ -67,8 +67,8 @@ class ExpertRules : public Rules {
     Add("parallelism.expert", "plan.axis-not-of-framework",
         fmt::format("expert parallelism is not modelled with framework {}: {}",
                     plan::Name(*request_.framework), ranks()),
-        "write expert: 1, so that every rank has all experts, or framework: megatron, fsdp2 or "
-        "deepspeed");
+        "write expert: 1, so that every rank has all experts, or write framework: megatron, fsdp2 "
+        "or deepspeed");
   }
 
   void CheckDegrees() {
@@ -95,7 +95,7 @@ class ExpertRules : public Rules {
           fmt::format(
               "tensor parallelism of a mixture of experts is not modelled with framework {}",
               plan::Name(*request_.framework)),
-          "write tensor: 1, or framework: megatron or fsdp2");
+          "write tensor: 1, or write framework: megatron or fsdp2");
       return;
     }
     if (!request_.sequence_parallel.value_or(false)) {
@@ -114,8 +114,8 @@ class ExpertRules : public Rules {
     const std::int64_t folded = ranks() * parts();
     if (of_stage % folded != 0) {
       Add("parallelism.expert", "plan.expert-folding",
-          fmt::format("expert x expert_tensor, {} x {}, must be a divisor of tensor x context x "
-                      "data, {} x {} x {}",
+          fmt::format("expert x expert_tensor ({} x {}) must be a divisor of tensor x context x "
+                      "data ({} x {} x {})",
                       ranks(), parts(), request_.tensor.value_or(1), request_.context.value_or(1),
                       *data),
           parts() > 1 ? "write expert_tensor: 1, or a smaller parallelism.expert"
@@ -141,8 +141,8 @@ class ExpertRules : public Rules {
     const auto most = static_cast<double>(ranks());
     if (*request_.imbalance <= most) return;
     Add("experts.imbalance", "plan.expert-imbalance",
-        fmt::format("experts.imbalance (the rows of the busiest rank, divided by the mean) can be "
-                    "at most {} with {} ranks, but is {}",
+        fmt::format("experts.imbalance (rows of the busiest rank, divided by the mean rows of a "
+                    "rank) can be at most {} with {} ranks, but is {}",
                     ranks(), ranks(), *request_.imbalance),
         ranks() == 1 ? "omit experts.imbalance, because every rank has all experts"
                      : "write an experts.imbalance between 1 and parallelism.expert");
@@ -162,10 +162,10 @@ class ExpertRules : public Rules {
                            : nullptr;
     if (divided && kept != nullptr) {
       refuse("data_parallel.reshard_after_forward",
-             fmt::format("a number for reshard_after_forward is not supported yet with expert "
-                         "parallelism: reshard_after_forward is {}",
+             fmt::format("with expert parallelism, reshard_after_forward must be true or false, "
+                         "not a number: reshard_after_forward is {}",
                          *kept),
-             "write reshard_after_forward: true or false, or expert: 1");
+             "write reshard_after_forward: true or false, or write expert: 1");
     }
     if (divided && request_.cpu_offload.value_or(false)) {
       refuse("data_parallel.cpu_offload",
@@ -174,7 +174,7 @@ class ExpertRules : public Rules {
     }
     if (divided && request_.precision == DataType::kFp16) {
       refuse("training.precision",
-             "fp16's overflow check of gradients is not modelled with expert parallelism: "
+             "the overflow check of FP16 gradients is not modelled with expert parallelism: "
              "precision is fp16",
              "write precision: bf16");
     }
@@ -213,7 +213,7 @@ class ExpertRules : public Rules {
     if (ranks() == 1) {
       RefuseOverlap("parallelism.expert",
                     "overlap_communication hides exchanges between experts, but expert is 1",
-                    "write expert: 2 or more, or overlap_communication: false");
+                    "write expert: 2 or more, or write overlap_communication: false");
     }
     if (request_.dispatcher == model::Dispatcher::kAllGather) {
       RefuseOverlap(
@@ -247,14 +247,14 @@ class ExpertRules : public Rules {
     if (!request_.overlap_shared_experts.value_or(false)) return;
     if (request_.overlap_communication.value_or(false)) {
       RefuseOverlap("experts.overlap_shared_experts",
-                    "exchanges can overlap shared experts or another micro-batch, but not both: "
-                    "overlap_shared_experts and overlap_communication are true",
+                    "exchanges can overlap either shared experts or another micro-batch: "
+                    "overlap_shared_experts and overlap_communication are both true",
                     "write overlap_shared_experts: false, or overlap_communication: false");
     }
     if (ranks() == 1) {
       RefuseOverlap("parallelism.expert",
                     "overlap_shared_experts hides exchanges of rows, but expert is 1",
-                    "write expert: 2 or more, or overlap_shared_experts: false");
+                    "write expert: 2 or more, or write overlap_shared_experts: false");
     }
     if (request_.dispatcher.value_or(model::Dispatcher::kAllToAll) !=
         model::Dispatcher::kAllToAll) {
@@ -300,8 +300,8 @@ class ExpertRules : public Rules {
     } else if (selective && request_.recompute_modules &&
                request_.recompute_modules->Has(model::Module::kMixture)) {
       RefuseOverlap("training.recompute_modules",
-                    "with overlap_communication, a mixture of experts cannot be recomputed, "
-                    "because its exchanges would be repeated",
+                    "with overlap_communication, layers of experts cannot be recomputed, because "
+                    "recomputation would repeat their exchanges",
                     "remove moe from recompute_modules; moe_act and layernorm are allowed");
     }
   }

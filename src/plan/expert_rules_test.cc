@@ -77,7 +77,7 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
   few.devices = 4;
   ExpectFault(
       few, [](Request& r) { r.expert = 8; }, "parallelism.expert", "plan.expert-folding",
-      "expert x expert_tensor, 8 x 1, must be a divisor of tensor x context x data, 1 x 1 x 4");
+      "expert x expert_tensor (8 x 1) must be a divisor of tensor x context x data (1 x 1 x 4)");
   ExpectFault(
       EightExperts(),
       [](Request& r) {
@@ -98,8 +98,8 @@ TEST(ExpertRules, NameEveryImpossibleCombinationWithBothValues) {
         r.imbalance = 3;
       },
       "experts.imbalance", "plan.expert-imbalance",
-      "experts.imbalance (the rows of the busiest rank, divided by the mean) can be at most 2 with "
-      "2 ranks, but is 3");
+      "experts.imbalance (rows of the busiest rank, divided by the mean rows of a rank) can be at "
+      "most 2 with 2 ranks, but is 3");
   Facts dense = EightExperts();
   dense.experts = 0;
   ExpectFault(
@@ -157,13 +157,13 @@ TEST(ExpertRules, DeepSpeedsLayersHaveDeepSpeedsConditions) {
          r.min_capacity = 4;
        },
        "experts.implementation",
-       "only DeepSpeed's own layer has an expert capacity, but min_capacity is set for "
+       "only DeepSpeed's own layer of experts has an expert capacity, but min_capacity is set for "
        "implementation autoep"},
       {[](Request& r) { r.expert_products = model::ExpertProducts::kGrouped; }, "experts.products",
-       "DeepSpeed's own layer runs the experts one after another (looped), but products is "
-       "grouped"},
+       "DeepSpeed's own layer of experts runs the experts one after another (looped), but products "
+       "is grouped"},
       {[](Request& r) { r.router_dtype = DataType::kBf16; }, "experts.router_dtype",
-       "the gate of DeepSpeed's own layer computes in fp32, but router_dtype is bf16"},
+       "the gate of DeepSpeed's own layer of experts computes in fp32, but router_dtype is bf16"},
       {[](Request& r) {
          r.deepspeed = DeepSpeedRequest();
          r.deepspeed->reduce_scatter = false;

@@ -12,19 +12,17 @@
 // The input and the output of the rules that decide whether a plan is legal.
 namespace stepcast::plan {
 
-// The oldest versions whose rules are known. plan.h has the newest known versions, which are the
-// defaults.
+// The oldest modeled versions. plan.h has the newest modeled versions, which are the defaults.
 inline constexpr Version kOldestTorch{1, 10};
 inline constexpr Version kOldestNccl{2, 10};
 inline constexpr Version kOldestDriver{450, 0};
 
-// Facts about the model and the cluster that the rules need in addition to the request. Unknown
-// facts are empty. The rules that need an unknown fact are skipped, so that mistakes in other files
-// do not hide mistakes in the plan.
+// Properties of the model and the cluster that the rules need. Rules that need an unknown (empty)
+// property are skipped, so that mistakes in other files do not hide mistakes in the plan.
 struct Facts {
   std::optional<std::int64_t> devices;  // number of devices of the cluster
   bool one_machine = false;             // the scenario specifies the cluster as a number of GPUs
-  // The longest sequence that the model supports, in tokens. 0: no limit.
+  // The longest sequence in tokens that the model supports. 0: no limit.
   std::optional<std::int64_t> max_positions;
   std::optional<std::int64_t> layers;      // number of layers of the model
   std::optional<std::int64_t> blocks;      // number of blocks, which a pipeline divides
@@ -43,18 +41,18 @@ struct Facts {
     std::int64_t columns = 1;  // columns per item; if more than 1, several ranks can share an item
   };
   std::vector<Divided> divided{};
-  // The type of the recurrent layers, such as "gated delta rule", and their numbers of heads.
-  // Tensor- and context-parallel ranks divide these heads. Empty if the model has no recurrent
-  // layers.
+  // The type of the recurrent layers, such as "gated delta rule", and their numbers of heads, which
+  // tensor- and context-parallel ranks divide. Empty: no recurrent layers.
   std::string recurrent{};
   std::vector<std::int64_t> recurrent_heads{};
   bool recurrent_by_channel = false;  // Kimi delta attention
-  // A part that most models lack: "cross-attention", "attention without a causal mask", "an input
-  // of numbers", "a head that does not predict words". Empty if the model has no such part.
+  // A rare part of the model: "cross-attention", "attention without a causal mask", "an input of
+  // numbers", "a head that does not predict words". Empty: none.
   std::string unusual_part{};
   bool reads_context = false;   // blocks have cross-attention to an encoder's rows
   std::int64_t other_rows = 0;  // additional rows of a sample, from an encoder or a text
-  bool distances = false;       // scores have an added trained number that depends on distance
+  // Whether attention adds to each score a trained number that depends on distance.
+  bool distances = false;
   bool predicts_words = true;
   bool predicts_further = false;  // the model has modules for multi-token prediction
   // The number and the width of a mixture's experts. 0 for a dense model.
@@ -66,16 +64,16 @@ struct Facts {
   std::string device = "the device";         // the GPU type's name
   int compute_capability = 0;                // compute capability of the GPU: 90 for an H100; 0:
                                              // unknown
-  // Whether the topology describes the memory of nodes, and whether it describes their NVMe drives.
-  // Offloading needs both. Not set: unknown.
+  // Whether the topology has the memory of nodes and their NVMe drives, which offloading needs. Not
+  // set: unknown.
   std::optional<bool> host_memory, nvme;
   // Whether the GPU's data sheet omits the peak rate of a type, indexed by DataType.
   std::array<bool, kDataTypeCount> without_peak{};
 };
 
 struct Violation {
-  // The dotted key in the scenario file, such as "parallelism.data". If a rule is about two keys,
-  // this is the later key.
+  // The dotted key in the scenario file, such as "parallelism.data". For a rule about two keys: the
+  // later key.
   std::string key;
   std::string code;  // "plan.device-count"
   std::string message;

@@ -20,50 +20,47 @@ inline constexpr Framework kFrameworks[] = {
     Framework::kReference, Framework::kDdp,      Framework::kFsdp1,   Framework::kFsdp2,
     Framework::kDeepSpeed, Framework::kMegatron, Framework::kNanotron};
 
-// The kernels that clip gradients (training.gradient_clipping; lowering/gradient_clipping.h).
+// The kernels that clip gradients (training.gradient_clipping, lowering/gradient_clipping.h).
 enum class ClippingKernels : std::uint8_t {
-  kMultiTensor,     // one kernel for the norms of all tensors
-  kTorch,           // torch.nn.utils.clip_grad_norm_: as kMultiTensor; before torch 2.0, tensor by
-                    // tensor
+  kMultiTensor,  // one kernel for the norms of all tensors
+  // torch.nn.utils.clip_grad_norm_: like kMultiTensor; before torch 2.0, one kernel per tensor.
+  kTorch,
   kTensorByTensor,  // one kernel per tensor; the clipping factor stays on the device
-  kFsdp1,           // as kTensorByTensor; before torch 2.0, the host reads the norm
+  kFsdp1,           // like kTensorByTensor; before torch 2.0, the host reads the norm
   kApex,            // a multi-tensor kernel computes the norm, and the host reads it
 };
 
 struct FrameworkTraits {
   const char* name;
-  int first_stage, last_stage;   // the supported ZeRO stages
-  const char* stages = "";       // its behavior as a ZeRO stage: "keeps full copies (stage 0)"
+  int first_stage, last_stage;  // the supported ZeRO stages
+  // How the framework corresponds to a ZeRO stage: "keeps full copies (stage 0)".
+  const char* stages = "";
   const char* other_stage = "";  // hint for an unsupported stage: "zero_stage: 0, or ..."
-  // Whether the framework is part of PyTorch. If so, it uses PyTorch's activation checkpointing
-  // without reentrant autograd, and PyTorch's optimizers.
+  // Whether the framework is part of PyTorch, and therefore uses PyTorch's optimizers and its
+  // activation checkpointing without reentrant autograd.
   bool of_pytorch = false;
   // Whether, by default, one kernel updates all tensors (optimizer_implementation).
   bool fused_update = false;
-  // Whether costs are those of papers: no host time, no memory overhead of an allocator, and no
-  // CUDA context.
+  // Whether costs are those in papers: no host time, no allocator overhead and no CUDA context.
   bool textbook = false;
   // Whether `plan --frameworks all` includes the framework.
   bool searched_by_default = true;
   bool pipelines = false;  // pipelines of the framework are modeled
-  // Whether the framework supports tensor parallelism.
   bool tensor_parallel = false;
-  // Whether the framework supports context parallelism.
   bool context_parallel = false;
-  // Whether the framework supports expert parallelism.
   bool expert_parallel = false;
-  // Whether, with sequence parallelism, a rank keeps only its part of a divided layer's input and
-  // gathers the full input again in backward. Gradients of parameters that are applied to parts of
+  // With sequence parallelism: whether a rank keeps only its part of a divided layer's input and
+  // gathers the full input again in backward. Gradients of parameters that are applied to a part of
   // the tokens are then summed once a step (Megatron-LM; nanotron's tp_recompute_allgather).
   bool gathers_again = false;
-  // Whether the layers are Megatron-LM's layers. Their weights are stored in the data type of
-  // GEMMs, the vocabulary is padded, and one kernel computes dropout and the residual sum.
+  // Whether layers are those of Megatron-LM: weights in the data type of GEMMs, a padded
+  // vocabulary, and one kernel for dropout and the residual sum.
   bool megatron_layers = false;
   // Whether one GEMM computes queries, keys and values, and another GEMM computes both inputs of
   // SwiGLU (Megatron-LM's linear_qkv and linear_fc1, nanotron's qkv_proj and gate_up_proj).
   bool fuses_products = false;
-  // Whether a pipeline stage blocks until it receives its input, and sends its output as soon as it
-  // is ready.
+  // Whether a pipeline stage waits for its input before it continues, and sends its output as soon
+  // as it is ready.
   bool blocking_messages = false;
   // Whether the framework uses the layer norm of Apex or Transformer Engine, and a loss that
   // overwrites its logits.
@@ -85,29 +82,29 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
     {.name = "ddp",
      .first_stage = 0,
      .last_stage = 0,
-     .stages = "keeps full copies of the model states (stage 0)",
-     .other_stage = "zero_stage: 0, or framework: reference or fsdp2",
+     .stages = "ddp keeps full copies of the model states (stage 0)",
+     .other_stage = "write zero_stage: 0, or write framework: reference or fsdp2",
      .of_pytorch = true,
      .clipping = ClippingKernels::kTorch},
     {.name = "fsdp1",
      .first_stage = 2,
      .last_stage = 3,
-     .stages = "shards parameters (stage 3, or stage 2 without resharding)",
-     .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
+     .stages = "fsdp1 shards parameters (stage 3, or stage 2 without resharding)",
+     .other_stage = "write zero_stage: 3 or 2, or write framework: reference or ddp",
      .of_pytorch = true,
      .tensor_parallel = true,  // with the layers of Hetu-Galvatron
      .clipping = ClippingKernels::kFsdp1},
     {.name = "fsdp2",
      .first_stage = 2,
      .last_stage = 3,
-     .stages = "shards parameters (stage 3, or stage 2 without resharding)",
-     .other_stage = "zero_stage: 3 or 2, or framework: reference or ddp",
+     .stages = "fsdp2 shards parameters (stage 3, or stage 2 without resharding)",
+     .other_stage = "write zero_stage: 3 or 2, or write framework: reference or ddp",
      .of_pytorch = true,
      .pipelines = true,
      .tensor_parallel = true,
      .context_parallel = true,
      .expert_parallel = true},
-    // With deepspeed, the model itself provides divided layers, as in Megatron-DeepSpeed.
+    // The model's own code divides layers, as in Megatron-DeepSpeed.
     {.name = "deepspeed",
      .first_stage = 0,
      .last_stage = 3,
@@ -119,8 +116,9 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
     {.name = "megatron",
      .first_stage = 0,
      .last_stage = 1,
-     .stages = "keeps full copies (stage 0) or uses its distributed optimizer (stage 1)",
-     .other_stage = "zero_stage: 1 or 0, or framework: reference or fsdp2",
+     .stages = "megatron keeps full copies of the model states (stage 0) or uses its distributed "
+               "optimizer (stage 1)",
+     .other_stage = "write zero_stage: 1 or 0, or write framework: reference or fsdp2",
      .fused_update = true,
      .pipelines = true,
      .tensor_parallel = true,
@@ -135,8 +133,9 @@ inline constexpr FrameworkTraits kFrameworkTraits[] = {
     {.name = "nanotron",
      .first_stage = 0,
      .last_stage = 1,
-     .stages = "keeps full copies (stage 0) or shards the optimizer (stage 1)",
-     .other_stage = "zero_stage: 1 or 0, or framework: reference or fsdp2",
+     .stages = "nanotron keeps full copies of the model states (stage 0) or shards the optimizer "
+               "states (stage 1)",
+     .other_stage = "write zero_stage: 1 or 0, or write framework: reference or fsdp2",
      .fused_update = true,
      .searched_by_default = false,
      .pipelines = true,
@@ -152,8 +151,8 @@ constexpr const FrameworkTraits& TraitsOf(Framework framework) {
 }
 constexpr const char* Name(Framework framework) { return TraitsOf(framework).name; }
 
-// Returns whether the framework is one of PyTorch's FSDPs, which have units and keep gradients in
-// the type of the parameters.
+// Returns whether the framework is FSDP1 or FSDP2, which have units and store gradients in the
+// parameters' type.
 constexpr bool IsFsdp(Framework framework) {
   return framework == Framework::kFsdp1 || framework == Framework::kFsdp2;
 }

@@ -9,9 +9,9 @@
 #include "src/model/recomputation.h"
 #include "src/plan/framework.h"
 
-// Constants that describe how frameworks differ. Other code reads these values instead of comparing
-// frameworks. Each framework's values are in src/plan/frameworks/frameworks.h. framework_policy.h
-// has the rules that depend on a plan. framework.h has name, stages and axes.
+// Constants by which frameworks differ. Other code reads these values instead of comparing
+// frameworks. The values are in src/plan/frameworks/frameworks.h, rules that depend on a plan in
+// framework_policy.h, and names, stages and axes in framework.h.
 namespace stepcast::plan {
 
 // How a pipeline's passes and messages are executed (lowering/stage_messages.h).
@@ -26,7 +26,7 @@ enum class PipelineEngine : std::uint8_t {
 enum class StageSplit : std::uint8_t {
   kEqual,      // equal numbers of blocks
   kByWeights,  // each stage has about the same number of weights (nanotron)
-  kWithEnds,   // like kEqual, but embedding and head count as blocks (torchtitan)
+  kWithEnds,   // like kEqual, but embedding and head are counted as blocks (torchtitan)
 };
 
 // The implementation of Muon that updates matrices (lowering/update.h).
@@ -54,47 +54,44 @@ enum class LossScaler : std::uint8_t {
   kMegatron,    // megatron/core/optimizer/grad_scaler.py: the host reads the overflow flag
 };
 
-// The code that updates parameters whose optimizer is on the host (lowering/host_offload.h).
+// The code that updates parameters on the host (lowering/host_offload.h).
 enum class HostOptimizer : std::uint8_t {
   kTorch,     // torch.optim's optimizers on CPU tensors
   kMegatron,  // like kTorch, but only AdamW is fused
   kDeepSpeed  // deepspeed.ops.adam.DeepSpeedCPUAdam
 };
 
-// How the framework's recipes implement layers, unless the plan's settings override them.
+// How the framework's recipes implement layers by default.
 struct LayerStyle {
-  // Whether linear layers are those of torch.nn.Linear, although all other layers are
-  // Megatron-LM's.
+  // Whether linear layers are torch.nn.Linear, and all other layers are Megatron-LM's.
   bool torch_linear = false;
-  // Whether Transformer Engine chooses the attention kernel: on Blackwell, that of cuDNN.
+  // Whether Transformer Engine chooses the attention kernel: cuDNN's on Blackwell.
   bool transformer_engine_attention = false;
-  // Whether sequence parallelism is PyTorch's, which divides the tokens of each sequence instead of
-  // the tokens of the micro-batch.
+  // Whether sequence parallelism is PyTorch's: it divides each sequence's tokens instead of the
+  // micro-batch's tokens.
   bool divides_sequences = false;
-  // Whether several ranks share a key-value head if there are more tensor-parallel ranks than
-  // heads.
+  // Whether several ranks can share a key-value head if there are more tensor-parallel ranks than
+  // key-value heads.
   bool shares_heads = false;
   // The default implementations of norms and of rotary positions without `compile`. kEager is
   // PyTorch's own implementation, in which a norm is one kernel since 2.9.
   model::Implementation norm = model::Implementation::kEager;
   model::Implementation rotary = model::Implementation::kEager;
   model::Fp8Scaling fp8_scaling = model::Fp8Scaling::kDelayed;
-  // How the framework can overlap GEMMs with tensor-parallel collectives. kNone: the framework does
-  // not support this.
+  // How the framework can overlap GEMMs with tensor-parallel collectives. kNone: not supported.
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
   model::ContextMethod context_method = model::ContextMethod::kRing;
-  // Whether context parallelism follows torch.distributed.tensor.experimental: a ring, or gathered
-  // keys and values.
+  // Whether context parallelism is that of torch.distributed.tensor.experimental: a ring, or
+  // gathered keys and values.
   bool torch_context = false;
-  // Defaults for mixtures. `divides_experts`: tensor-parallel ranks divide experts unless the
-  // scenario sets expert_tensor. `expert_products`: how the GEMMs of experts run. `fused_router`,
-  // `fused_permutation`: the router and the permutation are one kernel each. `fp32_router`: the
-  // router computes in FP32.
+  // Defaults for mixtures. `divides_experts`: tensor-parallel ranks divide experts if expert_tensor
+  // is not set. `expert_products`: how the GEMMs of experts run. `fused_router`,
+  // `fused_permutation`: one kernel each. `fp32_router`: the router computes in FP32.
   bool divides_experts = false;
   model::ExpertProducts expert_products = model::ExpertProducts::kGrouped;
   bool fused_router = false, fused_permutation = false, fp32_router = false;
-  // The default of experts.implementation. `shared_out_experts` is the default if ranks divide the
-  // experts. If it is not set, `experts` is the default in both cases.
+  // The default of experts.implementation. If ranks divide the experts and `shared_out_experts` is
+  // set, it is the default instead.
   model::ExpertImplementation experts = model::ExpertImplementation::kMegatron;
   std::optional<model::ExpertImplementation> shared_out_experts{};
 };
@@ -103,7 +100,7 @@ struct FrameworkStyle {
   Version first_torch{};  // the first PyTorch release that has the framework
   PipelineEngine engine = PipelineEngine::kBatches;
   StageSplit stage_split = StageSplit::kEqual;
-  // Whether the framework has an optimizer that supports 16-bit states and stores master weights as
+  // Whether the framework has an optimizer with 16-bit states, which stores master weights as
   // remainders.
   bool precision_aware_optimizer = false;
   // The reason why master weights and moments must be FP32. Null if other types are allowed.
@@ -116,19 +113,19 @@ struct FrameworkStyle {
   // Whether the framework can update each parameter, and free its gradient, as soon as the gradient
   // is reduced.
   bool optimizer_in_backward = false;
-  // Whether the optimizer's tensors are vectors without the parameters' shapes. A vector is a part
-  // of a flat parameter (FSDP1) or of a flat partition (DeepSpeed's ZeRO).
+  // Whether the optimizer's tensors are vectors without the parameters' shapes: parts of a flat
+  // parameter (FSDP1) or of a flat partition (DeepSpeed's ZeRO).
   bool flattens = false;
   // Whether parameters are DTensors (fully_shard), which kernels of other libraries cannot read.
   bool distributed_tensors = false;
   LossScaler loss_scaler = LossScaler::kNone;
   HostOptimizer host_optimizer = HostOptimizer::kTorch;
   GradientStore gradients = GradientStore::kTensors;
-  // Whether gradients are already FP32 when they are clipped.
+  // Whether gradients are cast to FP32 before they are clipped.
   bool clips_in_fp32 = false;
   // Whether the framework casts FP32 weights to the compute type at each use (torch.autocast).
   bool autocast = false;
-  // Whether `compile` creates one graph of the complete model instead of one graph per block.
+  // Whether `compile` compiles the model as one graph instead of one graph per block.
   bool compiles_whole_model = false;
   // Whether tensor parallelism also divides the layers of mixtures.
   bool divides_mixtures = false;
@@ -136,13 +133,13 @@ struct FrameworkStyle {
   // framework shards frozen parameters at stage 3.
   bool divides_adapters = false;
   bool shards_frozen = false;
-  // The value of CUDA_DEVICE_MAX_CONNECTIONS in the framework's recipes, which affects the order of
-  // kernels. 0: the recipes do not set it.
+  // CUDA_DEVICE_MAX_CONNECTIONS in the framework's recipes, which affects the order of kernels. 0:
+  // not set.
   std::int64_t connections = 0;
 
   LayerStyle layers{};
-  // The framework whose layers a model uses if the model is divided by tensor parallelism or split
-  // into pipeline stages. Not set: the framework's own layers.
+  // The framework whose layers are used if tensor or pipeline parallelism divides the model. Not
+  // set: the framework's own layers.
   std::optional<Framework> divided_layers{};
 };
 

@@ -70,15 +70,15 @@ class Search {
     LookAt("data_parallel", DataParallelSettings(), &Plan::data_parallel);
     if (plan_.training.precision == DataType::kFp16 && TakesFp16AsBf16(plan_)) {
       sentences_.push_back(
-          fmt::format("training.precision fp16 is forecast as bf16 with framework {}, because loss "
-                      "scaling is not modelled there",
+          fmt::format("training.precision fp16 is forecast as bf16 with framework {}, because the "
+                      "framework's loss scaling is not modelled",
                       Name(plan_.data_parallel.framework)));
     }
     if (plan_.data_parallel.zero_stage > 0 && ShardRanks(plan_) == 1 &&
         TraitsOf(plan_.data_parallel.framework).textbook) {
       sentences_.push_back(
           fmt::format("data_parallel.zero_stage {} has no effect with one data-parallel rank, "
-                      "because that rank keeps all states",
+                      "because this rank keeps all states",
                       plan_.data_parallel.zero_stage));
     }
     const model::Lora& lora = plan_.training.lora;
@@ -98,8 +98,8 @@ class Search {
     if (deepspeed && deepspeed->hpz_partition_size.value_or(1) > 1 &&
         deepspeed->hpz_partition_size == ShardRanks(plan_)) {
       sentences_.emplace_back(
-          "data_parallel.deepspeed.zero_hpz_partition_size has no effect with all ranks in one "
-          "partition");
+          "data_parallel.deepspeed.zero_hpz_partition_size has no effect, because one partition "
+          "contains all ranks");
     }
     return std::move(sentences_);
   }
@@ -128,18 +128,21 @@ class Search {
         Say(section, setting.key, why);
       } else if (with == plan_ && setting.of_architectures && HasSameLayers(*otherwise)) {
         Say(section, setting.key,
-            "with this model, because its layers run the same kernels by default");
+            "has no effect with this model, because the model's layers run the same kernels by "
+            "default");
       } else if (TakesFp16AsBf16(plan_) && !CastsBetweenTypesOf16Bits(plan_) &&
                  WithoutFp16(plan_) == WithoutFp16(*otherwise)) {
         Say(section, setting.key,
-            fmt::format("with framework {}, whose FP16 takes the time and memory of BF16",
-                        Name(plan_.data_parallel.framework)));
+            fmt::format(
+                "has no effect with framework {}, because FP16 is forecast with the time and "
+                "memory of BF16",
+                Name(plan_.data_parallel.framework)));
       }
     }
   }
 
   void Say(std::string_view section, std::string_view key, std::string_view why) {
-    sentences_.push_back(fmt::format("{}.{} has no effect {}", section, key, why));
+    sentences_.push_back(fmt::format("{}.{} {}", section, key, why));
   }
 
   template <typename Given, typename Kept>

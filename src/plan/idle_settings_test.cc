@@ -34,7 +34,7 @@ TEST(IdleSettings, SaysWhyARowIsIdle) {
   Request request = RequestOf(Framework::kReference, 0);
   request.host_waits = HostWaits::kStep;
   EXPECT_EQ(IdleOf(request), Sentences{"training.host_waits has no effect with framework "
-                                       "reference, because it does not model the host"});
+                                       "reference, which does not model the host"});
   request.host_waits = HostWaits::kLaunch;  // nothing overlaps
   EXPECT_EQ(IdleOf(request), Sentences());
   request.host_waits = HostWaits::kNever;  // the default
@@ -55,14 +55,14 @@ TEST(IdleSettings, NothingIsSentOrBesideOnOneGpu) {
   request = RequestOf(Framework::kReference, 0);
   request.host_waits = HostWaits::kLaunch;
   EXPECT_EQ(idle(request), Sentences{"training.host_waits has no effect with framework reference "
-                                     "on one GPU, because nothing runs concurrently there"});
+                                     "on one GPU, because no operations run concurrently"});
 }
 
 TEST(IdleSettings, ComparesTheKernelsOfLayers) {
   Request request = RequestOf(Framework::kDdp, 0);
   request.norm = model::Implementation::kApex;  // differs from `fused` in layer norms alone
-  EXPECT_EQ(IdleOf(request), Sentences{"training.norm has no effect with this model, because its "
-                                       "layers run the same kernels by default"});
+  EXPECT_EQ(IdleOf(request), Sentences{"training.norm has no effect with this model, because "
+                                       "the model's layers run the same kernels by default"});
   request.norm = model::Implementation::kEager;
   EXPECT_EQ(IdleOf(request), Sentences());
   request.norm = model::Implementation::kTransformerEngine;  // brings a workspace
@@ -73,17 +73,19 @@ TEST(IdleSettings, KnowsWhereFp16IsAsBf16) {
   Request request = RequestOf(Framework::kReference, 0);
   request.gradient_dtype = DataType::kFp16;
   EXPECT_EQ(IdleOf(request),
-            Sentences{"training.gradient_dtype has no effect with framework reference, whose FP16 "
-                      "takes the time and memory of BF16"});
+            Sentences{"training.gradient_dtype has no effect with framework reference, because "
+                      "FP16 is forecast with the time and memory of BF16"});
   request.gradient_dtype = DataType::kFp32;
   EXPECT_EQ(IdleOf(request), Sentences());
   request.gradient_dtype.reset();
   request.precision = DataType::kFp16;
   EXPECT_EQ(IdleOf(request), Sentences{"training.precision fp16 is forecast as bf16 with framework "
-                                       "reference, because loss scaling is not modelled there"});
+                                       "reference, because the framework's loss scaling is not "
+                                       "modelled"});
   request.framework = Framework::kDdp;  // torch.amp.GradScaler takes no FP16 gradients
-  EXPECT_EQ(IdleOf(request), Sentences{"training.precision fp16 is forecast as bf16 with framework "
-                                       "ddp, because loss scaling is not modelled there"});
+  EXPECT_EQ(IdleOf(request),
+            Sentences{"training.precision fp16 is forecast as bf16 with framework "
+                      "ddp, because the framework's loss scaling is not modelled"});
   request.parameter_dtype = DataType::kFp32;
   EXPECT_EQ(IdleOf(request), Sentences());
 }

@@ -52,8 +52,8 @@ void AppendTypesWithoutEffect(const Request& request, std::vector<std::string>& 
   if (IsFsdp(*request.framework) && request.gradient_dtype &&
       *request.gradient_dtype != parameters) {
     sentences.push_back(
-        fmt::format("training.gradient_dtype has no effect with framework {}, whose gradients have "
-                    "the type of the parameters: {}",
+        fmt::format("training.gradient_dtype has no effect with framework {}, because gradients "
+                    "have the data type of the parameters: {}",
                     Name(*request.framework), Name(parameters)));
   }
 }
@@ -73,8 +73,8 @@ std::vector<std::string> KeysWithoutEffectOn(const Request& request,
   if (request.imbalance.value_or(1) > 1 && architecture.experts.exist() &&
       ImplementationOf(request) == model::ExpertImplementation::kDeepSpeed) {
     sentences.emplace_back(
-        "experts.imbalance has no effect with DeepSpeed's own layer, because its experts always "
-        "process their full capacity");
+        "experts.imbalance has no effect with DeepSpeed's own layer of experts, because each "
+        "expert always processes its full capacity");
   }
   if (architecture.experts.exist()) return sentences;
   for (const MixtureSetting& setting : MixtureSettings()) {
@@ -136,7 +136,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
       (request.tensor.value_or(1) == 1 || request.sequence_parallel.value_or(false))) {
     sentences.emplace_back(
         "data_parallel.scatter_gather_tensors_in_pipeline has no effect without parallelism.tensor "
-        "or with sequence_parallel: no two ranks send the same data");
+        "or with sequence_parallel, because no two ranks send the same data");
   }
   if (request.cuda_device_max_connections && !request.overlap_communication.value_or(false) &&
       (StyleOf(*request.framework).connections == 0 || request.tensor.value_or(1) == 1)) {
@@ -151,7 +151,7 @@ std::vector<std::string> KeysWithoutEffect(const Request& request) {
       checkpointing != model::Checkpointing::kSelectiveOp) {
     sentences.push_back(
         fmt::format("training.checkpoint_early_stop has no effect with activation_checkpointing "
-                    "{}; it applies only to full and selective_op",
+                    "{}, but only with full and selective_op",
                     model::Name(checkpointing)));
   }
   if (TraitsOf(*request.framework).textbook && request.dispatch) {

@@ -46,7 +46,7 @@ class Checker : public Rules {
         fmt::format("stepcast models {} only from version {}.{} to {}.{}, but the version is {}.{}",
                     name, oldest.major, oldest.minor, newest.major, newest.minor, version->major,
                     version->minor),
-        "write the nearest version in that range");
+        "write the nearest version in the supported range");
   }
 
   void CheckVersions() {
@@ -116,8 +116,8 @@ class Checker : public Rules {
     const std::int64_t context = std::max<std::int64_t>(request_.context.value_or(1), 1);
     if (micro_batch * sequence / context > kMostTokenPairs / sequence) {
       Add(key, "plan.too-many-tokens",
-          fmt::format("attention over {} x {} x {} pairs of tokens exceeds the maximum of {} for "
-                      "each of {} context-parallel ranks",
+          fmt::format("attention over {} x {} x {} pairs of tokens exceeds the maximum of {} pairs "
+                      "per rank: context is {}",
                       micro_batch, sequence, sequence, kMostTokenPairs, context),
           "use a smaller micro_batch_size or sequence_length, or a larger parallelism.context");
     }
@@ -130,7 +130,7 @@ class Checker : public Rules {
     }
     Add("training.precision", "plan.precision-not-of-device",
         fmt::format("{} does not compute in {}", facts_.device, Name(*request_.precision)),
-        "write a precision that has a peak in the GPU's data sheet");
+        "write a precision with a peak rate in the GPU's data sheet");
   }
 
   // data x tensor x pipeline x context = devices.
@@ -144,7 +144,7 @@ class Checker : public Rules {
               "the cluster's {} devices are not divisible by tensor {} x pipeline {} x context {}",
               *facts_.devices, request_.tensor.value_or(1), request_.pipeline.value_or(1),
               request_.context.value_or(1)),
-          "write degrees whose product is a divisor of the number of devices, or change the "
+          "choose degrees with a product that divides the number of devices, or change the "
           "cluster" +
               (replica < *facts_.devices ? LeavingSomeIdle() : WithMoreNodes(replica)));
       return;
@@ -159,7 +159,7 @@ class Checker : public Rules {
         (*facts_.devices % replica == 0
              ? fmt::format("write data: {}, or omit data (--set parallelism.data=null)",
                            *facts_.devices / replica)
-             : fmt::format("write degrees whose product is a divisor of {}", *facts_.devices)) +
+             : fmt::format("choose degrees with a product that divides {}", *facts_.devices)) +
             (*request_.data * replica < *facts_.devices ? LeavingSomeIdle()
                                                         : WithMoreNodes(*request_.data * replica)));
   }
@@ -169,8 +169,10 @@ class Checker : public Rules {
   std::string WithMoreNodes(std::int64_t ranks) const {
     if (facts_.one_machine) return fmt::format("; or use {0} GPUs: --set cluster.gpus={0}", ranks);
     if (!facts_.node_devices || ranks % *facts_.node_devices != 0) return "";
-    return fmt::format("; or use as many nodes as these degrees need: --set cluster.nodes={}",
-                       ranks / *facts_.node_devices);
+    return fmt::format(
+        "; or use the number of nodes that these degrees need: --set "
+        "cluster.nodes={}",
+        ranks / *facts_.node_devices);
   }
 
   // A hint to leave devices idle; empty for a flat cluster, which has as many devices as it states.
@@ -186,8 +188,7 @@ class Checker : public Rules {
     const int stage = request_.zero_stage.value_or(traits.first_stage);
     if (stage >= traits.first_stage && stage <= traits.last_stage) return;
     Add("data_parallel.zero_stage", "plan.stage-not-of-framework",
-        fmt::format("{} {}: zero_stage is {}", traits.name, traits.stages, stage),
-        fmt::format("write {}", traits.other_stage));
+        fmt::format("{}: zero_stage is {}", traits.stages, stage), traits.other_stage);
   }
 
   // gbs = mbs x grad_acc x dp.
@@ -196,8 +197,8 @@ class Checker : public Rules {
       Add("training.global_batch_size", "plan.batch",
           fmt::format("gradient_accumulation {} and global_batch_size {} cannot both be set",
                       *request_.gradient_accumulation, *request_.global_batch_size),
-          "omit one of the two keys: global_batch_size = micro_batch_size x gradient_accumulation "
-          "x data");
+          "omit one of the two keys, because global_batch_size = micro_batch_size x "
+          "gradient_accumulation x data");
       return;
     }
     if (request_.gradient_accumulation) {
@@ -230,14 +231,14 @@ class Checker : public Rules {
           "write a larger micro_batch_size or a smaller global_batch_size");
     } else if (facts_.layers && count > kMostLayerPasses / *facts_.layers) {
       Add(key, "plan.too-many-micro-batches",
-          fmt::format("a step of {} micro-batches times {} layers exceeds the maximum of {}", count,
+          fmt::format("{} micro-batches per step times {} layers exceed the maximum of {}", count,
                       *facts_.layers, kMostLayerPasses),
           "write a larger micro_batch_size or a smaller global_batch_size, or use fewer layers");
     } else if (facts_.tensors && *facts_.tensors > 0 &&
                count > kMostTensorPasses / *facts_.tensors) {
       Add(key, "plan.too-many-micro-batches",
-          fmt::format("a step of {} micro-batches times {} parameter tensors exceeds the maximum "
-                      "of {}",
+          fmt::format("{} micro-batches per step times {} parameter tensors exceed the maximum of "
+                      "{}",
                       count, *facts_.tensors, kMostTensorPasses),
           "write a larger micro_batch_size or a smaller global_batch_size, or use fewer tensors");
     }
@@ -247,9 +248,11 @@ class Checker : public Rules {
     if (request_.framework && !TraitsOf(*request_.framework).of_pytorch &&
         request_.optimizer_implementation == OptimizerImplementation::kSingle) {
       Add("training.optimizer_implementation", "plan.optimizer-not-of-framework",
-          fmt::format("{} does not update tensor by tensor, but optimizer_implementation is single",
+          fmt::format("{} cannot update the parameter tensors one by one, but "
+                      "optimizer_implementation is single",
                       plan::Name(*request_.framework)),
-          "write optimizer_implementation: fused or foreach, or framework: ddp, fsdp1 or fsdp2");
+          "write optimizer_implementation: fused or foreach, or write framework: ddp, fsdp1 or "
+          "fsdp2");
     }
     CheckOptimizer(request_, facts_, violations_);
     CheckOptimizerStates(request_, facts_, violations_);
@@ -259,12 +262,12 @@ class Checker : public Rules {
       Add("training.activation_offload", "plan.no-host-memory",
           "activation_offload is true, but the cluster's topology does not describe the memory of "
           "its hosts",
-          "name a topology with hosts, such as --cluster dgx-h100 instead of --gpus; in your own "
-          "topology file, add node.host with memory and memory_bandwidth");
+          "choose a topology that describes hosts, such as --cluster dgx-h100 instead of --gpus. "
+          "In your own topology file, add node.host with memory and memory_bandwidth");
     }
     if (request_.unit_blocks.value_or(1) > 1 && request_.units == WrappedUnits::kModel) {
       Add("data_parallel.unit_blocks", "plan.units",
-          fmt::format("units: model has only one unit, but unit_blocks is {}",
+          fmt::format("with units: model, the complete model is one unit, but unit_blocks is {}",
                       *request_.unit_blocks),
           "omit unit_blocks, or write units: block");
     }
@@ -283,7 +286,7 @@ class Checker : public Rules {
     const model::Share blocks = request_.checkpointed_blocks.value_or(model::Share());
     if (!blocks.all() && checkpointing == model::Checkpointing::kNone) {
       Add("training.checkpointed_blocks", "plan.no-checkpoints",
-          fmt::format("nothing is recomputed, but checkpointed_blocks is {}", model::Text(blocks)),
+          fmt::format("no block is recomputed, but checkpointed_blocks is {}", model::Text(blocks)),
           "write activation_checkpointing: full, selective or selective_op, or omit "
           "checkpointed_blocks");
     }
@@ -314,17 +317,19 @@ class Checker : public Rules {
              "write checkpointed_blocks: all, or blocks_per_checkpoint: 1");
     }
     if (request_.checkpoint_early_stop.value_or(false)) {
-      refuse("plan.checkpoints", "checkpoint_early_stop: true is modelled for single blocks only",
+      refuse("plan.checkpoints",
+             "checkpoint_early_stop: true is modelled only for checkpoints of "
+             "one block",
              "write checkpoint_early_stop: false, the default of reentrant checkpoints");
     }
     if (request_.activation_offload.value_or(false)) {
       refuse("plan.checkpoints",
-             "activation_offload: true is modelled only if each block keeps its own activations",
+             "activation_offload: true is modelled only for checkpoints of one block",
              "write activation_offload: false, or blocks_per_checkpoint: 1");
     }
     if (request_.framework && request_.zero_stage.value_or(0) == 3) {
       refuse("plan.checkpoints", "zero_stage 3 gathers the parameters of one block at a time",
-             "write zero_stage: 0, 1 or 2, or blocks_per_checkpoint: 1");
+             "write zero_stage: 0, 1 or 2, or write blocks_per_checkpoint: 1");
     }
   }
 
@@ -344,7 +349,9 @@ class Checker : public Rules {
           instead != nullptr && instead->uses.Has(*request_.framework)
               ? fmt::format("remove the key; {} uses {} instead", plan::Name(*request_.framework),
                             setting.elsewhere)
-              : fmt::format("remove the key; frameworks that have this setting: {}", having));
+              : fmt::format("remove the key, or use a framework that has this setting: "
+                            "{}",
+                            having));
     }
   }
 
@@ -353,7 +360,7 @@ class Checker : public Rules {
     if (!request_.no_sync || !request_.framework || !request_.zero_stage) return;
     if (TraitsOf(*request_.framework).textbook && *request_.zero_stage >= 2) {
       Add("data_parallel.no_sync", "plan.key-not-of-framework",
-          fmt::format("no_sync is for zero_stage 0 and 1, but zero_stage is {}",
+          fmt::format("no_sync is a setting for zero_stage 0 and 1, but zero_stage is {}",
                       *request_.zero_stage),
           fmt::format("remove no_sync, and write accumulate_unsharded: {}", *request_.no_sync));
     }

@@ -12,7 +12,7 @@
 // Helpers for tests of the legality rules.
 namespace stepcast::plan {
 
-// Returns a legal request. Each test case changes one setting of this request.
+// Returns a legal request, of which each test case changes one setting.
 inline Request Legal() {
   Request request;
   request.sequence_length = 1024;

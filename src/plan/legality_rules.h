@@ -14,8 +14,8 @@
 #include "src/plan/framework_style.h"
 #include "src/plan/request.h"
 
-// The rules that decide whether a plan is legal, with one file for each topic. Framework-specific
-// rules are in src/plan/frameworks. Only the files with rules include this header.
+// The rules of legality.h, with one file for each topic. Framework-specific rules are in
+// src/plan/frameworks. Only files with rules include this header.
 namespace stepcast::plan {
 
 // The common base class of the rules.
@@ -28,8 +28,7 @@ class Rules {
   void Add(std::string key, std::string code, std::string message, std::string hint) {
     violations_.push_back({std::move(key), std::move(code), std::move(message), std::move(hint)});
   }
-  // Returns the frameworks that have a trait or a style, as text for hints: "megatron, fsdp2 or
-  // reference".
+  // Returns the frameworks with a trait or style as text for hints: "megatron, fsdp2 or reference".
   static std::string FrameworksWith(bool FrameworkTraits::*trait) {
     std::vector<const char*> names;
     for (const FrameworkTraits& traits : kFrameworkTraits) {

@@ -138,7 +138,7 @@ TEST(Check, OnlyMegatronsRanksShareAKeyValueHead) {
   // One head has no divisor that could be chosen.
   facts.divided[1].extent = 1;
   EXPECT_EQ(Check(request, facts)[0].hint,
-            "write tensor: 1, or framework: megatron, where each rank keeps a copy");
+            "write tensor: 1, or framework: megatron, because megatron keeps a copy on each rank");
   facts.divided[1].extent = 2;
   // Two heads of three columns do not divide among eight ranks.
   request.framework = Framework::kMegatron;
@@ -323,8 +323,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.checkpoint_early_stop = true;
        },
        "training.blocks_per_checkpoint", "plan.checkpoints",
-       "checkpoint_early_stop: true is modelled for single blocks only, but blocks_per_checkpoint "
-       "is 4"},
+       "checkpoint_early_stop: true is modelled only for checkpoints of one block, but "
+       "blocks_per_checkpoint is 4"},
       {[](Request& r) { r.global_batch_size = 64; }, "training.global_batch_size", "plan.batch",
        "gradient_accumulation 4 and global_batch_size 64 cannot both be set"},
       {[](Request& r) {
@@ -372,14 +372,15 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 3;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "megatron keeps full copies (stage 0) or uses its distributed "
-       "optimizer (stage 1): zero_stage is 3"},
+       "megatron keeps full copies of the model states (stage 0) or uses its distributed optimizer "
+       "(stage 1): zero_stage is 3"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.reduce_dtype = DataType::kBf16;
        },
        "training.reduce_dtype", "plan.dtype-not-of-framework",
-       "megatron reduces main gradients in their own type, fp32, but reduce_dtype is bf16"},
+       "megatron reduces main gradients without a change of type, in fp32, but reduce_dtype is "
+       "bf16"},
       {[](Request& r) {
          r.framework = Framework::kMegatron;
          r.zero_stage = 1;
@@ -394,8 +395,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.zero_stage = 2;
        },
        "data_parallel.zero_stage", "plan.stage-not-of-framework",
-       "nanotron keeps full copies (stage 0) or shards the optimizer (stage "
-       "1): zero_stage is 2"},
+       "nanotron keeps full copies of the model states (stage 0) or shards the optimizer states "
+       "(stage 1): zero_stage is 2"},
       {[](Request& r) {
          r.framework = Framework::kNanotron;
          r.precision = DataType::kFp32;
@@ -459,8 +460,8 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.reshard_after_forward = ReshardAfterForward(true);
        },
        "data_parallel.reshard_after_forward", "plan.reshard",
-       "stage 2 of fsdp2 keeps complete parameters after forward: zero_stage is 2 and "
-       "reshard_after_forward is true"},
+       "at zero_stage 2, fsdp2 keeps complete parameters after forward, but reshard_after_forward "
+       "is true"},
       {[](Request& r) {
          r.framework = Framework::kFsdp2;
          r.zero_stage = 3;
@@ -477,16 +478,16 @@ TEST(Check, NamesEveryImpossibleCombinationWithBothValues) {
          r.reshard_after_forward = ReshardAfterForward(std::int64_t{2});
        },
        "data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-       "a number for reshard_after_forward is not modelled with tensor parallelism: tensor is 2 "
-       "and reshard_after_forward is 2"},
+       "with tensor parallelism, reshard_after_forward must be true or false, not a number: tensor "
+       "is 2 and reshard_after_forward is 2"},
       {[](Request& r) {
          r.zero_stage = 3;
          r.tensor = 2;
          r.reshard_after_forward = ReshardAfterForward(std::int64_t{2});
        },
        "data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-       "a number for reshard_after_forward is not modelled with tensor parallelism: tensor is 2 "
-       "and reshard_after_forward is 2"},
+       "with tensor parallelism, reshard_after_forward must be true or false, not a number: tensor "
+       "is 2 and reshard_after_forward is 2"},
   };
   ExpectEach(cases);
 }
@@ -626,7 +627,7 @@ TEST(Check, LimitsTheLengthOfASequence) {
   EXPECT_EQ(violations[0].key, "training.sequence_length");
   EXPECT_EQ(violations[0].message,
             "attention over 1 x 4194305 x 4194305 pairs of tokens exceeds the maximum of "
-            "17592186044416 for each of 1 context-parallel ranks");
+            "17592186044416 pairs per rank: context is 1");
 }
 
 TEST(Check, PassesOverRulesWhoseFactsAreUnknown) {
@@ -691,7 +692,8 @@ TEST(KeysWithoutEffect, NamesTheGradientsTypeThatFsdp2Decides) {
   request.gradient_dtype = DataType::kBf16;
   EXPECT_EQ(KeysWithoutEffect(request),
             (std::vector<std::string>{"training.gradient_dtype has no effect with framework fsdp2, "
-                                      "whose gradients have the type of the parameters: fp32"}));
+                                      "because gradients have the data type of the parameters: "
+                                      "fp32"}));
   request.gradient_dtype = DataType::kFp32;
   EXPECT_TRUE(KeysWithoutEffect(request).empty());
   // Under fp8 compute, parameters are bf16.
@@ -725,7 +727,7 @@ TEST(Check, LimitsThePassesThroughLayers) {
   const std::vector<Violation> violations = Check(request, facts);
   ASSERT_EQ(violations.size(), 1u);
   EXPECT_EQ(violations[0].message,
-            "a step of 257 micro-batches times 1024 layers exceeds the maximum of 262144");
+            "257 micro-batches per step times 1024 layers exceed the maximum of 262144");
 }
 
 // From Megatron-LM's validate_args.

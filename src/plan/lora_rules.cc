@@ -54,15 +54,15 @@ class LoraRules : public Rules {
           fmt::format("with tensor parallelism, adapters are modelled only as in Megatron-LM: "
                       "framework is {} and tensor is {}",
                       plan::Name(*request_.framework), tensor),
-          "write framework: megatron or reference, or tensor: 1");
+          "write framework: megatron or reference, or write tensor: 1");
     }
     const model::AdaptedLayers& targets = request_.lora->targets;
     const bool parts = targets.query || targets.key || targets.value;
     for (const auto& [name, extent, columns] : facts_.divided) {
       if (!parts || name != "num_key_value_heads" || extent >= tensor) continue;
       Add("training.lora.targets", "plan.lora",
-          fmt::format("queries, keys and values need one common adapter if tensor exceeds "
-                      "num_key_value_heads: num_key_value_heads is {} and tensor is {}",
+          fmt::format("if tensor exceeds num_key_value_heads, queries, keys and values need one "
+                      "common adapter: num_key_value_heads is {} and tensor is {}",
                       extent, tensor),
           "write targets: linear_qkv");
     }
@@ -82,7 +82,7 @@ class LoraRules : public Rules {
           fmt::format("{} with lora is modelled only if each rank has all frozen parameters, but "
                       "zero_stage is 3",
                       plan::Name(*request_.framework)),
-          "write zero_stage: 0, 1 or 2, or framework: fsdp1 or fsdp2");
+          "write zero_stage: 0, 1 or 2, or write framework: fsdp1 or fsdp2");
     }
     if (request_.cpu_offload.value_or(false)) {
       Add("data_parallel.cpu_offload", "plan.lora",

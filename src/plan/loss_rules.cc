@@ -17,7 +17,7 @@ class LossRules : public Rules {
     if (!request_.loss || !model::MakesLogits(*request_.loss)) {
       if (!request_.loss_chunk) return;
       Add("training.loss_chunk", "plan.loss",
-          fmt::format("only loss: chunked computes the logits in chunks, but loss_chunk is {}",
+          fmt::format("loss_chunk is {}, but only loss: chunked computes the logits in chunks",
                       *request_.loss_chunk),
           "omit loss_chunk, or write loss: chunked");
       return;
@@ -26,10 +26,11 @@ class LossRules : public Rules {
       Add(key, "plan.loss", fmt::format("{}: loss is {}", rule, model::Name(*request_.loss)), hint);
     };
     if (const std::int64_t tensor = request_.tensor.value_or(1); tensor > 1) {
-      refuse(
-          "training.loss",
-          fmt::format("with {} tensor-parallel ranks, the loss needs all logits at once", tensor),
-          "write loss: fused, or tensor: 1");
+      refuse("training.loss",
+             fmt::format("with {} tensor-parallel ranks, the loss function needs all logits "
+                         "at once",
+                         tensor),
+             "write loss: fused, or tensor: 1");
     }
     if (facts_.encoder.value_or(false)) {
       refuse("training.loss", "an encoder's head predicts masked tokens only",
@@ -43,7 +44,8 @@ class LossRules : public Rules {
     if (request_.pipeline.value_or(1) > 1 && splits) {
       refuse("training.loss",
              fmt::format(
-                 "{} splits backward, so the head's weight gradient would need all logits at once",
+                 "the schedule {} splits backward, so the weight gradient of the head would need "
+                 "all logits at once",
                  schedule.name),
              "write loss: fused, or schedule: 1f1b");
     }
@@ -57,7 +59,7 @@ class LossRules : public Rules {
     if (!request_.loss_chunk) return;
     if (*request_.loss != model::Loss::kChunked) {
       Add("training.loss_chunk", "plan.loss",
-          fmt::format("loss: cut keeps no logits in memory, but loss_chunk is {}",
+          fmt::format("loss_chunk is {}, but loss: cut keeps no logits in memory",
                       *request_.loss_chunk),
           "omit loss_chunk, or write loss: chunked");
       return;
@@ -68,7 +70,8 @@ class LossRules : public Rules {
     if (parts <= kMostParts) return;
     Add("training.loss_chunk", "plan.loss",
         fmt::format(
-            "a micro-batch can have at most {} chunks, but {} tokens in chunks of {} are {} chunks",
+            "a micro-batch can have at most {} chunks, but {} tokens in chunks of {} tokens need "
+            "{} chunks",
             kMostParts, tokens, *request_.loss_chunk, parts),
         fmt::format("write loss_chunk: {} or more", tokens / kMostParts + 1));
   }

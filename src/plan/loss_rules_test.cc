@@ -7,35 +7,35 @@ namespace {
 TEST(LossRules, NameEveryImpossibleCombinationWithBothValues) {
   const Case cases[] = {
       {[](Request& r) { r.loss_chunk = 128; }, "training.loss_chunk", "plan.loss",
-       "only loss: chunked computes the logits in chunks, but loss_chunk is 128"},
+       "loss_chunk is 128, but only loss: chunked computes the logits in chunks"},
       {[](Request& r) {
          r.loss = model::Loss::kCut;
          r.loss_chunk = 128;
        },
        "training.loss_chunk", "plan.loss",
-       "loss: cut keeps no logits in memory, but loss_chunk is 128"},
+       "loss_chunk is 128, but loss: cut keeps no logits in memory"},
       {[](Request& r) {
          r.loss = model::Loss::kChunked;
          r.tensor = 2;
        },
        "training.loss", "plan.loss",
-       "with 2 tensor-parallel ranks, the loss needs all logits at once: loss is chunked"},
+       "with 2 tensor-parallel ranks, the loss function needs all logits at once: loss is chunked"},
       {[](Request& r) {
          r.loss = model::Loss::kChunked;
          r.pipeline = 4;
          r.schedule = "zb_h1";
        },
        "training.loss", "plan.loss",
-       "zb_h1 splits backward, so the head's weight gradient would need all logits at once: loss "
-       "is chunked"},
+       "the schedule zb_h1 splits backward, so the weight gradient of the head would need all "
+       "logits at once: loss is chunked"},
       {[](Request& r) {
          r.loss = model::Loss::kChunked;
          r.micro_batch_size = 1 << 10;
          r.loss_chunk = 63;
        },
        "training.loss_chunk", "plan.loss",
-       "a micro-batch can have at most 16384 chunks, but 1048576 tokens in chunks of 63 are 16644 "
-       "chunks"},
+       "a micro-batch can have at most 16384 chunks, but 1048576 tokens in chunks of 63 tokens "
+       "need 16644 chunks"},
   };
   ExpectEach(cases);
 }

@@ -7,7 +7,7 @@
 #include "src/model/expert_parallel.h"
 
 // The section `experts` of a scenario: how a framework runs the experts of a mixture. settings.h
-// has keys, values and documentation. `parallelism.expert` is the number of ranks that divide the
+// has keys, values and documentation. `parallelism.expert` sets the number of ranks that divide the
 // experts.
 namespace stepcast::plan {
 
@@ -17,23 +17,21 @@ struct Mixture {
   model::ExpertProducts products = model::ExpertProducts::kGrouped;
   DataType dispatch_dtype = DataType::kBf16;  // type of rows that are sent to experts
   DataType router_dtype = DataType::kBf16;
-  // The largest number of nodes that may have experts of one token. 0: no limit.
+  // The largest number of nodes to which one token may be routed. 0: no limit.
   std::int64_t node_limit = 0;
   bool fused_router = true;
   bool fused_permutation = true;
   bool fused_rows = false;
-  // The number of rows on the rank with the most rows, relative to the mean over all ranks.
+  // Rows on the rank with the most rows divided by the mean over ranks.
   double imbalance = 1;
-  // The largest number of rows of an expert, relative to the mean. An expert drops further rows.
-  // With pad_to_capacity, every expert always computes this number of rows, some of which may be
-  // empty.
+  // The largest number of rows of an expert, divided by the mean. Further rows are dropped. With
+  // pad_to_capacity, every expert computes this number of rows, some of which may be empty.
   std::optional<double> capacity_factor{};
   bool pad_to_capacity = false;
-  // The minimum capacity of an expert, in rows, for the tokens of one rank. Only for DeepSpeed's
-  // layer.
+  // The smallest capacity of an expert, in rows per sending rank. Only for DeepSpeed's layer.
   std::int64_t min_capacity = 4;
-  // `overlap_communication`: the forward of one micro-batch and the backward of another alternate,
-  // so that exchanges of one pass overlap kernels of the other pass (parallel::Combined).
+  // `overlap_communication`: the forward of one micro-batch alternates with the backward of
+  // another, so that exchanges of one pass overlap kernels of the other (parallel::Combined).
   // `delay_weight_gradients`: weight gradients run after exchanges that do not need them.
   bool overlap_communication = false;
   bool delay_weight_gradients = false;

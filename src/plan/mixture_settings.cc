@@ -61,12 +61,13 @@ std::vector<MixtureSetting> Rows() {
        .of_architectures = true,
        .idle = [](const Plan& plan) -> std::string_view {
          if (!model::SendsTokensOnce(plan.mixture.dispatcher)) {
-           return "with this dispatcher, because it sends a row to each expert of a token; write "
-                  "deepep or hybridep";
+           return "has no effect with this dispatcher, which sends a row to each expert of a "
+                  "token; "
+                  "write dispatcher: deepep or hybridep";
          }
-         return plan.mixture.node_limit == 0
-                    ? "with this value, because the experts are divided among no more nodes"
-                    : "";
+         return plan.mixture.node_limit == 0 ? "has no effect, because the experts are divided "
+                                               "among at most this number of nodes"
+                                             : "";
        },
        .shown = [](const Mixture& mixture) { return mixture.node_limit > 0; }},
       {.key = "fused_router",
@@ -84,7 +85,7 @@ std::vector<MixtureSetting> Rows() {
        .idle = [](const Plan& plan) -> std::string_view {
          return plan.mixture.dispatcher == model::Dispatcher::kHybridEp
                     ? ""
-                    : "but with dispatcher: hybridep";
+                    : "has an effect only with dispatcher: hybridep";
        },
        .shown = [](const Mixture& mixture) { return mixture.fused_rows; }},
       {.key = "imbalance",
@@ -101,8 +102,8 @@ std::vector<MixtureSetting> Rows() {
          const bool drops = *mixture.capacity_factor < mixture.imbalance;
          return drops || mixture.pad_to_capacity
                     ? ""
-                    : "with a value of experts.imbalance or more, because no expert receives more "
-                      "rows than that";
+                    : "has no effect if its value is at least experts.imbalance, because no expert "
+                      "then exceeds its capacity";
        }},
       {.key = "min_capacity",
        .type = Count{&Given::min_capacity, &Mixture::min_capacity, 0, kMostRows},
@@ -111,7 +112,7 @@ std::vector<MixtureSetting> Rows() {
        .idle = [](const Plan& plan) -> std::string_view {
          return plan.mixture.implementation == model::ExpertImplementation::kDeepSpeed
                     ? ""
-                    : "except with DeepSpeed's own layer";
+                    : "has an effect only with DeepSpeed's own layer of experts";
        },
        .shown =
            [](const Mixture& mixture) {

@@ -32,8 +32,8 @@ class OffloadRules : public Rules {
         fmt::format(
             "{} is true, but the cluster's topology does not describe the memory of its hosts",
             key),
-        "name a topology with hosts, such as --cluster dgx-h100 instead of --gpus; in your own "
-        "topology file, add node.host with memory and memory_bandwidth");
+        "choose a topology that describes hosts, such as --cluster dgx-h100 instead of --gpus. In "
+        "your own topology file, add node.host with memory and memory_bandwidth");
   }
 
   // Data that ranks of other axes keep in a node's memory is not modelled.

@@ -52,7 +52,8 @@ class OptimizerRules : public Rules {
     };
     if (request_.framework && !StyleOf(*request_.framework).optimizer_in_backward) {
       refuse("training.optimizer_in_backward",
-             fmt::format("updates during backward are modelled for fsdp2 only: framework is {}",
+             fmt::format("updates of parameters during backward are modelled only for fsdp2: "
+                         "framework is {}",
                          plan::Name(*request_.framework)),
              "write framework: fsdp2, which also runs on one rank, or omit optimizer_in_backward");
     }
@@ -77,18 +78,20 @@ class OptimizerRules : public Rules {
     }
     if (request_.pipeline.value_or(1) > 1) {
       refuse("parallelism.pipeline",
-             "torchtitan does not update during the backward of a pipeline: optimizer_in_backward "
-             "is true",
+             "torchtitan does not update parameters during the backward of a pipeline: "
+             "optimizer_in_backward is true",
              "write pipeline: 1, or optimizer_in_backward: false");
     }
     if (request_.cpu_offload.value_or(false)) {
       refuse("data_parallel.cpu_offload",
-             "updates on the host during backward are not modelled: optimizer_in_backward is true",
+             "updates of parameters on the host during backward are not modelled: "
+             "optimizer_in_backward is true",
              "write cpu_offload: false, or optimizer_in_backward: false");
     }
     if (request_.optimizer == Optimizer::kMuon) {
       refuse("training.optimizer",
-             "torchtitan's Muon does not update during backward: optimizer_in_backward is true",
+             "torchtitan's Muon does not update parameters during backward: optimizer_in_backward "
+             "is true",
              "write optimizer: adamw, or optimizer_in_backward: false");
     }
   }
@@ -109,7 +112,7 @@ class OptimizerRules : public Rules {
       Refuse(kOptimizer,
              fmt::format("LAMB is modelled only as Apex's FusedLAMB with ddp: framework is {}",
                          plan::Name(*request_.framework)),
-             "write framework: ddp or reference, or optimizer: adamw");
+             "write framework: ddp or reference, or write optimizer: adamw");
     } else if (request_.zero_stage.value_or(0) > 0) {
       Refuse(kOptimizer,
              fmt::format("LAMB needs the norms of complete tensors, but zero_stage is {}",
@@ -144,9 +147,10 @@ class OptimizerRules : public Rules {
     if (!request_.framework || StyleOf(*request_.framework).lion_and_adafactor) return;
     const bool lion = request_.optimizer == Optimizer::kLion;
     const char* const rule =
-        !lion ? "Adafactor, as in transformers, needs parameters that are unsharded or flattened"
+        !lion ? "the Adafactor of transformers needs unsharded or flattened parameters"
         : StyleOf(*request_.framework).distributed_tensors
-            ? "Lion is modelled as in bitsandbytes, whose kernels cannot read DTensors"
+            ? "Lion is modelled as in bitsandbytes, and the kernels of bitsandbytes cannot read "
+              "DTensors"
             : "Lion (bitsandbytes) is not modelled with this framework";
     RefuseFramework(rule, FrameworksWith(&FrameworkStyle::lion_and_adafactor));
   }
@@ -173,7 +177,10 @@ class OptimizerRules : public Rules {
 
   void CheckHost() {
     const auto refuse = [&](const char* key, const char* off) {
-      Refuse(key, fmt::format("{} updates only on the device, but {} is true", name(), key),
+      Refuse(key,
+             fmt::format("{} updates parameters only on the device, but {} is "
+                         "true",
+                         name(), key),
              fmt::format("write {}, or optimizer: adamw", off));
     };
     if (request_.cpu_offload.value_or(false)) {
@@ -203,8 +210,8 @@ class OptimizerRules : public Rules {
     const DataType own = OptimizerStatesOf(without).type;
     if (type != own) {
       Refuse("training.optimizer_state_dtype",
-             fmt::format("{} sets the type of its moments, {}, but optimizer_state_dtype is {}",
-                         name(), Name(own), Name(type)),
+             fmt::format("{} always keeps moments in {}, but optimizer_state_dtype is {}", name(),
+                         Name(own), Name(type)),
              "omit optimizer_state_dtype");
     }
   }

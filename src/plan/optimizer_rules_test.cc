@@ -62,7 +62,7 @@ TEST(OptimizerRules, NameEveryImpossibleCombinationWithBothValues) {
   request = With(Optimizer::kAdamW8bit, Framework::kDdp);
   request.optimizer_state_dtype = DataType::kBf16;
   ExpectFault(request, EightDevices(), "training.optimizer_state_dtype", kCode,
-              "adamw_8bit sets the type of its moments, fp32, but optimizer_state_dtype is bf16");
+              "adamw_8bit always keeps moments in fp32, but optimizer_state_dtype is bf16");
   request = With(Optimizer::kLion, Framework::kDdp);
   request.master_weights = MasterWeights::kFp32;
   ExpectFault(request, EightDevices(), "training.master_weights", kCode,

@@ -50,8 +50,8 @@ class OptimizerStateRules : public Rules {
     if (request_.master_weights == MasterWeights::kFp16Remainder &&
         parameters_ != DataType::kBf16) {
       Add(kMasterWeights, "plan.master-weights",
-          fmt::format("fp16_remainder extends bf16 parameters to FP32, but the parameters have "
-                      "the type {}",
+          fmt::format("fp16_remainder extends only bf16 parameters to FP32, but the parameters "
+                      "have the type {}",
                       Name(parameters_)),
           Short() ? "write master_weights: fp32" : "omit master_weights");
       return false;
@@ -61,11 +61,13 @@ class OptimizerStateRules : public Rules {
     }
     const bool pytorch = TraitsOf(*request_.framework).of_pytorch;
     Add(kMasterWeights, "plan.master-weights",
-        fmt::format("without master weights, updates of fp16 parameters are lost by rounding and "
-                    "underflow: {} none",
-                    request_.master_weights ? "master_weights is" : "PyTorch's optimizers keep"),
-        pytorch ? "write parameter_dtype: fp32 (autocast, or FSDP's mixed precision), or "
-                  "master_weights: fp32 (possible with Apex's amp O2 and FusedAdam)"
+        fmt::format(
+            "without master weights, rounding and underflow lose updates of fp16 parameters: "
+            "{}",
+            request_.master_weights ? "master_weights is none"
+                                    : "PyTorch's optimizers keep no master weights"),
+        pytorch ? "write parameter_dtype: fp32 (with autocast or FSDP's mixed precision), or write "
+                  "master_weights: fp32 (with Apex's amp O2 and FusedAdam)"
                 : "write master_weights: fp32, or omit master_weights");
     return false;
   }
@@ -87,10 +89,10 @@ class OptimizerStateRules : public Rules {
       return;
     }
     const char* const hint =
-        adamw ? "write optimizer_implementation: fused, for Apex's or Transformer Engine's "
-                "FusedAdam"
-              : "write optimizer: adamw with optimizer_implementation: fused, for Apex's or "
-                "Transformer Engine's FusedAdam";
+        adamw ? "write optimizer_implementation: fused, to use the FusedAdam of Apex or "
+                "Transformer Engine"
+              : "write optimizer: adamw and optimizer_implementation: fused, to use the FusedAdam "
+                "of Apex or Transformer Engine";
     const bool of_own_types =
         fused && (adamw || (textbook && request_.optimizer == Optimizer::kSgd));
     if (remainders && !of_own_types) {
@@ -101,8 +103,8 @@ class OptimizerStateRules : public Rules {
     if (states_.type != updated && !of_own_types) {
       RefuseStateType(
           fmt::format(
-              "only a fused AdamW keeps moments in a type other than the type of the updated "
-              "values, {}",
+              "without a fused AdamW, moments must have the type of the weights that the optimizer "
+              "updates, {}",
               Name(updated)),
           fmt::format("{}; or write optimizer_state_dtype: {}", hint, Name(updated)));
     }
@@ -117,11 +119,11 @@ class OptimizerStateRules : public Rules {
         states_.master_weights == MasterWeights::kNone ? parameters_ : DataType::kFp32;
     if (states_.master_weights == MasterWeights::kFp16Remainder) {
       RefuseMasterWeights("with cpu_offload, the host's optimizer does not support fp16_remainder",
-                          "write master_weights: fp32 or none, or cpu_offload: false");
+                          "write master_weights: fp32 or none, or write cpu_offload: false");
     } else if (states_.type != updated) {
       RefuseStateType(
-          fmt::format("with cpu_offload, the host's optimizer keeps moments in the type of the "
-                      "updated values, {}",
+          fmt::format("with cpu_offload, moments must have the type of the weights that the "
+                      "optimizer updates on the host, {}",
                       Name(updated)),
           fmt::format("write optimizer_state_dtype: {}, or cpu_offload: false", Name(updated)));
     }
@@ -142,7 +144,8 @@ class OptimizerStateRules : public Rules {
   void CheckPrecisionAware() {
     if (Short() && states_.master_weights == MasterWeights::kNone) {
       RefuseMasterWeights("megatron always keeps master weights for 16-bit parameters",
-                          "write master_weights: fp32, or fp16_remainder with bf16");
+                          "write master_weights: fp32. With bf16 parameters, master_weights: "
+                          "fp16_remainder is also possible");
       return;
     }
     const bool remainders = states_.master_weights == MasterWeights::kFp16Remainder;
@@ -163,7 +166,7 @@ class OptimizerStateRules : public Rules {
                OptimizerImplementationOf(request_) != OptimizerImplementation::kFused) {
       refuse("megatron's precision-aware optimizer needs Transformer Engine's FusedAdam");
     } else if (request_.optimizer_cpu_offload.value_or(false)) {
-      refuse("with optimizer_cpu_offload, the host updates FP32 values");
+      refuse("with optimizer_cpu_offload, the host updates only FP32 weights");
     } else if (request_.copy_main_gradients.value_or(false)) {
       Add("data_parallel.copy_main_gradients", "plan.dtype-not-of-framework",
           "megatron's precision-aware optimizer reads main gradients without a copy, but "

@@ -24,14 +24,14 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          Fsdp2(r);
        },
        kMaster, "plan.master-weights",
-       "without master weights, updates of fp16 parameters are lost by rounding and underflow: "
-       "PyTorch's optimizers keep none"},
+       "without master weights, rounding and underflow lose updates of fp16 parameters: "
+       "PyTorch's optimizers keep no master weights"},
       {[](Request& r) {
          r.precision = DataType::kFp16;
          r.master_weights = MasterWeights::kNone;
        },
        kMaster, "plan.master-weights",
-       "without master weights, updates of fp16 parameters are lost by rounding and underflow: "
+       "without master weights, rounding and underflow lose updates of fp16 parameters: "
        "master_weights is none"},
       {[](Request& r) {
          r.precision = DataType::kFp16;
@@ -39,13 +39,15 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          Megatron(r);
        },
        kMaster, "plan.master-weights",
-       "fp16_remainder extends bf16 parameters to FP32, but the parameters have the type fp16"},
+       "fp16_remainder extends only bf16 parameters to FP32, but the parameters have the type "
+       "fp16"},
       {[](Request& r) {
          r.parameter_dtype = DataType::kFp32;
          r.master_weights = MasterWeights::kFp16Remainder;
        },
        kMaster, "plan.master-weights",
-       "fp16_remainder extends bf16 parameters to FP32, but the parameters have the type fp32"},
+       "fp16_remainder extends only bf16 parameters to FP32, but the parameters have the type "
+       "fp32"},
       {[](Request& r) {
          r.master_weights = MasterWeights::kFp16Remainder;
          Fsdp2(r);
@@ -58,8 +60,8 @@ TEST(OptimizerStateRules, NameEveryImpossibleCombinationWithBothValues) {
          Fsdp2(r);
        },
        kStates, kNotOfFramework,
-       "only a fused AdamW keeps moments in a type other than the type of the updated values, "
-       "bf16, but optimizer_state_dtype is fp32"},
+       "without a fused AdamW, moments must have the type of the weights that the optimizer "
+       "updates, bf16, but optimizer_state_dtype is fp32"},
       {[](Request& r) {
          r.master_weights = MasterWeights::kNone;
          Megatron(r);

@@ -11,8 +11,8 @@
 // Muon. For other optimizers, see plan::OptimizerBytesPerParameter.
 namespace stepcast::plan {
 
-// A tensor that an optimizer updates. The tensor is a complete parameter, one rank's rows of a
-// parameter, or a vector with elements of a parameter.
+// A tensor that an optimizer updates: a complete parameter, one rank's rows of a parameter, or a
+// vector of elements of parameters.
 struct OptimizerTensor {
   std::int64_t elements = 0;
   std::int64_t matrices = 0, rows = 0, columns = 0;  // zero for a vector
@@ -21,15 +21,14 @@ struct OptimizerTensor {
                                                      // the head
 };
 
-// Returns the tensor with `elements` elements of the model's tensor `index`. The tensor consists of
-// complete rows (or complete matrices of a three-dimensional tensor) unless the framework flattens
-// parameters. If `index` is -1, the tensor contains elements of several of the model's tensors.
+// Returns the tensor with `elements` elements of the model's tensor `index`: complete rows (or
+// matrices of a three-dimensional tensor), unless the framework flattens parameters. If `index` is
+// -1, the elements belong to several tensors.
 OptimizerTensor OptimizerTensorOf(const Plan& plan, const model::Model& model, int index,
                                   std::int64_t elements);
 
-// Returns whether Muon orthogonalizes the tensor's update. AdamW updates all other tensors:
-// embeddings, the head and vectors (torch.optim.Muon's documentation;
-// megatron/core/optimizer/muon.py).
+// Returns whether Muon updates the tensor. AdamW updates embeddings, the head and vectors
+// (torch.optim.Muon's documentation; megatron/core/optimizer/muon.py).
 bool TakesMuon(const OptimizerTensor& tensor);
 
 // Returns whether the tensor's moments have 8 bits. Only tensors of at least 4,096 elements have
@@ -45,10 +44,9 @@ bool HasShortMoments(const Plan& plan, const OptimizerTensor& tensor);
 // values. In torchao, each moment also has a table of 256 FP32 values.
 Bytes MomentBytes(const Plan& plan, const OptimizerTensor& tensor);
 
-// These functions return the size of moments and master weights. The first function is for one
-// tensor. The second function is for complete parameters with these indices, and supports every
-// optimizer. The states of a rank that shards parameters are at least its fraction of the second
-// function's result.
+// Return the size of moments and master weights: of one tensor, or of complete parameters with
+// these indices. The second function supports every optimizer. A rank that shards parameters has at
+// least its fraction of the second result.
 Bytes OptimizerStateBytes(const Plan& plan, const OptimizerTensor& tensor);
 Bytes OptimizerStateBytes(const Plan& plan, const model::Model& model,
                           std::span<const int> parameters);

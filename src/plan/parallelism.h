@@ -12,7 +12,7 @@ namespace stepcast::parallel {
 struct PipelineSchedule;
 }  // namespace stepcast::parallel
 
-// The section `parallelism` of a scenario: the settings as written, and the complete settings.
+// The section `parallelism` of a scenario: the settings as written, and the settings with defaults.
 // settings.h lists keys, values and documentation.
 namespace stepcast::plan {
 
@@ -22,22 +22,20 @@ struct Parallelism {
   std::int64_t tensor = 1;
   std::int64_t pipeline = 1;
   std::int64_t context = 1;
-  // `expert` is the number of ranks that have different experts of a mixture. `expert_tensor` is
-  // the number of ranks that each have a part of every expert. Expert parallelism reuses the ranks
-  // of the other axes (parallel::Grids).
+  // `expert`: ranks with different experts. `expert_tensor`: ranks that each have a part of every
+  // expert. Expert parallelism reuses the ranks of the other axes (parallel::Grids).
   std::int64_t expert = 1;
   std::int64_t expert_tensor = 1;
   std::int64_t expert_near = 1;  // model::ExpertParallel::near
-  // Settings of context parallelism: how a rank's queries reach all keys and, with `hierarchical`,
-  // how many neighboring ranks divide the heads.
+  // How a rank's queries reach all keys in context parallelism and, with `hierarchical`, how many
+  // neighboring ranks divide the heads.
   model::ContextMethod context_method = model::ContextMethod::kRing;
   std::int64_t context_inner = 1;
-  // Whether the tensor-parallel ranks divide the tokens outside the regions in which they divide
-  // layers.
+  // Whether tensor-parallel ranks divide the tokens outside the layers that they divide.
   bool sequence_parallel = false;
-  // Settings of pipelines: the order of passes (ScheduleOf, pipeline.h), the number of chunks per
-  // stage, and the number of blocks per chunk, in layer order. If the schedule was read from a
-  // file, `listed` is the schedule, and `schedule` is the file's name.
+  // The pipeline: the order of passes (ScheduleOf, pipeline.h), the number of chunks per stage, and
+  // the number of blocks per chunk, in layer order. For a schedule from a file, `schedule` is the
+  // file's name and `listed` its content.
   std::string schedule = "sequential";
   std::shared_ptr<const parallel::PipelineSchedule> listed = nullptr;
   bool splits_backward = false;  // the schedule separates input gradients from weight gradients
@@ -58,19 +56,17 @@ struct ParallelismRequest {
   std::optional<std::int64_t> context_inner;
   std::optional<bool> sequence_parallel;
   std::optional<std::string> schedule;
-  // A schedule that was read from a file; `schedule` is the file's name. Null if the schedule is
-  // not from a file.
+  // A schedule that was read from the file `schedule`. Null: the schedule is built in.
   std::shared_ptr<const parallel::PipelineSchedule> listed_schedule;
   std::optional<std::int64_t> virtual_stages;
   std::optional<std::int64_t> microbatch_group_size_per_vp_stage;
   std::optional<std::vector<std::int64_t>> stage_layers;
-  // Whether the embedding, and whether the head with the loss, count as a block when blocks are
-  // divided into equal parts.
+  // Whether embedding and head are counted as blocks when layers are divided into equal parts.
   std::optional<bool> account_for_embedding_in_pipeline_split;
   std::optional<bool> account_for_loss_in_pipeline_split;
 
-  // Returns the number of ranks of one replica: the degrees of all axes except data, multiplied
-  // together. Experts may also be divided among data-parallel ranks.
+  // Returns the number of ranks of one replica: the product of the degrees of all axes except data.
+  // Data-parallel ranks may also divide experts.
   std::int64_t ranks_per_replica() const {
     return tensor.value_or(1) * pipeline.value_or(1) * context.value_or(1);
   }

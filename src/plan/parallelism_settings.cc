@@ -105,7 +105,8 @@ std::vector<ParallelismSetting> Rows() {
 const Count& FindAxis(std::string_view axis) {
   const ParallelismSetting* const setting = FindSetting(ParallelismSettings(), axis);
   STEPCAST_CHECK(setting != nullptr && std::holds_alternative<Count>(setting->type),
-                 "the table has the axis, and its degree is a number");
+                 "the table of settings must have the axis, and the degree of the axis must be a "
+                 "number");
   return std::get<Count>(setting->type);
 }
 

@@ -30,7 +30,7 @@ class PartRules : public Rules {
   void CheckFramework() {
     if (!request_.framework || !TraitsOf(*request_.framework).fuses_products) return;
     Add("framework", "plan.part-not-of-framework",
-        fmt::format("models with {} are not modelled with framework {}", facts_.unusual_part,
+        fmt::format("models with {} are not supported with framework {}", facts_.unusual_part,
                     plan::Name(*request_.framework)),
         "write framework: ddp, fsdp1, fsdp2 or deepspeed");
   }
@@ -38,7 +38,7 @@ class PartRules : public Rules {
   void RefuseAxis(const char* axis, std::int64_t ranks, std::string_view part) {
     if (ranks <= 1) return;
     Add(fmt::format("parallelism.{}", axis), "plan.axis-not-supported-with",
-        fmt::format("models with {} are not modelled with {} parallelism: {}", part, axis, ranks),
+        fmt::format("models with {} are not supported with {} parallelism: {}", part, axis, ranks),
         fmt::format("write {}: 1", axis));
   }
   void RefuseAxis(const char* axis, std::int64_t ranks) {
@@ -49,7 +49,7 @@ class PartRules : public Rules {
     RefuseAxis("context", request_.context.value_or(1));
     if (request_.sequence_parallel.value_or(false)) {
       Add("parallelism.sequence_parallel", "plan.axis-not-supported-with",
-          fmt::format("models with {} are not modelled with sequence parallelism: "
+          fmt::format("models with {} are not supported with sequence parallelism: "
                       "sequence_parallel is true",
                       facts_.unusual_part),
           "write sequence_parallel: false");
@@ -92,8 +92,8 @@ class PartRules : public Rules {
     const std::int64_t rows = facts_.other_rows + *request_.sequence_length;
     if (micro_batch <= kMostTokens / rows && micro_batch * rows <= kMostTokenPairs / rows) return;
     Add("training.micro_batch_size", "plan.too-many-tokens",
-        fmt::format("a micro-batch of {} x {} rows is too large ({} rows of each sequence are rows "
-                    "of an encoder or a text)",
+        fmt::format("a micro-batch of {} x {} rows is too large (each sequence includes {} rows of "
+                    "an encoder or a text)",
                     micro_batch, rows, facts_.other_rows),
         "use a smaller micro_batch_size or sequence_length");
   }

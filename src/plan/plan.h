@@ -15,11 +15,10 @@
 #include "src/plan/training.h"
 
 // How the model is trained: the sections `training`, `parallelism`, `experts`, `data_parallel` and
-// `software` of a scenario, with every default filled in. docs/formats.md documents keys and
-// defaults.
+// `software` of a scenario, with all defaults. docs/formats.md documents keys and defaults.
 namespace stepcast::plan {
 
-// The newest versions of software whose rules are known.
+// The newest modeled versions of software.
 inline constexpr Version kNewestTorch{2, 14}, kNewestNccl{2, 30}, kNewestDriver{580, 0};
 
 struct Software {
@@ -43,8 +42,8 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// Returns the type in which kernels read parameters and write gradients: 16 bits if GEMMs have 8 or
-// 4 bits, and 32 bits if GEMMs are in TF32.
+// Returns the type in which kernels read parameters and write gradients: a 16-bit type if GEMMs are
+// in 8 or 4 bits, and FP32 if GEMMs are in TF32.
 constexpr DataType ComputeType(DataType precision) {
   if (precision == DataType::kTf32) return DataType::kFp32;
   return IsQuantized(precision) ? DataType::kBf16 : precision;
@@ -55,7 +54,7 @@ constexpr DataType ComputeType(DataType precision) {
 std::int64_t GradientRanks(const Plan& plan);
 std::int64_t ShardRanks(const Plan& plan);
 
-// Returns whether the optimizer keeps master weights: complete FP32 values or remainders. False for
+// Returns whether the optimizer keeps master weights, as FP32 values or as remainders. False for
 // FP32 parameters.
 bool KeepsMasterWeights(const Training& training);
 // Returns the type of the values that the optimizer updates: FP32 if there are master weights,
@@ -75,9 +74,9 @@ std::int64_t OptimizerBytesPerParameter(const Training& training);
 // Returns a lower bound of the bytes of optimizer state per parameter, for any optimizer.
 std::int64_t LeastOptimizerBytesPerParameter(const Training& training);
 
-// The persistent optimizer state as arrays of one type. Each array has one number per parameter.
-// Master weights come first, then moments. If these arrays differ in type, 16-bit arrays of the
-// same total size represent the state.
+// The persistent optimizer state as arrays of one type with one number per parameter: master
+// weights first, then moments. If these differ in type, 16-bit arrays of the same total size
+// represent them.
 struct OptimizerArrays {
   std::int64_t count = 0;
   DataType type = DataType::kFp32;
@@ -91,8 +90,8 @@ bool HasStatesOfUpdatedType(const Training& training);
 // states and reads 16-bit main gradients directly (megatron/core/optimizer/optimizer_config.py).
 bool IsPrecisionAware(const Training& training);
 
-// Returns the framework whose layers the model uses. DeepSpeed has no layers: divided or pipelined
-// layers are those of Megatron-LM (Megatron-DeepSpeed).
+// Returns the framework whose layers the model uses. With DeepSpeed, divided or pipelined layers
+// are Megatron-LM's (Megatron-DeepSpeed).
 Framework LayersOf(const Plan& plan);
 
 // Returns the options that determine the model's work for one micro-batch on one rank.
@@ -102,9 +101,9 @@ model::WorkOptions WorkOptionsOf(const Plan& plan);
 // of parameters.
 DataType WrittenGradientType(const Training& training);
 
-// Returns whether gradients accumulate in a larger type than the type in which backward writes
-// them. Accumulators then exist in addition to the gradients ("FP32 gradient accumulation": 4 more
-// bytes per parameter).
+// Returns whether gradients accumulate in a larger type than that in which backward writes them.
+// Accumulators then use memory in addition to the gradients ("FP32 gradient accumulation": 4 bytes
+// per parameter).
 bool AccumulatesApart(const Training& training);
 
 }  // namespace stepcast::plan

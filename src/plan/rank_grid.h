@@ -12,15 +12,14 @@
 namespace stepcast::plan {
 
 // The properties of a rank that determine its program, except the ranks of its process groups and
-// the offsets in its data flow. A new property of this kind must become a field of this struct.
+// the offsets in its data flow. Every such property must be a field of this struct.
 struct RankLabel {
   int stage = 0;  // pipeline stage
   friend bool operator==(const RankLabel&, const RankLabel&) = default;
 };
 
-// The labels of all ranks of a plan. Labels differ along axes of the grid, so every label has the
-// same number of ranks. The groups of two ranks with the same label contain equal numbers of ranks
-// of each label.
+// The labels of all ranks of a plan. Every label has the same number of ranks. If two ranks have
+// the same label, their groups contain equal numbers of ranks of each label.
 class RankLabels {
  public:
   explicit RankLabels(const Plan& plan);
@@ -44,13 +43,12 @@ class RankLabels {
 
 // Returns the plan's ranks on two grids.
 //
-// The axes of the dense grid, starting with the fastest, are tensor parallelism, context
-// parallelism, shards, replicas and pipeline stages. The ranks along the shard axis
-// (`shard_group_size`) share one copy of the model states. Replicas exist only with hybrid
-// sharding.
+// The axes of the dense grid, fastest first, are tensor parallelism, context parallelism, shards,
+// replicas and pipeline stages. The ranks along the shard axis (`shard_group_size`) share one copy
+// of the model states. Only hybrid sharding has replicas.
 //
-// On the expert grid, neighboring ranks have parts of the same experts, and groups of these ranks
-// have different experts. There are as many copies of the experts' states as of all other states
+// On the expert grid, neighboring ranks have parts of the same experts, and groups of such ranks
+// have different experts. The experts' states have as many copies as all other states
 // (megatron/core/parallel_state.py, `tp-cp-ep-dp-pp`).
 parallel::Grids GridsOf(const Plan& plan);
 
@@ -61,21 +59,21 @@ struct GroupAxes {
 };
 GroupAxes AxesOf(model::ParameterGroup group);
 
-// Returns whether experts' weights are on a separate grid. True if some ranks have different
-// experts, or different parts of experts, but the same other tensors. If false, experts are sharded
-// and reduced with all other tensors.
+// Returns whether experts' weights have a separate grid: some ranks have different experts, or
+// different parts of experts, but the same other tensors. If false, experts are sharded and reduced
+// with all other tensors.
 bool HasExpertGroup(const Plan& plan);
 
-// Returns the index of the part of a batch on which the rank trains. Tensor-parallel ranks train on
-// the same samples. Context-parallel ranks train on different parts of the tokens.
+// Returns the index of the part of a batch on which the rank trains. Tensor-parallel ranks have the
+// same samples; context-parallel ranks have different tokens.
 std::int64_t BatchPartOf(const Plan& plan, int rank);
 
-// Only with sequence parallelism. The tensor-parallel ranks sum the gradients of parameters that
-// each rank applies to only a part of the tokens. Returns true if they do so once per step, before
-// the optimizer step (Megatron-LM), and false if they do so in the backward of each layer.
+// With sequence parallelism: returns when tensor-parallel ranks sum the gradients of parameters
+// that each rank applies to a part of the tokens. True: once per step, before the optimizer step
+// (Megatron-LM). False: in each layer's backward.
 bool AddsUpPartsOfTokens(const Plan& plan);
 
-// Returns the rank's pipeline stage. All ranks of a stage run the same program.
+// Returns the rank's pipeline stage.
 int StageOf(const Plan& plan, int rank);
 
 }  // namespace stepcast::plan

@@ -12,8 +12,8 @@ namespace stepcast::parallel {
 struct NamedSchedule;
 }  // namespace stepcast::parallel
 
-// A plan with only the settings that the scenario contains. Complete() fills in the documented
-// defaults. legality.h decides whether the plan is legal.
+// A plan with only the settings in the scenario. Complete() adds the documented defaults.
+// legality.h decides whether the plan is legal.
 namespace stepcast::plan {
 
 struct Request : DataParallelRequest, TrainingRequest, ParallelismRequest, MixtureRequest {
@@ -38,13 +38,12 @@ struct RequestedSchedule {
 };
 RequestedSchedule ScheduleOf(const Request& request);
 
-// The name of interleaved 1F1B, in which a stage runs a group of micro-batches through one chunk
-// after another.
+// The name of interleaved 1F1B, in which a stage runs a group of micro-batches through each of its
+// chunks in turn.
 inline constexpr const char* kInterleaved = "interleaved_1f1b";
-// Returns the number of micro-batches per group (parallel/pipeline_schedule.h) in a step of
-// `micro_batches`. The result is the requested number or, without a request, the number of stages
-// P. For torch.distributed.pipelining, the M micro-batches of a step form max(1, floor(M / P))
-// groups of equal size.
+// Returns the number of micro-batches per group (parallel/pipeline_schedule.h): the requested
+// number, or by default the number of stages P. torch.distributed.pipelining divides the M
+// micro-batches of a step (`micro_batches`) into max(1, floor(M / P)) groups of equal size.
 std::int64_t MicroBatchGroupOf(const Request& request, std::int64_t micro_batches);
 
 // The parts of a model that a pipeline divides among its stages.
@@ -95,15 +94,14 @@ OptimizerStates OptimizerStatesOf(const Request& request);
 // Returns the implementation of the optimizer's update. The request must contain the framework.
 OptimizerImplementation OptimizerImplementationOf(const Request& request);
 
-// Returns the plan with every default filled in. The request must be legal (legality.h) on a
-// cluster of `devices`.
+// Returns the plan with all defaults. The request must be legal (legality.h) on a cluster of
+// `devices` devices.
 Plan Complete(const Request& request, std::int64_t devices, const ModelBlocks& model = {});
 
 // Returns parallelism.expert_tensor, or the framework's default for a mixture.
 std::int64_t ExpertTensorOf(const Request& request, bool mixture);
 
-// Returns experts.implementation, or the framework's default. The request must contain the
-// framework.
+// Returns experts.implementation, or the default of the framework, which must be set.
 model::ExpertImplementation ImplementationOf(const Request& request);
 
 // Returns parallelism.context_method, or the framework's default.

@@ -14,19 +14,18 @@
 #include "src/model/architecture.h"
 #include "src/plan/framework.h"
 
-// A setting of a plan as a row of a table. The row contains the setting's syntax and members, the
-// frameworks that have it, and the ZeRO stages at which it has an effect. The tables in
-// docs/formats describe the setting's values and default (scenario/setting_texts.h).
+// A setting of a plan as a row of a table. The row has the setting's syntax and members, its
+// frameworks, and the ZeRO stages at which it has an effect. The tables in docs/formats have the
+// setting's documentation (scenario/setting_texts.h).
 //
-// The rows (settings.h) control the reader, the rule that refuses settings of other frameworks, and
-// the warnings about settings without effect. The resolved scenario is also generated from the
-// rows. `Given` is the type of the request, with members of type std::optional; `Kept` is the type
-// of the complete settings.
+// The rows (settings.h) control the reader, the rule that refuses settings of other frameworks, the
+// warnings about settings without effect, and the resolved scenario. `Given` is the type of the
+// request, with std::optional members; `Kept` is the type of the settings with defaults.
 namespace stepcast::plan {
 
 struct Plan;
 
-// A framework that supports a setting, and the stages at which the setting has an effect.
+// A framework that has a setting, and the stages at which the setting has an effect.
 struct SettingUse {
   Framework framework = Framework::kReference;
   // The ZeRO stages at which the setting has an effect. If first > last, the setting is accepted
@@ -41,8 +40,7 @@ struct SettingUse {
 SettingUse At(Framework framework, int first, int last, const char* note = "");
 // Returns the use of a setting that the framework has at every ZeRO stage.
 SettingUse Of(Framework framework, const char* note = "");
-// Returns the use of another framework's setting that the framework `reference` accepts without
-// effect.
+// Returns the use of another framework's setting that `reference` accepts and ignores.
 SettingUse TakenByReference();
 
 // The frameworks that have a setting. Empty: every framework has the setting at every stage.
@@ -60,8 +58,8 @@ class SettingUses {
   std::vector<SettingUse> uses_;
 };
 
-// The kinds of settings. A kind determines the syntax of a value in the file, and the members that
-// store the value.
+// The kinds of settings. A kind determines a value's syntax in the file and the members that store
+// it.
 template <typename Given, typename Kept>
 struct SwitchSetting {
   std::optional<bool> Given::*given;
@@ -78,14 +76,13 @@ template <typename Given, typename Kept>
 struct WordSetting {
   std::vector<std::string_view> words;
   bool (*is_given)(const Given& given);
-  // Stores a word in the request. `word` is an index into `words`. Not set: removes the setting
-  // from the request.
+  // Stores the word with index `word` of `words` in the request. Not set: removes the setting from
+  // the request.
   void (*give)(Given& given, std::optional<std::size_t> word);
   void (*apply)(const Given& given, Kept& kept);  // requires is_given
   std::string_view (*name)(const Kept& kept);
 };
-// A setting with special syntax. The reader and the resolved scenario have code for the setting's
-// key.
+// A setting with special syntax, for which the reader and the resolved scenario have code.
 template <typename Given>
 struct OwnSetting {
   bool (*is_given)(const Given& given);
@@ -101,30 +98,28 @@ struct Setting {
   const char* key;  // "bucket_size"
   SettingType<Given, Kept> type;
   bool required = false;
-  // Whether the setting defines the job rather than how the job runs. A search does not change
-  // these settings, because plans for different jobs cannot be compared. Required settings also
-  // define the job.
+  // Whether the setting defines the job rather than its execution. A search does not vary such
+  // settings, nor required settings, because plans for different jobs cannot be compared.
   bool of_task = false;
   // This member has no default because gcc 12 fails on a default of this type in a template.
   SettingUses uses;
   // Whether the setting has no effect on layer lists, whose times and activations are input.
   bool of_architectures = false;
-  // Returns whether the setting affects an architecture. Null: the setting affects all
-  // architectures. `needed` is a text: the properties that the other architectures lack.
+  // Returns whether the setting affects an architecture. Null: it affects all. `needed` is a text
+  // with the properties that an unaffected architecture lacks.
   bool (*had_by)(const model::Architecture& architecture) = nullptr;
   std::string_view needed = "";
-  // The setting of `parallelism` (a degree) that must exceed 1 for this setting to have an effect.
-  // Empty: no such degree.
+  // The degree in `parallelism` that must exceed 1 for this setting to have an effect. Empty: no
+  // such degree.
   std::string_view without = "";
-  // Returns the reason why the setting has no effect in a complete plan, such as "with framework
-  // reference". Empty: the setting has an effect. Null: the setting has an effect in every plan of
-  // the frameworks that have it.
+  // Returns why the setting has no effect in a complete plan, as text after the key: "has no effect
+  // with framework reference". Empty: it has an effect. Null: it always has an effect in the
+  // frameworks that have it.
   std::string_view (*idle)(const Plan& plan) = nullptr;
-  // Returns whether the resolved scenario shows the setting. Null: the setting is shown whenever it
-  // has an effect.
+  // Returns whether the resolved scenario contains the setting. Null: it does if the setting has an
+  // effect.
   bool (*shown)(const Kept& kept) = nullptr;
-  // The setting of the same section with which other frameworks serve the same purpose. Empty: no
-  // such setting.
+  // The corresponding setting of other frameworks, in the same section. Empty: no such setting.
   std::string_view elsewhere = "";
 
   bool IsGiven(const Given& request) const {

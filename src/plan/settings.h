@@ -12,8 +12,8 @@
 
 namespace stepcast::plan {
 
-// The settings of `data_parallel` as a table (setting.h). Defaults that depend on other settings
-// are in request.cc and src/plan/frameworks.
+// The settings of `data_parallel` as a table (setting.h). request.cc and src/plan/frameworks have
+// the defaults that depend on other settings.
 
 using DataParallelSetting = Setting<DataParallelRequest, DataParallel>;
 
@@ -32,8 +32,8 @@ using MixtureSetting = Setting<MixtureRequest, Mixture>;
 // Returns the settings in the order of the resolved scenario.
 std::span<const MixtureSetting> MixtureSettings();
 
-// The settings of `parallelism` as a table (setting.h): the degrees of the axes, and the settings
-// that belong to one axis. Defaults that depend on other settings are in request.cc.
+// The settings of `parallelism` as a table (setting.h): the degrees of the axes, and settings of
+// one axis. request.cc has the defaults that depend on other settings.
 
 using ParallelismSetting = Setting<ParallelismRequest, Parallelism>;
 

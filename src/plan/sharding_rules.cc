@@ -49,7 +49,7 @@ class ShardingRules : public Rules {
               ? "true"
               : fmt::format("{}", std::get<std::int64_t>(*request_.reshard_after_forward));
       Add("data_parallel.reshard_after_forward", "plan.reshard",
-          fmt::format("stage 2 of {} keeps complete parameters after forward: zero_stage is 2 and "
+          fmt::format("at zero_stage 2, {} keeps complete parameters after forward, but "
                       "reshard_after_forward is {}",
                       plan::Name(*request_.framework), value),
           "write zero_stage: 3, or reshard_after_forward: false");
@@ -76,10 +76,10 @@ class ShardingRules : public Rules {
     // layers.
     if (request_.tensor.value_or(1) == 1 || ranks == *shard * context) return;
     Add("data_parallel.reshard_after_forward", "plan.axis-not-supported-with",
-        fmt::format("a number for reshard_after_forward is not modelled with tensor parallelism: "
-                    "tensor is {} and reshard_after_forward is {}",
+        fmt::format("with tensor parallelism, reshard_after_forward must be true or false, not a "
+                    "number: tensor is {} and reshard_after_forward is {}",
                     *request_.tensor, ranks),
-        "write reshard_after_forward: true or false, or parallelism.tensor: 1");
+        "write reshard_after_forward: true or false, or write parallelism.tensor: 1");
   }
 };
 

@@ -12,7 +12,7 @@
 #include "src/model/recomputation.h"
 #include "src/model/sample_lengths.h"
 
-// The section `training` of a scenario: the settings as written, and the complete settings.
+// The section `training` of a scenario: the settings as written, and the settings with defaults.
 // settings.h lists keys, values and documentation.
 namespace stepcast::plan {
 
@@ -28,13 +28,13 @@ struct DataLoading {
   friend bool operator==(const DataLoading&, const DataLoading&) = default;
 };
 
-// When training continues after a checkpoint starts. kSync: after the state is in storage. kAsync:
-// after the state is in host memory.
+// When training continues after a checkpoint was started. kSync: after the state is in storage.
+// kAsync: after the state is in host memory.
 enum class CheckpointMode : std::uint8_t { kSync, kAsync };
 const char* Name(CheckpointMode mode);  // "sync"
 
-// The mapping `training.checkpoint_saving`. A forecast step includes the cost of saving, averaged
-// over many steps.
+// The mapping `training.checkpoint_saving`. The forecast step includes the average cost of saving
+// per step.
 struct CheckpointSaving {
   std::int64_t every = 1000;  // steps
   CheckpointMode mode = CheckpointMode::kSync;
@@ -61,14 +61,14 @@ enum class Optimizer : std::uint8_t {
   // arXiv 2502.16982). AdamW updates everything else.
   kMuon,
 };
-// Returns whether every parameter has the same number of moments, all of one type.
-// optimizer_states.h covers the other optimizers.
+// Returns whether every parameter has the same number of moments, of one type. For other
+// optimizers, see optimizer_states.h.
 constexpr bool HasEqualMoments(Optimizer optimizer) {
   return optimizer != Optimizer::kAdamW8bit && optimizer != Optimizer::kAdafactor &&
          optimizer != Optimizer::kMuon;
 }
-// Returns whether kernels of a separate library update each tensor. OptimizerImplementation then
-// has no effect.
+// Returns whether another library's kernels update each tensor, so that OptimizerImplementation has
+// no effect.
 constexpr bool HasOwnKernels(Optimizer optimizer) {
   return optimizer == Optimizer::kAdamW8bit || optimizer == Optimizer::kLion ||
          optimizer == Optimizer::kAdafactor;
@@ -78,22 +78,24 @@ constexpr bool HasOwnKernels(Optimizer optimizer) {
 constexpr std::int64_t MomentsOf(Optimizer optimizer) {
   return optimizer == Optimizer::kSgd || optimizer == Optimizer::kLion ? 1 : 2;
 }
-// The data that an optimizer stores in addition to 16-bit parameters, so that small changes are not
-// lost. kNone: no data. kFp32: an FP32 copy of each parameter. kFp16Remainder: the lower 16 bits of
-// each parameter's FP32 value (Transformer Engine's FusedAdam, store_param_remainders).
+// Data that an optimizer stores in addition to 16-bit parameters, to preserve small updates. kNone:
+// no data. kFp32: an FP32 copy of each parameter. kFp16Remainder: the lower 16 bits of each
+// parameter's FP32 value (Transformer Engine's FusedAdam, store_param_remainders).
 enum class MasterWeights : std::uint8_t { kNone, kFp32, kFp16Remainder };
-// How the framework runs the update. kFused: one kernel over all tensors. kForeach: a sequence of
-// multi-tensor kernels with a temporary copy of all tensors. kSingle: the same sequence for each
-// tensor separately.
+// How the framework runs the update. kFused: one kernel for all tensors. kForeach: several
+// multi-tensor kernels, with a temporary copy of all tensors. kSingle: several kernels for each
+// tensor.
 enum class OptimizerImplementation : std::uint8_t { kFused, kForeach, kSingle };
 
-// The points at which the training loop reads a value from the device, such as a loss, a norm or a
-// step counter. At these points, the host waits for all work issued on the compute stream. kNever:
-// no such points. kStep: at the end of each step. kUpdate: before each update. kMicroBatch: after
-// the backward of each micro-batch. kPhase: the host waits for all streams after every forward,
-// every backward and the update, like synchronizing timers (DeepSpeed's wall_clock_breakdown,
-// Megatron-LM before 3.0). kLaunch: the host waits after every kernel, copy and collective
-// (CUDA_LAUNCH_BLOCKING=1).
+// When the training loop reads a value from the device, such as a loss, a norm or a step counter.
+// The host then waits for all work issued on the compute stream:
+//   kNever: never.
+//   kStep: at the end of each step.
+//   kUpdate: before each update.
+//   kMicroBatch: after the backward of each micro-batch.
+//   kPhase: for all streams, after every forward, every backward and the update, like timers that
+//     synchronize (DeepSpeed's wall_clock_breakdown, Megatron-LM before 3.0).
+//   kLaunch: after every kernel, copy and collective (CUDA_LAUNCH_BLOCKING=1).
 enum class HostWaits : std::uint8_t { kNever, kStep, kUpdate, kMicroBatch, kPhase, kLaunch };
 
 const char* Name(Optimizer optimizer);
@@ -101,10 +103,10 @@ const char* Name(OptimizerImplementation implementation);
 const char* Name(MasterWeights master_weights);
 const char* Name(HostWaits waits);
 
-// How sequences are made from samples of different lengths. kPacked: several samples fill a
-// sequence. kPadded: each sample is a sequence, padded to the longest sample of its micro-batch.
-// kByLength: like kPadded, but samples of similar length form micro-batches, so that no sample is
-// padded.
+// How samples of different lengths form sequences:
+//   kPacked: several samples fill a sequence.
+//   kPadded: each sample is a sequence, padded to the longest sample of its micro-batch.
+//   kByLength: like kPadded, but micro-batches have samples of similar length and no padding.
 enum class Batching : std::uint8_t { kPacked, kPadded, kByLength };
 const char* Name(Batching batching);
 
@@ -117,8 +119,7 @@ struct Lengths {
 // The size of cuBLAS's workspace with `deterministic`: CUBLAS_WORKSPACE_CONFIG=:4096:8.
 inline constexpr Bytes kDeterministicWorkspace = Bytes(8 * (4 << 20));
 
-// The complete settings of this section, with defaults filled in. The defaults in this struct apply
-// to all frameworks.
+// The settings of this section with defaults. The defaults in this struct apply to all frameworks.
 struct Training {
   std::int64_t sequence_length = 0;
   std::int64_t micro_batch_size = 0;
@@ -151,8 +152,8 @@ struct Training {
   bool repeat_kv = false;          // model::WorkOptions
   bool sinks_fallback = false;     // see plan.cc
   std::int64_t masked_tokens = 0;  // model::WorkOptions
-  // The sample lengths, if they differ from the sequence length. `document_length` is short for
-  // packed samples of one length.
+  // The sample lengths, if they differ from the sequence length. `document_length` specifies packed
+  // samples of one length.
   std::optional<Lengths> lengths{};
   std::int64_t document_length = 0;
   model::TensorOverlap tensor_overlap = model::TensorOverlap::kNone;
@@ -162,10 +163,9 @@ struct Training {
   std::int64_t make_vocab_size_divisible_by = 128;    // megatron: multiple for a rank's vocabulary
   model::Lora lora{};                                 // adapters, if its rank is not 0
   // Whether torch.autocast is used: kernels compute in fewer bits than parameters have, and the
-  // framework does not cast parameters (ddp; fsdp1 if mixed_precision is autocast). Derived from
-  // other settings.
+  // framework does not cast parameters (ddp; fsdp1 if mixed_precision is autocast). Derived.
   bool autocast = false;
-  // The maximum norm of all gradients together. If the norm is larger, gradients are scaled down
+  // The largest norm of all gradients together. If the norm is larger, gradients are scaled down
   // before the optimizer step. Not set: no clipping.
   std::optional<double> gradient_clipping;
   bool deterministic = false;  // lowering/step_parts.h
@@ -176,8 +176,8 @@ struct Training {
   bool dispatch_known = true;  // false: `dispatch` is unknown, and forecasts omit it
   friend bool operator==(const Training&, const Training&) = default;
 
-  // Returns whether each sequence is one sample. The lengths of micro-batches then differ, up to
-  // `sequence_length`.
+  // Returns whether each sequence is one sample, so that micro-batches have different lengths, up
+  // to `sequence_length`.
   bool has_padded_lengths() const { return lengths && lengths->batching != Batching::kPacked; }
   // Returns the lengths of the documents that fill sequences. Empty if each sequence is one
   // document.

@@ -61,24 +61,25 @@ std::string_view WhyNoHostWaits(const Plan& plan) {
     const bool one_gpu = GradientRanks(plan) == 1 && axes.tensor == 1 && axes.pipeline == 1 &&
                          axes.context == 1 && axes.expert == 1;
     return textbook && one_gpu
-               ? "with framework reference on one GPU, because nothing runs concurrently there"
+               ? "has no effect with framework reference on one GPU, because no operations "
+                 "run concurrently"
                : "";
   }
   if (textbook) {
-    return "with framework reference, because it does not model the host";
+    return "has no effect with framework reference, which does not model the host";
   }
   return waits != HostWaits::kPhase && WaitsAnyway(plan)
-             ? "with framework deepspeed at stage 3, because the host always waits there"
+             ? "has no effect with framework deepspeed at stage 3, because the host always waits"
              : "";
 }
 // Pipeline stages end their steps at different times.
 std::string_view WhyNoStepBarrier(const Plan& plan) {
   if (plan.parallelism.pipeline > 1) return "";
   if (TraitsOf(plan.data_parallel.framework).textbook) {
-    return "with framework reference, because its steps do not overlap";
+    return "has no effect with framework reference, because successive steps do not overlap";
   }
-  return WaitsAnyway(plan) ? "with framework deepspeed at stage 3, because its steps do not "
-                             "overlap"
+  return WaitsAnyway(plan) ? "has no effect with framework deepspeed at stage 3, because "
+                             "successive steps do not overlap"
                            : "";
 }
 

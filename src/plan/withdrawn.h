@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-// Settings and values that earlier releases supported. A file that uses one of them gets an error
-// with a hint.
+// Settings and values of earlier releases. A file with such a setting or value is an error with a
+// hint.
 namespace stepcast::plan {
 
 struct Withdrawn {
@@ -14,7 +14,7 @@ struct Withdrawn {
 };
 
 inline constexpr Withdrawn kWithdrawn[] = {
-    {"parallelism.vocabulary", "", "vocabularies divided among the stages of a pipeline",
+    {"parallelism.vocabulary", "", "a vocabulary that is divided among the stages of a pipeline",
      "remove the key: the first stage has the embedding, and the last stage has the head"},
     {"data_parallel.framework", "internevo", "plans of InternEvo",
      "write framework: megatron or reference"},

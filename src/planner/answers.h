@@ -13,8 +13,8 @@
 
 namespace stepcast::planner {
 
-// Evaluates combinations of settings. Results that are in a store are reused. All other results are
-// computed and stored.
+// Evaluates combinations of settings. Results in a store are reused; all other results are computed
+// and stored.
 
 // Scenario keys with the values to set.
 using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -30,22 +30,19 @@ struct EvaluationList {
   std::function<std::string(std::int64_t index)> item;  // called from several threads at once
   // Returns the store's key for an item's result. Null: the item itself is the key.
   std::function<std::string(std::int64_t index)> key{};
-  // Receives an item's result. Called once per item, in any order, never from two threads at once.
-  // Returns false to stop.
+  // Receives an item's result: once per item, in any order, never from two threads at once. Returns
+  // false to stop.
   std::function<bool(std::int64_t index, const std::string& result)> done;
-  // Receives the number of results found in the store. Called after `done` has received these
-  // results. May be empty.
+  // Receives the number of results from the store, after `done` has received them. May be empty.
   std::function<void(std::int64_t known)> begun;
 };
 
-// Evaluates all items of the list. `store` may be null. Returns when all items are done (and
-// stored), or when `done` has returned false. Errors, as a sentence: the store cannot be written,
-// or ranks cannot be reached.
+// Evaluates all items. `store` may be null. Returns when all results are stored, or when `done` has
+// returned false. An error is a sentence: the store cannot be written, or ranks cannot be reached.
 tl::expected<void, std::string> Evaluate(const EvaluationList& list, WorkerPool& pool,
                                          ResultStore* store);
 
-// The class Answers computes bounds and forecasts of many plans on a worker pool. A store keeps
-// results that are expensive to compute.
+// Computes bounds and forecasts of many plans on a worker pool. A store caches expensive results.
 
 // Returns the function that the worker pool of an Answers object must run. `problem` must outlive
 // this function.
@@ -53,21 +50,20 @@ Work WorkOf(const SearchProblem& problem);
 
 class Answers {
  public:
-  // Creates the object. The pool must run the result of WorkOf(problem). `store` may be null. The
-  // store has forecasts, and bounds from programs, under `key`. `key` and the store's facts must
-  // include everything on which these results depend. All arguments must outlive this object.
-  // Errors of all functions, as a sentence: the store cannot be written, or ranks cannot be
-  // reached.
+  // The pool must run the result of WorkOf(problem). `store` may be null; it has forecasts, and
+  // bounds from programs, under `key`. These results may depend only on `key` and the store's
+  // facts. All arguments must outlive the object. An error of any function is a sentence: the store
+  // cannot be written, or ranks cannot be reached.
   Answers(const SearchProblem& problem, WorkerPool& pool, ResultStore* store = nullptr,
           std::function<std::string(std::int64_t plan)> key = {});
 
   std::int64_t plans() const { return problem_.plans; }
   const SearchProblem& problem() const { return problem_; }
-  // Returns whether work was stopped early (base/stop.h). If so, only the results that Screen has
-  // passed to `done` may be used.
+  // Returns whether work was stopped early (base/stop.h). If so, only results that Screen passed to
+  // `done` may be used.
   bool stopped() const { return stopped_; }
-  // Screens all families. `done` is called once for each family, with its index, in any order,
-  // never from two threads at once. If it returns false, the remaining families are not screened.
+  // Screens all families. Calls `done` once for each family, with its index, in any order, never
+  // from two threads at once. If `done` returns false, the remaining families are not screened.
   tl::expected<void, std::string> Screen(
       const std::function<bool(std::int64_t family, Screened)>& done);
   // Screens all plans of each of these families.

@@ -173,7 +173,7 @@ std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedul
         }
       }
     }
-    STEPCAST_CHECK(saved == Bytes(), "a step must end without unfinished operations");
+    STEPCAST_CHECK(saved == Bytes(), "at the end of a step, no operation may be unfinished");
   }
   return most;
 }

@@ -21,29 +21,26 @@
 
 namespace stepcast::planner {
 
-// Lower bounds of a plan's step time and memory. The computation of a bound takes a small fraction
-// of a forecast's time. docs/planning.md proves the bounds from the simulator's rules. Tests
-// compare them with the simulator over random plans of every framework.
+// Lower bounds of a plan's step time and memory, which are much cheaper than a forecast.
+// docs/planning.md proves them from the simulator's rules. Tests compare them with the simulator
+// over random plans of every framework.
 
-// Bounds for a pipeline, computed from the work of its chunks and the order in which stages run
-// passes.
+// Bounds for a pipeline, from the work of its chunks and the order in which stages run passes.
 
-// Returns a lower bound of the step time. The bound follows from the stage of the first chunk,
-// which begins a step after its previous step. All other stages receive micro-batches from this
-// stage, and its last backward waits for their last backward. Messages, collectives, hosts and
-// contention only add time.
+// Returns a lower bound of the step time: the time of the stage with the first chunk. All other
+// stages receive micro-batches from this stage, and its last backward waits for their last
+// backward. Messages, collectives, hosts and contention only add time.
 Time PipelineStepTime(const parallel::PipelineSchedule& schedule,
                       std::span<const ChunkWork> chunks);
 
-// Returns a lower bound of the live activations of each stage. When a pass begins, the stage's
-// earlier passes have been issued, and the saved values of micro-batches in flight are alive.
+// Returns a lower bound of the live activations of each stage, in bytes: the saved values of
+// micro-batches in flight at the start of each pass.
 std::vector<Bytes> ActivationsInFlight(const parallel::PipelineSchedule& schedule,
                                        std::span<const ChunkWork> chunks);
 
 struct Bound {
   Time step_time{};  // lower bound of the forecast's step time
-  // A lower bound of the time of forward and backward kernels on a device, as the mean over all
-  // ranks. Only first bounds have this member.
+  // A lower bound of the mean time of forward and backward kernels per device. Set only by First.
   Time computing{};
   double joules = 0;           // lower bound of Outcome::joules; set by SearchProblem
   Bytes memory{};              // lower bound of the forecast's peak
@@ -52,8 +49,7 @@ struct Bound {
   bool fits = true;            // false: the plan certainly does not fit
   bool fits_host = true;       // the same for host memory
   double fit_probability = 1;  // upper bound of the forecast's probability
-  // A lower bound of the memory that is needed beyond the capacity. If it is negative, its absolute
-  // value is an upper bound of the free memory.
+  // A lower bound of the memory that the plan needs beyond the capacity. Negative: free memory.
   Bytes over{};
 };
 
@@ -65,25 +61,22 @@ class Bounds {
   Bounds(Bounds&&) noexcept;
   Bounds& operator=(Bounds&&) noexcept;
 
-  // Returns the first bound of a plan (docs/planning.md). The computation takes microseconds,
-  // because plans share most data. The time and memory of layers depend on the shape of a
-  // micro-batch and are computed once per shape. The bound depends only on these settings of data
-  // parallelism: the framework, the ZeRO stage, the ranks that share states, and offload. Errors:
+  // Returns the first bound of a plan (docs/planning.md), in microseconds, because plans share most
+  // data. Layers are computed once per shape of a micro-batch. The bound depends only on these
+  // data-parallel settings: framework, ZeRO stage, ranks that share states, and offload. Errors:
   // those of cost::Price for kernels and tensor-parallel collectives.
-  //   time: for each stage, the time of all passes of its micro-batches, plus the passes before
-  //     its first micro-batch arrives and after its last micro-batch leaves; the maximum over all
-  //     stages. A pass takes at least the time of its uncontended kernels and of the collectives
-  //     for which they wait.
+  //   time: the maximum over all stages of the time of all passes of the stage's micro-batches,
+  //     plus the passes before the first micro-batch arrives and after the last one leaves. A pass
+  //     takes the time of its uncontended kernels and of the collectives for which they wait.
   //   memory: states that are never released, plus the activations that are alive at once, or full
   //     gradients if the stage keeps them.
   Result<Bound> First(const scenario::Scenario& scenario);
 
-  // Returns a bound from the plan's own step program and its prices. The program is lowered and
-  // priced but not simulated. For several stages, the bound follows from their schedule, the
-  // uncontended time of passes, and the stages' programs. The computation takes a tenth to a
-  // quarter of the time of a forecast. Errors: those of cost::Price.
-  //   time: the larger of two bounds: the program without contention (UncontendedStepTime), and
-  //     the compute stream with the least contention (ContendedComputeTime).
+  // Returns a bound from the plan's own step program, which is lowered and priced but not
+  // simulated. For several stages, the bound uses their schedule, the uncontended time of passes,
+  // and the stages' programs. Takes 10 to 25 % of a forecast's time. Errors: those of cost::Price.
+  //   time: the larger of UncontendedStepTime (the program without contention) and
+  //     ContendedComputeTime (the compute stream with the least contention).
   //   memory: allocations in host order, released as early as possible.
   Result<Bound> OfProgram(const scenario::Scenario& scenario) {
     STEPCAST_TAKE(auto found, LookAtProgram(scenario, false));
@@ -92,10 +85,9 @@ class Bounds {
 
   struct OfItsProgram {
     Bound bound;
-    // A 128-bit digest of the data that determines the program's simulation: operations by stream,
+    // A 128-bit digest of all data that affects the program's simulation: operations by stream,
     // duration and demand, buffers and events in order. Programs with equal digests have equal
-    // results; collisions are improbable. Empty if not requested, or if cluster.network is not
-    // analytic.
+    // results. Empty if not requested, or if cluster.network is not analytic.
     std::string digest;
   };
   Result<OfItsProgram> LookAtProgram(const scenario::Scenario& scenario, bool digest);
@@ -105,8 +97,8 @@ class Bounds {
   // `digest` is as in LookAtProgram.
   Result<OfItsProgram> OfPipeline(const scenario::Scenario& scenario, bool digest);
 
-  // Lower bounds of the time of one micro-batch in one chunk of a pipeline. A bound includes the
-  // chunk's uncontended kernels, and the collectives inside layers for which the kernels wait.
+  // Lower bounds of one micro-batch's time in one chunk of a pipeline: uncontended kernels, and the
+  // collectives inside layers for which kernels wait.
   struct Passes {
     Time forward, backward;
   };
@@ -121,9 +113,9 @@ class Bounds {
 
 // Step programs of many micro-batches, shortened to a few repetitions of the periodic part.
 
-// The full step repeats the instructions [first, last) `more` more times. The program contains them
-// twice: the repetition that ends at `first` precedes them. In each repetition, a wait refers to
-// the record at the same distance before the wait; the events may differ.
+// The full step repeats the instructions [first, last) `more` more times. The program contains the
+// repeated part twice; the first copy ends at `first`. In each repetition, a wait refers to the
+// record at the same distance before the wait; the events may differ.
 struct Repeated {
   std::size_t first = 0, last = 0;
   std::int64_t more = 0;
@@ -139,37 +131,33 @@ struct ShortProgram {
   Repeated repeated;
 };
 
-// Returns the programs of lowering::Lower for the scenario. If the micro-batches in the middle of a
-// step repeat, the programs have fewer micro-batches. To repeat, instructions and their table
-// entries must be equal, except events, uses, labels and micro-batch numbers, and waits must refer
-// to corresponding records. The function checks the middle of the shorter program. If it does not
-// repeat, or if the step is short, the function lowers the full program.
+// Returns the programs of lowering::Lower for the scenario, with fewer micro-batches if those in
+// the middle of a step repeat. Repetitions must have equal instructions and table entries, except
+// events, uses, labels and micro-batch numbers, and their waits must refer to corresponding
+// records. If they do not, or if the step is short, returns the full program.
 ShortProgram LowerShort(const scenario::Scenario& scenario);
 
-// Bounds of a step program's simulation, in one pass over the program's instructions. A repeated
-// part is processed until an iteration equals the previous iteration. This iteration then
-// represents all remaining iterations.
+// Bounds of a step program's simulation, computed in one pass over its instructions. A repeated
+// part is processed until two iterations are equal; the last one represents all further iterations.
 
-// Returns a lower bound of the step time: every operation takes its uncontended duration, which is
-// its minimum. The times of streams, communicators, events and the host are sums and maxima of
-// these durations, so a longer operation never makes another operation start earlier. If the
-// network is simulated, `counts_collectives` must be false: prices of collectives are then not a
-// bound, and collectives take no time.
+// Returns a lower bound of the step time, in which every operation has its uncontended duration.
+// The bound is valid because a longer operation never makes another operation start earlier.
+// `counts_collectives` must be false if the network is simulated; collectives then take no time,
+// because their prices are not a lower bound.
 Time UncontendedStepTime(const program::Program& program, const cost::Prices& prices, bool barrier,
                          bool counts_collectives, const Repeated& repeated = {});
 
 // Returns a lower bound of the time from the end of a step's last backward kernel to the start of
-// the next step's first forward kernel. The bound is the longest chain of dependent operations that
-// starts after the backward kernel and for whose end the forward kernel waits. `counts_collectives`
-// is as for UncontendedStepTime.
+// the next step's first forward kernel. The bound is the longest chain of dependent operations
+// between these kernels. `counts_collectives` is as for UncontendedStepTime.
 Time TimeBetweenSteps(const program::Program& program, const cost::Prices& prices,
                       bool counts_collectives);
 
 // Returns a lower bound of the compute stream's time with the least possible contention. An
-// operation that needs a full resource (its share is 1) is slowed by concurrent operations that use
-// the resource. Operations of communicators and other streams can avoid this slowdown only during
-// the rest of the time, whose total is limited. The compute stream is then idle or runs other
-// operations.
+// operation that needs a full resource (its share is 1) is slowed by concurrent operations on the
+// resource, such as communication. Operations of other streams and of communicators cause no
+// slowdown only while the compute stream is idle or runs other operations, and this time is
+// limited.
 Time ContendedComputeTime(const program::Program& program, const cost::Prices& prices,
                           bool counts_collectives, const Repeated& repeated = {});
 
@@ -177,7 +165,7 @@ Time ContendedComputeTime(const program::Program& program, const cost::Prices& p
 // (memory/deferred_frees.h). No run has a lower peak.
 Bytes PeakInHostOrder(const program::Program& program, const Repeated& repeated = {});
 
-// Sets whether the bound's memory fits on a rank with `communicators` communicators.
+// Sets whether the bound fits in memory on a rank with `communicators` communicators.
 void SayWhetherItFits(const scenario::Scenario& scenario, int communicators, Bound& bound);
 
 }  // namespace stepcast::planner

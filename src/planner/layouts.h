@@ -18,9 +18,8 @@
 #include "src/plan/request.h"
 #include "src/scenario/scenario.h"
 
-// Finds legal layouts: ways in which a job's ranks can divide the model, the sequences and the
-// batch. The rules are those of plan::Check. A layout is legal if there is a micro-batch size for
-// which no rule about layouts rejects it.
+// Finds legal layouts: the divisions of the model, the sequences and the batch among a job's ranks.
+// A layout is legal if plan::Check accepts it with some micro-batch size.
 namespace stepcast::planner {
 
 // The kinds of parallelism other than data parallelism.
@@ -35,8 +34,8 @@ struct Layout {
   std::int64_t pipeline = 1;
   std::string schedule{};  // empty: the default schedule, or no pipeline
   std::int64_t virtual_stages = 1;
-  // Whether the embedding, and whether the head with the loss, count as a block when blocks are
-  // divided into equal parts.
+  // Whether embedding, and head with loss, are counted as blocks when layers are divided into equal
+  // parts.
   bool counts_embedding = false, counts_loss = false;
   std::int64_t context = 1;
   model::ContextMethod context_method = model::ContextMethod::kRing;
@@ -61,7 +60,7 @@ struct LayoutKey {
 std::span<const LayoutKey> LayoutKeys();
 const LayoutKey* FindLayoutKey(std::string_view key);  // null: `key` is not a setting of layouts
 
-// The smallest number of tokens in a rank's part of a sequence, unless smaller parts are requested.
+// The smallest number of tokens of a sequence on one rank, unless fewer are requested.
 inline constexpr std::int64_t kLeastContextTokens = 1024;
 
 // Returns the scenario's own layout.
@@ -74,15 +73,15 @@ struct LayoutQuestion {
   plan::Framework framework{};
   int stage = 0;
   std::int64_t devices = 1;
-  // Whether each plan uses all devices. If false, `parallelism.data` varies separately.
+  // Whether each plan uses all devices. False: `parallelism.data` varies separately.
   bool fills = true;
   std::span<const ParallelKind> kinds{};  // kinds of parallelism whose degree may exceed 1
-  // Whether another setting determines the numbers of blocks per stage.
+  // Whether another setting determines stage_layers.
   bool stage_layers_vary = false;
   bool own_stage_layers = false;  // the scenario sets stage_layers for its number of stages
   bool compiles = false;          // plans have training.compile
-  // The requested values of each key (LayoutKey::key). Null: no values are requested. For keys
-  // without requested values, all legal values and the scenario's value are tried.
+  // The requested values of each key (LayoutKey::key). Keys without requested values have all legal
+  // values and the scenario's value. Null: no values are requested.
   const std::map<std::string, std::vector<std::string>, std::less<>>* given = nullptr;
 };
 
@@ -93,11 +92,10 @@ class LayoutRules {
   // Returns all legal layouts, in the order of the values of LayoutKeys; the last key varies
   // fastest.
   std::vector<Layout> Legal() const;
-  // Returns the violation of the first rule that the layout breaks, or no value if the layout is
-  // legal.
+  // Returns the first violated rule, or no value if the layout is legal.
   std::optional<plan::Violation> WhyNot(const Layout& layout) const;
-  // Returns the elements of `sizes`, in sequences, that are legal micro-batch sizes of some plan
-  // with the layout.
+  // Returns the elements of `sizes` (sequences) that are legal micro-batch sizes of some plan with
+  // the layout.
   std::vector<std::int64_t> MicroBatches(const Layout& layout,
                                          const std::vector<std::int64_t>& sizes) const;
   // Returns whether the framework can overlap layers' collectives with GEMMs in this layout.

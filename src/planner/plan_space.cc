@@ -102,8 +102,8 @@ Result<PlanSpace> PlanSpace::Around(const scenario::Scenario& scenario,
   }
   if (space.size_ == 0) {
     return refuse("the space has no plans",
-                  "no framework in the search supports this zero_stage: choose another framework "
-                  "with --framework");
+                  "no framework in the search supports this zero_stage; write --framework with a "
+                  "framework that supports the stage");
   }
   space.parts_ = std::move(built.parts);
   space.given_ = std::move(built.given);

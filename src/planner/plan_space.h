@@ -24,24 +24,23 @@ struct SpaceOptions {
   std::vector<plan::Framework> frameworks;  // empty: the scenario's framework
   bool nodes = false;                       // also include plans on fewer nodes and on a part of
                                             // one node
-  // The kinds of parallelism that may vary. `vary` and `fix` take precedence.
+  // The kinds of parallelism that may vary. `vary` and `fix` override them.
   std::vector<ParallelKind> kinds{std::begin(kParallelKinds), std::end(kParallelKinds)};
   std::vector<SweepAxis> vary;   // replace the values of a key, or add a key
   std::vector<std::string> fix;  // keys whose values in the scenario are not varied
   // Whether plan 0 is the scenario without overrides.
   bool own = false;
   WrittenValueOf value_of;  // values written in the scenario
-  // Returns the keys of the scenario whose values a framework rejects at a ZeRO stage, although the
-  // scenario's framework accepts them. Plans with that framework and stage use the defaults of
-  // these keys.
+  // Returns the scenario's keys whose values a framework rejects at a ZeRO stage, although the
+  // scenario's own framework accepts them. Plans with that framework and stage use the defaults.
   std::function<std::vector<std::string>(plan::Framework, int stage)> refused_by;
 };
 
-// A setting of the scenario that at least some plans keep unchanged.
+// A setting of the scenario that some plans do not change.
 struct HeldSetting {
   std::string key;
-  // If the setting applies only to some values of a varying setting, `of` is the varying setting,
-  // and `at` has the values to which it applies.
+  // If the setting applies only to some values of a varying setting: the varying setting `of`, and
+  // its values `at`.
   std::string of{};
   std::vector<std::string> at{};
 };
@@ -57,20 +56,19 @@ struct LayoutsGiven {
 
 // The choices that several parts of the space share.
 struct PlanChoices {
-  // Settings that all plans of this part of the space share. `first` sets how the batch is
-  // specified, removes types that the framework does not support, and sets the number of GPUs.
-  // `then` sets the framework and the ZeRO stage, and is applied after the layout.
+  // Settings of all plans of this part of the space. `first` specifies the batch and the number of
+  // GPUs, and removes unsupported types. `then` sets framework and ZeRO stage, after the layout.
   std::vector<std::pair<std::string, std::string>> first, then;
   std::vector<SweepAxis> axes;
-  // The first `outer` axes change what ranks compute or store. The other (inner) axes are settings
-  // of data parallelism and the size of micro-batch groups. Inner axes affect neither the kernels
-  // of a micro-batch nor the states.
+  // The number of outer axes, which change the kernels or states of a rank. The other, inner axes
+  // are settings of data parallelism and the size of micro-batch groups, and change neither.
   std::size_t outer = 0;
   std::vector<std::string> absent;  // keys that are not written if they have their default
-  // Settings of the scenario that a plan omits if an axis has another value.
+  // Settings of the scenario that apply only to some values of an axis; plans with other values
+  // omit them.
   std::vector<Belonging> belongings;
-  // The data-parallel degree that uses all GPUs. Plans with a lower degree set cluster.devices and
-  // do not use all GPUs. Zero if degrees do not vary, or if the part sets the number of GPUs.
+  // The data-parallel degree that uses all GPUs. Plans with a lower degree set cluster.devices.
+  // Zero if the degree does not vary, or if the part sets the number of GPUs.
   std::int64_t data = 0;
 };
 
@@ -87,7 +85,7 @@ struct PlanPart {
   bool own = false;                   // contains SpaceOptions::own
 };
 
-// A group of plans: those of one framework with the same kinds of parallelism.
+// A group of plans: one framework and one set of kinds of parallelism.
 struct PlanGroup {
   plan::Framework framework = plan::Framework::kReference;
   bool tensor = false, pipeline = false;
@@ -98,11 +96,12 @@ class PlanSpace {
  public:
   static constexpr std::int64_t kMostFamilies = 2'000'000;
 
-  // Builds the space around a scenario. All plans have the scenario's global batch, unless
-  // training.gradient_accumulation varies. Errors: planner.fix (no such axis); planner.vary (a key
-  // occurs twice or cannot vary, or no framework of the space supports the key or a ZeRO stage);
-  // planner.framework (a framework occurs twice); planner.space (no families, or more than
-  // kMostFamilies).
+  // Builds the space around a scenario. All plans have its global batch, unless
+  // training.gradient_accumulation varies. Errors:
+  //   planner.fix: no such axis
+  //   planner.vary: a key occurs twice, cannot vary, or is not supported by any framework
+  //   planner.framework: a framework occurs twice
+  //   planner.space: no families, or more than kMostFamilies
   static Result<PlanSpace> Around(const scenario::Scenario& scenario, const SpaceOptions& options);
 
   std::int64_t size() const { return size_; }
@@ -110,29 +109,27 @@ class PlanSpace {
   std::int64_t own() const { return parts_.front().own ? 0 : -1; }
   const std::vector<PlanPart>& parts() const { return parts_; }
   const PlanPart& PartOf(std::int64_t plan) const;
-  // Returns the first plan of each family. A family ends before the next family's first plan. Plans
-  // of a family differ only in inner settings.
+  // Returns the first plan of each family, a range of plans that differ only in inner settings.
   const std::vector<std::int64_t>& families() const { return families_; }
   // Returns the groups that have at least one plan.
   const std::vector<PlanGroup>& groups() const { return groups_; }
   int GroupOf(std::int64_t plan) const { return PartOf(plan).group; }
-  // Returns one sentence for each requested setting, ZeRO stage or data type that applies only to
-  // some frameworks of the space.
+  // Returns one sentence for each requested setting, ZeRO stage or data type that only some
+  // frameworks of the space support.
   const std::vector<std::string>& notes() const { return notes_; }
-  // Returns the scenario's settings that at least some plans keep unchanged. Each key occurs once.
-  // The order is that of the settings tables.
+  // Returns the scenario's settings that some plans do not change, each key once, in the order of
+  // the settings tables.
   const std::vector<HeldSetting>& held() const { return held_; }
-  // Returns the settings by which a plan overrides the scenario, in the order in which they are
-  // applied. The value `null` removes a key, so that its default applies.
+  // Returns a plan's overrides of the scenario, in the order in which they are applied. The value
+  // `null` selects the key's default.
   std::vector<std::pair<std::string, std::string>> Settings(std::int64_t plan) const;
-  // Returns the settings by which the plans of a plan's family override the scenario. Inner
-  // settings have their defaults.
+  // Returns the overrides of a plan's family, in which inner settings have their defaults.
   std::vector<std::pair<std::string, std::string>> FamilySettings(std::int64_t plan) const;
-  // Returns whether some plan with a lower number differs from this plan only in `key`, and its
-  // value of `key` is `value`.
+  // Returns whether a plan with a lower number differs from this plan only in `key`, with the value
+  // `value`.
   bool HasBefore(std::int64_t plan, const std::string& key, const std::string& value) const;
-  // Returns the plan's kind as text. Plans of one kind differ only in settings of data parallelism
-  // other than framework and stage.
+  // Returns the plan's kind as text. Plans of one kind have the same framework and stage, and
+  // differ only in other data-parallel settings.
   std::string KindOf(std::int64_t plan) const;
   // A plan that differs from another plan by a neighboring value of one axis.
   struct Neighbour {
@@ -144,14 +141,14 @@ class PlanSpace {
  private:
   std::vector<std::pair<std::string, std::string>> SettingsOf(std::int64_t plan,
                                                               bool of_family) const;
-  // Appends the settings of the part's layout, and removals of the scenario's layout settings that
-  // this layout does not have.
+  // Appends the settings of the part's layout, and removes the scenario's settings of other
+  // layouts.
   void AppendLayout(const PlanPart& part,
                     std::vector<std::pair<std::string, std::string>>& settings) const;
-  // Appends the neighbors that have other layouts. These neighbors belong to other parts.
+  // Appends the neighbors with other layouts, which belong to other parts.
   void AppendOtherLayouts(std::int64_t plan, std::vector<Neighbour>& neighbours) const;
-  // Returns the number of the part's plan with these settings. All other settings have their first
-  // values. No value if the part does not have one of the values.
+  // Returns the number of the part's plan with these settings and the first values of all other
+  // settings. No value if the part has no such plan.
   static std::optional<std::int64_t> NumberIn(
       const PlanPart& part, const std::vector<std::pair<std::string, std::string>>& settings);
 

@@ -229,18 +229,19 @@ class Builder {
     std::set<Framework> seen;
     for (const Framework framework : frameworks) {
       if (seen.insert(framework).second) continue;
-      faults_.push_back(Refusal(
-          "planner.framework", "--framework",
-          fmt::format("--framework has this framework twice: {}", Quoted(plan::Name(framework))),
-          "write each framework only once"));
+      faults_.push_back(Refusal("planner.framework", "--framework",
+                                fmt::format("--framework lists the same framework twice: {}",
+                                            Quoted(plan::Name(framework))),
+                                "write each framework only once"));
     }
     for (const SweepAxis& axis : options_.vary) {
       if (axis.key == kFramework || axis.key == kStage) continue;
       const auto has = [&](Framework framework) { return IsFor(framework, axis.key); };
       const std::string option = fmt::format("--vary {}", axis.key);
       CheckSomeHave(frameworks, has, option, fmt::format("this setting: {}", Quoted(axis.key)));
-      NoteWhoLacks(frameworks, has, option,
-                   "this setting, so the search includes {} plans without it");
+      NoteWhoLacks(
+          frameworks, has, option,
+          "{}: {} {} not support this setting, so the search includes {} plans without it");
     }
     CheckStages(frameworks);
   }
@@ -265,7 +266,7 @@ class Builder {
     }
     NoteWhoLacks(
         frameworks, [&](Framework framework) { return !Stages(framework).empty(); }, option,
-        "this stage, so the search omits {} plans");
+        "{}: {} {} not support this stage, so the search omits {} plans");
   }
 
   template <typename Has>
@@ -281,23 +282,22 @@ class Builder {
         fmt::format("no framework in the search supports {}", what),
         others.empty()
             ? "remove the option"
-            : fmt::format("remove the option, or search a framework that supports it: --framework "
-                          "{}",
+            : fmt::format("remove the option, or search a framework that supports the option: "
+                          "--framework {}",
                           fmt::join(others, ","))));
   }
 
   template <typename Has>
   void NoteWhoLacks(const std::vector<Framework>& frameworks, const Has& has,
-                    const std::string& option, const char* what) {
+                    const std::string& option, const char* note) {
     std::vector<const char*> lacking;
     for (const Framework framework : frameworks) {
       if (!has(framework)) lacking.push_back(plan::Name(framework));
     }
     if (lacking.empty() || lacking.size() == frameworks.size()) return;
     const bool one = lacking.size() == 1;
-    notes_.push_back(fmt::format("{}: {} {} not support {}", option, fmt::join(lacking, ", "),
-                                 one ? "does" : "do",
-                                 fmt::format(fmt::runtime(what), one ? "its" : "their")));
+    notes_.push_back(fmt::format(fmt::runtime(note), option, fmt::join(lacking, ", "),
+                                 one ? "does" : "do", one ? "its" : "their"));
   }
 
   std::vector<Framework> Frameworks() {
@@ -632,9 +632,9 @@ class Builder {
   void NoteSettings() {
     for (const auto& [key, frameworks] : without_setting_) {
       const bool one = frameworks.size() == 1;
-      notes_.push_back(fmt::format("{} {} not support {}: the search includes {} plans without it",
-                                   fmt::join(frameworks, ", "), one ? "does" : "do", key,
-                                   one ? "its" : "their"));
+      notes_.push_back(fmt::format(
+          "{} {} not support {}, so the search includes {} plans without it",
+          fmt::join(frameworks, ", "), one ? "does" : "do", key, one ? "its" : "their"));
     }
   }
 
@@ -721,7 +721,7 @@ class Builder {
 
   void NoteTypes() {
     for (const auto& [type, frameworks] : without_type_) {
-      notes_.push_back(fmt::format("{} cannot use {}, so these plans use the default of {}",
+      notes_.push_back(fmt::format("{} cannot use {}, so the affected plans use the default of {}",
                                    fmt::join(frameworks, ", "), type,
                                    frameworks.size() == 1 ? "that framework" : "each framework"));
     }

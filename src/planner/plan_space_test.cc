@@ -358,7 +358,7 @@ TEST_F(PlanSpaceTest, MistakesAreNamed) {
   ASSERT_FALSE(space.has_value());
   EXPECT_EQ(space.error()[0].message, "no framework in the search supports ZeRO stage 0");
   EXPECT_EQ(space.error()[0].hint,
-            "remove the option, or search a framework that supports it: --framework "
+            "remove the option, or search a framework that supports the option: --framework "
             "reference,ddp,deepspeed,megatron,nanotron");
 
   options_.vary = {{"training.micro_batch_size", {}}};
@@ -380,10 +380,10 @@ TEST_F(PlanSpaceTest, TypesFollowTheFramework) {
   const auto space = PlanSpace::Around(base, options_);
   ASSERT_TRUE(space.has_value());
   EXPECT_THAT(space->notes(),
-              ElementsAre("deepspeed, megatron cannot use training.parameter_dtype: fp32, so these "
-                          "plans use the default of each framework",
-                          "ddp, megatron cannot use training.reduce_dtype: bf16, so these plans "
-                          "use the default of each framework"));
+              ElementsAre("deepspeed, megatron cannot use training.parameter_dtype: fp32, so the "
+                          "affected plans use the default of each framework",
+                          "ddp, megatron cannot use training.reduce_dtype: bf16, so the affected "
+                          "plans use the default of each framework"));
   for (const PlanPart& part : space->parts()) {
     std::vector<std::string> set = {"training.parameter_dtype=fp32", "training.reduce_dtype=bf16"};
     for (const auto& [key, value] : space->Settings(part.first)) set.push_back(key + "=" + value);
@@ -407,9 +407,9 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   ASSERT_FALSE(space.has_value());
   EXPECT_EQ(space.error()[0].message,
             "no framework in the search supports this setting: 'data_parallel.prefetch'");
-  EXPECT_EQ(
-      space.error()[0].hint,
-      "remove the option, or search a framework that supports it: --framework reference,fsdp2");
+  EXPECT_EQ(space.error()[0].hint,
+            "remove the option, or search a framework that supports the option: --framework "
+            "reference,fsdp2");
 
   // Stage 3 is the scenario's.
   options_.vary = {};
@@ -424,7 +424,7 @@ TEST_F(PlanSpaceTest, SaysWhichFrameworksLackWhatVaries) {
   options_.frameworks = {plan::Framework::kFsdp2, plan::Framework::kFsdp2};
   space = Space();
   ASSERT_FALSE(space.has_value());
-  EXPECT_EQ(space.error()[0].message, "--framework has this framework twice: 'fsdp2'");
+  EXPECT_EQ(space.error()[0].message, "--framework lists the same framework twice: 'fsdp2'");
 
   options_.frameworks = {plan::Framework::kFsdp2};
   options_.fix = {};
@@ -481,8 +481,9 @@ TEST_F(PlanSpaceTest, SettingsOfOneValueGoWithIt) {
   options_.frameworks = {plan::Framework::kFsdp2};
   space = PlanSpace::Around(base, options_);
   ASSERT_TRUE(space.has_value());
-  EXPECT_THAT(space->notes(), ElementsAre("fsdp2 does not support training.blocks_per_checkpoint: "
-                                          "the search includes its plans without it"));
+  EXPECT_THAT(space->notes(),
+              ElementsAre("fsdp2 does not support training.blocks_per_checkpoint, so "
+                          "the search includes its plans without it"));
   EXPECT_TRUE(load(*space, 0).has_value());
 }
 

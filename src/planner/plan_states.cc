@@ -31,7 +31,7 @@ PlanStates::PlanStates(std::int64_t plans, const std::vector<std::int64_t>& firs
 }
 
 std::size_t PlanStates::IndexOf(std::int64_t plan) const {
-  STEPCAST_CHECK(plan >= 0 && plan < plans_, "the plan must be in one of the families");
+  STEPCAST_CHECK(plan >= 0 && plan < plans_, "every plan must belong to a family of the search");
   if (static_cast<std::int64_t>(families_.size()) == plans_) return static_cast<std::size_t>(plan);
   const auto next =
       std::upper_bound(families_.begin(), families_.end(), plan,

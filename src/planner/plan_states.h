@@ -30,8 +30,7 @@ struct PlanState {
   Bound bound;          // the tightest bound computed
 };
 
-// The states of all plans. The plans of a family share one state until they are evaluated
-// separately.
+// The states of all plans. Plans of a family share one state until they are split.
 class PlanStates {
  public:
   struct Family {
@@ -42,8 +41,8 @@ class PlanStates {
   };
 
   PlanStates() = default;
-  // Creates the states of `plans` plans. `firsts` has the first plan of each family; a family ends
-  // before the next family's first plan. Empty: each plan is a family.
+  // Creates the states of `plans` plans. `firsts` has the first plan of each family. Empty: each
+  // plan is a family.
   PlanStates(std::int64_t plans, const std::vector<std::int64_t>& firsts);
 
   std::int64_t plans() const { return plans_; }
@@ -60,9 +59,8 @@ class PlanStates {
   const PlanState& Of(std::int64_t plan) const;
   const PlanFacts& FactsOf(std::int64_t plan) const { return FamilyOf(plan).facts; }
 
-  // Calls visit(plan, count, state, facts) in plan order. If the plans of a family share one state,
-  // there is one call for the family, with its first plan and number of plans. Otherwise, there is
-  // one call per plan.
+  // Calls visit(plan, count, state, facts) in plan order: once per plan, or once per family whose
+  // plans share a state, with the family's first plan and number of plans.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     for (const Family& family : families_) {

@@ -137,8 +137,8 @@ tl::expected<std::unique_ptr<ResultStore>, StoreFault> ResultStore::Open(
     return tl::unexpected(
         WrongInput("store.cannot-write", path,
                    !destination->descriptor && S_ISDIR(destination->status->st_mode)
-                       ? "the store cannot be written: this is a directory"
-                       : "the store cannot be written: this is not a file",
+                       ? "the store cannot be written, because the path is a directory"
+                       : "the store cannot be written, because the path is not a file",
                    "write --store with a file that stepcast can create"));
   }
   std::unique_ptr<ResultStore> store(new ResultStore(path, destination->path));
@@ -215,13 +215,15 @@ std::optional<StoreFault> ResultStore::Begin(const std::vector<StoreFact>& facts
   } else if (const std::int64_t version = Number("PRAGMA user_version");
              version != kFormatVersion) {
     fault = WrongInput("store.other-format", path_,
-                       fmt::format("this program reads version {} of the store's format, not {}",
+                       fmt::format("this program reads version {} of the store's format, not "
+                                   "version {}",
                                    kFormatVersion, version),
-                       "continue with the version of stepcast that wrote the store, or write "
-                       "--store with another file to start again");
+                       "use the version of stepcast that wrote the store, or write --store with "
+                       "another file to start again");
   } else if (SchemaOf(connection_.get()) != OwnSchema()) {
     fault = WrongInput("store.not-a-store", path_,
-                       "this store was changed: its tables differ from those that stepcast writes",
+                       "this store was changed: its tables differ from the tables that stepcast "
+                       "writes",
                        "remove the store to start again");
   } else {
     fault = Check(facts);
@@ -245,7 +247,7 @@ std::optional<StoreFault> ResultStore::CheckResults() {
     if (Text(query.get(), 2) == DigestOf(key, Text(query.get(), 1))) continue;
     return WrongInput(
         "store.damaged", path_,
-        fmt::format("this store is damaged: a stored result is not a result of {}", Quoted(key)),
+        fmt::format("this store is damaged: a stored entry is not a result of {}", Quoted(key)),
         "remove the store to start again");
   }
   if (code != SQLITE_DONE) return Fault(code);

@@ -17,14 +17,13 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-// Stores results by key in a file (SQLite; docs/formats.md). Results are written as they arrive, so
-// that an interrupted search can continue. Each result is in the file within milliseconds after
-// Put. If the process is killed, the file remains valid. If the machine crashes, only the most
-// recent results are lost.
+// Stores results by key in an SQLite file (docs/formats.md), so that an interrupted search can
+// continue. Results are written within milliseconds after Put. If the process is killed, the file
+// remains valid. If the machine crashes, only the most recent results are lost.
 namespace stepcast::planner {
 
-// A fact, other than the keys, on which a store's results depend: the program, an input file, or a
-// setting. A store is valid only for one list of facts.
+// A property, other than the keys, on which a store's results depend: the program, an input file,
+// or a setting. A store is valid only for one list of such properties.
 struct StoreFact {
   std::string name;   // "grid", "file models/gpt2.yaml"; unique in the list
   std::string value;  // shown in messages if it differs, unless it is a digest
@@ -32,9 +31,8 @@ struct StoreFact {
   friend bool operator==(const StoreFact&, const StoreFact&) = default;
 };
 
-// The reason why a store cannot be opened. `wrong_input`: the file is not a store, belongs to
-// another run, or cannot be written. `failure`: the disk is full, or another process has opened the
-// store.
+// Why a store cannot be opened. `wrong_input`: the file is not a store, belongs to another run, or
+// cannot be written. `failure`: the disk is full, or another process uses the store.
 struct StoreFault {
   Diagnostics wrong_input;  // empty: see `failure`
   std::string failure;
@@ -42,8 +40,8 @@ struct StoreFault {
 
 class ResultStore {
  public:
-  // Opens the store at `path`. Creates the store if the file does not exist or is empty. No other
-  // process can open the store until this object is destroyed.
+  // Opens the store at `path`, which is created if it does not exist or is empty. No other process
+  // can open the store while this object exists.
   static tl::expected<std::unique_ptr<ResultStore>, StoreFault> Open(
       const std::string& path, const std::vector<StoreFact>& facts);
 
@@ -51,18 +49,17 @@ class ResultStore {
   ResultStore(const ResultStore&) = delete;
   ResultStore& operator=(const ResultStore&) = delete;
 
-  // The functions from here on are thread-safe.
+  // The functions below are thread-safe.
   std::optional<std::string> Find(const std::string& key);
-  // Stores a result. A thread of the store writes the result to the file. If the key exists, its
-  // result is not changed.
+  // Stores a result, which a thread of the store writes to the file. Does nothing if the key
+  // exists.
   void Put(std::string key, std::string result);
-  // Marks the file as damaged, so that later runs do not use it. Call this if a result cannot be
-  // decoded.
+  // Marks the file as damaged because a result cannot be decoded. Later runs do not use the file.
   void MarkDamaged() { damaged_ = true; }
   // Returns whether MarkDamaged was called, or SQLite found the file malformed.
   bool damaged() const { return damaged_.load(); }
-  // Returns whether all writes have succeeded. After a failed write, nothing more is written, and
-  // Finish returns the reason.
+  // Returns whether all writes succeeded. After a failed write, nothing more is written, and Finish
+  // returns the error.
   bool good() const { return good_.load(); }
 
   // Waits until all results are written. An error is a sentence with the system's reason. Results

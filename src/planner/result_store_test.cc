@@ -136,7 +136,8 @@ TEST_F(ResultStoreTest, AnotherFormatIsRefused) {
   Opened()->Put("a", "1");
   Sql("PRAGMA user_version=7");
   EXPECT_EQ(Refusal(path_, kFacts),
-            "store.other-format: this program reads version 2 of the store's format, not 7");
+            "store.other-format: this program reads version 2 of the store's format, not version "
+            "7");
   Sql("PRAGMA user_version=2");
   EXPECT_EQ(Opened()->kept(), 1);
 }
@@ -149,7 +150,7 @@ TEST_F(ResultStoreTest, AResultUnderAnotherKeyIsNotBelieved) {
   }
   Sql("UPDATE results SET result = (SELECT result FROM results WHERE key = 'b') WHERE key = 'a'");
   EXPECT_EQ(Refusal(path_, kFacts),
-            "store.damaged: this store is damaged: a stored result is not a result of 'a'");
+            "store.damaged: this store is damaged: a stored entry is not a result of 'a'");
 }
 
 TEST_F(ResultStoreTest, OtherFilesAreRefusedAndStayAsTheyAre) {
@@ -164,8 +165,8 @@ TEST_F(ResultStoreTest, OtherFilesAreRefusedAndStayAsTheyAre) {
 }
 
 TEST_F(ResultStoreTest, PathsThatCannotBeWrittenAreRefused) {
-  EXPECT_THAT(Refusal(folder_, kFacts), HasSubstr("this is a directory"));
-  EXPECT_THAT(Refusal("/dev/null", kFacts), HasSubstr("this is not a file"));
+  EXPECT_THAT(Refusal(folder_, kFacts), HasSubstr("the path is a directory"));
+  EXPECT_THAT(Refusal("/dev/null", kFacts), HasSubstr("the path is not a file"));
   EXPECT_THAT(Refusal(folder_ + "/none/results.sqlite", kFacts),
               HasSubstr("store.cannot-write: the store cannot be written: No such file"));
 }

@@ -13,8 +13,7 @@ namespace stepcast::planner {
 
 // Compares steps that have different numbers of tokens.
 
-// The time per token as an exact fraction. If the numbers of tokens are equal, the order is that of
-// step times.
+// The time per token as an exact fraction.
 struct TimePerToken {
   std::int64_t time = 0;  // step time in picoseconds
   std::int64_t tokens = 1;
@@ -55,17 +54,16 @@ struct Point {
   std::int64_t plan = 0;
 };
 
-// Returns whether `a` is at least as good as `b` in every respect and better in one. If two points
-// are equal, the first plan dominates. A point that dominates a bound dominates every plan with
-// that bound.
+// Returns whether `a` is at least as good as `b` in every respect and better in one or, if they are
+// equal, has the lower plan number. If `b` is a bound, `a` then dominates every plan with that
+// bound.
 bool Dominates(const Point& a, const Point& b);
 // Returns whether a point of the front dominates `point`.
 bool IsDominated(const Point& point, const std::vector<Point>& front);
 // Adds the point to the front unless the front dominates it. Removes the points that it dominates.
 void AddToFront(const Point& point, std::vector<Point>& front);
 
-// Returns whether a plan fits with the goal's additional memory (for a what-if) and the required
-// headroom.
+// Returns whether a plan fits with the required headroom and, for a what-if, the additional memory.
 bool FitsWith(const Goal& goal, const PlanFacts& facts, bool fits, bool fits_host, Bytes over);
 
 double GpuSecondsPerToken(const PlanFacts& facts, Time step_time);

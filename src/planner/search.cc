@@ -65,7 +65,7 @@ Finding Searcher::Begin() {
   }
   if (options_.own < 0) return {};
   PlanStates::Family& family = result_.states.At(result_.states.IndexOf(options_.own));
-  STEPCAST_CHECK(family.plans == 1, "the scenario's own plan must form a separate family");
+  STEPCAST_CHECK(family.plans == 1, "the plan of the scenario must form a separate family");
   // The worker pool would refuse the plan after the time limit.
   const Screened own = problem.screen(options_.own);
   Take(own, 1, family.whole);
@@ -338,7 +338,7 @@ SearchResult Search(const SearchProblem& problem, const Goal& goal, const Search
   const auto pool = MakeThreadPool(WorkOf(problem), options.threads);
   Answers answers(problem, *pool);
   auto result = Search(answers, goal, options, known);
-  STEPCAST_CHECK(result.has_value(), "a search in one process without a store must not fail");
+  STEPCAST_CHECK(result.has_value(), "a search that uses one process and no store must not fail");
   return *std::move(result);
 }
 

@@ -15,9 +15,8 @@
 #include "src/planner/search_problem.h"
 #include "tl/expected.hpp"
 
-// Finds the best of many plans without simulating all of them, and proves that no better plan was
-// missed (docs/planning.md). In this file, a plan is a number for which bounds and forecasts can be
-// computed.
+// Finds the best of many plans without simulating all of them, and proves that no better plan
+// exists (docs/planning.md). A plan is a number for which bounds and forecasts can be computed.
 namespace stepcast::planner {
 
 enum class Target : std::uint8_t {
@@ -40,8 +39,7 @@ struct Goal {
   forecast::TrainingTarget training;
   // For a what-if: additional memory of each device, as a fraction of the device's memory.
   double spare_memory = 0;
-  // The memory that must stay free on each device: `headroom`, plus the fraction `headroom_part` of
-  // the device's memory.
+  // The memory that must stay free on each device: `headroom` plus `headroom_part` x device memory.
   Bytes headroom{};
   double headroom_part = 0;
 };
@@ -51,7 +49,7 @@ struct SearchProgress {
   std::int64_t screened = 0, families = 0;  // number of families with bounds, and of all families
   std::int64_t simulated = 0;               // number of plans
   std::int64_t looked_at = 0;               // number of tighter bounds and forecasts
-  // The number of plans and families with bounds better than the best result so far. -1: unknown.
+  // The number of plans and families with better bounds than the best result so far. -1: unknown.
   std::int64_t open = -1;
 };
 
@@ -61,28 +59,27 @@ struct SearchOptions {
                        // plans; 0: all
   bool pareto = true;  // also find the Pareto front
   int threads = 0;     // threads of this process; 0: one for each core
-  // Returns the plan's kind as text. Plans of one kind differ only in settings that may have no
-  // effect. If plans of one kind tie (Tied), only the first plan is ranked. Null: each plan is
-  // ranked.
+  // Returns the plan's kind as text. If plans of one kind tie (Tied), only the first is ranked.
+  // Null: each plan is ranked.
   std::function<std::string(std::int64_t plan)> kind{};
-  // Returns the number of a plan's group, below `groups`. The search begins with the best plan of
-  // each group. All plans of a family are in the same group.
+  // Returns a plan's group, below `groups`, which is the same for all plans of a family. The search
+  // begins with the best plan of each group.
   std::function<int(std::int64_t plan)> group{};
   int groups = 0;
-  // The scenario's own plan, or -1 if the search does not include it. The search evaluates this
-  // plan first, so that no answer is worse than this plan. `own_outcome` is its forecast, if known.
-  // If the forecast is known, the search ranks the plan even if all work has been stopped.
+  // The scenario's own plan, or -1. The search evaluates it first, so that the answer is never
+  // worse. `own_outcome` is its forecast, if known; the plan is then ranked even if the search is
+  // stopped.
   std::int64_t own = -1;
   std::optional<Outcome> own_outcome{};
-  // Returns whether the search includes a plan. The result must be the same for all plans of a
-  // family. Null: the search includes all plans.
+  // Returns whether the search includes a plan, equally for all plans of a family. Null: it
+  // includes all.
   std::function<bool(std::int64_t plan)> among{};
   // Called from time to time. If it returns true, the search ends with the results so far.
   std::function<bool()> enough{};
-  // Whether the search may be ended early. If so, the search looks for good plans first.
+  // Whether the search may be ended early, and therefore looks for good plans first.
   bool anytime = false;
-  // Called from time to time. If it returns true, the search continues only with the families that
-  // have bounds, and all other families remain open. Null: `enough` is called instead.
+  // Called from time to time. If it returns true, families without bounds are not searched and
+  // remain open. Null: `enough` is called instead.
   std::function<bool()> bounded_enough{};
   // Receives the progress from time to time. Never called from two threads at once.
   std::function<void(const SearchProgress&)> progress{};
@@ -91,7 +88,7 @@ struct SearchOptions {
 // Illegal plans that have the same error code.
 struct IllegalReason {
   std::int64_t count = 0;
-  // The number of plans whose first mistake has the same message, and the hint of this mistake.
+  // The number of plans whose first mistake has this message, and the mistake's hint.
   struct Refused {
     std::int64_t count = 0;
     std::string hint;
@@ -110,34 +107,31 @@ struct IllegalReason {
 struct GroupBest {
   std::int64_t plans = 0;  // number of plans that may be legal
   std::int64_t best = -1;  // the best plan found; -1: no plan is eligible
-  // A lower bound of the time (per token) of all plans in the group, relative to the time of
-  // `best`. 1: `best` is optimal.
+  // A lower bound of the time (per token) of all plans in the group, divided by the time of `best`.
+  // 1: `best` is optimal.
   double least = 0;
   // If `best` is -1: the plan whose bound lacks the least memory. Otherwise -1.
   std::int64_t nearest = -1;
 };
 
 struct SearchResult {
-  // The plans ranked by the goal; among equal plans, the lower number comes first. An exhaustive
-  // search would rank the first SearchOptions::exact plans in the same order. With
-  // SearchOptions::kind, plans that tie with an earlier plan are omitted. At most kMostRanked plans
-  // are considered, so the list may be shorter than requested. If the search was ended early, the
-  // list has the best plans found.
+  // The plans ranked by the goal; among equal plans, the lower number is first. The first
+  // SearchOptions::exact plans are proved. With SearchOptions::kind, plans that tie with an earlier
+  // plan are omitted; at most kMostRanked plans are considered, so the list may be short. If the
+  // search was ended early, these are the best plans found.
   std::vector<std::int64_t> best;
   // For each ranked plan: the simulated plans that tie with it and were omitted, in ascending
   // order.
   std::map<std::int64_t, std::vector<std::int64_t>> ties;
-  // The front, ordered by GPUs, then by step time (per token). No eligible plan is at least as good
-  // as a plan of the front in step time (per token), memory and GPUs. If plans are equal, the front
-  // has only the first plan. If the best plan is safe, the front has only safe plans. Empty if not
-  // requested or not proved.
+  // The Pareto front of step time (per token), memory and GPUs, ordered by GPUs, then by step time.
+  // If plans are equal, it has only the first. If the best plan is safe, all plans of the front are
+  // safe. Empty if not requested or not proved.
   std::vector<std::int64_t> pareto;
   // If no plan both fits and meets the deadline: the plans that come closest.
   std::vector<std::int64_t> nearest;
   std::vector<GroupBest> groups;
   // False: the search ended before the ranking was proved. `open` plans may then be better than the
-  // best plan. The improvement is at most the fraction 1 - `least` of the best plan's time (per
-  // token) or measure of the goal.
+  // best plan, by at most the fraction 1 - `least` of its time (per token) or of the goal's value.
   bool proved = true;
   std::int64_t open = 0;
   double least = 1;
@@ -155,17 +149,17 @@ struct SearchResult {
   bool UnequalTokens() const { return states.UnequalTokens(); }
 };
 
-// The largest number of plans that are considered for the ranking if many plans tie. If more plans
-// are requested, more are considered.
+// The largest number of plans that are considered for the ranking if many plans tie, unless more
+// are requested.
 inline constexpr int kMostRanked = 64;
 
-// Returns whether two plans tie: their step times differ by at most 0.05 %, and `other` saves at
-// most 1 % of memory. `other` must have the same kind and tokens as `plan`, and be ranked after it.
+// Returns whether two plans of the same kind and tokens tie: their step times differ by at most
+// 0.05 %, and `other` saves at most 1 % of memory. `other` must be ranked after `plan`.
 bool Tied(const Outcome& plan, const Outcome& other);
 
 // Searches the plans of `answers`. The result does not depend on the number of threads and ranks.
-// `known` is the result of an earlier search of the same plans, possibly with another goal; null:
-// this is the first search. Errors: those of Answers.
+// `known` is the result of an earlier search of the same plans, possibly for another goal, or null.
+// Errors: those of Answers.
 tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goal,
                                                const SearchOptions& options,
                                                const SearchResult* known = nullptr);
@@ -173,16 +167,16 @@ tl::expected<SearchResult, std::string> Search(Answers& answers, const Goal& goa
 SearchResult Search(const SearchProblem& problem, const Goal& goal, const SearchOptions& options,
                     const SearchResult* known = nullptr);
 
-// Returns the rejected plans that are closest to the best plan, by bounds or forecasts. The list
-// alternates between rejection reasons and has only one plan of each kind. Plans that do not fit
-// are ranked by the memory that they lack; if some of them have better bounds than the best plan,
-// all others of them are omitted. All other plans are ranked by the goal.
+// Returns the rejected plans that are closest to the best plan, by bounds or forecasts. Rejection
+// reasons alternate, with one plan of each kind. Plans that do not fit are ranked by missing
+// memory, preferably those with better bounds than the best plan. Other plans are ranked by the
+// goal.
 std::vector<std::int64_t> RunnersUp(const SearchResult& result, const Goal& goal, int count,
                                     const std::function<std::string(std::int64_t)>& kind);
 
-// The smallest probability of fitting of a safe plan. In addition, the allocator of a safe plan
-// does not flush its cache. Unsafe plans are ranked last, because the memory of the plans that just
-// fit among thousands of plans is likely to be underestimated.
+// A plan is safe if its probability of fitting is at least kSafeFit and its allocator does not
+// flush its cache. Unsafe plans are ranked last: among thousands of plans, the memory of those that
+// just fit is probably underestimated.
 inline constexpr double kSafeFit = 0.9;
 inline bool IsSafe(const Bound& bound) { return bound.fit_probability >= kSafeFit; }
 inline bool IsSafe(const Outcome& outcome) {
@@ -195,7 +189,7 @@ bool Eligible(const Goal& goal, const PlanFacts& facts, const Outcome& outcome);
 
 // Returns the memory that must stay free on each of a plan's devices.
 Bytes HeadroomOf(const Goal& goal, const PlanFacts& facts);
-// Returns the plan's step in the form from which training time and cost are computed.
+// Returns the plan's step as the input for training time and cost.
 inline forecast::TrainedStep StepOf(const PlanFacts& facts, Time step_time, double joules = 0) {
   return {step_time, facts.tokens, facts.gpus, joules, facts.idle_watts};
 }

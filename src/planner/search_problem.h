@@ -14,27 +14,27 @@
 // The plans of a search. Each plan is a number, for which bounds and forecasts can be computed.
 namespace stepcast::planner {
 
-// Properties of a plan that need no computation.
+// Properties of a plan that are known without an evaluation.
 struct PlanFacts {
   std::int64_t gpus = 0;    // 0: not determined yet
   std::int64_t tokens = 0;  // per step
   Bytes capacity;           // per device
-  // The number of passes of micro-batches through the pipeline's stages. The time of a forecast
-  // grows with this number.
+  // The number of passes of micro-batches through the pipeline's stages, to which the time of a
+  // forecast is roughly proportional.
   std::int64_t passes = 1;
   double idle_watts = 0;  // power of one GPU while it does not compute
 };
 
-// A plan's first evaluation: either the reason why it is illegal, or its bounds.
+// A plan's first evaluation: the reason why it is illegal, or its bounds.
 struct Screened {
   std::string illegal_code{};  // code of the first mistake; empty: the plan is legal
   std::string illegal_message{};
   std::string illegal_hint{};  // how to make the plan legal
   PlanFacts facts{};
-  // Whether a plan with a lower number behaves identically. This plan is then omitted.
+  // Whether a plan with a lower number behaves identically, so that this plan is omitted.
   bool same_as_another = false;
-  // If the bound was computed from the plan's program: a key of the forecast. Plans with equal keys
-  // have equal forecasts, so only one of them is simulated. Empty: unknown.
+  // A key of the forecast, if the bound was computed from the plan's program. Only one of the plans
+  // with the same key is simulated. Empty: unknown.
   std::string program{};
   Bound bound{};
 };
@@ -46,15 +46,13 @@ struct Outcome {
   double joules = 0;  // energy of one GPU in a step; 0 without PlanSource::energy
   double tokens_per_second_per_gpu = 0;
   Bytes memory{};  // the allocator's peak of allocated bytes
-  // The memory that decides whether the plan fits: `reserved` bytes of the allocator, and `outside`
-  // bytes outside the allocator.
+  // The memory that must fit: `reserved` bytes of the allocator plus `outside` bytes outside it.
   Bytes reserved{}, outside{};
   bool fits = false;
   bool fits_host = true;
   forecast::MemoryVerdict verdict = forecast::MemoryVerdict::kDoesNotFit;
   double fit_probability = 1;
-  // The memory that is needed beyond the capacity. If negative, its absolute value is the free
-  // memory.
+  // The memory that the plan needs beyond the capacity. Negative: free memory.
   Bytes over{};
   // The number of times that the allocator flushes its cache because the device is full.
   int flushes = 0;
@@ -65,11 +63,11 @@ struct SearchProblem {
   // The first plan of each family, in ascending order, starting with plan 0. Empty: each plan is a
   // family.
   std::vector<std::int64_t> families{};
-  // Screens a family of several plans; the argument is its index. The result applies to every plan
-  // in the family. The family is illegal only if all its plans are illegal.
+  // Screens a family by its index. The result applies to every plan in the family; the family is
+  // illegal only if all its plans are illegal.
   std::function<Screened(std::size_t)> screen_family{};
-  // The functions from here on evaluate single plans. All functions must be thread-safe. A bound
-  // never exceeds the bounds and forecasts that later functions return for the same plan.
+  // The functions below evaluate one plan and must be thread-safe. A bound never exceeds the bounds
+  // and forecasts that later functions return for the same plan.
   std::function<Screened(std::int64_t)> screen;
   std::function<Screened(std::int64_t)> sharpen;
   std::function<Outcome(std::int64_t)> simulate;
@@ -92,8 +90,8 @@ struct PlanSource {
   std::function<LoadedPlan(std::int64_t)> load;
   // Loads the settings that all plans of a family share (PlanSpace::FamilySettings).
   std::function<LoadedPlan(std::int64_t)> load_family{};
-  // Returns whether some plan with a lower number differs only in
-  // data_parallel.accumulate_unsharded, which is false there.
+  // Returns whether a plan with a lower number differs only in data_parallel.accumulate_unsharded =
+  // false.
   std::function<bool(std::int64_t)> has_twin;
   // Returns PlanSpace::KindOf. Null: plans do not share forecasts.
   std::function<std::string(std::int64_t)> kind{};

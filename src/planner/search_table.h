@@ -17,20 +17,20 @@
 
 namespace stepcast::planner {
 
-// Finds the settings in the scenario. A search does not change them unless it varies them.
+// The settings in the scenario, which a search changes only if it varies them.
 
 // Returns the value of a key as written in the scenario. No value if the scenario does not contain
 // the key.
 using WrittenValueOf = std::function<std::optional<std::string>(const std::string& key)>;
 
-// Returns the keys in the scenario that define how the job runs, in table order. Keys that define
-// the job (plan::Setting::of_task) are excluded. Unless `idle`, keys without effect on the model
-// are also excluded.
+// Returns the scenario's keys that define how the job runs, in table order, without keys that
+// define the job (plan::Setting::of_task). Unless `idle`, also without keys that have no effect on
+// the model.
 std::vector<std::string> GivenSettings(const scenario::Scenario& scenario,
                                        const WrittenValueOf& value_of, bool idle = false);
 
-// A setting in the scenario that applies only to some values of a varying setting. For example,
-// blocks_per_checkpoint applies only to full recomputation.
+// A setting in the scenario that applies only to some values of a varying setting, such as
+// blocks_per_checkpoint, which applies only to full recomputation.
 struct Belonging {
   std::string key;                   // "training.blocks_per_checkpoint"
   std::string of;                    // "training.activation_checkpointing"
@@ -38,15 +38,15 @@ struct Belonging {
                                      // ...
 };
 
-// Returns the training settings in the scenario that are not axes, and that apply only to some
-// values of an axis.
+// Returns the scenario's training settings that do not vary and apply only to some values of an
+// axis.
 std::vector<Belonging> BelongingsTo(const std::vector<SweepAxis>& axes,
                                     const scenario::Scenario& scenario,
                                     const WrittenValueOf& value_of);
 
-// The search space as one table: each varying setting, its values, and the plans to which they
-// apply. The rows define the space (plan_space_builder.h) and the line of the answer with the tried
-// values. The table in docs/planning.md describes each row.
+// The search space as a table of varying settings, with their values and the plans to which they
+// apply. It defines the space (plan_space_builder.h) and the line with the tried values in the
+// answer. The table in docs/planning.md describes each row.
 
 // The input of SearchRow::values: the plans of one framework at one ZeRO stage.
 struct SearchPoint {
@@ -57,7 +57,7 @@ struct SearchPoint {
   std::int64_t devices = 1;
   const Layout& own;     // the scenario's layout
   const Layout& layout;  // the plans' layout, of which earlier rows have set a part
-  // Members that rows of layouts do not use.
+  // Members that only rows other than those of layouts use.
   std::int64_t data_per_node = 1;             // data-parallel ranks in one node
   std::vector<std::int64_t> micro_batches{};  // sizes that the layout supports
   bool overlaps = false;                      // LayoutRules::Overlaps
@@ -73,11 +73,11 @@ enum class SearchLevel : std::uint8_t {
 struct SearchRow {
   const char* key;  // "parallelism.tensor"
   SearchLevel level;
-  // The frameworks and stages whose plans vary the setting. A key may have several rows, for
-  // different frameworks.
+  // The frameworks and stages whose plans vary the setting. A key may have a row for each
+  // framework.
   plan::SettingUses uses;
-  // Returns the values of a setting. If plans tie, the plan with the earlier value is preferred.
-  // The list is empty if the setting has no effect for the framework and stage of `point`.
+  // Returns the values of a setting, preferred values first, for plans that tie. Empty if the
+  // setting has no effect for the framework and stage of `point`.
   std::vector<std::string> (*values)(const SearchPoint& point);
 };
 // Returns the rows, in the order in which settings are chosen. Within a level, the last row varies

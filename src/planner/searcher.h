@@ -20,18 +20,19 @@
 #include "src/planner/search_problem.h"
 #include "tl/expected.hpp"
 
-// The state of a search (search.h) and its functions. search.cc ranks plans. search_groups.cc finds
-// first answers and the best plan of each group. search_nearest.cc finds the front and the plans
-// nearest to the goal. No other file includes this header.
+// The state of a search (search.h). search.cc ranks plans. search_groups.cc finds first answers and
+// the best plan of each group. search_nearest.cc finds the front and the plans nearest to the goal.
+// Only these files include this header.
 namespace stepcast::planner {
 
-// The number of plans per round. This constant makes pruning independent of the number of threads.
+// The number of plans per round. A constant, so that pruning does not depend on the number of
+// threads.
 inline constexpr std::size_t kRound = 16;
 
 using Finding = tl::expected<void, std::string>;
 
-// The aim of a search. kGoal: plans that meet the goal. kNearest: if nothing fits, the plans
-// nearest to the goal.
+// The aim of a search. kGoal: plans that meet the goal. kNearest: the plans nearest to it, if
+// nothing fits.
 enum class Want : std::uint8_t { kGoal, kNearest };
 
 class Searcher {
@@ -146,21 +147,21 @@ class Searcher {
   // The best plans among those simulated so far.
   struct Ranking {
     std::vector<std::int64_t> best;
-    // The score that another plan must beat to change the ranking. Null: fewer plans are ranked
-    // than requested, so any plan changes the ranking.
+    // The score that another plan must beat to change the ranking. Null: any plan changes it,
+    // because fewer plans are ranked than requested.
     const Score* last = nullptr;
   };
   Ranking Rank() const;
 
-  // Returns the first plan in `best` that has the same kind as `plan` and ties with it, or -1 if no
-  // plan does. `plan` must be ranked after all plans in `best`.
+  // Returns the first plan in `best` that ties with `plan` and has its kind, or -1. `plan` must be
+  // ranked after all plans in `best`.
   std::int64_t Leader(const std::vector<std::int64_t>& best, std::int64_t plan) const;
 
   std::map<std::int64_t, std::vector<std::int64_t>> TiesOf(
       const std::vector<std::int64_t>& best) const;
 
-  // Advances the plans of a round to their next stage. Families in the round are first split into
-  // plans. `again` receives the plans that are still pending.
+  // Advances the plans of a round to their next stage, after families are split into plans. `again`
+  // receives the plans that are still pending.
   template <typename Again>
   Finding WorkOn(const std::vector<std::int64_t>& round, const Again& again) {
     std::vector<std::int64_t> families, plans;
@@ -189,23 +190,22 @@ class Searcher {
   Queue Pending() const;
 
   // Searches best-first: evaluates the plans with the best bounds until no bound is better than
-  // Ranking::last, or for `rounds` rounds.
+  // Ranking::last, for at most `rounds` rounds.
   Finding FindBest(int rounds = std::numeric_limits<int>::max()) {
     return Enough() ? Finding() : FindBestIn(Pending(), rounds);
   }
   Finding FindBestIn(Queue queue, int rounds);
 
-  // Finds good plans before the search for the best plan. If the search may be ended early, it
-  // looks at all groups; otherwise only at the most promising group, to save forecasts.
+  // Finds good plans before the best-first search: in all groups if the search may be ended early,
+  // otherwise only in the most promising group.
   Finding FindGoodOnes();
 
-  // Finds some plan that fits, according to its forecast. Tries plans with fast forecasts first,
-  // then all plans.
+  // Finds some plan whose forecast fits: first among plans with fast forecasts, then among all.
   Finding FindFirst();
 
-  // Tries the most promising plans with at most `most_passes` passes. Their bounds must leave a
-  // fraction of the device's memory free, because plans need more memory than their bounds. The
-  // fraction grows in each round.
+  // Tries the most promising plans with at most `most_passes` passes. Plans need more memory than
+  // their bounds, so the bounds must leave a fraction of the device's memory free. The fraction
+  // grows in each round.
   Finding FindFirstAmong(std::int64_t most_passes);
 
   // Like FindFirst, but for each group, with a few plans whose forecasts are fast. A search that
@@ -216,16 +216,14 @@ class Searcher {
   // passes. Returns false if the queue has no plan of this kind, or if the search was stopped.
   tl::expected<bool, std::string> Forecast(Queue& queue, int most, std::int64_t most_passes);
 
-  // Searches group by group. In each group, the ratio of forecasts to bounds differs. The search
-  // estimates the forecast of every plan as its bound times the smallest ratio in its group so far,
-  // and continues with the plan that has the best estimate. Plans of one kind have similar step
-  // times, so a second plan of a kind is evaluated only after the first plan has its forecast. The
-  // search ends after `rounds` rounds, or when no bound is better than the best plan.
+  // Searches group by group. The estimate of a plan's forecast is its bound times the smallest
+  // ratio of forecast to bound in its group so far. The plan with the best estimate is evaluated
+  // next. Plans of one kind have similar step times, so they are evaluated one after another. Ends
+  // after `rounds` rounds, or when no bound is better than the best plan.
   Finding FindBestOfKinds(int rounds);
 
-  // Returns the group whose next plan has the best estimate, without the groups in `but`. The
-  // estimate is the plan's bound times the smallest ratio of forecast to bound in the group so far.
-  // Returns queues.size() if no other group has a plan that can be better than the best plan.
+  // Returns the group whose next plan has the best estimate, without the groups in `but`. Returns
+  // queues.size() if no other group can have a better plan than the best.
   std::size_t MostPromising(const std::vector<Queue>& queues,
                             const std::set<std::size_t>& but) const;
 
@@ -233,9 +231,9 @@ class Searcher {
   // `rounds` rounds.
   Finding FindBestOfFamily(std::int64_t of, int rounds);
 
-  // Returns the score by which plans are ordered within a group. Plans whose bounds leave less than
-  // the fraction `room` of the device's memory free come last, because they often do not fit. If
-  // `room` is zero, the order is that of the bounds.
+  // Returns the score that orders plans within a group. Plans whose bounds leave less than the
+  // fraction `room` of the device's memory free come last, because they often do not fit. Zero: the
+  // order of the bounds.
   Score InGroup(std::int64_t plan, double room) const;
 
   // Returns the pending plans of each group, indexed by group.
@@ -248,30 +246,29 @@ class Searcher {
   // queue is empty.
   tl::expected<bool, std::string> WorkOnGroup(Queue& queue, double room);
 
-  // Tries to find an acceptable plan for each of the `groups` most promising groups with a few
-  // evaluations. First, it tries plans whose bounds leave a tenth of the device's memory free. Then
-  // it tries plans whose bounds leave more free, because a plan may need much more memory than its
-  // bound.
+  // Tries to find an acceptable plan in each of the `groups` most promising groups with a few
+  // evaluations. First, it tries plans whose bounds leave a tenth of the device's memory free, then
+  // plans whose bounds leave more free.
   Finding FindSomeOfGroups(std::size_t groups);
 
-  // Finds the best plan of each group, up to the reported precision. It does not evaluate groups
-  // further if they are clearly worse.
+  // Finds the best plan of each group, up to the reported precision. Groups that are clearly worse
+  // are not evaluated further.
   Finding FindBestOfGroups();
 
   // Sets the nearest plan of each group that has no acceptable plan.
   void SayWhatComesNearest();
 
   // Finds the Pareto front: evaluates each plan whose bound no simulated plan dominates, starting
-  // with the plans that may dominate most others. If the best plan is safe, the front contains only
-  // safe plans. If it is unsafe, there is no safe plan.
+  // with the plans that may dominate most others. If the best plan is safe, the front has only safe
+  // plans.
   Finding FindFront();
 
-  // Finds the plan with the best bound among the plans that may be faster than the best plan but
-  // may not fit. The answer shows this plan.
+  // Among the plans that may be faster than the best plan but may not fit, finds the plan with the
+  // best bound, for the answer.
   Finding FindRisky();
 
-  // For a search that was stopped early: sets the number of open plans, and the fraction by which
-  // they may be better than the best plan.
+  // After an early stop: sets the number of open plans, and the fraction by which they may be
+  // better than the best plan.
   void SayWhatIsOpen();
 
   // Sets the verdicts of plans whose bounds are not good enough: kBound if the best plan excludes

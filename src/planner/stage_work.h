@@ -12,8 +12,8 @@
 #include "src/model/layer.h"
 #include "src/scenario/scenario.h"
 
-// Lower bounds of a pipeline stage's work: the time and memory of one micro-batch, by layer and by
-// chunk, and the memory of states. bounds.h uses these bounds.
+// Lower bounds of a pipeline stage's work (bounds.h): the time and memory of one micro-batch, by
+// layer and by chunk, and the memory of states.
 namespace stepcast::planner {
 
 // The time and memory of one layer's work.
@@ -42,8 +42,8 @@ struct ChunkWork {
   Time backward_input, backward_weight;  // the two parts of a split backward
   Time kernels;                          // sum of the kernels of both passes, without collectives
   Bytes saved;                           // bytes kept from forward to backward
-  // The peak of live bytes during the chunk's backward. The live values are recomputed values,
-  // temporaries, and the saved values of the layers up to the layer whose backward runs.
+  // The peak of live bytes in the chunk's backward: recomputed values, temporaries, and the saved
+  // values of the layers whose backward has not finished.
   Bytes backward_peak;
   friend bool operator==(const ChunkWork&, const ChunkWork&) = default;
 };
@@ -69,14 +69,13 @@ struct StageParameters {
   friend bool operator==(const StageParameters&, const StageParameters&) = default;
 };
 
-// Returns whether a pipeline stage's full gradients and the step's peak activations are alive at
-// the same time. FSDP2 keeps a stage's full gradients until they are reduced after the last
-// micro-batch. With enough micro-batches, the schedule still alternates forwards and backwards
-// after each chunk has run a backward, so the peak of activations recurs (named_schedules_test).
+// Returns whether a stage's full gradients and the step's peak activations are alive at the same
+// time. True for FSDP2, which keeps full gradients until the reduction after the last micro-batch,
+// if there are enough micro-batches for the peak of activations to recur (named_schedules_test).
 bool KeepsGatheredGradients(const scenario::Scenario& scenario);
 
-// Returns the states plus the larger of gradients and activations, in bytes. If `keeps_gradients`,
-// returns the sum of states, gradients and activations.
+// Returns the states plus the larger of gradients and activations, in bytes, or plus both if
+// `keeps_gradients`.
 Bytes MemoryBeside(const scenario::Scenario& scenario, const StageParameters& stage,
                    Bytes activations, bool keeps_gradients);
 

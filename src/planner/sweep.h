@@ -27,7 +27,7 @@ const char* Name(RowStatus status);  // "ok", "illegal", "does_not_fit"
 struct SweepRow {
   RowStatus status = RowStatus::kIllegal;
   Diagnostics faults;  // the reasons why the combination is illegal; empty if it is legal
-  // The figures from here on are the forecast of a legal combination, as `simulate` returns it.
+  // The members below are the forecast of a legal combination, as `simulate` returns it.
   Time step_time;
   std::int64_t tokens = 0;  // tokens trained in a step
   std::int64_t gpus = 0;    // number of GPUs used for training
@@ -44,8 +44,8 @@ struct SweepRow {
   Bytes capacity;  // per device
   // Settings that the combination needs in addition to its values, such as cluster.devices.
   Settings added{};
-  // The bytes by which reserved and outside memory exceed the device, or by which offloaded states
-  // exceed the node.
+  // The bytes by which reserved and outside memory exceed the device's memory, or offloaded states
+  // exceed the node's.
   Bytes over;
 
   forecast::MemoryVerdict verdict = forecast::MemoryVerdict::kDoesNotFit;
@@ -77,8 +77,8 @@ using RowMaker = std::function<SweepRow(const Settings&)>;
 // results are rows (ToBytes).
 Work WorkOf(RowMaker make_row);
 
-// A function that receives the number of finished rows, and how many of these came from the store.
-// The function is called from different threads, but never from two threads at once.
+// Receives the numbers of finished rows and of rows from the store. Called from different threads,
+// but never from two at once.
 using Progress = std::function<void(std::int64_t done, std::int64_t known)>;
 
 struct SweepResult {

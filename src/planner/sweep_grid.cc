@@ -194,16 +194,16 @@ class Range {
   std::optional<RangeFault> CheckKinds() {
     if (from_.kind != to_.kind || (!multiplies_ && from_.kind != by_.kind)) {
       return Bad(multiplies_ ? "the start and the end of a range have different units"
-                             : "the step of a range and its ends have different units",
+                             : "the step and the ends of a range have different units",
                  "write the start, the end and the step with the same kind of unit, or all without "
                  "a unit");
     }
     if (multiplies_ && (by_.kind != Kind::kPlain || by_.decimals > 0 || by_.count < 2)) {
-      return Bad("the factor of a range must be an integer of at least 2", StepHint(first_, last_));
+      return Bad("the factor of a range must be an integer, at least 2", StepHint(first_, last_));
     }
     if (!multiplies_ && by_.count == 0) return Bad("the step of a range must not be zero", kForms);
     if (!(multiplies_ ? Align({&from_, &to_}) : Align({&from_, &to_, &by_}))) {
-      return Bad("a number has too many digits", kForms);
+      return Bad("a number in the range has too many digits", kForms);
     }
     return std::nullopt;
   }
@@ -331,9 +331,11 @@ Result<SweepAxis> ParseSweepAxis(std::string_view text) {
     return Fault(text, fmt::format("--vary has no values for '{}'", key), kForm);
   }
   if (list.starts_with("range(")) {
-    return Fault(
-        text, fmt::format("a range must have two dots between start and end, not {}", Quoted(list)),
-        fmt::format("write --vary '{0}=1..8 +1', or --vary {0}=1,2,4", key));
+    return Fault(text,
+                 fmt::format("a range must have two dots between the start and the "
+                             "end, not {}",
+                             Quoted(list)),
+                 fmt::format("write --vary '{0}=1..8 +1', or --vary {0}=1,2,4", key));
   }
   SweepAxis axis{std::string(key), {}};
   if (list == kAll) {
@@ -431,7 +433,9 @@ const std::string& SweepGrid::Value(std::int64_t row, std::size_t axis) const {
 }
 
 std::int64_t SweepGrid::RowAt(std::int64_t place) const {
-  STEPCAST_CHECK(place >= 0 && place < rows_, "a position must be below the number of rows");
+  STEPCAST_CHECK(place >= 0 && place < rows_,
+                 "the position of a row must be below the number of "
+                 "rows");
   std::int64_t row = 0;
   for (auto axis = places_.rbegin(); axis != places_.rend(); ++axis) {
     const auto values = static_cast<std::int64_t>(axes_[*axis].values.size());

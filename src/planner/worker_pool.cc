@@ -85,7 +85,7 @@ Attempt<Entries> ToEntries(const Message& message) {
   }
   if (reader.bad() || !reader.at_end()) {
     return tl::unexpected(
-        Failure{"rank " + std::to_string(message.from) + " sent a message that cannot be read"});
+        Failure{"a message cannot be read; the sender is rank " + std::to_string(message.from)});
   }
   return result;
 }

@@ -19,8 +19,8 @@ struct CollectiveParts {
   friend bool operator==(const CollectiveParts&, const CollectiveParts&) = default;
 };
 
-// Returns the numbers of elements that one rank reads and writes. `elements` is the number of
-// elements of the full collective. `kind` is one of kProgramCollectiveKinds.
+// Returns the numbers of elements that one rank reads and writes. `elements` is that of the full
+// collective. `kind` is one of kProgramCollectiveKinds.
 inline CollectiveParts PartsOf(CollectiveKind kind, std::int64_t elements, std::int64_t ranks) {
   switch (kind) {
     case CollectiveKind::kAllReduce:
@@ -45,10 +45,10 @@ constexpr bool HasPartForEachRank(CollectiveKind kind) {
          kind == CollectiveKind::kAllToAll;
 }
 
-// These functions return the rank to which part i of an all-to-all is sent, and from which it is
-// received, as positions in the group. The n parts of a rank's source and the n - 1 received parts
-// are ordered by distance. Therefore, all ranks of a class have the same program. The last part of
-// a source is the rank's own and is not sent.
+// Return the ranks, as positions in the group, to which part i of an all-to-all is sent and from
+// which it is received. The n parts of a rank's source and the n - 1 received parts are ordered by
+// distance, so all ranks of a class have the same program. The last part of a source stays on the
+// rank.
 constexpr int AllToAllReceiver(int position, int part, int ranks) {
   return (position + part + 1) % ranks;
 }
@@ -61,9 +61,8 @@ constexpr int AllToAllSender(int position, int part, int ranks) {
 // the effects, so that an executed program trains the model. Values without an effect are
 // activations; the runtime chooses these values.
 //
-// Model elements are numbered consecutively: all elements of the first tensor (in registration
-// order), then those of the second tensor, and so on. A data flow belongs to one rank, and its
-// offsets are those of that rank.
+// Model elements are numbered consecutively, tensor by tensor in registration order. A data flow,
+// with its offsets, belongs to one rank.
 
 using Index = std::uint32_t;
 inline constexpr Index kNone = std::numeric_limits<Index>::max();
@@ -78,10 +77,9 @@ struct Elements {
 enum class EffectKind : std::uint8_t {
   // Computes target = contribution x scale or, if `add`, target += contribution x scale. The
   // contribution is this rank's part of the gradient of the model elements [first_element,
-  // first_element + elements). The kernel computes it from the parameters that it reads in
-  // `source`. Rank, step and micro-batch determine the micro-batch's data. If `states` is set, its
-  // 32 bits (kMix) determine the data instead. The scale divides a micro-batch's loss by the number
-  // of micro-batches.
+  // first_element + elements). The kernel computes it from the parameters in `source` and from the
+  // micro-batch's data. The data depends on rank, step and micro-batch or, if `states` is set, on
+  // its 32 bits (kMix). The scale divides a micro-batch's loss by the number of micro-batches.
   kGradient,
   // Computes target = source x scale or, if `add`, target += source x scale, converted to the
   // target's type. The effect copies blocks. Block b covers elements [b block, min((b + 1) block,

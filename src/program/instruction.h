@@ -27,13 +27,12 @@ struct OperationId {
   friend bool operator==(const OperationId&, const OperationId&) = default;
 };
 
-// The record for which a kWaitEvent or kHostWaitEvent of the step waits. This record is the latest
-// record of the wait's event in host order. Only in the first step, it may differ from that of
-// later steps.
+// The record for which a kWaitEvent or kHostWaitEvent of the step waits: the latest record of the
+// event in host order. It may differ between the first step and later steps.
 struct WaitTarget {
   Index record = kNone;  // a kRecordEvent in the step; kNone: the step does not record the event
-  // Whether `record` follows the wait in host order. The wait then refers to the record of the
-  // previous step.
+  // Whether `record` follows the wait in host order, so that the wait refers to the previous step's
+  // record.
   bool step_before = false;
   // A record in the prologue. The wait refers to this record in the first step if `step_before` is
   // set, and in every step if `record` is kNone. If `prologue_record` is kNone too, the wait is

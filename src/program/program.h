@@ -95,8 +95,8 @@ class Texts {
   std::vector<std::uint32_t> ends_;
 };
 
-// A name, which is one text of Program::texts or two concatenated texts, such as the shared
-// "model.layers.3" and "/parameters". kNone: the name is empty.
+// A name: one text of Program::texts, or two texts joined, such as "model.layers.3" and
+// "/parameters". kNone: the name is empty.
 struct NameParts {
   Index first = kNone;
   Index second = kNone;
@@ -162,8 +162,8 @@ struct Message {
 
 // How messages identify their peers. kPosition: by position in the communicator's group (stage 3 of
 // a pipeline). kDistance: by distance from the rank's own position, modulo the group's size (1: the
-// next rank in a ring). With distances, all ranks of a ring have the same program. All exchanges of
-// a communicator use the same method.
+// next rank in a ring), so that all ranks of a ring have the same program. All exchanges of a
+// communicator use the same method.
 enum class PeerNaming : std::uint8_t { kPosition, kDistance };
 
 // A set of sends and receives that run as one operation. The instruction has one use per message,
@@ -238,7 +238,7 @@ struct Program {
   std::vector<Instruction> prologue{};
   std::vector<Instruction> step{};
 
-  // The effects of the operations on the values of training. Empty unless lowering was requested to
+  // The effects of the operations on the values of training. Empty unless lowering was asked to
   // write it.
   DataFlow data_flow{};
 

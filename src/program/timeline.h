@@ -6,9 +6,8 @@
 #include "src/program/program.h"
 
 // A record of a program's run, in virtual time or on hardware. Simulator and runtime write the same
-// format, so forecast and measurement can be compared operation by operation. A record contains the
-// index of its instruction in Program::step and the step in which the instruction was issued.
-// Names, sizes and streams are in the program.
+// format, so that forecast and measurement can be compared operation by operation. A record has an
+// index in Program::step and the step's number. Names, sizes and streams are in the program.
 namespace stepcast::program {
 
 // The record of a kernel, copy, collective, exchange or host task.
@@ -16,10 +15,9 @@ struct OperationRecord {
   Index instruction = kNone;
   std::uint32_t step = 0;
   Time issued{};  // when the host submitted it
-  // The time at which the operation's stream and its waits allowed it to start. From `ready` to
-  // `start`, a collective waits for its communicator and for the other ranks. An exchange also
-  // waits until the last of its peers has reached it, although messages with other peers may be
-  // transferred earlier.
+  // The time at which the operation's stream and waits allowed it to start. From `ready` to
+  // `start`, a collective waits for its communicator and for other ranks, and an exchange for the
+  // last of its peers, although messages with other peers may be transferred earlier.
   Time ready{};
   Time start{};
   Time end{};

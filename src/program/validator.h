@@ -25,7 +25,7 @@ enum class ViolationKind : std::uint8_t {
   // of the memory.
   kUsedBeforeAllocation,
   kReadUnwritten,  // read of bytes not written since the allocation
-  // The kinds from here on are for the programs of several ranks (tests/proofs/matching.h).
+  // The kinds below are for the programs of several ranks (tests/proofs/matching.h).
   kMismatch,  // message without a matching end, or with different bytes or type
   kDeadlock,  // ranks that wait for each other
 };

@@ -15,8 +15,8 @@ namespace stepcast::report {
 
 // Compares forecasts of collectives with published measurements (docs/formats.md).
 
-// Returns tables by source and by size band, totals, and a list of the forecast choices of NCCL
-// that differ from documented choices.
+// Returns tables by source and by size band, totals, and a list of forecast choices of NCCL that
+// differ from the documented choices.
 std::string CollectiveAccuracyText(const validate::CollectiveAccuracy& accuracy);
 std::string CollectiveAccuracyJson(const validate::CollectiveAccuracy& accuracy);
 // Returns one CSV record per measured point.
@@ -31,17 +31,17 @@ std::string CollectiveAccuracyMarkdown(const validate::CollectiveAccuracy& accur
 // lists the accuracy targets, and the reasons why cases were not simulated.
 std::string PublishedAccuracyText(const validate::PublishedAccuracy& accuracy);
 
-// Returns the content of PublishedAccuracyText as a Markdown section.
+// Returns the same content as PublishedAccuracyText, as a Markdown section.
 std::string PublishedAccuracyMarkdown(const validate::PublishedAccuracy& accuracy);
 
-// These functions return all cases. The JSON document also has all tables.
+// These functions return all cases; the JSON document also has all tables.
 std::string PublishedAccuracyJson(const validate::PublishedAccuracy& accuracy);
 std::string PublishedAccuracyCsv(const validate::PublishedAccuracy& accuracy);
 
-// Returns a self-contained page with tables, and with plots of forecast against measured values.
+// Returns a self-contained HTML page with tables and plots of forecast against measured values.
 std::string PublishedAccuracyHtml(const validate::PublishedAccuracy& accuracy);
 
-// A table of published steps, for the text, the JSON document and the page. Internal to this
+// A table of published steps, for the text, the JSON document and the HTML page. Internal to this
 // package.
 
 struct PublishedTable {
@@ -62,30 +62,31 @@ std::string PublishedPreface();
 // Returns a sentence such as "1087 cases of 2 sources: 185 simulated, 902 not."
 std::string PublishedCounts(const validate::PublishedAccuracy& accuracy);
 
-// The output of `calibrate runs`: what was learned from measured runs, and its precision.
+// The output of `calibrate runs`: the corrections learned from measured runs, and their precision.
 
 struct RunsReport {
   std::string path;                          // path of the file with runs
   std::vector<validate::SimulatedRun> runs;  // all runs of the file
-  std::vector<std::size_t> learned;          // indices of the runs to which the fit was made
-  std::vector<std::size_t> held_back;        // indices of runs marked as check
+  // Indices of the runs to which the correction was fitted.
+  std::vector<std::size_t> learned;
+  std::vector<std::size_t> held_back;  // indices of the runs marked as check
   calibrate::RunFit fit;
   std::string written;    // "mine.yaml: h100-sxm"; empty: no profile was written
   std::string unwritten;  // why no profile was written, or how to write one
 };
 
-// The errors of the step time by three methods: the forecast, the nearest other run, and the fit to
-// other runs. For a run that the fit learned from, only runs with other configurations are other
-// runs. For a held-back run, all runs are other runs.
+// The errors of the step time by three methods: the forecast, the nearest other run, and a fit to
+// other runs. For a run that the fit learned from, the other runs are those with other
+// configurations. For a held-back run, they are all other runs.
 struct RunErrors {
   validate::AccuracyFigures forecast, nearest, learned;
 };
 RunErrors ErrorsOfLearned(const RunsReport& report);
 RunErrors ErrorsOfHeldBack(const RunsReport& report);
 
-// The ratio of measured to forecast time, for runs that all have one configuration. 90 % of
-// measurements are between `low` and `high`. The function returns no value if there are several
-// configurations, or if nothing was learned.
+// The ratio of measured to forecast time, if all runs have the same configuration. 90 % of
+// measurements are between `low` and `high`. No value if there are several configurations, or if
+// nothing was learned.
 struct OneFactor {
   double factor = 1, low = 1, high = 1;
 };

@@ -12,49 +12,46 @@
 #include "src/report/json.h"
 #include "src/report/table.h"
 
-// The parts of an answer as values, from which text, JSON, CSV and pages are written.
+// The parts of an answer, from which text, JSON, CSV and HTML pages are written.
 namespace stepcast::report {
 
-// A cell contains one value twice: as text for readers and as JSON for programs.
+// A value in two forms: text for readers and JSON for programs.
 struct Cell {
   std::string text;
   Json value;
 
   Cell(std::string text, Json value) : text(std::move(text)), value(std::move(value)) {}
-  // Creates a cell from a word, which is both the text and the JSON value.
+  // A word, which is both the text and the JSON value.
   Cell(std::string word) : Cell(word, Json(word)) {}
   Cell(std::string_view word) : Cell(std::string(word)) {}
   Cell(const char* word) : Cell(std::string(word)) {}
-  // Creates a cell from a count. For example, the text is "1,234" and the JSON value is 1234.
+  // A count: "1,234" in text, 1234 in JSON.
   template <std::integral T>
   Cell(T count) : Cell(Grouped(static_cast<std::int64_t>(count)), Json(count)) {}
-  // Creates a cell from a time. The text is in milliseconds; the JSON value is in seconds.
+  // A time: milliseconds in text, seconds in JSON.
   Cell(Time time) : Cell(Milliseconds(time), Json(JsonSeconds(time))) {}
-  // Creates a cell that is only for programs. The text is empty.
+  // A value for programs only. The text is empty.
   Cell(Json value) : Cell("", std::move(value)) {}
   Cell(double value) : Cell("", Json(value)) {}
-  // Creates a cell from an optional value. If there is no value, the text is "-" and the JSON value
-  // is null.
+  // An optional value. No value: "-" in text, null in JSON.
   template <typename T>
   Cell(const std::optional<T>& value) : Cell(value ? Cell(*value) : Cell("-", Json())) {}
 };
 
-// Returns a cell whose text has no separators. For example, the text is "1234" and the JSON value
-// is 1234.
+// Returns a cell without separators: "1234" in text, 1234 in JSON.
 template <std::integral T>
 Cell Plain(T count) {
   return {std::to_string(count), Json(count)};
 }
-// Returns a cell for a size. The text is in `unit`; the JSON value is in bytes.
+// Returns a cell for a size: in `unit` in text, in bytes in JSON.
 inline Cell Amount(ByteUnit unit, Bytes bytes) { return {In(unit, bytes), Json(bytes.count())}; }
-// Returns a cell for a number. The text has `digits` digits after the decimal point; the JSON value
-// is exact.
+// Returns a cell for a number: rounded to `digits` decimals in text, exact in JSON.
 inline Cell Fixed(double number, int digits) { return {Decimal(number, digits), Json(number)}; }
-// Returns a cell for a fraction. The text is in per cent; the JSON value is the fraction.
+// Returns a cell for a fraction: in per cent in text, unchanged in JSON.
 inline Cell InPerCent(double part, int digits = 1) {
   return {Decimal(kHundred * part, digits), Json(part)};
 }
-// Returns a cell for a word. If the word is empty, the text is `none` and the JSON value is null.
+// Returns a cell for a word. An empty word is `none` in text and null in JSON.
 inline Cell WordOr(const std::string& word, const char* none = "-") {
   return word.empty() ? Cell(none, Json()) : Cell(word);
 }
@@ -65,12 +62,12 @@ struct AnswerColumn {
   Align align = Align::kRight;
   bool spare = false;  // Column::spare
 
-  // Returns whether text and pages show the column. A column with a key but without a heading is
-  // only for programs.
+  // Returns whether text and pages show the column. They omit columns that have a key and no
+  // heading.
   bool for_people() const { return !heading.empty() || key.empty(); }
 };
 
-// Returns columns that are only for programs, with these keys. Blanks separate the keys.
+// Returns columns without headings, for programs only. `keys` are separated by blanks.
 std::vector<AnswerColumn> Keys(std::string_view keys);
 
 // A cell together with its column.
@@ -84,7 +81,7 @@ struct AnswerTable {
   std::vector<std::vector<Cell>> rows{};  // one cell for each column
 
   void Add(std::vector<Cell> cells) { rows.push_back(std::move(cells)); }
-  // Adds a row. The first row determines the columns; all other rows must have the same columns.
+  // Adds a row. The first row determines the columns of all rows.
   void AddFigures(std::vector<Figure> figures);
 
   // Returns a table with at most the first `most` rows.
@@ -96,7 +93,7 @@ struct AnswerTable {
   std::string Csv() const;
 };
 
-// The output of `stepcast list`: names, each with a few figures.
+// The output of `stepcast list`: names, each with some values.
 struct Listing {
   std::string name;  // "models"
   std::vector<AnswerColumn> columns;

@@ -95,22 +95,21 @@ std::string PartOfMemory(const forecast::MemoryForecast& memory) {
 std::string MemorySentence(const forecast::MemoryForecast& memory) {
   if (!memory.fits_host()) {
     return fmt::format(
-        "does not fit: the ranks of a node need {} of host memory and {} on drives, but the node "
-        "has {} and {}",
+        "does not fit: the ranks of a node need {} of host memory and {} of drive space, but the "
+        "node has only {} and {}",
         FormatBytes(memory.host), FormatBytes(memory.drives), FormatBytes(memory.host_capacity),
         FormatBytes(memory.drives_capacity));
   }
   switch (memory.verdict()) {
     case forecast::MemoryVerdict::kFits:
-      return fmt::format("fits: {} of {} are left{}", FormatBytes(memory.left()),
+      return fmt::format("fits: {} of {} remain free{}", FormatBytes(memory.left()),
                          FormatBytes(memory.capacity),
                          memory.error > Bytes() ? ", probability " + PartOfMemory(memory) : "");
     case forecast::MemoryVerdict::kMayNotFit:
       return fmt::format(
-          "may not fit: {} of {} are left{}{}; the probability that it fits is {}",
+          "may not fit: {} of {} remain free{}{}; the probability that the step fits is {}",
           FormatBytes(memory.left()), FormatBytes(memory.capacity),
-          memory.allocator_flushes > 0 ? " after the allocator has returned cached memory to the "
-                                         "device"
+          memory.allocator_flushes > 0 ? " after the allocator returned cached memory to the device"
                                        : "",
           memory.allocator_may_hang ? "; while the allocator waits for the device, stages may wait "
                                       "for each other, so the step may hang"
@@ -119,7 +118,7 @@ std::string MemorySentence(const forecast::MemoryForecast& memory) {
     case forecast::MemoryVerdict::kDoesNotFit:
       break;
   }
-  return fmt::format("does not fit: {} more than the device's {}",
+  return fmt::format("does not fit: {} more than the device's memory of {}",
                      FormatBytes(Bytes(-memory.left().count())), FormatBytes(memory.capacity));
 }
 

@@ -27,15 +27,15 @@
 
 namespace stepcast::report {
 
-// Settings that make a step fit which does not fit without them.
+// Settings with which a step fits that does not fit without them.
 struct FittingSettings {
   std::vector<std::string> set;  // "KEY=VALUE", in addition to the scenario's settings
   Time step_time;
-  Bytes left;  // free memory of the fullest device; negative: missing memory
+  Bytes left;  // free memory of the fullest device; negative: memory that the device lacks
   double fit_probability = 0;
 };
 
-// The memory-saving settings that were tried, separately and in combinations.
+// The memory-saving settings that were tried, separately and combined.
 struct Fitting {
   std::vector<FittingSettings> settings;   // settings that make the step fit, fastest first
   std::optional<FittingSettings> nearest;  // if `settings` is empty: the settings that lack the
@@ -47,22 +47,22 @@ struct Fitting {
                                            // command
 };
 
-// Returns a table of these settings as text, with the commands that forecast them. Empty if no
-// setting was tried.
+// Returns the settings as a text table, with the commands that forecast them. Empty if none were
+// tried.
 std::string FittingText(const Fitting& fitting);
-// Returns the value of `would_fit` in answers.
+// Returns the value of the JSON key `would_fit` in answers.
 Json FittingJson(const Fitting& fitting);
 
-// Explains, for `explain --measured`, why a measured step takes longer or shorter than its
-// forecast. If the step was traced, the explanation locates the difference. It also lists each
-// cause that could explain the full difference by itself.
+// Explains, for `explain --measured`, why a measured step is slower or faster than its forecast.
+// Lists each cause that could explain the complete difference and, for a traced step, the places of
+// the difference.
 
-// A setting change that was tried as an explanation of a measured step time.
+// A setting change that was tried to explain a measured step time.
 struct TriedSetting {
   std::vector<std::string> set;  // "KEY=VALUE"
   Time step_time;
-  double explains = 0;    // the fraction of the difference that the setting explains
-  const char* next = "";  // a hint on what to check next
+  double explains = 0;    // fraction of the difference that the setting explains
+  const char* next = "";  // hint on the next check
 };
 
 struct MeasuredStep {
@@ -76,7 +76,7 @@ struct MeasuredStep {
 
 // The rates that `calibrate trace` learned from a traced step.
 
-// One kind of kernel, or the host's launches: their calls in the steps of the traced ranks.
+// Kernels of one kind, or the host's launches, in the steps of the traced ranks.
 struct LearnedRate {
   const char* part = "";  // "products" (GEMMs), ...
   std::int64_t forecast_calls = 0, traced_calls = 0;
@@ -106,16 +106,16 @@ std::string LearnedRatesText(const LearnedRates& learned);
 // Returns the document of `calibrate trace --json`, version 1.
 std::string LearnedRatesJson(const LearnedRates& learned);
 
-// Returns a profile as a YAML file with one row per point. scenario::LoadCalibration reads the same
-// values from this text, except source locations. Empty sections are omitted. Control characters in
-// text become spaces.
+// Returns a profile as a YAML file with one row per point. scenario::LoadCalibration reads equal
+// values from it, except source positions. Empty sections are omitted. Control characters in text
+// become spaces.
 std::string CalibrationYaml(const calibration::Calibration& profile);
 
-// Returns the text of `profile` with `sections` added. Each section replaces the section with the
-// same name, or is appended at the end. Comments directly before a section belong to it.
+// Returns the text of `profile` with `sections` added. Each section replaces the section of the
+// same name, including the comments directly before it, or is appended at the end.
 std::string WithSections(const std::string& profile, const std::string& sections);
 
-// The content of a rate file, to which `kernels.rates` of a profile refers. `costs` has only GEMMs,
+// The content of a rate file, which `kernels.rates` of a profile refers to. `costs` has only GEMMs,
 // attention and power.
 struct Rates {
   std::string name;    // name of the GPU type
@@ -129,13 +129,13 @@ std::string RatesYaml(const Rates& rates);
 // reads.
 std::string CurvesYaml(const calibration::CurveFile& file);
 
-// The output of `stepcast collective`: a table in the format of nccl-tests, with the algorithm for
+// The output of `stepcast collective`: a table in the format of nccl-tests, with the algorithm of
 // each size and the source of each time.
 
 // Returns the output as text. `name` is the name of the scenario.
 std::string CollectiveText(const std::string& name, const forecast::CollectiveForecast& forecast);
-// Returns CSV: a heading line with the keys of the JSON rows, followed by the rows. Protocol and
-// channels of a row may be empty.
+// Returns CSV: a heading line with the keys of the JSON rows, then the rows. Protocol and channels
+// may be empty.
 std::string CollectiveCsv(const forecast::CollectiveForecast& forecast);
 // Returns the document of `collective --json`, version 1.
 std::string CollectiveJson(const std::string& name, const forecast::CollectiveForecast& forecast);
@@ -145,7 +145,7 @@ std::string CollectivePage(const scenario::Scenario& scenario,
                            const forecast::CollectiveForecast& forecast,
                            const std::vector<forecast::CollectiveSteps>& steps);
 
-// A plan to be compared with another plan. Does not own the scenario and the forecast.
+// One of two plans to compare. Does not own the scenario and the forecast.
 
 struct ComparedPlan {
   std::string file;  // file name as the user wrote it
@@ -153,7 +153,7 @@ struct ComparedPlan {
   const forecast::Forecast* forecast = nullptr;
 };
 
-// The result of checking one limit of --fail-if on two plans.
+// The result of checking one --fail-if limit on two plans.
 struct GuardVerdict {
   std::string guard;    // condition as the user wrote it
   double a = 0, b = 0;  // value of each plan: seconds, bytes or tokens per second
@@ -167,8 +167,8 @@ struct GuardVerdict {
 std::string CompareText(const ComparedPlan& a, const ComparedPlan& b,
                         const std::vector<GuardVerdict>& guards = {});
 
-// Returns the document of `compare --json`, version 1. All keys depend only on the input, except
-// the last one, `run`. `seconds` is the wall-clock time of the run.
+// Returns the document of `compare --json`, version 1. Only the last key, `run`, depends on
+// anything but the input. `seconds` is the wall-clock time of the run.
 std::string CompareJson(const ComparedPlan& a, const ComparedPlan& b, double seconds,
                         const std::vector<GuardVerdict>& guards = {});
 
@@ -226,8 +226,8 @@ std::string MemoryJson(const scenario::Scenario& scenario, const MemoryReport& r
 std::string MemoryPage(const scenario::Scenario& scenario, const MemoryReport& report,
                        const Fitting* fitting = nullptr);
 
-// Compares a job's measured memory with its forecast. A measurement has fewer categories than a
-// forecast. Forecast categories that the measurement does not separate share a row.
+// Compares a job's measured memory with its forecast. Categories that the measurement does not
+// separate share a row.
 
 struct MeasuredComparison {
   std::string scenario;  // its name
@@ -240,12 +240,12 @@ struct MeasuredComparison {
 // measured value.
 std::string MeasuredMemoryText(const MeasuredComparison& comparison);
 
-// Returns the document of `compare --memory --json`, version 1. All keys depend only on the input,
-// except the last one, `run`. `seconds` is the wall-clock time of the run.
+// Returns the document of `compare --memory --json`, version 1. Only the last key, `run`, depends
+// on anything but the input. `seconds` is the wall-clock time of the run.
 std::string MeasuredMemoryJson(const MeasuredComparison& comparison, double seconds);
 
-// Returns the document of `simulate --json`, version 1. All keys depend only on the input, except
-// the last one, `run`. `seconds` is the wall-clock time of the run; `target` describes the
+// Returns the document of `simulate --json`, version 1. Only the last key, `run`, depends on
+// anything but the input. `seconds` is the wall-clock time of the run; `target` describes the
 // training.
 std::string SimulateJson(const scenario::Scenario& scenario, const forecast::Forecast& forecast,
                          double seconds, const forecast::TrainingTarget& target = {},
@@ -261,7 +261,7 @@ std::string SimulateText(const scenario::Scenario& scenario, const forecast::For
 std::string MemorySentence(const forecast::MemoryForecast& memory);
 
 // The output of `run-time`: the duration of a training run including failures, its cost, and the
-// factors that determine duration and cost.
+// factors that determine both.
 
 std::string RunTimeText(const scenario::Scenario& scenario, const forecast::WholeRun& run);
 
@@ -275,7 +275,7 @@ std::string RunTimePage(const scenario::Scenario& scenario, const forecast::Whol
 // The output of `stepcast serve`: one line with a JSON object for each question (docs/library.md).
 
 // Returns the line that answers a question. `id` is the question's id, as JSON. `document` is the
-// answer as a command with --json prints it.
+// document that the command prints with --json.
 std::string AnswerLine(std::string_view id, std::string_view document);
 // Returns the line that reports mistakes in a question or in its input files.
 std::string MistakesLine(std::string_view id, const Diagnostics& mistakes);

@@ -10,8 +10,8 @@
 
 namespace stepcast::report {
 
-// The names of memory categories in tables. With "_bytes" appended, they are keys of the JSON
-// documents.
+// The names of memory categories in tables. The keys of the JSON documents are these names followed
+// by "_bytes".
 inline constexpr std::array<std::string_view, program::kCategories> kCategoryNames = {
     "parameters", "gradients", "optimizer", "activations", "communication", "workspace"};
 

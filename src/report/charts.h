@@ -8,38 +8,38 @@
 #include "src/base/bytes.h"
 #include "src/report/page.h"
 
-// Parts of Vega-Lite specifications that several pages share. Colors are the variables of page.css,
-// so that one specification works for light, dark and print. Internal to this package.
+// Parts of Vega-Lite specifications that several pages share. Colors are variables of page.css, so
+// one specification works for light, dark and print. Internal to this package.
 namespace stepcast::report {
 
-// The words of a column, each with its CSS color variable ("--forward").
+// The values of a text column, each with its CSS color variable ("--forward").
 using Palette = std::vector<std::pair<std::string, std::string>>;
 
-// Returns the channel that colors the words of `field`, with a legend above the chart.
+// Returns the channel that colors the values of `field`, with a legend above the chart.
 Json ColourBy(const std::string& field, const Palette& palette, const std::string& title = "");
 
-// Returns a palette for words that have no fixed colors.
+// Returns a palette for values without fixed colors.
 Palette PaletteOf(const std::vector<std::string>& words);
 
-// The range of an axis for nonnegative values from `least` to `most`. The range is slightly wider
-// than the values, but does not extend below zero.
+// The range of an axis for nonnegative values from `least` to `most`, slightly wider than the
+// values but not below zero.
 struct AxisRange {
   double from = 0, to = 0;
 };
 AxisRange AxisAround(double least, double most);
 
-// Returns whether a chart draws the capacity as a line. A capacity of more than twice the largest
-// size in the chart would flatten the rest.
+// Returns whether a chart draws the capacity as a line. If the capacity is more than twice the
+// largest size, the line would flatten the chart.
 bool DrawsCapacity(Bytes capacity, Bytes largest);
 
 // Returns a size in a unit, rounded for charts.
 double AmountIn(ByteUnit unit, Bytes bytes);
 
-// Returns a quantitative channel. `scale` may be null.
+// Returns a quantitative channel of Vega-Lite. `scale` may be null.
 Json Quantity(const std::string& field, const std::string& title, Json scale = nullptr);
 
-// Returns a specification with the shared width and a height of `height` pixels. The last of
-// `layers` draws the rows. The row with keyboard focus has an outline of width `emphasis`.
+// Returns a specification of the shared width and `height` pixels. The last of `layers` draws the
+// rows. The row with keyboard focus has an outline of width `emphasis`.
 Json Layered(Json layers, Json encoding, double emphasis, int height);
 
 // Returns a mark that shows the rows' tooltips.
@@ -63,21 +63,21 @@ struct ChartLimit {
 // values, "x" or "y".
 std::vector<Json> LimitLayers(const ChartLimit& limit, const std::string& channel);
 
-// Returns a chart of stacked bars. The columns of `data` are bar, part, value, and share (in per
-// cent of the bar).
+// Returns a chart of stacked bars. The columns of `data` are bar, part, value, and share (per cent
+// of the bar).
 Chart StackedBars(const std::string& label, const std::string& unit, ChartData data,
                   const Palette& parts, int bars);
 
-// A bar of memory: its name, and a size for each part.
+// A memory bar: its name, and a size for each part.
 using ByteBar = std::pair<std::string, std::vector<Bytes>>;
-// Returns a chart of stacked bars of memory. A line shows the capacity, unless it is so large that
-// the bars would be short; then the title of the axis states it. Zero: there is no common capacity.
+// Returns a chart of stacked memory bars. A line shows the capacity. If the line would flatten the
+// bars, the axis title states the capacity instead. Zero: there is no common capacity.
 Chart ByteBars(const std::string& label, const std::vector<ByteBar>& bars, const Palette& parts,
                Bytes capacity);
 
-// Returns a line chart whose x axis shows texts, such as "1 MiB", at equal distances in the order
-// of `data`. The columns of `data` are x,
-// line, value and those of `tips`. `x` and `y` are the titles of the axes.
+// Returns a line chart with texts on the x axis, such as "1 MiB", at equal distances in the order
+// of `data`. The columns of `data` are x, line, value and those of `tips`. `x` and `y` are axis
+// titles.
 Chart LinesOver(const std::string& label, const std::string& x, const std::string& y,
                 ChartData data, const std::vector<std::string>& lines, std::vector<ChartTip> tips);
 

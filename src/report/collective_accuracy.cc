@@ -62,7 +62,7 @@ std::string TotalSentence(const CollectiveAccuracy& accuracy, Role role) {
   const ErrorSummary law = accuracy.TotalByLaw(role);
   return fmt::format(
       "{} from 32 KiB to 16 GiB ({} points): median error {} %, 90th percentile {} %, mean error "
-      "{} %. Without curves: median error {} %, 90th percentile {} %, mean error {} %.\n",
+      "{} %. Without measured curves: median error {} %, 90th percentile {} %, mean error {} %.\n",
       role == Role::kHeldBack ? "Points held back," : "Fit points,", total.points,
       PerCent(total.median), PerCent(total.p90), SignedPerCent(total.bias), PerCent(law.median),
       PerCent(law.p90), SignedPerCent(law.bias));
@@ -124,10 +124,9 @@ Table ErrorTable(const CollectiveAccuracy& accuracy, bool fit) {
 
 std::string CollectiveAccuracyText(const CollectiveAccuracy& accuracy) {
   return fmt::format(
-      "An error is the forecast time minus the measured time, in percent of the measured time. "
-      "Median and p90 describe absolute errors, and mean is the mean of signed errors. The "
-      "columns 'law' show errors of forecasts without measured curves.\n"
-      "\n"
+      "An error is the forecast time minus the measured time, in percent of the measured time. The "
+      "columns 'median' and 'p90' describe absolute errors; the column 'mean' is the mean of "
+      "signed errors. The columns 'law' show errors of forecasts without measured curves.\n\n"
       "{}\n"
       "{}{}{}{}",
       ErrorTable(accuracy, true).ToString(), TotalSentence(accuracy, Role::kFit),

@@ -74,7 +74,7 @@ AnswerTable Rows(const CollectiveForecast& forecast, bool csv) {
   AnswerTable table{{{"size B", "size_bytes"},
                      {"size", ""},
                      {"time us", "time_us"},
-                     {"nine of ten us", csv ? "" : "time_range_us"},
+                     {"90 % range, us", csv ? "" : "time_range_us"},
                      {"algbw GB/s", "algbw_gb_s"},
                      {"busbw GB/s", "busbw_gb_s"},
                      {"algorithm", "algorithm", kLeft},
@@ -133,7 +133,8 @@ std::string CollectiveText(const std::string& name, const CollectiveForecast& fo
                      About(forecast),
                      forecast.network == scenario::Fidelity::kAnalytic
                          ? ""
-                         : fmt::format("\nnetwork: {}, on the cluster's links",
+                         : fmt::format("\n"
+                                       "network: {}, simulated on the links of the cluster",
                                        kNetworks[static_cast<std::size_t>(forecast.network)])) +
          Rows(forecast, false).Text() + FasterChoicesText(forecast);
 }
@@ -272,13 +273,12 @@ PageSection StepsSection(const CollectiveSteps& steps) {
   PageSection section{.heading = fmt::format("Messages of the {} algorithm", steps.algorithm)};
   section.paragraphs = {fmt::format(
       "Each line is a message: a rank sends a chunk of the data to another rank{}. All messages "
-      "have the same length in the chart, whatever their sizes and links. The forecast uses this "
+      "have the same length in the chart, regardless of size and link. The forecast uses the "
       "algorithm for sizes from {}.",
-      steps.channels == 1
-          ? ""
-          : fmt::format(", in one of {} channels. The other channels send other parts of each "
-                        "chunk, in different orders",
-                        steps.channels),
+      steps.channels == 1 ? ""
+                          : fmt::format(", in one of {} channels. Each other channel sends another "
+                                        "part of each chunk, in a different order",
+                                        steps.channels),
       FormatBytes(steps.size))};
   AnswerTable table{{{"step", ""},
                      {"from", "", kLeft},
@@ -308,8 +308,7 @@ std::string CollectivePage(const scenario::Scenario& scenario, const CollectiveF
                                      });
   const CollectiveRow& first = forecast.rows.front();
   page.verdict = fmt::format(
-      "{} takes {} for {}, and reaches a bus bandwidth of up to {:.2f} "
-      "GB/s.",
+      "The collective {} takes {} for {}, and reaches a bus bandwidth of up to {:.2f} GB/s.",
       Name(forecast.op), FormatTime(first.time), FormatBytes(first.size),
       forecast.BusBandwidth(*best));
   page.answer = {
@@ -335,8 +334,8 @@ std::string CollectivePage(const scenario::Scenario& scenario, const CollectiveF
     page.sections.push_back(
         {.heading = "Messages",
          .paragraphs = {
-             fmt::format("The page draws messages only for up to {} ranks, but this collective has "
-                         "{}. To draw the messages of 8 ranks, add --ranks 8 --nodes 1.",
+             fmt::format("The page draws messages only for up to {} ranks, but the collective has "
+                         "{} ranks. To draw the messages of 8 ranks, add --ranks 8 --nodes 1.",
                          forecast::kMostDrawnRanks, Grouped(forecast.ranks))}});
   }
   return PageHtml(page);

@@ -5,7 +5,7 @@
 #include <vector>
 
 // A command that can be pasted into a shell, such as "stepcast simulate my.yaml --set KEY=VALUE
-// ...". Words are quoted if needed.
+// ...". Words are quoted if necessary.
 namespace stepcast::report {
 
 struct CommandWords {
@@ -18,7 +18,7 @@ struct CommandWords {
 
 // Returns the command on one line, without a newline.
 std::string CommandLine(const CommandWords& command);
-// Returns the command as an indented text. Backslashes continue long lines (table.h).
+// Returns the command as indented text, with long lines continued after backslashes (table.h).
 std::string CommandText(const CommandWords& command);
 
 }  // namespace stepcast::report

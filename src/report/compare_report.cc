@@ -278,7 +278,7 @@ std::string ComparePage(const ComparedPlan& a, const ComparedPlan& b,
     for (const std::string& warning : plan->scenario->warnings) {
       page.warnings.push_back(fmt::format("{}: {}", name, warning));
     }
-    page.appendices.push_back({fmt::format("Scenario {} with every default", name),
+    page.appendices.push_back({fmt::format("Scenario {}, including all default values", name),
                                Text(ToJson(plan->scenario->resolved))});
   }
   for (const GuardVerdict& guard : guards) {
@@ -296,7 +296,7 @@ std::string ComparePage(const ComparedPlan& a, const ComparedPlan& b,
       !collectives.rows.empty()) {
     page.sections.push_back(
         {.heading = "Collectives",
-         .tables = {{.caption = "One rank in one step", .table = collectives.ToTable()}}});
+         .tables = {{.caption = "One step on one rank", .table = collectives.ToTable()}}});
   }
   return PageHtml(page);
 }

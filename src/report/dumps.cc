@@ -38,15 +38,15 @@ std::string Collective(const formats::TracedCollective& collective) {
 
 std::string LayerListYaml(const std::string& name, const formats::TracedStep& step) {
   std::string text = fmt::format(
-      "# Written by 'stepcast model import': ProfilerStep#{}, {}: forward {}, backward {},\n"
-      "# communication exposed after it {}, the rest is the update's and the host's. Kernels ran "
-      "for\n"
-      "# {}.\n",
+      "# Written by 'stepcast model import' from ProfilerStep#{}, {}: forward {}, backward {},\n"
+      "# exposed communication after backward {}. The remaining time is that of the update and the "
+      "host.\n"
+      "# Kernels ran for {}.\n",
       step.number, FormatTime(step.duration), FormatTime(step.forward), FormatTime(step.backward),
       FormatTime(step.exposed_communication), FormatTime(step.kernels));
   for (const std::string& note : step.notes) text += "# Note: " + Printable(note) + ".\n";
   if (!step.collectives.empty()) {
-    text += "# Collectives, in the order of their launches:\n";
+    text += "# Collectives in launch order:\n";
     for (const formats::TracedCollective& collective : step.collectives) {
       text += Collective(collective);
     }
@@ -326,11 +326,8 @@ std::string LinkLoadText(const std::string& name, const topology::Cluster& clust
   });
   const ByteUnit unit = UnitFor(most);
   std::string out = fmt::format(
-      "{}\n"
-      "\n"
-      "{} of {} by rings over {} ranks on {}: the bytes that cross each link in one direction\n"
-      "(links of one node, because all nodes are alike, and links of the fabric)\n"
-      "\n",
+      "{}\n\n{} of {} by rings over {} ranks on {}: the bytes that cross each link in one "
+      "direction\n(links of the fabric, and of one node, because all nodes are equal)\n\n",
       name, Name(kind), FormatBytes(size), Grouped(cluster.devices()),
       cluster.nodes() == 1 ? "1 node" : fmt::format("{} nodes", Grouped(cluster.nodes())));
   Table table({{"kind", kLeft},

@@ -18,8 +18,8 @@
 
 namespace stepcast::report {
 
-// Returns a traced step as a model file of `kind: layers`. Comments in the file contain the step's
-// time breakdown, its collectives, and the data that the trace lacks.
+// Returns a traced step as a model file of `kind: layers`. Comments in the file list the step's
+// time breakdown, its collectives, and the data that the trace does not contain.
 std::string LayerListYaml(const std::string& name, const formats::TracedStep& step);
 
 // Returns the document of `topology show --json`: {"stepcast": 1, "topology", "nodes",
@@ -30,22 +30,21 @@ std::string LayerListYaml(const std::string& name, const formats::TracedStep& st
 std::string TopologyJson(const std::string& name, const topology::Cluster& cluster);
 
 // Returns a topology as a file from which scenario::LoadTopology reads the same values. `comment`
-// becomes the first lines; `sources` are the sources of the topology's figures. The file does not
-// contain the GPU's memory, because the data sheet of the GPU contains it.
+// becomes the first lines; `sources` are the sources of the topology's values. The GPU's memory is
+// omitted, because the GPU's data sheet has it.
 std::string TopologyYaml(const std::string& comment, const std::string& name,
                          const std::vector<std::string>& sources,
                          const topology::NodeType& node_type,
                          const std::optional<topology::Fabric>& fabric);
 
-// Returns a JSON Schema (draft 7, which editors support) for the files that `schema` describes.
+// Returns a JSON Schema for the files that `schema` describes, in draft 7, which editors support.
 // `name` is the kind of file, such as "scenario"; `version` is the version of its format.
 std::string SchemaJson(const scenario::Schema& schema, const std::string& name, int version);
 
-// The output of `topology show --links`: the fraction of a collective's traffic that crosses each
-// link.
+// The output of `topology show --links`: the fraction of a collective's traffic on each link.
 
-// Returns the load of each link as text. Equal links with the same load share a line; the busiest
-// links come first.
+// Returns the load of each link as text, busiest links first. Equal links with the same load share
+// a line.
 std::string LinkLoadText(const std::string& name, const topology::Cluster& cluster,
                          CollectiveKind kind, Bytes size,
                          const std::vector<topology::LinkLoad>& loads);
@@ -61,13 +60,13 @@ std::string LinkLoadJson(const std::string& name, const topology::Cluster& clust
 // The output of `stepcast schedule`.
 
 // Returns a drawing with a row for each stage, a scale of slots, and a legend of the letters. If
-// the width is too small for micro-batch numbers, each slot is one column wide. If the drawing is
-// still too wide, slots in the middle, where the pattern repeats, are omitted. Lines below the
-// drawing list the omitted slots and a sufficient width. The text ends in a newline.
+// the width is too small for micro-batch numbers, each slot is one column wide. If that is too
+// wide, slots of the repeating pattern in the middle are omitted, and lines below the drawing list
+// them and the required width. The text ends in a newline.
 std::string ScheduleDrawing(const parallel::PipelineSchedule& schedule,
                             const parallel::ScheduleTiming& timing, const TerminalStyle& style);
 
-// A schedule with the times of its passes, for equal stages and free communication.
+// A schedule with the times of its passes. Stages are equal and communication is free.
 struct TimedSchedule {
   std::string name;  // "1f1b", or the schedule's file
   parallel::PipelineSchedule schedule;
@@ -81,8 +80,8 @@ struct TimedSchedule {
 // Returns a table with one row for each stage.
 AnswerTable ScheduleStages(const TimedSchedule& timed);
 
-// Returns a drawing with one row per stage and slots from left to right, as in papers. The drawing
-// is followed by a table by stage and the size of the bubble.
+// Returns a drawing with one row per stage and slots from left to right, as in papers, followed by
+// a table by stage and the size of the bubble.
 std::string ScheduleText(const TimedSchedule& schedule, const TerminalStyle& style);
 
 // Returns the document of `schedule --json`: {"stepcast": 1, "schedule", "micro_batches",

@@ -32,8 +32,8 @@ std::string MemoryOfRanks(const validate::Execution& execution) {
   const forecast::MemoryForecast& memory = execution.figures.memory;
   const ByteUnit unit = UnitFor(memory.peak);
   Table table({{fmt::format("memory of rank {}", memory.rank), Align::kLeft}, {unit.name}});
-  table.AddRow({"peak of the memory in the plan's buffers", In(unit, memory.peak)});
-  table.AddRow({"reserved for them", In(unit, memory.reserved)});
+  table.AddRow({"peak memory of the plan's buffers", In(unit, memory.peak)});
+  table.AddRow({"reserved for the buffers", In(unit, memory.reserved)});
   if (memory.outside > Bytes(0)) table.AddRow({"outside the pool", In(unit, memory.outside)});
   table.AddRow({"capacity", In(unit, memory.capacity)});
   return table.ToString();

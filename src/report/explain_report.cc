@@ -71,8 +71,8 @@ std::string HidingText(const forecast::Explanation& explanation) {
   const std::string hidden = fmt::format("{:.0f} %", 100 * forecast::kHiddenPart);
   if (!speed) {
     return fmt::format(
-        "faster links cannot reduce exposed communication to {} of the step: the rest is latency, "
-        "or collectives that overlap no computation\n",
+        "faster links cannot reduce exposed communication to {} of the step: the remaining time is "
+        "latency, or collectives do not overlap computation\n",
         hidden);
   }
   if (*speed <= 1) return "";
@@ -165,9 +165,9 @@ std::string MeasuredLine(const forecast::Forecast& forecast, const MeasuredStep&
   const std::string text =
       fmt::format("measured   {}, {} % {} than the forecast", FormatTime(step.measured),
                   PerCent(std::abs(part)), part < 0 ? "less" : "more");
-  if (!step.in_range) return text + "; the profile states no range\n";
+  if (!step.in_range) return text + "; the profile has no range for the step time\n";
   const forecast::TimeRange& range = *forecast.step_time_range;
-  return text + fmt::format("; {} the stated range, {} to {}\n",
+  return text + fmt::format("; {} the range of the forecast, {} to {}\n",
                             *step.in_range ? "inside" : "outside", FormatTime(range.low),
                             FormatTime(range.high));
 }
@@ -180,14 +180,14 @@ constexpr const char* kNextOfCause[] = {
     "sizes that are not multiples of 8; TF32; the clock; software.torch",
     "the kernel's name: training.attention",
     "training.optimizer_implementation",
-    "training.compile, norm, rotary, loss; more kernels than forecast",
-    "the layers' times in the model file",
-    "stepcast collective compared with nccl-tests; NCCL_DEBUG=INFO; links",
+    "training.compile, training.norm, training.rotary, training.loss; more kernels than forecast",
+    "the times of layers in the model file",
+    "nccl-tests compared with stepcast collective; NCCL_DEBUG=INFO; the links",
     "offloading; pinned memory",
-    "the slow rank: its clock, its node, its number of tokens",
-    "parallelism.stage_layers; a slow stage",
+    "the clock, the node and the number of tokens of the slow rank",
+    "parallelism.stage_layers; whether one stage is slow",
     "CPU load and clock; .item(); training.compile; CUDA graphs",
-    "training.data_loading: workers, prefetch",
+    "training.data_loading: the numbers of workers and of prefetched batches",
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; a smaller micro-batch"};
 static_assert(std::size(kNextOfCause) ==
               static_cast<std::size_t>(CauseKind::kAllocatorFlushes) + 1);
@@ -252,8 +252,9 @@ Table CauseTable(const validate::StepCauses& causes) {
 
 std::string CausesText(const MeasuredStep& step) {
   const validate::StepCauses& causes = *step.causes;
-  std::string out = fmt::format("traced     step {} of rank {}; {} rank{} traced\n\n", step.number,
-                                causes.rank, causes.ranks, causes.ranks == 1 ? "" : "s");
+  std::string out =
+      fmt::format("traced     step {} of rank {}; traces of {} rank{}\n\n", step.number,
+                  causes.rank, causes.ranks, causes.ranks == 1 ? "" : "s");
   out += CauseTable(causes).ToString() + "\n";
   for (const Cause& cause : causes.causes) {
     if (!IsSmall(cause, causes) && cause.difference() > Time()) {
@@ -262,7 +263,7 @@ std::string CausesText(const MeasuredStep& step) {
   }
   if (causes.slowest_rank) {
     out += fmt::format(
-        "rank {} waits less in collectives than all other ranks, so the other ranks wait for this "
+        "rank {} waits less in collectives than any other rank, so all other ranks wait for this "
         "rank\n",
         *causes.slowest_rank);
   }
@@ -320,7 +321,7 @@ std::string MeasuredStepText(const forecast::Forecast& forecast, const MeasuredS
   std::string out = MeasuredLine(forecast, step);
   out += step.causes ? CausesText(step) : "\n";
   out += step.settings.empty()
-             ? "no tried setting explains between 10 % and 200 % of the difference\n"
+             ? "none of the tried settings explains 10 % to 200 % of the difference\n"
              : Settings(step).Text();
   return step.resources.empty() ? out : out + "\n" + Resources(step).Text();
 }
@@ -379,7 +380,7 @@ namespace {
 
 PageSection GainSection(const forecast::Explanation& explanation) {
   PageSection section{.heading = "Gain from faster resources"};
-  section.paragraphs = {"Each bar is a new simulation of the step with one resource faster."};
+  section.paragraphs = {"Each bar shows a new simulation of the step with one faster resource."};
   const AnswerTable table = WhatIfs(explanation);
   ChartData data;
   for (const forecast::WhatIf& change : explanation.what_if) {
@@ -425,8 +426,8 @@ std::string ExplainPage(const scenario::Scenario& scenario,
   if (!explanation.what_if.empty()) {
     const forecast::WhatIf& most = explanation.what_if.front();
     page.verdict += fmt::format(
-        " The resource that limits the step most is {}. If it is {:.0f} % faster, the step is {} % "
-        "shorter.",
+        " The resource that limits the step most is {}. If this resource is {:.0f} % faster, the "
+        "step is {} % shorter.",
         Name(most.resource), kHundred * (forecast::kFaster - 1),
         Decimal(kHundred * GainOf(most, explanation), 2));
     page.sections.push_back(GainSection(explanation));
@@ -435,8 +436,9 @@ std::string ExplainPage(const scenario::Scenario& scenario,
   page.sections.push_back(
       {.heading = "Critical path",
        .paragraphs =
-           {"The step becomes shorter only if an operation on this path becomes shorter."},
-       .tables = {{.caption = "Time on the path by operation", .table = PathTable(explanation)}}});
+           {"The step becomes shorter only if an operation on the critical path becomes shorter."},
+       .tables = {{.caption = "Time on the critical path by operation",
+                   .table = PathTable(explanation)}}});
   PageSection exposed{.heading = "Exposed communication"};
   if (const std::string text = HidingText(explanation); !text.empty()) exposed.notes = {text};
   if (!explanation.exposed.empty()) {

@@ -34,17 +34,18 @@ std::string SettingsOf(const FittingSettings& one) {
 
 std::string NothingFits(const Fitting& fitting) {
   std::string text = fmt::format(
-      "The step does not fit with any memory-saving setting, or with two or three of these "
-      "settings together ({} forecasts{}).\n",
+      "The step does not fit, even with one, two or three memory-saving settings together ({} "
+      "forecasts{}).\n",
       fitting.forecasts, fitting.stopped ? "; the time limit was reached" : "");
   if (fitting.nearest) {
     const FittingSettings& nearest = *fitting.nearest;
-    text += nearest.left < Bytes()
-                ? fmt::format("With the closest setting, {}, the step needs {} more memory.\n",
-                              SettingsOf(nearest), FormatBytes(Bytes(-nearest.left.count())))
-                : fmt::format(
-                      "With the closest setting, {}, the probability that the step fits is {} %.\n",
-                      SettingsOf(nearest), Decimal(kHundred * nearest.fit_probability, 0));
+    text +=
+        nearest.left < Bytes()
+            ? fmt::format("With the closest settings, {}, the step still needs {} more memory.\n",
+                          SettingsOf(nearest), FormatBytes(Bytes(-nearest.left.count())))
+            : fmt::format(
+                  "With the closest settings, {}, the probability that the step fits is {} %.\n",
+                  SettingsOf(nearest), Decimal(kHundred * nearest.fit_probability, 0));
     text += CommandOrNothing(fitting, nearest);
   }
   return Wrapped(text + "Use more GPUs, or GPUs with more memory.\n");
@@ -52,7 +53,7 @@ std::string NothingFits(const Fitting& fitting) {
 
 AnswerTable Settings(const Fitting& fitting) {
   AnswerTable table{{{"", ""},
-                     {"what makes it fit", "set", kLeft},
+                     {"settings that fit", "set", kLeft},
                      {"step ms", "step_time_s"},
                      {"longer by %", ""},
                      {"left GiB", "free_bytes"},
@@ -75,8 +76,8 @@ AnswerTable Settings(const Fitting& fitting) {
 std::string FittingText(const Fitting& fitting) {
   if (fitting.forecasts == 0) {
     return fitting.stopped ? Wrapped(
-                                 "Memory-saving settings were not tried, because a forecast of "
-                                 "this step takes too long.\n")
+                                 "Memory-saving settings were not tried, because a forecast of the "
+                                 "step takes too long.\n")
                            : "";
   }
   if (fitting.settings.empty()) return NothingFits(fitting);

@@ -42,9 +42,9 @@ dd{margin:0;font-variant-numeric:tabular-nums}
 )";
 
 constexpr const char* kRule =
-    "For each model, the page shows the published step on the most GPUs. If several steps use this "
-    "number of GPUs, the page shows the step with the most tokens per second. No profile was "
-    "fitted to these steps.";
+    "For each model, the page shows the published step on the most GPUs. If several steps use the "
+    "same number of GPUs, the page shows the step with the most tokens per second. No profile was "
+    "fitted to the shown steps.";
 
 // A bar whose length is a fraction of `longest`.
 std::string TimeBar(const char* kind, const char* label, Time time, Time longest) {

@@ -21,7 +21,7 @@ struct GalleryStep {
   Time published;
   forecast::Forecast forecast;
 
-  // Returns the error of the forecast, relative to the published step.
+  // Returns the relative error of the forecast of the published step.
   double error() const { return forecast.step_time / published - 1; }
 };
 
@@ -30,7 +30,7 @@ void DescribeRun(const scenario::Scenario& scenario, GalleryStep& step);
 
 std::string GalleryText(const std::vector<GalleryStep>& steps);
 
-// Returns one HTML page without scripts. Steps with a separate page link to this page.
+// Returns one HTML page without scripts, with links to the steps' pages.
 std::string GalleryPage(const std::vector<GalleryStep>& steps);
 
 }  // namespace stepcast::report

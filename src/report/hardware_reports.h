@@ -15,8 +15,8 @@ namespace stepcast::report {
 
 // The output of `stepcast calibrate`. `path` is the profile that the command wrote.
 
-// Returns the measured curves, their precision, and the start time and rate of the line fitted to
-// each curve.
+// Returns the measured curves with their precision, and the start time and rate of the line fitted
+// to each curve.
 std::string CalibrationText(const std::string& path, const calibrate::Outcome& measured);
 
 // Returns the measured curves as JSON: {"stepcast": 1, "profile": path, "name", "provenance": {},
@@ -26,25 +26,25 @@ std::string CalibrationText(const std::string& path, const calibrate::Outcome& m
 std::string CalibrationJson(const std::string& path, const calibrate::Outcome& measured,
                             double seconds);
 
-// Reports the figures of an execution as text and as a JSON document (docs/formats.md).
+// Reports the results of an execution as text and as a JSON document (docs/formats.md).
 
 std::string ExecutionText(const scenario::Scenario& scenario, const validate::Execution& execution);
 
-// Returns the figures as a JSON document. `seconds` is the wall-clock time of the command, the only
-// value that always differs between runs.
+// Returns the results as a JSON document. `seconds` is the wall-clock time of the command, the only
+// value that differs between equal runs.
 std::string ExecutionJson(const scenario::Scenario& scenario, const validate::Execution& execution,
                           double seconds);
 
-// Returns one line on how the execution was measured, such as "run on host, 4 ranks on 2 hosts, 5
-// steps measured". The line ends in a newline.
+// Returns one line on the measurement, such as "run on host, 4 ranks on 2 hosts, 5 steps measured".
+// The line ends in a newline.
 std::string RunLine(const validate::Execution& execution);
 
-// Returns one process for each measured rank, ordered by rank. Times are on rank 0's clock,
-// relative to the common start of the measurement.
+// Returns one process for each measured rank, ordered by rank. Times are on rank 0's clock, since
+// the common start of the measurement.
 std::vector<TraceProcess> MeasuredProcesses(const validate::Execution& execution);
 
-// Returns the forecast first, then the measured ranks. Measured times are shifted so that the
-// forecast step and the typical measured step start together.
+// Returns the processes of the forecast, then of the measured ranks. Measured times are shifted so
+// that the forecast step and the typical measured step start together.
 std::vector<TraceProcess> BothProcesses(const forecast::Run& forecast,
                                         const validate::Execution& execution);
 

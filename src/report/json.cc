@@ -165,13 +165,14 @@ void Json::update(const Json& other) {
 void Json::push_back(Json value) {
   if (is_null()) value_ = Array();
   Array* values = std::get_if<Array>(&value_);
-  STEPCAST_CHECK(values != nullptr, "only an array can be appended to");
+  STEPCAST_CHECK(values != nullptr, "elements can be appended only to an array");
   values->push_back(std::move(value));
 }
 
 Json& Json::operator[](std::size_t index) {
   Array* values = std::get_if<Array>(&value_);
-  STEPCAST_CHECK(values != nullptr && index < values->size(), "the array must have this element");
+  STEPCAST_CHECK(values != nullptr && index < values->size(),
+                 "the array must have an element with this index");
   return (*values)[index];
 }
 

@@ -15,9 +15,9 @@
 
 namespace stepcast::report {
 
-// A JSON document for output. Keys are in the order in which they were added. The interface is a
-// subset of that of nlohmann-json. Only json.cc includes nlohmann-json, because it takes a second
-// to compile. Internal to this package.
+// A JSON document for output, with keys in the order of insertion. The interface is a subset of
+// nlohmann-json's. Only json.cc includes nlohmann-json, because it compiles slowly. Internal to
+// this package.
 
 class Json {
  public:
@@ -36,7 +36,8 @@ class Json {
   Json(const std::vector<T>& values) : Json(array()) {
     for (const T& value : values) push_back(value);
   }
-  // Creates an object if all parts are pairs that begin with a string, and an array otherwise.
+  // Creates an object if all parts are pairs whose first element is a string, and an array
+  // otherwise.
   Json(std::initializer_list<Part> parts);
   static Json array(std::initializer_list<Part> parts = {});
   static Json object();
@@ -51,7 +52,7 @@ class Json {
   // Returns the value as an integer. The value must have been created from a signed integer.
   std::int64_t Integer() const;
 
-  // Returns the value of a key. Adds the key if it is missing. The document must be an object or
+  // Returns the value of a key, which is added if it is missing. The document must be an object or
   // null; null becomes an object.
   Json& operator[](std::string_view key);
   // Returns the value of a key, or `otherwise` if the key is missing. The document must be an
@@ -69,8 +70,7 @@ class Json {
 
   // Returns the document on one line. Invalid UTF-8 is replaced.
   std::string dump() const;
-  // Returns the value as a CSV field: a string without quotes, an empty field for null, otherwise
-  // the text of dump().
+  // Returns the value as a CSV field: a string without quotes, nothing for null, otherwise dump().
   std::string Field() const;
   // Returns the document on several lines, indented by two spaces per level.
   std::string Indented() const;

@@ -46,9 +46,11 @@ std::string LearnedRatesText(const LearnedRates& learned) {
   for (const std::string& note : learned.notes) out += "note: " + note + "\n";
   out += fmt::format("\nstep time  traced {}, forecast {}", FormatTime(learned.traced),
                      FormatTime(learned.forecast));
-  if (learned.learned) out += fmt::format(", with these rates {}", FormatTime(*learned.learned));
+  if (learned.learned)
+    out += fmt::format(", with the learned rates {}", FormatTime(*learned.learned));
   return out + (learned.written.empty()
-                    ? "\nno profile was written; to write one, add --output FILE\n"
+                    ? "\n"
+                      "no profile was written; to write a profile, add --output FILE\n"
                     : fmt::format("\nwritten    {}; to use the profile: --set calibration={}\n",
                                   learned.written, learned.written));
 }

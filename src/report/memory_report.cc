@@ -50,7 +50,7 @@ std::string StageNotes(const StageMemory& stage) {
   if (!stage.simulated.has_value()) return "not simulated: " + stage.reason + "\n";
   std::string out;
   if (stage.simulated->padding > Bytes(0)) {
-    out += fmt::format("{} of the peak is padding that makes shards equally long\n",
+    out += fmt::format("{} of the peak is padding, because all shards have the same length\n",
                        FormatBytes(stage.simulated->padding));
   }
   return out + MemorySentence(*stage.simulated) + "\n";
@@ -66,7 +66,7 @@ Table LimitTable(const MemoryReport& report) {
   Table table({{"largest micro-batch that fits", kLeft},
                {"sequences"},
                {"left GiB"},
-               {"one more lacks GiB"}});
+               {"missing GiB with one more"}});
   constexpr ByteUnit kUnit = {"GiB", std::int64_t{1} << 30};
   for (const StageMemory& stage : report.stages) {
     std::string name = NameOf(stage, report);
@@ -82,7 +82,7 @@ Table LimitTable(const MemoryReport& report) {
     };
     table.AddRow({std::move(name), limit.largest == 0 ? "none" : Grouped(limit.largest),
                   limit.largest == 0 ? "-" : In(kUnit, limit.memory.left()),
-                  limit.of_the_plan    ? "the most that a plan may use"
+                  limit.of_the_plan    ? "the maximum that a plan may use"
                   : limit.largest == 0 ? lacks(limit.memory)
                                        : lacks(limit.beyond)});
   }

@@ -63,7 +63,7 @@ TEST(MemoryReportTest, EachStageHasFormulaAndSimulationSideBySide) {
                                 "peak allocated                      17.00          17.50\n"
                                 "reserved by the allocator                          18.00\n"
                                 "outside the allocator                               1.00\n"
-                                "does not fit: 3 GiB more than the device's 16 GiB\n"
+                                "does not fit: 3 GiB more than the device's memory of 16 GiB\n"
                                 "\n"
                                 "ZeRO stage 1    formula GiB  simulated GiB\n"
                                 "------------------------------------------\n"
@@ -100,7 +100,7 @@ TEST(MemoryReportTest, JsonHasTheContractsKeysAndAReasonWithoutSimulation) {
 TEST(MemoryReportTest, APageHasBarsAndTheCapacity) {
   const std::string page = MemoryPage(Scenario(), Report());
   EXPECT_THAT(page, testing::HasSubstr("<p class=\"verdict bad\">The step does not fit: 3 GiB more "
-                                       "than the device's 16 GiB.</p>"));
+                                       "than the device's memory of 16 GiB.</p>"));
   EXPECT_THAT(page, testing::HasSubstr(
                         R"("bar":["stage 0, formula","stage 0, simulated","stage 1, formula"])"));
   EXPECT_THAT(page, testing::HasSubstr("capacity 16 GiB"));

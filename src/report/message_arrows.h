@@ -25,8 +25,8 @@ struct MessageArrow {
 
 // Returns the arrows between the timelines in `ranks`. The k-th send of a step from one rank to
 // another over a group matches the k-th receive of that step (tests/proofs/matching.h). Messages to
-// or from other ranks have no arrows. Arrows are ordered by receiving rank, then by the order of
-// its operations.
+// or from ranks that are not in `ranks` have no arrows. Arrows are ordered by receiving rank, then
+// by operation.
 std::vector<MessageArrow> MessageArrows(std::span<const RankTimeline> ranks);
 
 }  // namespace stepcast::report

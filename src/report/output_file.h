@@ -8,21 +8,21 @@
 
 namespace stepcast::report {
 
-// A file that appears under its name only when it is complete. Until Commit(), its bytes are in a
-// temporary file in the same folder. The destructor and RemoveUnfinishedFiles() remove the
-// temporary file.
+// An output file that appears under its name only when it is complete. Until Commit(), its bytes
+// are in a temporary file in the same folder, which the destructor and RemoveUnfinishedFiles()
+// remove.
 //
-// If the name is a symbolic link, its target is replaced. Output that is not a regular file (a
-// pipe, /dev/stdout) cannot be replaced and is written directly. If the name ends in .gz, the
-// output is compressed; equal bytes give equal files.
+// If the name is a symbolic link, its target is replaced. A file that is not regular (a pipe,
+// /dev/stdout) is written directly. If the name ends in .gz, the output is compressed, with equal
+// bytes for equal content.
 //
-// If the caller owns the replaced file, the new file has its permissions and group, without
-// set-user-id, set-group-id and the sticky bit. Otherwise, it has the permissions of a new file.
-// Links, pipes and devices of users other than the caller or root are refused. Disks are always
-// refused.
+// If the caller owns the replaced file, the new file gets its group and its permissions without
+// set-user-id, set-group-id and the sticky bit. Otherwise, it gets the permissions of a new file.
+// Links, pipes and devices are refused if they belong to a user other than the caller or root.
+// Disks are always refused.
 //
-// An error is a sentence with the file and the system's reason. After an error, the object can only
-// be destroyed.
+// An error is a sentence with the file and the system's reason. After an error, the object must not
+// be used again.
 class OutputFile {
  public:
   static tl::expected<OutputFile, std::string> Create(const std::string& path);

@@ -130,13 +130,12 @@ std::string ChartHtml(const Chart& chart, std::size_t number) {
       json["lanes"].push_back({{"name", lane.name}, {"bars", lane.bars}});
     }
     tools =
-        "<div class=\"tools\" role=\"group\" aria-label=\"Zoom\">"
-        "<button type=\"button\" data-do=\"in\">Zoom in</button>"
-        "<button type=\"button\" data-do=\"out\">Zoom out</button>"
-        "<button type=\"button\" data-do=\"earlier\">Earlier</button>"
-        "<button type=\"button\" data-do=\"later\">Later</button>"
-        "<button type=\"button\" data-do=\"whole\">Whole step</button>"
-        "<span class=\"hint\">Drag to move, Ctrl and wheel to zoom</span></div>\n";
+        "<div class=\"tools\" role=\"group\" aria-label=\"Zoom\"><button type=\"button\" "
+        "data-do=\"in\">Zoom in</button><button type=\"button\" data-do=\"out\">Zoom "
+        "out</button><button type=\"button\" data-do=\"earlier\">Earlier</button><button "
+        "type=\"button\" data-do=\"later\">Later</button><button type=\"button\" "
+        "data-do=\"whole\">Whole step</button><span class=\"hint\">Drag to move; use Ctrl and the "
+        "mouse wheel to zoom</span></div>\n";
     keys =
         "Left and right move along a stream, up and down to another stream. Plus and minus zoom, "
         "page up and page down move the window, 0 shows the whole step, Escape leaves the chart.";

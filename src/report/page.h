@@ -15,8 +15,8 @@
 #include "src/report/table.h"
 
 // A report as a self-contained HTML page: the question, the answer in large numbers, and sections
-// with charts and tables. The page contains data and specifications from which Vega-Lite draws the
-// charts. Every chart has tables with the same content. Internal to this package.
+// with charts and tables. Vega-Lite draws the charts from data in the page. Every chart has tables
+// with the same content. Internal to this package.
 namespace stepcast::report {
 
 // Returns the text with HTML entities for the characters `&`, `<`, `>` and `"`.
@@ -32,7 +32,7 @@ struct PageFigure {
   Tone tone = Tone::kPlain;
 };
 
-// The rows of a chart, stored by column. Each distinct value of a column is stored once.
+// The rows of a chart, stored by column with each distinct value once.
 class ChartData {
  public:
   void Number(std::string_view column, double value);
@@ -71,16 +71,16 @@ struct Chart {
                       // focused row
   ChartData data;
   std::vector<ChartTip> tips;
-  // The members from here on are set only for a timeline. `window` is the start and end of the
-  // window in ms; `lanes` are the lanes from top to bottom. The data has the columns kind, name, of
-  // and operations, and three columns in ticks: `gap` since the end of the lane's previous bar,
-  // `length`, and `idle` within the length. Rows are ordered by lane.
+  // The members below are only for a timeline. `window` is its start and end in ms; `lanes` are
+  // ordered from top to bottom. The data has the columns kind, name, of and operations, and three
+  // columns in ticks: `gap` since the end of the lane's previous bar, `length`, and `idle` within
+  // the length. Rows are ordered by lane.
   struct TimelineLane {
     std::string name;
     std::size_t bars = 0;
   };
   std::optional<std::pair<double, double>> window{};
-  // The part of the window that is shown first. Absent: all of it.
+  // The initially visible part of the window. Absent: the complete window.
   std::optional<std::pair<double, double>> opened{};
   double tick = 0;  // ms
   std::vector<TimelineLane> lanes{};
@@ -91,7 +91,7 @@ struct PageTable {
   Table table;
   bool folded = false;    // collapsed behind a summary line
   bool sortable = false;  // by click or key on a heading
-  // The highlighted cells as (row, column). Horizontal lines are not counted as rows.
+  // The highlighted cells as (row, column). Horizontal lines are not rows.
   std::set<std::pair<std::size_t, std::size_t>> stressed{};
 };
 

@@ -2,8 +2,7 @@
 
 #include <string_view>
 
-// Files that are embedded into every report page at build time: the charting libraries, and the
-// page's style and script.
+// Files that are embedded in every report page at build time: charting libraries, style and script.
 namespace stepcast::report {
 
 std::string_view VegaScript();
@@ -15,7 +14,7 @@ std::string_view ChartLicences();
 std::string_view PageStyle();   // page.css
 std::string_view PageScript();  // page.js
 
-// Each function returns the hash of a script ("sha256-..."), for a page's Content-Security-Policy.
+// Each function returns a script's hash ("sha256-..."), for the page's Content-Security-Policy.
 std::string_view VegaScriptHash();
 std::string_view VegaLiteScriptHash();
 std::string_view VegaEmbedScriptHash();

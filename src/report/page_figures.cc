@@ -81,7 +81,8 @@ Page PageOf(const scenario::Scenario& scenario, std::string kind) {
           .title = scenario.name,
           .asked = ForecastFacts(scenario),
           .warnings = scenario.warnings,
-          .appendices = {{"The scenario with every default", Text(ToJson(scenario.resolved))}}};
+          .appendices = {
+              {"The scenario, including all default values", Text(ToJson(scenario.resolved))}}};
 }
 
 std::vector<PageFigure> AnswerOf(const forecast::Forecast& forecast) {

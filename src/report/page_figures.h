@@ -15,12 +15,12 @@
 // Parts of pages that describe a scenario or its step.
 namespace stepcast::report {
 
-// Returns a page about a scenario, with an empty answer and no sections. The page has the
-// scenario's name, facts and warnings and, at the end, its settings with all defaults.
+// Returns a page about a scenario with an empty answer and no sections: its name, facts, warnings
+// and, at the end, its settings with all defaults.
 Page PageOf(const scenario::Scenario& scenario, std::string kind);
 
-// Returns the colors for the parts of a step's time. Allocator flushes and learned time are
-// included only if they are not zero.
+// Returns the colors of the parts of a step's time. Allocator flushes and the learned correction
+// are included only if they are not zero.
 Palette BreakdownPalette(const forecast::TimeBreakdown& time);
 
 // Adds the parts of a step to `data` as rows for StackedBars. `bar` is the name of the bar.
@@ -50,7 +50,7 @@ Chart MemoryBars(const std::string& label, const std::vector<MemoryBar>& bars, B
 // Returns the color variable of a memory category.
 const char* ColourOf(program::Category category);
 
-// Returns the compute streams in the forecast's step, with one lane per class of ranks.
+// Returns the compute streams of the forecast's step, one lane per class of ranks.
 std::vector<Lane> LanesOfClasses(const forecast::Run& run);
 
 // Returns the window of the forecast's step in the timeline of one class of ranks.

@@ -31,36 +31,35 @@ struct MemoryInstant {
   forecast::BytesByCategory bytes{};
 };
 
-// Returns a rank's memory over step `step` of the timeline, from `start` to `end`.
-//
-// The timeline has memory changes in host order, and the host may be far ahead of the device. Each
-// change is therefore shown at the time when the compute stream reaches that point of the program.
-// Changes of the prologue are shown at the start of step 0. The result has at most about 2 x `most`
-// instants: neighboring or simultaneous instants are merged, and the merged instant has the most
-// memory of them.
+// Returns a rank's memory over step `step` of the timeline, from `start` to `end`. Each change of
+// memory is shown when the compute stream reaches that point of the program, because the host may
+// be far ahead of the device. Changes of the prologue are shown at the start of step 0. To limit
+// the result to about 2 x `most` instants, neighboring instants are merged into one with the
+// largest memory of them.
 std::vector<MemoryInstant> MemoryOver(const program::Program& program,
                                       const program::Timeline& timeline,
                                       const memory::Account& account, std::uint32_t step,
                                       Time start, Time end, std::size_t most);
 
-// Returns a chart of stacked areas, with the device's capacity if it is close to the peak.
+// Returns a chart of stacked areas, with a line for the device's capacity if it is close to the
+// peak.
 Chart MemoryChart(const std::vector<MemoryInstant>& instants, Time length,
                   const forecast::MemoryForecast& memory);
 
 // Returns a forecast as one HTML page: time breakdown, timeline of the step's streams, memory over
-// the step, collectives, and the scenario with its defaults. `trace` is the name of the trace file
-// that is written next to the page; empty if no trace is written.
+// the step, collectives, and the scenario with its defaults. `trace` is the file name of a trace
+// next to the page; empty: no trace.
 std::string SimulatePage(const scenario::Scenario& scenario, const forecast::Run& run,
                          const std::string& trace = "");
 
-// Returns a pipeline schedule as one HTML page: a drawing of the passes of each stage, and a table
-// by stage.
+// Returns a pipeline schedule as one HTML page: a drawing of each stage's passes, and a table by
+// stage.
 std::string SchedulePage(const TimedSchedule& timed);
 
-// Returns a sweep as one HTML page. The page shows the best row, line charts along one axis, heat
-// maps over two axes, a chart of step time and memory, and the rows. `about` has a label and a text
-// for each varied part of the scenario ("model", ...) and may be empty. The page draws the elements
-// of `stages` one below another; `stages` may be empty. `target` describes the training.
+// Returns a sweep as one HTML page: the best row, line charts along one axis, heat maps over two
+// axes, a chart of step time and memory, and the rows. `about` has a label and a text for each
+// varied part of the scenario ("model", ...). `stages` are drawn one below another. Both may be
+// empty. `target` describes the training.
 std::string SweepPage(const std::string& title,
                       const std::vector<std::pair<std::string, std::string>>& about,
                       const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,

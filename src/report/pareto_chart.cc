@@ -48,7 +48,7 @@ struct FrontWords {
   const char* front;
   const char* beaten;
 };
-constexpr FrontWords kInTwo = {"no other plan is both faster and smaller", "something is"};
+constexpr FrontWords kInTwo = {"no other plan is faster and needs less memory", "something is"};
 // The front has more dimensions than the two drawn.
 constexpr FrontWords kGiven = {"on the front", "beaten"};
 

@@ -13,8 +13,8 @@
 // A chart of step time and memory of many plans or combinations. Internal to this package.
 namespace stepcast::report {
 
-// Returns, for each point, whether it is on the Pareto front: no other point is at most as large in
-// both values and smaller in one.
+// Returns, for each point, whether it is on the Pareto front: no other point is smaller in one
+// value and not larger in the other.
 std::vector<bool> ParetoFront(const std::vector<double>& x, const std::vector<double>& y);
 
 struct ParetoPoint {
@@ -25,7 +25,7 @@ struct ParetoPoint {
   bool fits = true;         // only points that fit may be on the front
   std::int64_t tokens = 0;  // per step; 0: the same for all points
   std::int64_t gpus = 0;    // 0: the same for all points, and not shown
-  // Whether no other plan dominates this plan. Not set: ParetoChart computes the front from the
+  // Whether no other plan is better in every respect. Not set: ParetoChart determines this from
   // step time and peak of the points that fit.
   std::optional<bool> on_front{};
 };
@@ -36,9 +36,9 @@ struct ParetoFigure {
   Table front;       // points on the front, shortest step first
 };
 
-// Returns a chart with all points on the front. If there are very many points, only an even
-// selection of the other points is drawn. `unfit` is the legend of points that do not fit. `memory`
-// is the name of `peak`. `limit` is the capacity, if it is the same for all points.
+// Returns a chart with all points on the front, and with an evenly distributed selection of the
+// others if there are many. `unfit` is the legend of points that do not fit. `memory` is the name
+// of `peak`. `limit` is the capacity, if all points have the same.
 ParetoFigure ParetoChart(std::vector<ParetoPoint> points, const std::string& label,
                          const std::string& unfit = "does not fit",
                          const std::string& memory = "peak memory",

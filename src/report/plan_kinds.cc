@@ -81,7 +81,7 @@ std::string WhyLonger(const PlanRow& plan, const PlanRow& than) {
   };
   std::vector<std::pair<Time, const char*>> more = {
       {a.computing - b.computing, "computing"},
-      {a.communicating - b.communicating, "communication that nothing hides"},
+      {a.communicating - b.communicating, "exposed communication"},
       {a.bubble - b.bubble, "waiting in the pipeline"},
       {rest(a) - rest(b), "waiting for the host"}};
   std::stable_sort(more.begin(), more.end(),
@@ -168,7 +168,7 @@ std::string KindsText(const PlanReport& report) {
     const std::string differs = RecipeDifference(row.values, alike);
     lines +=
         KindLine(kind.label, kind.divides, LayoutText(row.values) + ", " + SettingsInShort(row),
-                 {differs.empty() ? "" : "not as yours: " + differs,
+                 {differs.empty() ? "" : "different from yours: " + differs,
                   best.fits ? WhyLonger(row, best.row) : ""});
   }
   for (const KindRow& kind : report.kinds) {
@@ -180,13 +180,13 @@ std::string KindsText(const PlanReport& report) {
     }
     const Bytes lacks = LackedBy(report.goal, kind.row);
     const char* const at_least = kind.row.simulated ? "" : "at least ";
-    without +=
-        lacks <= Bytes(0)
-            ? fmt::format("{}, {}: no plan fits among the most promising plans (of {})\n",
-                          framework, divides, Grouped(kind.plans))
-            : fmt::format("{}, {}: no plan fits; {}, {} needs {}{}, and lacks {}{}\n", framework,
-                          divides, LayoutText(kind.row.values), SettingsInShort(kind.row), at_least,
-                          FormatBytes(NeededBy(kind.row)), at_least, FormatBytes(lacks));
+    without += lacks <= Bytes(0)
+                   ? fmt::format("{}, {}: none of the simulated plans fits (of {} plans)\n",
+                                 framework, divides, Grouped(kind.plans))
+                   : fmt::format(
+                         "{}, {}: no plan fits; the plan {}, {} needs {}{}, and lacks {}{}\n",
+                         framework, divides, LayoutText(kind.row.values), SettingsInShort(kind.row),
+                         at_least, FormatBytes(NeededBy(kind.row)), at_least, FormatBytes(lacks));
   }
   std::string out = "by kind\n";
   if (!lines.empty()) out += KindsTable(report, shown).ToString() + kTieText + "\n" + lines;
@@ -208,8 +208,8 @@ PageSection KindsSection(const PlanReport& report) {
   const std::vector<ShownKind> shown = ShownKinds(report);
   PageSection section{.heading = "The best plan of each kind"};
   section.paragraphs = {
-      "A kind of plan is a framework with the axes that divide the model. A thin line shows the "
-      "range that contains 90 % of measurements."};
+      "A kind of plan is a combination of a framework and the axes of parallelism that divide the "
+      "model. A thin line shows the range that contains 90 % of measurements."};
   const Palette palette = {{"best of its kind", "--c0"}, {"your plan", "--c1"}};
   ChartData data;
   for (const ShownKind& kind : shown) {
@@ -274,17 +274,18 @@ std::string LayoutAnswerText(const PlanReport& report) {
   const LayoutAnswer& answer = *report.why_layout;
   std::string out = fmt::format("why not {}\n", answer.layout);
   if (!answer.best) {
-    if (!answer.nearest) return out + "  no plan with this layout is legal\n\n";
+    if (!answer.nearest) return out + "  no plan with the layout is legal\n\n";
     if (LackedBy(report.goal, *answer.nearest) <= Bytes(0)) {
-      return out + "  no plan with this layout that fits was found in the given time\n\n";
+      return out + "  no plan that has the layout and fits was found in the given time\n\n";
     }
-    return out + fmt::format("  no plan with this layout fits: {} {} lacks {}{}\n\n",
+    return out + fmt::format("  no plan with the layout fits: the plan {} {} lacks {}{}\n\n",
                              LayoutText(answer.nearest->values), SettingsInShort(*answer.nearest),
                              answer.nearest->simulated ? "" : "at least ",
                              FormatBytes(LackedBy(report.goal, *answer.nearest)));
   }
-  out += fmt::format("  its best plan: {}, {}: {} ms\n", LayoutText(answer.best->values),
-                     SettingsInShort(*answer.best), Milliseconds(answer.best->outcome.step_time));
+  out += fmt::format("  the best plan with the layout: {}, {}: {} ms\n",
+                     LayoutText(answer.best->values), SettingsInShort(*answer.best),
+                     Milliseconds(answer.best->outcome.step_time));
   std::vector<std::string> settings;
   for (const auto& [key, value] : answer.best->settings) {
     if (value != "null") settings.push_back(fmt::format("{}={}", key, value));
@@ -294,14 +295,15 @@ std::string LayoutAnswerText(const PlanReport& report) {
     const PlanRow& best = report.best.front();
     const double longer = Longer(*answer.best, best);
     const std::string why = WhyLonger(*answer.best, best);
-    out += longer > 0 ? fmt::format("  {} % slower than the best{}{}\n",
+    out += longer > 0 ? fmt::format("  {} % slower than the best plan{}{}\n",
                                     Decimal(kHundred * longer, 1), why.empty() ? "" : ": ", why)
-                      : "  it is the best\n";
+                      : "  the plan is the best of all layouts\n";
   }
-  return out + fmt::format("  other layouts: {} are better, {} are not, {}\n\n",
+  return out + fmt::format("  other layouts: {} are better, {} are not better, {}\n\n",
                            Grouped(answer.better), Grouped(answer.worse),
-                           answer.unknown == 0 ? "and none is undecided"
-                                               : fmt::format("{} may be", Grouped(answer.unknown)));
+                           answer.unknown == 0
+                               ? "and none is undecided"
+                               : fmt::format("{} may be better", Grouped(answer.unknown)));
 }
 
 Json LayoutAnswerJson(const PlanReport& report) {

@@ -92,10 +92,10 @@ Chart MemoryBars(const PlanReport& report) {
     bars.emplace_back(fmt::format("plan {}", bars.size() + 1),
                       std::vector<Bytes>{plan.memory, plan.reserved - plan.memory, plan.outside});
   }
-  return ByteBars("Memory per device that each of the best plans needs, as stacked bars", bars,
+  return ByteBars("Memory per device of each of the best plans, as stacked bars", bars,
                   {{"allocated at the peak", "--c1"},
                    {"kept by the allocator", "--c0"},
-                   {"outside of it", "--c3"}},
+                   {"outside of the allocator", "--c3"}},
                   capacity);
 }
 
@@ -109,7 +109,7 @@ PageSection BestSection(const PlanReport& report) {
   for (std::size_t i = 0; i < report.best.size(); ++i) {
     columns.push_back({fmt::format("plan {}", i + 1)});
   }
-  PageTable table{.caption = "Best first; differences from plan 1 are marked",
+  PageTable table{.caption = "The best plan is first; differences from plan 1 are marked",
                   .table = Table(std::move(columns))};
   std::string constant;
   std::size_t number = 0;
@@ -177,7 +177,7 @@ PageSection FrontSection(const PlanReport& report, const PlanNames& name) {
   PageSection section{.heading = "Step time against memory"};
   section.paragraphs = {
       searched ? "Each point is a plan that was simulated. For each plan on the front, no other "
-                 "plan has a shorter step, less memory and fewer GPUs. Plans fit if they leave "
+                 "plan has a shorter step, less memory and fewer GPUs. A plan fits if it leaves "
                  "enough memory free."
                : "Each point is a plan that was simulated. The search did not look for the front, "
                  "so other plans may be on the front."};
@@ -189,7 +189,7 @@ PageSection FrontSection(const PlanReport& report, const PlanNames& name) {
 }
 
 PageSection SensitivitySection(const PlanReport& report) {
-  PageSection section{.heading = "Changes that would lead to another best plan"};
+  PageSection section{.heading = "Effects of changes on the best plan"};
   const Time now = report.best.front().outcome.step_time;
   Table table({{"with", Align::kLeft}, {"step ms"}, {"%"}});
   const auto add = [&](std::string what, Time then) {
@@ -204,7 +204,7 @@ PageSection SensitivitySection(const PlanReport& report) {
   for (const planner::NeighbouringSetting& neighbour : report.sensitivity->neighbours) {
     if (!neighbour.illegal_message.empty()) continue;
     add(fmt::format("{} = {} instead of {}{}", neighbour.key, neighbour.to, neighbour.from,
-                    neighbour.outcome.fits ? "" : ", but this plan does not fit"),
+                    neighbour.outcome.fits ? "" : ", but the plan does not fit"),
         neighbour.outcome.step_time);
   }
   section.tables.push_back({.caption = "Step time of the best plan after one change",
@@ -249,7 +249,7 @@ std::string PlanPage(const PlanReport& report,
         {.label = "Peak memory",
          .value = FormatBytes(best.outcome.memory),
          .more = fmt::format(
-             "it needs {}, including reserved memory and memory outside of the allocator",
+             "the plan needs {}, including reserved memory and memory outside of the allocator",
              FormatBytes(Needed(best.outcome)))});
   }
   if (report.own) {

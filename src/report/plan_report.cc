@@ -60,8 +60,8 @@ ByteUnit UnitOf(const std::vector<PlanRow>& rows) {
 }
 
 constexpr const char* kNeedsText =
-    "peak: allocated memory; needs: reserved memory plus memory outside of the allocator "
-    "(context, NCCL); a plan fits if the device has at least this much memory\n";
+    "peak: allocated memory; needs: reserved memory plus memory outside of the allocator (context, "
+    "NCCL); a plan fits if the device has at least the needed memory\n";
 
 // The settings that both tables of plans show.
 std::vector<Figure> SettingFigures(const PlanRow& row) {
@@ -129,8 +129,8 @@ std::string NotesOn(const std::vector<PlanRow>& rows) {
     ++rank;
     if (row.outcome.flushes > 0) {
       out += fmt::format(
-          "plan {} may not fit: the allocator returns cached memory ({} {} in the simulated "
-          "steps)\n",
+          "plan {} may not fit, because the allocator must return cached memory ({} {} in the "
+          "simulated steps)\n",
           rank, row.outcome.flushes, row.outcome.flushes == 1 ? "time" : "times");
     }
     if (row.ties == 0) continue;
@@ -156,8 +156,8 @@ std::string NearText(const PlanReport& report) {
   }
   if (near < 2) return "";
   return fmt::format(
-      "{} of the simulated plans are at most {:.0f} % slower than the best; differences this small "
-      "are within the forecast error\n",
+      "{} of the simulated plans are at most {:.0f} % slower than the best plan, which is within "
+      "the forecast error\n",
       Grouped(near), kHundred * kTie);
 }
 
@@ -167,7 +167,7 @@ std::string OwnText(const PlanReport& report) {
   if (report.own) {
     const PlanRow& own = *report.own;
     out += fmt::format("yours  {} ms ({}), ", Milliseconds(own.outcome.step_time),
-                       own.range ? "nine of ten within " + RangeText(own) : "range not known");
+                       own.range ? "90 % range: " + RangeText(own) : "range unknown");
     out += own.outcome.fits ? fmt::format("fits with {} %", FitText(own.outcome))
                             : fmt::format("lacks {}", FormatBytes(own.outcome.over));
     if (const std::string gain = GainText(report); !gain.empty()) out += "; " + gain;
@@ -176,7 +176,8 @@ std::string OwnText(const PlanReport& report) {
   if (report.risky) {
     const PlanRow& risky = *report.risky;
     out += fmt::format(
-        "risky  {}: {} % faster than the best, but the probability that it fits is {} %\n",
+        "risky  {}: {} % faster than the best plan, but the probability that the plan fits is {} "
+        "%\n",
         PlanInShort(risky), Decimal(kHundred * Longer(report.best.front(), risky), 1),
         FitText(risky.outcome));
   }
@@ -189,7 +190,7 @@ std::string HeadroomText(const PlanRow& row) {
   const Bytes free = Bytes(0) - row.outcome.over;
   const double part =
       static_cast<double>(free.count()) / static_cast<double>(row.facts.capacity.count());
-  std::string out = fmt::format("with plan 1, {} of each device's memory remain free, {} %",
+  std::string out = fmt::format("with plan 1, {} of each device's memory remain free ({} %)",
                                 FormatBytes(free), Decimal(kHundred * part, 1));
   if (part < kLittle) {
     out += ", which is less than the forecast error; to reserve more, add --headroom 5%";
@@ -252,11 +253,12 @@ std::string SensitivityText(const PlanReport& report) {
   }
   if (report.with_more_memory) {
     const PlanRow& row = *report.with_more_memory;
-    out += fmt::format("with 10 % more memory: {}, stage {}, micro-batch {}, recompute {}{}{}\n",
-                       plan::Name(row.values.data_parallel.framework),
-                       row.values.data_parallel.zero_stage, row.values.training.micro_batch_size,
-                       model::Name(row.values.training.activation_checkpointing),
-                       OtherSettings(row).empty() ? "" : ", ", OtherSettings(row));
+    out += fmt::format(
+        "best plan with 10 % more memory: {}, stage {}, micro-batch {}, recompute {}{}{}\n",
+        plan::Name(row.values.data_parallel.framework), row.values.data_parallel.zero_stage,
+        row.values.training.micro_batch_size,
+        model::Name(row.values.training.activation_checkpointing),
+        OtherSettings(row).empty() ? "" : ", ", OtherSettings(row));
   }
   if (sensitivity.neighbours.empty()) return out;
   Bytes most = Needed(winner);
@@ -300,7 +302,7 @@ std::string SensitivityText(const PlanReport& report) {
 std::string ExecutionText(const PlanReport& report) {
   if (!report.execution) return "";
   if (!report.execution->refused.empty()) {
-    return fmt::format("plan 1 cannot be executed, only forecast: {}\n\n",
+    return fmt::format("stepcast can forecast plan 1 but cannot execute it: {}\n\n",
                        fmt::join(report.execution->refused, "; "));
   }
   return fmt::format("to execute plan 1 and compare the times with the forecast{}:\n{}\n",
@@ -324,7 +326,7 @@ std::string SizesText(const PlanReport& report) {
   }
   std::string out = SizesText(report.goal.training, std::move(sizes));
   if (!without.empty()) {
-    out += fmt::format("no plan on {} GPUs meets the goal\n", fmt::join(without, ", "));
+    out += fmt::format("no plan with {} GPUs meets the goal\n", fmt::join(without, ", "));
   }
   return out + "\n";
 }
@@ -332,7 +334,7 @@ std::string SizesText(const PlanReport& report) {
 // What became of plans, in the order of Verdict. VerdictCounts says more of the simulated ones.
 constexpr const char* kVerdictTexts[planner::kVerdicts] = {
     "cannot exist",
-    "same as another plan: they differ in a setting without effect",
+    "same as another plan: only settings without effect differ",
     "cannot fit, according to a lower bound of the memory",
     "cannot meet the deadline, according to a lower bound of the time",
     "pruned: provably slower than the best plan, at equal or higher cost",
@@ -371,16 +373,17 @@ std::string ProofText(const PlanReport& report) {
       report.space == 1 ? "plan" : "plans", Grouped(result.sharpened), Grouped(simulated));
   if (!result.proved) {
     return out + fmt::format(
-                     "the search was {} early; {} {} may be better than the best, by up to {} % of "
-                     "its {}\n\n",
+                     "the search was {} early; {} {} may be better than the best plan, by up to {} "
+                     "% of its {}\n\n",
                      report.interrupted ? "interrupted" : "ended", Grouped(result.open),
                      result.open == 1 ? "plan" : "plans", Decimal(100 * (1 - result.least), 1),
                      report.goal.target == Target::kEnergy ? "energy" : "step");
   }
-  return out + fmt::format("no other is better{}\n\n", report.held.empty() ? ""
-                                                                           : ", with the settings "
-                                                                             "that the scenario "
-                                                                             "fixes");
+  return out + fmt::format("no other plan is better{}\n\n", report.held.empty()
+                                                                ? ""
+                                                                : ", with the settings "
+                                                                  "that the scenario "
+                                                                  "fixes");
 }
 
 std::string CountsText(const PlanReport& report) {
@@ -412,13 +415,13 @@ std::string GainText(const PlanReport& report) {
   if (report.best.empty()) return "";
   const PlanRow& best = report.best.front();
   if (best.plan == report.own->plan && best.settings.empty()) {
-    return report.result->proved ? "it is the best" : "no better plan was found";
+    return report.result->proved ? "your plan is the best" : "no better plan was found";
   }
   if (report.goal.target == Target::kEnergy) {
     const auto energy = [&](const PlanRow& row) {
       return EnergyOfTraining(report.goal.training, StepOf(row.facts, row.outcome));
     };
-    return fmt::format("the best needs {} % less energy than yours",
+    return fmt::format("the best plan needs {} % less energy than yours",
                        Decimal(kHundred * (1 - energy(best) / energy(*report.own)), 1));
   }
   const double faster = Longer(*report.own, best);
@@ -426,10 +429,10 @@ std::string GainText(const PlanReport& report) {
     return fmt::format("the best plan that was found is {} % slower",
                        Decimal(-kHundred * faster / (1 + faster), 1));
   }
-  return fmt::format("the best is {} % faster than yours{}", Decimal(kHundred * faster, 1),
-                     faster < kTie
-                         ? ", a tie: within the forecast error of 2 % between plans on one machine"
-                         : "");
+  return fmt::format(
+      "the best plan is {} % faster than yours{}", Decimal(kHundred * faster, 1),
+      faster < kTie ? ", which is a tie: the forecast error between plans on one machine is 2 %"
+                    : "");
 }
 
 CommandWords ExecutionCommand(const PlanReport& report) {
@@ -456,8 +459,8 @@ std::string TargetText(const Goal& goal, bool unequal_tokens) {
                                     "the fewest GPUs",
                                     "the lowest cost per token",
                                     "the lowest peak memory",
-                                    "the shortest training, failures included",
-                                    "the least energy, with failures"};
+                                    "the shortest training, including failures",
+                                    "the least energy, including failures"};
   static_assert(std::size(kTexts) == std::size(planner::kTargets));
   if (goal.target == Target::kStepTime && unequal_tokens) return "the least time per token";
   return kTexts[static_cast<std::size_t>(goal.target)];
@@ -514,7 +517,7 @@ std::string HeldText(const PlanReport& report) {
 std::string Reason(const planner::Goal& goal, const PlanRow& row) {
   const planner::Outcome& outcome = row.outcome;
   if (!outcome.fits) {
-    return fmt::format("needs {} more than the device has", FormatBytes(outcome.over));
+    return fmt::format("needs {} more memory than the device has", FormatBytes(outcome.over));
   }
   const std::string lack = LackText(goal, row.facts, outcome);
   if (!lack.empty()) return lack;
@@ -533,10 +536,11 @@ std::string PlanText(const PlanReport& report) {
   if (goal.training.said()) out += fmt::format("       {}\n", TargetText(goal.training));
   if (goal.headroom_part > 0) {
     constexpr double kTenths = 10;
-    out += fmt::format("       {:g} % of each device's memory free\n",
+    out += fmt::format("       at least {:g} % of each device's memory must remain free\n",
                        std::round(kTenths * kHundred * goal.headroom_part) / kTenths);
   } else if (goal.headroom > Bytes(0)) {
-    out += fmt::format("       {} of each device's memory free\n", FormatBytes(goal.headroom));
+    out += fmt::format("       at least {} of each device's memory must remain free\n",
+                       FormatBytes(goal.headroom));
   }
   out += fmt::format("tried  {}\n", report.tried);
   if (!report.not_tried.empty()) {
@@ -545,7 +549,7 @@ std::string PlanText(const PlanReport& report) {
   if (!report.held.empty()) {
     out += fmt::format(
         "fixed  by the scenario: {}\n"
-        "       other values were not tried; to try them: --vary KEY=V1,V2\n",
+        "       no other values were tried; to try other values, add --vary KEY=V1,V2\n",
         HeldText(report));
   }
   for (const std::string& note : report.notes) out += fmt::format("note   {}\n", note);
@@ -562,22 +566,22 @@ std::string PlanText(const PlanReport& report) {
     if (!report.nearest.empty()) {
       out += PlansTable(report, report.nearest, true) + kNeedsText;
       if (HeadroomOf(goal, report.nearest.front().facts) > Bytes(0)) {
-        out += "lacks: missing memory, including memory that must stay free\n";
+        out += "lacks: missing memory, including memory that must remain free\n";
       }
     }
     if (report.would_fit) out += "\nThe nearest plan:\n" + FittingText(*report.would_fit);
     return out + "\n" + KindsText(report) + LayoutAnswerText(report) + CountsText(report);
   }
   out += KindsText(report) + LayoutAnswerText(report);
-  out += "best by the model\n" + PlansTable(report, report.best, false) + kNeedsText +
-         NotesOn(report.best) + NearText(report) + HeadroomText(report.best.front()) + "\n" +
-         ExecutionText(report);
+  out += "best plans according to the forecasts\n" + PlansTable(report, report.best, false) +
+         kNeedsText + NotesOn(report.best) + NearText(report) + HeadroomText(report.best.front()) +
+         "\n" + ExecutionText(report);
   if (!report.pareto.empty()) {
-    out += fmt::format(
-               "for each plan of this list, no other plan has all of the following: {}, less "
-               "memory, fewer GPUs\n",
-               report.result->UnequalTokens() ? "less time per token" : "a shorter step") +
-           PlansTable(report, report.pareto, false) + NotesOn(report.pareto) + "\n";
+    out +=
+        fmt::format(
+            "the Pareto front: for each plan, no other plan has {}, less memory and fewer GPUs\n",
+            report.result->UnequalTokens() ? "less time per token" : "a shorter step") +
+        PlansTable(report, report.pareto, false) + NotesOn(report.pareto) + "\n";
   }
   out += SizesText(report);
   if (report.sensitivity) out += SensitivityText(report) + "\n";

@@ -18,8 +18,9 @@
 // The output of `plan`.
 namespace stepcast::report {
 
-// The parts of a step's time, from forecast::TimeBreakdown: training phases, exposed communication,
-// and pipeline bubble. The rest of `step` is host time, and the correction by measured runs.
+// The parts of a step's time, from forecast::TimeBreakdown: training phases, exposed communication
+// and pipeline bubble. The rest of `step` is host time and the correction learned from measured
+// runs.
 struct TimeSpent {
   Time step, computing, communicating, bubble;
 };
@@ -37,8 +38,8 @@ struct PlanRow {
   std::optional<TimeSpent> spent;            // if requested
   std::optional<forecast::TimeRange> range;  // range that covers 90 % of measurements
   // The number of other plans that tie with this plan (planner::Tied). `no_difference` lists the
-  // settings that differ among the tied plans, with all their values; this plan's value comes
-  // first. Set only for ranked plans.
+  // settings that differ among them, with all their values, this plan's value first. Set only for
+  // ranked plans.
   std::int64_t ties = 0;
   std::vector<std::pair<std::string, std::vector<std::string>>> no_difference;
 };
@@ -47,19 +48,18 @@ struct PlanRow {
 struct KindRow {
   planner::PlanGroup kind;
   std::int64_t plans = 0;  // number of plans that may be legal
-  bool fits = false;       // `row` is the best simulated plan; otherwise the nearest to fitting
+  bool fits = false;       // whether `row` fits; if not, it is the plan nearest to fitting
   PlanRow row;
   double least = 1;  // GroupBest::least
 };
 
-// The answer to `--why LAYOUT`: the rank of the layout among all layouts.
+// The answer to `--why LAYOUT`: how the layout ranks among all layouts.
 struct LayoutAnswer {
   std::string layout;              // layout as the user wrote it
   std::optional<PlanRow> best;     // the best acceptable plan of the layout
-  std::optional<PlanRow> nearest;  // without an acceptable plan: the plan nearest to being
-                                   // acceptable
-  // The numbers of other layouts that have a better plan, that have no better plan, and for which
-  // neither is proved.
+  std::optional<PlanRow> nearest;  // if no plan is acceptable: the nearest to being acceptable
+  // The numbers of other layouts: with a better plan, without a better plan, and with neither
+  // proved.
   std::int64_t better = 0, worse = 0, unknown = 0;
 };
 
@@ -68,7 +68,7 @@ inline double TokensPerSecond(const PlanRow& row) {
   return row.outcome.tokens_per_second_per_gpu * static_cast<double>(row.facts.gpus);
 }
 
-// The best plan on this number of GPUs. `best` is not set if no plan is acceptable.
+// The best plan on `gpus` GPUs. `best` is not set if no plan is acceptable.
 struct SizeAnswer {
   std::int64_t gpus = 0;
   std::optional<PlanRow> best;
@@ -124,43 +124,43 @@ struct PlanReport {
   double seconds = 0;
 };
 
-// Returns the goal as text: "the shortest step" or, if the tokens of steps differ, "the least time
-// per token".
+// Returns the goal as text: "the shortest step" or, if steps have unequal numbers of tokens, "the
+// least time per token".
 std::string TargetText(const planner::Goal& goal, bool unequal_tokens);
 // Returns the number of plans for each verdict ("cannot exist", ...). The numbers add up to the
 // size of the space.
 std::vector<std::pair<std::string, std::int64_t>> VerdictCounts(const PlanReport& report);
 
-// Returns the settings that the search does not vary because the scenario sets them, such as
+// Returns the settings that are not varied because the scenario sets them, such as
 // "parallelism.tensor, training.blocks_per_checkpoint (where activation_checkpointing is full)".
 // May be empty.
 std::string HeldText(const PlanReport& report);
 
-// Returns the command that executes the best plan and compares the execution with its forecast.
-// `execution` must be set.
+// Returns the command that executes the best plan and compares it with the forecast. `execution`
+// must be set.
 CommandWords ExecutionCommand(const PlanReport& report);
 
 // Returns a sentence that compares the best plan with the scenario's own plan: "the best is 12.3 %
-// faster than yours" or "it is the best". `own` must be set.
+// faster than yours" or "your plan is the best". `own` must be set.
 std::string GainText(const PlanReport& report);
 
 // Returns why a simulated plan is rejected. Empty if the plan is acceptable.
 std::string Reason(const planner::Goal& goal, const PlanRow& row);
 
 std::string PlanText(const PlanReport& report);
-// Returns one CSV record for each of the best plans, for each plan of the front, and for each of
-// the plans nearest to fitting. The first field is the name of the list.
+// Returns one CSV record for each of the best plans, each plan of the Pareto front, and each of the
+// plans nearest to fitting. The first field is the name of the list.
 std::string PlanCsv(const PlanReport& report);
-// A function that returns the name of a plan: the settings that distinguish it from other plans.
+// A function that returns a plan's name: the settings in which it differs from other plans.
 using PlanNames = std::function<std::string(std::int64_t plan)>;
-// Returns one HTML page. The page shows the best plans, a chart of step time and memory of all
-// simulated plans, the verdicts on all other plans, and the best plan's sensitivity. `about` has a
-// label and a text for each part of the scenario ("model", ...).
+// Returns one HTML page: the best plans, a chart of step time and memory of all simulated plans,
+// the verdicts on all other plans, and the best plan's sensitivity. `about` has a label and a text
+// for each part of the scenario ("model", ...).
 std::string PlanPage(const PlanReport& report,
                      std::vector<std::pair<std::string, std::string>> about, const PlanNames& name);
 
-// Returns the document of `plan --json`, version 1. All keys depend only on the input, except the
-// last one, `run`.
+// Returns the document of `plan --json`, version 1. Only the last key, `run`, depends on anything
+// but the input.
 std::string PlanJson(const PlanReport& report);
 
 }  // namespace stepcast::report

@@ -22,25 +22,25 @@ struct SettingPair {
   std::string a, b;  // values as in a scenario file; empty if the plan does not have the key
 };
 
-// Returns the keys whose values differ between the resolved scenarios, in the order of `a`. Keys
-// that are only in `b` come last.
+// Returns the keys whose values differ between the resolved scenarios, in the order of `a`,
+// followed by the keys that only `b` has.
 std::vector<SettingPair> DifferentSettings(const scenario::Resolved& a,
                                            const scenario::Resolved& b);
 
-// Returns the keys whose values differ between two scenarios. Ignores files that have the same
-// content under another path.
+// Returns the keys whose values differ between two scenarios. Different paths of files with equal
+// content do not count as a difference.
 std::vector<SettingPair> DifferentSettings(const scenario::Scenario& a,
                                            const scenario::Scenario& b);
 
-// The collectives of one kind and group in two plans. A pointer is null if its plan has no such
-// collectives.
+// The collectives of one kind and group in two plans. Null: the plan has no such collectives.
 struct CollectivePair {
   const forecast::CollectiveSummary* a = nullptr;
   const forecast::CollectiveSummary* b = nullptr;
   const forecast::CollectiveSummary& any() const { return a != nullptr ? *a : *b; }
 };
 
-// Returns pairs for the collectives of `a`, in order. Collectives that are only in `b` come last.
+// Returns pairs for the collectives of `a`, in order, followed by the collectives that only `b`
+// has.
 std::vector<CollectivePair> PairCollectives(const forecast::Forecast& a,
                                             const forecast::Forecast& b);
 
@@ -48,7 +48,7 @@ std::vector<CollectivePair> PairCollectives(const forecast::Forecast& a,
 // Internal to this package.
 
 // Returns how the plan's ranks divide the model and the sequences: "tensor 8, pipeline 7 x 15". If
-// ranks divide only the batch, the text is "data 16".
+// they divide only the batch: "data 16".
 std::string LayoutText(const plan::Plan& plan);
 // Returns why `plan` is slower than `than`, such as "2,100.000 ms more waiting in the pipeline".
 // Empty if the reason is unknown.
@@ -60,7 +60,7 @@ std::string PlanInShort(const PlanRow& row);
 
 std::string KindsText(const PlanReport& report);
 Json KindsJson(const PlanReport& report);
-// Returns a section with one bar for each kind: the step time of its best plan. The scenario's own
+// Returns a section with the step time of the best plan of each kind as a bar. The scenario's own
 // plan is marked.
 PageSection KindsSection(const PlanReport& report);
 std::string LayoutAnswerText(const PlanReport& report);
@@ -68,36 +68,36 @@ Json LayoutAnswerJson(const PlanReport& report);
 
 // Parts of a table row, for the text and the JSON document of `plan`. Internal to this package.
 
-// Returns the memory that a plan lacks: its need plus the headroom, minus the device's memory. The
-// report uses this value for all statements about missing memory.
+// Returns the memory that a plan lacks: its memory plus the headroom, minus the device's memory.
+// All statements about missing memory use this value.
 Bytes Lacks(const planner::Goal& goal, const planner::PlanFacts& facts, Bytes over);
 
 Bytes Needed(const planner::Outcome& outcome);
 
-// The figures of a plan that every table shows.
+// The values of a plan that every table shows.
 struct Shown {
   Time step_time;
   Bytes peak, needed;
 };
 Shown ShownOf(const PlanRow& row);
 
-// Returns the range that covers 90 % of measurements, such as "3.51 s to 4.05 s". "-" if the range
-// is unknown.
+// Returns the range that covers 90 % of measurements, such as "3.51 s to 4.05 s", or "-" if it is
+// unknown.
 std::string RangeText(const PlanRow& row);
 // Returns the probability, in per cent, that a simulated plan fits.
 std::string FitText(const planner::Outcome& outcome);
-// Returns the additional time per token of the plan compared with the plan `than`, as a fraction of
-// the time of `than`.
+// Returns the additional time per token of a plan compared with `than`, as a fraction of the time
+// per token of `than`.
 double Longer(const PlanRow& row, const PlanRow& than);
-// The largest relative difference of the times of two plans that the report marks as a tie: the
-// forecast error between plans on one machine (docs/accuracy.md, "Executions").
+// The largest relative time difference that the report marks as a tie: the forecast error between
+// plans on one machine (docs/accuracy.md, "Executions").
 inline constexpr double kTie = 0.02;
 inline constexpr const char* kTieText =
-    "~: within 2 %, the forecast error between plans on one machine\n";
+    "~: within 2 %, which is the forecast error between plans on one machine\n";
 // Returns the range as [low, high] in seconds. Empty if the range is unknown.
 Json RangeJson(const PlanRow& row);
-// Returns the extra time of `row` compared with `than`, in per cent: "-" for the same plan, "+4.3",
-// or "+1.2 ~" for a tie.
+// Returns the additional time of `row` compared with `than`, in per cent: "-" for the same plan,
+// "+4.3", or "+1.2 ~" for a tie.
 std::string LongerText(const PlanRow& row, const PlanRow& than);
 // Returns the settings of the training recipe in which two plans differ, such as "compile, loss,
 // master_weights". May be empty.
@@ -110,8 +110,7 @@ std::string LackText(const planner::Goal& goal, const planner::PlanFacts& facts,
 // Returns why a plan is not the best.
 std::string WhyText(const planner::Goal& goal, const PlanRow& row);
 
-// Returns the reasons why plans are illegal, each with its number of plans. The most frequent
-// reason comes first.
+// Returns the reasons why plans are illegal, each with its number of plans, most frequent first.
 std::vector<std::pair<std::string, std::int64_t>> Sorted(
     const std::map<std::string, std::int64_t>& reasons);
 

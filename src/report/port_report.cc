@@ -24,7 +24,7 @@ std::string LossText(const PlanReport& report) {
   if (!loss) {
     return report.best.empty()
                ? "no plan in the search meets the goal on this cluster\n"
-               : "the ported plan does not fit on this cluster; the best plan does\n";
+               : "on this cluster, the ported plan does not fit, but the best plan fits\n";
   }
   constexpr double kNothing = 0.0005;
   if (*loss < kNothing)
@@ -51,7 +51,7 @@ AnswerTable Sides(const PlanReport& report) {
                      {"memory", "verdict", kLeft}}};
   for (const PortSide* side : {&port.from, &port.ported}) {
     const forecast::Forecast& forecast = side->forecast;
-    table.Add({side == &port.from ? "where it is from" : "ported", side->cluster,
+    table.Add({side == &port.from ? "original cluster" : "ported", side->cluster,
                forecast::TrainedStepOf(forecast).gpus, forecast.step_time,
                Fixed(forecast.tokens_per_second, 0), Fixed(forecast.tokens_per_second_per_gpu, 1),
                Amount(unit, needed(forecast)), Amount(unit, forecast.memory.capacity),
@@ -59,7 +59,7 @@ AnswerTable Sides(const PlanReport& report) {
   }
   if (report.best.empty()) return table;
   const PlanRow& best = report.best.front();
-  table.Add({"the best here", "", best.facts.gpus, best.outcome.step_time,
+  table.Add({"best plan", "", best.facts.gpus, best.outcome.step_time,
              Fixed(TokensPerSecond(best), 0), Fixed(best.outcome.tokens_per_second_per_gpu, 1),
              Amount(unit, Needed(best.outcome)), Amount(unit, best.facts.capacity),
              Name(best.outcome.verdict)});

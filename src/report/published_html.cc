@@ -50,7 +50,7 @@ class Points {
   PageSection Section(const std::string& heading, const std::string& unit) && {
     PageSection section{.heading = heading};
     if (count_ == 0) {
-      section.paragraphs = {"No case has a measured value of this kind."};
+      section.paragraphs = {"No case has a measured value for this chart."};
       return section;
     }
     section.paragraphs = {
@@ -107,7 +107,7 @@ std::vector<PageFigure> Answer(const PublishedAccuracy& accuracy) {
            .more = fmt::format("of {} sources", accuracy.sources.size())},
           {.label = "Simulated",
            .value = Grouped(simulated),
-           .more = "the table below counts the others by reason"},
+           .more = "the table below shows the number of other runs, by reason"},
           {.label = "Targets",
            .value = meets ? "met" : "missed",
            .more = meets ? "" : "a table shows the targets and the differences",
@@ -150,7 +150,7 @@ std::string PublishedAccuracyHtml(const PublishedAccuracy& accuracy) {
   }
   PageSection sources{.heading = "Sources"};
   sources.tables.push_back(
-      {.caption = "Where the measurements come from", .table = SourceTable(accuracy)});
+      {.caption = "Sources of the measurements", .table = SourceTable(accuracy)});
   page.sections.push_back(std::move(sources));
   return PageHtml(page);
 }

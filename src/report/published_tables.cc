@@ -167,7 +167,7 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                                    {"in range"}},
                        .note =
                            "The table shows errors of step time. For your own runs, expect the "
-                           "errors in the row 'of sources that were never fitted'."};
+                           "errors in the row 'sources to which no profile was fitted'."};
   const auto add = [&](std::string name, Selection selection) {
     selection.split = Split::kCheck;
     const AccuracyFigures figures = accuracy.StepTime(selection);
@@ -182,8 +182,8 @@ PublishedTable Headline(const PublishedAccuracy& accuracy) {
                           PerCent(figures.median), SignedPerCent(figures.bias),
                           InRange(accuracy.StepTimeCoverage(selection))});
   };
-  add("of sources that profiles were fitted to", {.fitted_source = true});
-  add("of sources that were never fitted", {.fitted_source = false});
+  add("sources to which profiles were fitted", {.fitted_source = true});
+  add("sources to which no profile was fitted", {.fitted_source = false});
   constexpr int kNode = 8, kLarge = 512;
   constexpr double kNearlyFull = 0.9;
   add("up to 8 GPUs", {.most_devices = kNode});
@@ -273,12 +273,12 @@ PublishedTable FitProbabilities(const PublishedAccuracy& accuracy) {
                   {"fitted %"},
                   {"off %"}},
       .note = fmt::format(
-          "The column 'peaks' is the number of measured peaks of check rows. A case compares a "
-          "measured peak with an imaginary device. For each percent of the probability of fitting, "
-          "there is one imaginary device whose capacity gives the forecast this probability. The "
-          "column 'fitted' is the number of cases with a measured peak of at most the capacity. "
-          "The column 'off' is the difference between the forecast and the observed percentage; "
-          "the target is at most {:.0f} %.",
+          "The column 'peaks' is the number of measured peaks of check rows. Each peak is compared "
+          "with imaginary devices, one for each percentage: the capacity of the device leads to "
+          "this forecast probability of fitting. Each comparison is a case. The column 'fitted' is "
+          "the number of cases in which the measured peak is at most the capacity. The column "
+          "'off' is the observed percentage minus the forecast percentage; the target is at most "
+          "{:.0f} %.",
           100 * validate::kFitCalibrationLimit)};
   // Errors of rows of one source are correlated, so at least two sources are needed.
   if (accuracy.MemoryTransfer({}).sources < 2) return table;
@@ -307,7 +307,8 @@ PublishedTable StandIns(const PublishedAccuracy& accuracy) {
       cases.emplace_back(text, &outcome);
     }
   }
-  return Counted("Simulated with other settings than the run", "replacement", accuracy, cases);
+  return Counted("Cases simulated with other settings than the settings of the run", "replacement",
+                 accuracy, cases);
 }
 
 PublishedTable TooLarge(const PublishedAccuracy& accuracy) {
@@ -353,9 +354,10 @@ PublishedTable Worst(const PublishedAccuracy& accuracy) {
 }
 
 PublishedTable Residuals(const PublishedAccuracy& accuracy) {
-  PublishedTable table{.title = "Remaining errors of fit rows",
-                       .columns = {{"GPU", kLeft}, {"residual", kLeft}, {"cases"}, {"median %"}},
-                       .note = "The residuals of profiles are set from the errors in this table."};
+  PublishedTable table{
+      .title = "Remaining errors of fit rows",
+      .columns = {{"GPU", kLeft}, {"residual", kLeft}, {"cases"}, {"median %"}},
+      .note = "The residuals of profiles are derived from the errors in the table."};
   for (const validate::FitResidual& residual : accuracy.FitResiduals()) {
     table.rows.push_back(
         {residual.gpu, residual.of, fmt::format("{}", residual.cases), PerCent(residual.median)});

@@ -38,10 +38,10 @@ struct TimePart {
 };
 
 std::vector<TimePart> PartsOf(const forecast::TimeShares& shares) {
-  return {{"training that is kept", "work", shares.work},
+  return {{"effective training", "work", shares.work},
           {"saving checkpoints", "saving", shares.saving},
           {"recovering from failures", "recovery", shares.recovery},
-          {"work that is repeated", "rework", shares.rework},
+          {"repeated work", "rework", shares.rework},
           {"waiting for repairs", "waiting", shares.waiting}};
 }
 
@@ -120,8 +120,10 @@ std::string FailuresText(const WholeRun& run) {
 std::string FailuresLine(const WholeRun& run) {
   const forecast::Failures& failures = run.time.failures;
   if (failures.rate == 0) return "failures   none\n";
-  return fmt::format("failures   one every {} on average, {} in the run; each recovery takes {}\n",
-                     TimeText(1 / failures.rate), FailuresText(run), TimeText(failures.recovery));
+  return fmt::format(
+      "failures   one failure every {} on average, {} failures in the run; each recovery takes "
+      "{}\n",
+      TimeText(1 / failures.rate), FailuresText(run), TimeText(failures.recovery));
 }
 
 std::string CheckpointLines(const WholeRun& run) {
@@ -135,7 +137,7 @@ std::string CheckpointLines(const WholeRun& run) {
                                 : "");
   text += fmt::format("interval   {}", TimeText(time.interval));
   text += run.run.interval ? fmt::format("; the best interval is {}", TimeText(time.best_interval))
-                           : ", the best one";
+                           : ", which is the best interval";
   if (time.young_and_daly) {
     text += fmt::format(" (Young {}, Daly {})", TimeText(time.young_and_daly->first),
                         TimeText(time.young_and_daly->second));
@@ -144,11 +146,13 @@ std::string CheckpointLines(const WholeRun& run) {
 }
 
 std::string EnergyLine(const WholeRun& run) {
-  if (run.GpuWatts() == 0) return "energy     unknown: the GPU's data sheet states no power\n";
+  if (run.GpuWatts() == 0)
+    return "energy     unknown, because the GPU's data sheet specifies no power\n";
   return fmt::format(
       "energy     {}{}: GPUs {} at {} W{}, PUE {:g}{}\n", run.power.at_most ? "at most " : "",
       EnergyText(run.Energy()), EnergyText(run.GpuEnergy()), Decimal(run.GpuWatts(), 0),
-      run.node_watts > 0 ? fmt::format(", {:g} W for the rest of a node", run.node_watts) : "",
+      run.node_watts > 0 ? fmt::format(", {:g} W for each node without its GPUs", run.node_watts)
+                         : "",
       run.pue, run.pue_assumed ? " (assumed)" : "");
 }
 
@@ -239,8 +243,9 @@ PageSection TimeSection(const WholeRun& run) {
 PageSection InputSection(const WholeRun& run) {
   PageSection section{.heading = "Effects on the effective time"};
   section.paragraphs = {
-      "The effective time changes if a quantity has its best or worst value, and because failures "
-      "are random. The range is the square root of the sum of the squares of these changes."};
+      "The table shows how the effective time changes if a quantity has its best or worst value, "
+      "and because failures are random. The range of the effective time is the square root of the "
+      "sum of the squares of these changes."};
   section.tables.push_back({.caption = "Inputs", .table = InputTable(run.inputs).ToTable()});
   return section;
 }
@@ -262,7 +267,7 @@ std::string RunTimePage(const scenario::Scenario& scenario, const WholeRun& run)
                    TimeText(run.time.failures.recovery))},
       {"checkpoint interval", TimeText(run.time.interval),
        run.run.interval ? fmt::format("the best interval is {}", TimeText(run.time.best_interval))
-                        : "the best one"}};
+                        : "the best interval"}};
   page.sections = {TimeSection(run), InputSection(run)};
   return PageHtml(page);
 }

@@ -235,25 +235,25 @@ std::string RunsText(const RunsReport& report) {
   if (const std::optional<OneFactor> one = OneFactorOf(report)) {
     constexpr int kDigits = 3;
     out += fmt::format(
-        "a step of this configuration takes {} times as long as the forecast ({} to {} in 90 % of "
-        "measurements); no other configuration confirms this factor\n",
+        "a step of the configuration takes {} times as long as the forecast ({} to {} in 90 % of "
+        "measurements); no other configuration confirms the factor\n",
         Decimal(one->factor, kDigits), Decimal(one->low, kDigits), Decimal(one->high, kDigits));
   }
   if (const std::vector<std::string> far = FarRuns(report); !far.empty()) {
-    out += fmt::format("{} not similar to any other run, so {} nothing in the profile: {}\n",
-                       far.size() == 1 ? "a run is" : fmt::format("{} runs are", far.size()),
-                       far.size() == 1 ? "changes" : "change", Named(far));
+    out += fmt::format(
+        "runs that do not affect the profile, because they are not similar to any other run: {}\n",
+        Named(far));
   }
   if (const std::vector<std::string> doubtful = DoubtfulRuns(report); !doubtful.empty()) {
     out += fmt::format(
-        "the step time of these runs differs from the forecast by a factor of more than 1.5, "
-        "although the profile learned from the runs: {}. Check that the table has all settings of "
-        "the runs\n",
+        "the step times of some runs differ from the forecasts by a factor of more than 1.5, "
+        "although the profile learned from the runs. Check that the table has all settings of the "
+        "runs: {}\n",
         Named(doubtful));
   }
   for (const calibrate::SettingResidual& setting : report.fit.settings) {
     out +=
-        fmt::format("steps with `{}` take {} ({} runs); steps without it take {}\n",
+        fmt::format("steps with `{}` take {} ({} runs); steps without this setting take {}\n",
                     setting.setting, Longer(setting.with), setting.runs, Longer(setting.without));
   }
   if (!report.written.empty()) out += fmt::format("wrote {}\n", report.written);

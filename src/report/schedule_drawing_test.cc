@@ -38,8 +38,8 @@ TEST(ScheduleDrawingTest, ChunksPairsAndParts) {
   EXPECT_EQ(Drawn(*schedule, {.width = 140}),
             "stage 0  F0.0 F0.1 F1.0+B0.1----- F1.1 I0.0 B1.1----- W0.0 B1.0-----\n"
             "slot     0         2         4         6         8         10\n"
-            "F forward   B backward   I backward of inputs   W backward of weights   + both by "
-            "turns, overlapped   with micro-batch.chunk\n");
+            "F forward   B backward   I backward of inputs   W backward of weights   + both "
+            "passes, overlapped   with micro-batch.chunk\n");
 }
 
 TEST(ScheduleDrawingTest, NumbersAreLeftOutFirst) {

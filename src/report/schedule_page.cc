@@ -66,7 +66,7 @@ PageSection DrawingSection(const TimedSchedule& timed) {
   constexpr std::size_t kMostPasses = 20'000;
   if (passes > kMostPasses) {
     section.paragraphs = {
-        fmt::format("The page draws only up to {} passes, but this schedule has {}. Reduce "
+        fmt::format("The page draws only up to {} passes, but the schedule has {} passes. Reduce "
                     "--micro-batches: the pattern of the schedule repeats.",
                     Grouped(kMostPasses), Grouped(static_cast<std::int64_t>(passes)))};
     return section;
@@ -90,16 +90,17 @@ PageSection DrawingSection(const TimedSchedule& timed) {
 std::string SchedulePage(const TimedSchedule& timed) {
   const std::string bubble = Decimal(kHundred * timed.bubble(), 1) + " %";
   Page page{.kind = "Pipeline schedule", .title = timed.name};
-  page.asked = {{"stages", Grouped(static_cast<std::int64_t>(timed.schedule.stages.size()))},
-                {"micro-batches", Grouped(timed.schedule.micro_batches)},
-                {"durations", fmt::format("forward {}, backward of inputs {}, of weights {} slots",
-                                          timed.durations.forward, timed.durations.backward_input,
-                                          timed.durations.backward_weight)}};
-  page.verdict = fmt::format("A step takes {} slots, in which stages are idle for {}.",
+  page.asked = {
+      {"stages", Grouped(static_cast<std::int64_t>(timed.schedule.stages.size()))},
+      {"micro-batches", Grouped(timed.schedule.micro_batches)},
+      {"durations", fmt::format("forward {}, backward for inputs {}, backward for weights {} slots",
+                                timed.durations.forward, timed.durations.backward_input,
+                                timed.durations.backward_weight)}};
+  page.verdict = fmt::format("A step takes {} slots; the stages are idle for {} of the time.",
                              Grouped(timed.timing.slots), bubble);
   page.answer = {
       {.label = "Step", .value = Grouped(timed.timing.slots) + " slots"},
-      {.label = "Bubble", .value = bubble, .more = "of all stages' time"},
+      {.label = "Bubble", .value = bubble, .more = "of the time of all stages"},
       {.label = "Micro-batches in flight",
        .value = Grouped(*std::max_element(timed.in_flight.begin(), timed.in_flight.end())),
        .more = "maximum on one stage"}};

@@ -26,7 +26,7 @@ std::string PageOf(parallel::PipelineSchedule schedule) {
 // each stage is idle for 3.
 TEST(SchedulePageTest, DrawsEveryPassOfEveryStage) {
   const std::string page = PageOf(parallel::OneForwardOneBackward(2, 2));
-  EXPECT_THAT(page, HasSubstr("A step takes 9 slots, in which stages are idle for 33.3 %."));
+  EXPECT_THAT(page, HasSubstr("A step takes 9 slots; the stages are idle for 33.3 % of the time."));
   EXPECT_THAT(page,
               HasSubstr(R"("lanes":[{"name":"stage 0","bars":4},{"name":"stage 1","bars":4}])"));
   EXPECT_THAT(page, HasSubstr(R"("name":["F0","F1","B0","B1"])"));
@@ -35,8 +35,9 @@ TEST(SchedulePageTest, DrawsEveryPassOfEveryStage) {
 
 TEST(SchedulePageTest, TooManyPassesAreNotDrawn) {
   const std::string page = PageOf(parallel::OneForwardOneBackward(64, 200));
-  EXPECT_THAT(page,
-              HasSubstr("The page draws only up to 20,000 passes, but this schedule has 25,600."));
+  EXPECT_THAT(
+      page,
+      HasSubstr("The page draws only up to 20,000 passes, but the schedule has 25,600 passes."));
   EXPECT_THAT(page, Not(HasSubstr("<figure")));
   EXPECT_THAT(page, HasSubstr("stage"));
 }

@@ -149,7 +149,7 @@ std::string Legend(const parallel::PipelineSchedule& schedule, const ScheduleTim
                                                        {'B', "backward"},
                                                        {'I', "backward of inputs"},
                                                        {'W', "backward of weights"},
-                                                       {'+', "both by turns, overlapped"}};
+                                                       {'+', "both passes, overlapped"}};
   std::string letters;
   bool chunks = false;
   for (std::size_t number = 0; number < schedule.stages.size(); ++number) {

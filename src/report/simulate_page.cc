@@ -291,8 +291,8 @@ PageSection MemorySection(const forecast::Run& run) {
   section.chart = MemoryChart(instants, end - start, memory);
   if (step != run.first_step) {
     section.notes.push_back(
-        fmt::format("This chart shows step {} of the run, which has the peak of memory. The times "
-                    "on this page are those of step {}.",
+        fmt::format("The chart shows step {} of the run, in which the memory reaches its peak. All "
+                    "times on the page are those of step {}.",
                     step, run.first_step));
   }
   if (instants.size() >= kMostInstants / 2) {
@@ -300,7 +300,7 @@ PageSection MemorySection(const forecast::Run& run) {
         "If several times are at the same pixel, the chart shows the largest memory of these "
         "times.");
   }
-  section.tables.push_back({.caption = fmt::format("At the peak, on rank {}", memory.rank),
+  section.tables.push_back({.caption = fmt::format("Memory at the peak, on rank {}", memory.rank),
                             .table = MemoryRows(memory)});
   return section;
 }
@@ -317,7 +317,7 @@ PageSection CollectiveSection(const forecast::Forecast& forecast) {
                   Milliseconds(forecast.communication_total),
                   Milliseconds(forecast.time.exposed_communication))};
   section.tables.push_back(
-      {.caption = "One rank in one step", .table = CollectiveRows(forecast).ToTable()});
+      {.caption = "One step on one rank", .table = CollectiveRows(forecast).ToTable()});
   return section;
 }
 

@@ -105,25 +105,27 @@ TEST(SimulateReportTest, ThePageSaysWhatWasForecastAndWhereTimeAndMemoryGo) {
             "outside the allocator       1.00\n"
             "capacity                   80.00\n"
             "headroom                   61.00\n"
-            "2 KiB of the peak is padding that makes shards equally long\n"
+            "2 KiB of the peak is padding, because all shards have the same length\n"
             "\n"
-            "fits: 61 GiB of 80 GiB are left\n");
+            "fits: 61 GiB of 80 GiB remain free\n");
 }
 
 TEST(SimulateReportTest, WhatFitsOnlyWithoutTheCacheSaysSo) {
   forecast::Forecast forecast = Forecast();
-  EXPECT_EQ(MemorySentence(forecast.memory), "fits: 61 GiB of 80 GiB are left");
+  EXPECT_EQ(MemorySentence(forecast.memory), "fits: 61 GiB of 80 GiB remain free");
   forecast.memory.allocator_flushes = 2;
   EXPECT_EQ(MemorySentence(forecast.memory),
-            "may not fit: 61 GiB of 80 GiB are left after the allocator has returned cached memory "
-            "to the device; the probability that it fits is 100 %");
+            "may not fit: 61 GiB of 80 GiB remain free after the allocator returned cached memory "
+            "to the device; the probability that the step fits is 100 %");
   forecast.memory.allocator_flushes = 0;
   forecast.memory.error = GiB(2);
   forecast.memory.fit_probability = 0.75;
-  EXPECT_EQ(MemorySentence(forecast.memory), "fits: 61 GiB of 80 GiB are left, probability 75 %");
-  forecast.memory.fit_probability = 0.749;
   EXPECT_EQ(MemorySentence(forecast.memory),
-            "may not fit: 61 GiB of 80 GiB are left; the probability that it fits is 75 %");
+            "fits: 61 GiB of 80 GiB remain free, probability 75 %");
+  forecast.memory.fit_probability = 0.749;
+  EXPECT_EQ(
+      MemorySentence(forecast.memory),
+      "may not fit: 61 GiB of 80 GiB remain free; the probability that the step fits is 75 %");
 }
 
 TEST(SimulateReportTest, SoftwareThatTheScenarioLeavesOutIsSaidToBeAssumed) {
@@ -178,7 +180,8 @@ TEST(SimulateReportTest, TheVerdictSaysByHowMuchItDoesNotFit) {
   memory.outside = MiB(512);
   memory.capacity = GiB(80);
   memory.fits = false;
-  EXPECT_EQ(MemorySentence(memory), "does not fit: 10.5 GiB more than the device's 80 GiB");
+  EXPECT_EQ(MemorySentence(memory),
+            "does not fit: 10.5 GiB more than the device's memory of 80 GiB");
 }
 
 TEST(SimulateReportTest, JsonHasTheContractsKeysInOrder) {

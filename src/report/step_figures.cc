@@ -112,12 +112,13 @@ std::string Sequences(const plan::Training& training) {
   const std::string mean = Decimal(model::MeanLength(training.lengths->histogram), 0);
   switch (training.lengths->batching) {
     case plan::Batching::kPacked:
-      return fmt::format("{} tokens, packed with samples of {} on average", longest, mean);
+      return fmt::format("{} tokens, packed with samples of {} tokens on average", longest, mean);
     case plan::Batching::kPadded:
-      return fmt::format("{} tokens on average, padded to the longest of a micro-batch, up to {}",
-                         mean, longest);
+      return fmt::format(
+          "{} tokens on average, padded to the longest sequence of a micro-batch, up to {} tokens",
+          mean, longest);
     case plan::Batching::kByLength:
-      return fmt::format("{} tokens on average, batched by length, up to {}", mean, longest);
+      return fmt::format("{} tokens on average, batched by length, up to {} tokens", mean, longest);
   }
   return "";
 }
@@ -158,13 +159,13 @@ std::string LoadText(const plan::Mixture& mixture) {
   if (mixture.imbalance == 1) return "loads are perfectly balanced (experts.imbalance 1)";
   return fmt::format(
       "in every layer, ranks wait for a rank with {} times the mean load; the memory is that of "
-      "this rank",
+      "the most loaded rank",
       mixture.imbalance);
 }
 
 std::string MixtureText(const plan::Mixture& mixture) {
-  std::string text = fmt::format("{} products, router in {}", model::Name(mixture.products),
-                                 Name(mixture.router_dtype));
+  std::string text = fmt::format("{} matrix multiplications, router in {}",
+                                 model::Name(mixture.products), Name(mixture.router_dtype));
   if (mixture.implementation == model::ExpertImplementation::kTransformers) {
     return "transformers' layers, " + text + "; every rank has all experts";
   }
@@ -246,11 +247,12 @@ std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario&
                        fmt::format("{} (assumed)", model::Name(scenario.plan.training.attention)));
   }
   if (const std::int64_t idle = scenario.idle_devices(); idle > 0) {
-    facts.insert(facts.begin() + 2,
-                 {"idle", fmt::format("{} of the topology's {} GPUs are used; rates refer to the "
-                                      "remaining {}",
-                                      Grouped(idle), Grouped(idle + scenario.cluster->devices()),
-                                      Grouped(scenario.cluster->devices()))});
+    facts.insert(
+        facts.begin() + 2,
+        {"idle",
+         fmt::format("{} of the topology's {} GPUs are not used; rates refer to the other {} GPUs",
+                     Grouped(idle), Grouped(idle + scenario.cluster->devices()),
+                     Grouped(scenario.cluster->devices()))});
   }
   return facts;
 }
@@ -277,8 +279,9 @@ std::string LengthsText(const forecast::LengthsForecast& lengths) {
     text += "at the end of a step, ranks wait for the slowest rank";
   } else if (lengths.slowest_tokens > lengths.padded_tokens + kToken) {
     text += kNext;
-    text += fmt::format("ranks wait for the longest of their micro-batches, {} tokens on average",
-                        Decimal(lengths.slowest_tokens, 0));
+    text +=
+        fmt::format("ranks wait for the rank with the longest micro-batch, {} tokens on average",
+                    Decimal(lengths.slowest_tokens, 0));
   }
   text += kNext;
   text += fmt::format("memory and traces show the longest micro-batches, {} tokens\n",
@@ -350,18 +353,20 @@ std::string Throughput(const forecast::Forecast& forecast) {
     out += fmt::format("host       {}\n", forecast::Sentence(*unknown));
   }
   if (const auto& gap = forecast.known_gap) {
-    out += fmt::format(
-        "slower     {}: measured steps took up to {} times as long as their forecasts\n", gap->kind,
-        Decimal(gap->factor, 2));
+    out += fmt::format("slower     {}: measured steps took up to {} times as long as forecast\n",
+                       gap->kind, Decimal(gap->factor, 2));
   }
   if (const auto& learned = forecast.learned) {
-    out += learned->known < kLeastKnown
-               ? std::string("learned    nothing: the calibration profile has no similar run\n")
-               : fmt::format(
-                     "learned    {} times the simulated {}, from similar runs ({} % certain)\n",
-                     Decimal(learned->factor, 3),
-                     FormatTime(forecast.step_time - forecast.time.learned),
-                     Decimal(100 * learned->known, 0));
+    out +=
+        learned->known < kLeastKnown
+            ? std::string(
+                  "learned    no correction, because the calibration profile has no similar run\n")
+            : fmt::format(
+                  "learned    correction factor {} for the simulated step time of {}, from similar "
+                  "runs ({} % certain)\n",
+                  Decimal(learned->factor, 3),
+                  FormatTime(forecast.step_time - forecast.time.learned),
+                  Decimal(100 * learned->known, 0));
   }
   return out + UtilizationLines(forecast);
 }
@@ -490,16 +495,16 @@ Table MemoryRows(const forecast::MemoryForecast& memory) {
 std::string MemoryTable(const forecast::MemoryForecast& memory) {
   std::string out = MemoryRows(memory).ToString();
   if (memory.offloads()) {
-    out += fmt::format("the ranks of a node store {} in the node's memory of {}",
+    out += fmt::format("the ranks of a node store {} in host memory (capacity: {})",
                        FormatBytes(memory.host), FormatBytes(memory.host_capacity));
     if (memory.drives > Bytes(0)) {
-      out += fmt::format(", and {} on its drives of {}", FormatBytes(memory.drives),
+      out += fmt::format(", and {} on drives (capacity: {})", FormatBytes(memory.drives),
                          FormatBytes(memory.drives_capacity));
     }
     out += "\n";
   }
   if (memory.padding > Bytes(0)) {
-    out += fmt::format("{} of the peak is padding that makes shards equally long\n",
+    out += fmt::format("{} of the peak is padding, because all shards have the same length\n",
                        FormatBytes(memory.padding));
   }
   return out;

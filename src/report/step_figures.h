@@ -11,7 +11,7 @@
 #include "src/report/answer.h"
 #include "src/scenario/scenario.h"
 
-// The figures of a forecast or measured step, in formats that several answers share. Texts end in a
+// The values of a forecast or measured step, in formats that several answers share. Texts end in a
 // newline.
 namespace stepcast::report {
 
@@ -24,10 +24,10 @@ std::string ParametersText(const model::Model& model);
 
 // Returns the descriptions of model, cluster and plan, each with its label.
 std::vector<std::pair<std::string, std::string>> Facts(const scenario::Scenario& scenario);
-// Returns the result of Facts, and the software that the forecast assumes.
+// Returns Facts, followed by the software that the forecast assumes.
 std::vector<std::pair<std::string, std::string>> ForecastFacts(const scenario::Scenario& scenario);
 
-// A figure of a step, such as its throughput, in the format that all answers use.
+// A value of a step, such as its throughput, in the format that all answers use.
 struct StepFigure {
   const char* name = "";  // name with unit: "tokens/s", "MFU, %"
   const char* key = "";   // key in JSON
@@ -50,7 +50,8 @@ struct MemoryFigure {
 };
 std::vector<MemoryFigure> MemoryFigures(const forecast::MemoryForecast& memory);
 
-// Returns " (90 % range: 4.06 s to 5.28 s)", to follow a step time. Empty if there is no range.
+// Returns " (90 % range: 4.06 s to 5.28 s)" for use after a step time. Empty if the range is
+// unknown.
 std::string RangeText(const std::optional<forecast::TimeRange>& range);
 
 // These functions return the lines of a text answer.
@@ -65,12 +66,12 @@ std::string ClassTable(const forecast::Forecast& forecast);
 std::string CollectiveTable(const forecast::Forecast& forecast);
 std::string MemoryTable(const forecast::MemoryForecast& memory);
 
-// These functions return only the tables, without the lines that follow them.
+// These functions return only tables, without the lines below them.
 Table TimeRows(const forecast::Forecast& forecast);
 AnswerTable CollectiveRows(const forecast::Forecast& forecast);
 Table MemoryRows(const forecast::MemoryForecast& memory);
 
-// The figures of this file in JSON.
+// The values of this file in JSON.
 
 // Returns the range as [low, high] in seconds or in bytes. Null if there is no range.
 Json RangeJson(const std::optional<forecast::TimeRange>& range);

@@ -143,8 +143,9 @@ class SweepCharts {
     chart.spec =
         Layered(Json::array({std::move(line), std::move(points)}), std::move(encoding), 2, kHeight);
     Reachable(chart.spec, {"datum.value !== null"});
-    chart.label = fmt::format("A value of the step, by {}{}", Key(along()),
-                              across() ? ", a line for each value of " + Key(*across()) : "");
+    chart.label =
+        fmt::format("Chart of a value of the step, by {}{}", Key(along()),
+                    across() ? ", with one line for each value of " + Key(*across()) : "");
     return chart;
   }
 
@@ -413,12 +414,13 @@ PageSection ParetoSection(const SweepCharts& charts, bool unequal_tokens) {
   PageSection section{.heading = unequal_tokens ? "Time per token against memory"
                                                 : "Step time against memory"};
   section.paragraphs = {
-      "Each point is a combination. No combination is both faster and smaller than a combination "
-      "on the line."};
+      "Each point is a combination. For each combination on the line, no other combination is "
+      "faster and needs less memory."};
   section.chart = std::move(pareto.chart);
   if (!pareto.note.empty()) section.notes.push_back(std::move(pareto.note));
   section.tables.push_back(
-      {.caption = "Combinations on the front; no other combination is both faster and smaller",
+      {.caption =
+           "Combinations on the Pareto front: no other combination is faster and needs less memory",
        .table = std::move(pareto.front),
        .sortable = true});
   return section;
@@ -428,8 +430,8 @@ void AddChartSections(const SweepCharts& charts, const std::vector<SweepRow>& ro
   std::vector<std::string> left_out;
   if (charts.leaves_out()) {
     left_out.push_back(
-        "The chart does not show all combinations: keys on neither axis have the values of the "
-        "best combination.");
+        "The chart shows only combinations in which all other keys have the values of the best "
+        "combination.");
   }
   PageSection lines{.heading = "Along " + charts.Name(charts.along())};
   if (Count(rows, RowStatus::kDoesNotFit) > 0) {
@@ -445,9 +447,9 @@ void AddChartSections(const SweepCharts& charts, const std::vector<SweepRow>& ro
     page.sections.push_back(
         {.heading =
              fmt::format("{} and {}", charts.Name(charts.along()), charts.Name(*charts.across())),
-         .paragraphs = {"Darker cells have larger values. A frame marks the fastest combination "
-                        "that fits. Combinations marked × do not fit in memory, and those marked "
-                        "– cannot exist."},
+         .paragraphs =
+             {"Darker cells have larger values. A frame marks the fastest combination that fits. "
+              "Combinations marked × do not fit in memory. Combinations marked – cannot exist."},
          .chart = charts.Map(),
          .notes = left_out});
   }

@@ -240,9 +240,10 @@ std::vector<std::int64_t> FastestByGpus(const std::vector<SweepRow>& rows) {
 
 std::string Reason(const planner::SweepRow& row) {
   if (row.status == RowStatus::kDoesNotFit) {
-    return fmt::format(
-        "needs {} more than {}", FormatBytes(row.over),
-        LacksInItsNode(row) ? "the node has in host memory or on drives" : "the device has");
+    return LacksInItsNode(row)
+               ? fmt::format("needs {} more host memory or drive space than the node has",
+                             FormatBytes(row.over))
+               : fmt::format("needs {} more memory than the device has", FormatBytes(row.over));
   }
   std::string reason;
   for (const Diagnostic& fault : row.faults) {
@@ -334,10 +335,9 @@ std::string SweepText(const SweepGrid& grid, const std::vector<SweepRow>& rows,
                                     [](const SweepRow& row) { return !row.added.empty(); });
   if (partly > 0) {
     out += fmt::format(
-        "{} {} only a part of the topology's GPUs and {} the others idle: {} {}=plan. tokens/s/GPU "
-        "includes only used GPUs.\n",
-        Grouped(partly), partly == 1 ? "combination uses" : "combinations use",
-        partly == 1 ? "leaves" : "leave", partly == 1 ? "it has" : "they have", kDevices);
+        "{} {} only a part of the topology's GPUs ({}=plan), and tokens/s/GPU includes only used "
+        "GPUs.\n",
+        Grouped(partly), partly == 1 ? "combination uses" : "combinations use", kDevices);
   }
   if (target.said()) out += fmt::format("training: {}\n\n", TargetText(target));
   return out + SizesText(grid, rows, target) + Summary(grid, rows);

@@ -13,11 +13,11 @@
 #include "src/report/answer.h"
 
 // The output of `sweep`: one row per combination, in the order of the grid. `rows` must have one
-// element per combination; `target` describes the training.
+// element per combination. `target` describes the training.
 namespace stepcast::report {
 
-// Returns a table as text, followed by the fastest combination that fits. The heading of a varied
-// key is its ShortName.
+// Returns a text table, followed by the fastest combination that fits. Headings of varied keys are
+// their ShortName.
 std::string SweepText(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                       const forecast::TrainingTarget& target = {});
 
@@ -26,9 +26,9 @@ std::string SweepText(const planner::SweepGrid& grid, const std::vector<planner:
 std::string SweepCsv(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                      const forecast::TrainingTarget& target = {});
 
-// Returns the document of `sweep --json`, version 1. All keys except the last one, `run`, depend
-// only on the input. `seconds` is the wall-clock time of the run; `known` is the number of rows
-// that were read from a store.
+// Returns the document of `sweep --json`, version 1. Only the last key, `run`, depends on anything
+// but the input. `seconds` is the wall-clock time of the run; `known` is the number of rows that
+// were read from a store.
 std::string SweepJson(const planner::SweepGrid& grid, const std::vector<planner::SweepRow>& rows,
                       double seconds, std::int64_t known = 0,
                       const forecast::TrainingTarget& target = {});
@@ -55,14 +55,14 @@ std::string Left(ByteUnit unit, const planner::SweepRow& row);
 // Returns a unit that suits the memory of all rows.
 ByteUnit UnitFor(const std::vector<planner::SweepRow>& rows);
 
-// The figures of rows in text and on pages: values of the axes, status, and the common columns in a
-// fixed order.
+// The values of rows in text and on pages: axis values, status, and the common columns in a fixed
+// order.
 class RowFigures {
  public:
   // The object keeps references to both arguments, which must outlive it.
   RowFigures(const std::vector<planner::SweepRow>& rows, const forecast::TrainingTarget& target);
 
-  // Returns the figures of one row. The figures of an illegal row are dashes.
+  // Returns the values of one row. An illegal row has dashes.
   std::vector<Figure> Of(const planner::SweepGrid& grid, std::size_t index,
                          std::string status) const;
 
@@ -73,10 +73,10 @@ class RowFigures {
   const forecast::TrainingTarget& target_;
 };
 
-// Returns the figure by which rows are compared. If all rows have the same tokens per step, the
-// order is that of step times.
+// Returns the value by which rows are compared. If all rows have equal tokens per step, the order
+// is that of step times.
 planner::TimePerToken TimePerTokenOf(const planner::SweepRow& row);
-// Returns the row's step in the form from which training time and cost are computed.
+// Returns the row's step as the input for training time and cost.
 forecast::TrainedStep StepOf(const planner::SweepRow& row);
 double NanosecondsPerToken(const planner::SweepRow& row);
 // Returns the time per token as text, such as "12.3 ns (816 ms for 4,194,304 tokens)".
@@ -85,11 +85,11 @@ std::string TimeForAToken(const planner::SweepRow& row);
 // Returns the index of the first row with the least time per token among the rows that fit. No
 // value if no row fits.
 std::optional<std::int64_t> Fastest(const std::vector<planner::SweepRow>& rows);
-// Returns the index of the fitting row with the most tokens per second and GPU, or `best` if no
-// row has more. With fewer GPUs than the fastest row, each GPU may do more work.
+// Returns the index of the fitting row with the most tokens per second per GPU, or `best` if no row
+// has more. It may use fewer GPUs than the fastest row.
 std::int64_t MostTokensPerGpu(const std::vector<planner::SweepRow>& rows, std::int64_t best);
-// Returns the fastest fitting row for each number of GPUs. Numbers without a fitting row are
-// omitted, and the smallest number comes first.
+// Returns the fastest fitting row for each number of GPUs, in ascending order. Numbers without a
+// fitting row are omitted.
 std::vector<std::int64_t> FastestByGpus(const std::vector<planner::SweepRow>& rows);
 
 }  // namespace stepcast::report

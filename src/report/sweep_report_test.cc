@@ -101,9 +101,9 @@ TEST(SweepReportTest, StepsOfUnequalTokensAreComparedByTheTimeForOne) {
 // A node's memory may be too small although its devices' memory suffices.
 TEST(SweepReportTest, ARowSaysWhatIsTooSmall) {
   std::vector<SweepRow> rows = Rows();
-  EXPECT_EQ(Reason(rows[1]), "needs 12.5 GiB more than the device has");
+  EXPECT_EQ(Reason(rows[1]), "needs 12.5 GiB more memory than the device has");
   rows[1].capacity = GiB(100);
-  EXPECT_EQ(Reason(rows[1]), "needs 12.5 GiB more than the node has in host memory or on drives");
+  EXPECT_EQ(Reason(rows[1]), "needs 12.5 GiB more host memory or drive space than the node has");
   EXPECT_NE(SweepText(Grid(), rows).find("  7.50  90.00  92.50      0  [1]\n"), std::string::npos)
       << SweepText(Grid(), rows);
 }
@@ -124,16 +124,17 @@ TEST(SweepReportTest, NoLineOfTheTableIsTooWide) {
 }
 
 TEST(SweepReportTest, CsvLeavesTheFiguresOfIllegalRowsEmpty) {
-  EXPECT_EQ(SweepCsv(Grid(), Rows()),
-            "data_parallel.bucket_size,status,reason,step_time_s,tokens_per_s_per_gpu,peak_bytes,"
-            "fits,reserved_bytes,outside_bytes,capacity_bytes,free_bytes,tokens,verdict,fit_proba"
-            "bility,gpus,global_batch_size,gradient_accumulation,mfu,wire_bytes_per_rank,exposed_"
-            "communication_s\r\n"
-            "1 MiB,ok,,0.0125,1234.5,2147483648,true,3221225472,1073741824,85899345920,8160437862"
-            "4,4096,fits,0.95,16,0,0,,0,\r\n"
-            "25 MiB,does_not_fit,needs 12.5 GiB more than the device has,0.012,1300,96636764160,f"
-            "alse,98247376896,1073741824,85899345920,0,4096,does_not_fit,0.125,16,0,0,,0,\r\n"
-            "0 B,illegal,\"no \"\"0 B\"\" here, sorry; second\",,,,,,,,,,,,,,,,,\r\n");
+  EXPECT_EQ(
+      SweepCsv(Grid(), Rows()),
+      "data_parallel.bucket_size,status,reason,step_time_s,tokens_per_s_per_gpu,peak_bytes,"
+      "fits,reserved_bytes,outside_bytes,capacity_bytes,free_bytes,tokens,verdict,fit_proba"
+      "bility,gpus,global_batch_size,gradient_accumulation,mfu,wire_bytes_per_rank,exposed_"
+      "communication_s\r\n"
+      "1 MiB,ok,,0.0125,1234.5,2147483648,true,3221225472,1073741824,85899345920,8160437862"
+      "4,4096,fits,0.95,16,0,0,,0,\r\n"
+      "25 MiB,does_not_fit,needs 12.5 GiB more memory than the device has,0.012,1300,96636764160,f"
+      "alse,98247376896,1073741824,85899345920,0,4096,does_not_fit,0.125,16,0,0,,0,\r\n"
+      "0 B,illegal,\"no \"\"0 B\"\" here, sorry; second\",,,,,,,,,,,,,,,,,\r\n");
 }
 
 TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
@@ -170,7 +171,7 @@ TEST(SweepReportTest, JsonHasTheContractsKeysInOrder) {
             "        \"data_parallel.bucket_size\": \"25 MiB\"\n"
             "      },\n"
             "      \"status\": \"does_not_fit\",\n"
-            "      \"reason\": \"needs 12.5 GiB more than the device has\",\n"
+            "      \"reason\": \"needs 12.5 GiB more memory than the device has\",\n"
             "      \"step_time_s\": 0.012,\n"
             "      \"tokens_per_s_per_gpu\": 1300.0,\n"
             "      \"peak_bytes\": 96636764160,\n"
@@ -242,7 +243,8 @@ TEST(SweepReportTest, JsonLinesAreTheRows) {
       "osed_communication_s\":null}\n"
       "{\"set\":{\"data_parallel.bucket_size\":\"25 "
       "MiB\"},\"status\":\"does_not_fit\",\"reason\":\"need"
-      "s 12.5 GiB more than the device has\",\"step_time_s\":0.012,\"tokens_per_s_per_gpu\":1300"
+      "s 12.5 GiB more memory than the device "
+      "has\",\"step_time_s\":0.012,\"tokens_per_s_per_gpu\":1300"
       ".0,\"peak_bytes\":96636764160,\"fits\":false,\"reserved_bytes\":98247376896,\"outside_bytes"
       "\":1073741824,\"capacity_bytes\":85899345920,\"free_bytes\":0,\"tokens\":4096,\"verdict\":"
       "\"do"

@@ -12,15 +12,15 @@
 namespace stepcast::report {
 
 // Returns one record of a CSV file (RFC 4180), which ends in CR LF. Fields with a comma, a quote or
-// a line break are enclosed in double quotes, and quotes inside them are doubled. A single quote
-// precedes text that a spreadsheet would read as a formula: text that is not a number and begins
-// with = + - @, tab or CR (OWASP, CSV injection).
+// a line break are in double quotes, and quotes inside them are doubled. Text that a spreadsheet
+// would read as a formula gets a leading single quote: text that is not a number and begins with =
+// + - @, tab or CR (OWASP, CSV injection).
 std::string CsvRecord(const std::vector<std::string>& fields);
 
 // Wraps text to the terminal's width. Widths are in characters (Unicode code points).
 
-// Returns the width of text lines: 80, or the terminal's width if SetTextWidth was called. The
-// width applies to the process and must be set before commands run.
+// Returns the width of text lines: 80, or the width passed to SetTextWidth. It applies to the
+// process and must be set before commands run.
 std::size_t TextWidth();
 void SetTextWidth(std::size_t width);
 
@@ -32,9 +32,9 @@ std::size_t LongestWord(std::string_view text);
 // Returns the width of the longest piece that WrapWords does not break.
 std::size_t LongestPiece(std::string_view text);
 
-// How WrapWords treats a path that is wider than the line. kBroken, for cells of tables: breaks the
-// path like any long word. kWhole, for sentences: writes the path on a separate line, which may be
-// too wide, so that users can copy it.
+// How WrapWords treats a path that is wider than the line. kBroken, for table cells: breaks it like
+// any long word. kWhole, for sentences: writes it on a separate line, which may be too wide, so
+// that users can copy it.
 enum class LongPaths { kBroken, kWhole };
 
 // Breaks a text into lines of at most `width` characters. The result has at least one line. A word
@@ -43,13 +43,12 @@ std::vector<std::string> WrapWords(std::string_view text, std::size_t width,
                                    LongPaths paths = LongPaths::kBroken);
 
 // Breaks long lines of a text between words. Continuation lines are indented to the words after a
-// label ("plan fsdp2, ..."), or like the line itself. A command (an indented line that begins with
-// a program's name) is continued with a backslash before an option.
+// label ("plan fsdp2, ..."), or else like the line itself. Commands (indented lines that begin with
+// a program's name) continue with a backslash before an option.
 std::string Wrapped(std::string_view text, std::size_t width = TextWidth());
 
-// Wraps a text that already has line breaks: joins the lines of each paragraph, then wraps it as
-// Wrapped does. An indented line begins a new paragraph, unless it is indented to the words after
-// the label of the previous line.
+// Joins the lines of each paragraph of a text, then wraps it as Wrapped does. An indented line
+// begins a new paragraph, unless it is indented to the words after the label of the previous line.
 std::string Reflowed(std::string_view text, std::size_t width = TextWidth());
 
 // Tables as plain text: aligned columns, a heading line, and units in the headings.
@@ -91,8 +90,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Formats numbers for text output. FormatTime and FormatBytes (base/quantity.h) choose a unit for
-// each value; these functions use one unit for a whole column.
+// Formats numbers for text output. These functions use one unit for a complete column, unlike
+// FormatTime and FormatBytes (base/quantity.h).
 
 // The factor that converts a fraction to per cent.
 constexpr double kHundred = 100;
@@ -100,15 +99,15 @@ constexpr double kHundred = 100;
 // Returns a text such as "8,030,261,248".
 std::string Grouped(std::int64_t number);
 
-// Returns a text such as "1,234.57". The number is rounded to `digits` digits after the decimal
-// point. The text is never "-0".
+// Returns a text such as "1,234.57", rounded to `digits` digits after the decimal point. Never
+// "-0".
 std::string Decimal(double number, int digits);
 
 // Returns a number with a sign, such as "+1.50". Zero has no sign.
 std::string Signed(double number, int digits);
 
-// Returns a time in milliseconds with three digits after the decimal point. If a nonzero time would
-// appear as zero, the text has more digits, up to the first significant digit.
+// Returns a time in milliseconds with three digits after the decimal point, or with more digits if
+// a nonzero time would appear as zero.
 std::string Milliseconds(Time time);
 
 // Returns `change` in per cent of `of`, with one digit after the decimal point, such as "+12.3".
@@ -124,8 +123,8 @@ struct ByteUnit {
 ByteUnit UnitFor(double largest);
 inline ByteUnit UnitFor(Bytes largest) { return UnitFor(static_cast<double>(largest.count())); }
 
-// Returns the size in the given unit, such as "14.96". The text has two digits after the decimal
-// point, or no digits after it for bytes. Returns "<0.01" if a nonzero size would appear as zero.
+// Returns the size in the given unit, such as "14.96", with two digits after the decimal point
+// (bytes: none). Returns "<0.01" if a nonzero size would appear as zero.
 std::string In(ByteUnit unit, double bytes);
 inline std::string In(ByteUnit unit, Bytes bytes) {
   return In(unit, static_cast<double>(bytes.count()));

@@ -52,15 +52,15 @@ struct Lane {
   std::vector<Bar> bars{};  // in time order
 };
 
-// Returns the lanes of the window. The host's lane comes first, if it has bars; the streams follow
-// in the program's order. Empty streams are omitted. Consecutive issues of the host are joined into
-// one bar.
+// Returns the lanes of the window: the host's lane, if it has bars, then the streams in the
+// program's order. Empty streams are omitted. Consecutive issues of the host are joined into one
+// bar.
 std::vector<Lane> LanesOf(const StepWindow& window);
 // Returns the lane of the compute stream, without a name.
 Lane ComputeLaneOf(const StepWindow& window);
 
-// Joins neighboring bars of one kind until all lanes together have at most `most` bars. Short bars
-// are joined first. Returns the length of the longest joined bar. Zero: no bars were joined.
+// Joins neighboring bars of one kind, shortest first, until all lanes together have at most `most`
+// bars. Returns the length of the longest joined bar, or zero if no bars were joined.
 Time JoinShortBars(std::vector<Lane>& lanes, std::size_t most);
 
 struct TimelineFigure {
@@ -72,11 +72,11 @@ struct TimelineFigure {
 
 // Moves the chart and its note into a section. The tables remain in `figure`.
 void Draw(TimelineFigure& figure, PageSection& section);
-// Does the same on the page of a command that has the option --trace.
+// Like Draw, for the page of a command with the option --trace.
 void DrawTraced(TimelineFigure& figure, PageSection& section);
 
 // Returns a chart of the lanes. `length` is the length of the window. `unit` is the unit of the
-// time axis: a millisecond of the bars is shown as one unit.
+// time axis; a millisecond is drawn as one unit.
 TimelineFigure TimelineChart(std::vector<Lane> lanes, Time length, const std::string& label,
                              const std::string& unit = "ms");
 

@@ -9,10 +9,10 @@
 // columns.
 namespace stepcast::report {
 
-// Returns a drawing of the forecast's step. A time scale and a legend of the letters follow below.
-// If the style's width is at least 40 columns, no line is wider than this width. Each cell shows
-// the kind of operation that takes the most time in the cell. A lowercase letter means that the
-// cell is busy for less than half of its time. The text ends in a newline.
+// Returns a drawing of the forecast's step with a time scale and a legend of the letters. If the
+// style's width is at least 40 columns, no line is wider. Each cell shows the kind of operation
+// that uses most of its time, in lowercase if the cell is busy for less than half of its time. The
+// text ends in a newline.
 std::string TimelineText(const forecast::Run& run, const TerminalStyle& style);
 
 }  // namespace stepcast::report

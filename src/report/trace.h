@@ -16,13 +16,11 @@
 #include "src/program/timeline.h"
 #include "tl/expected.hpp"
 
-// Writes a run as Chrome trace JSON (the "Trace Event Format"). Perfetto and chrome://tracing can
-// open the trace. It contains the fields that Holistic Trace Analysis reads from a profiler's
-// trace.
+// Writes a run as Chrome trace JSON (the "Trace Event Format"), for Perfetto and chrome://tracing.
+// The trace has the fields that Holistic Trace Analysis reads.
 namespace stepcast::report {
 
-// A function that writes the next bytes of the trace. If it returns an error, no more bytes are
-// written.
+// Writes the next bytes of the trace. After an error, it is not called again.
 using TraceSink = std::function<tl::expected<void, std::string>(std::string_view)>;
 
 struct TraceSubject {
@@ -73,8 +71,8 @@ tl::expected<void, std::string> WriteTrace(std::span<const TraceProcess> process
 tl::expected<void, std::string> WriteTrace(const forecast::Run& run, const TraceSubject& subject,
                                            const TraceSink& sink, int steps = 1);
 
-// Returns a class of the forecast as a process of a trace. The process has the described step and,
-// if they were simulated, up to `steps` - 1 earlier steps.
+// Returns a class of the forecast as a process of a trace, with the described step and up to
+// `steps` - 1 earlier steps, if they were simulated.
 TraceProcess ForecastProcess(const forecast::Run& run, const forecast::ClassRun& own, int id,
                              std::string name, int steps = 1);
 // Returns all classes of ranks as processes, named "rank R" after the first rank of the class.

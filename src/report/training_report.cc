@@ -64,7 +64,7 @@ std::string TargetText(const TrainingTarget& target) {
     return text + "; the availability for each number of GPUs is the forecast of stepcast run-time";
   }
   if (!target.availability) {
-    return text + "; an availability of 100 % is assumed (change it with --availability 0.9)";
+    return text + "; an availability of 100 % is assumed (to change it, add --availability 0.9)";
   }
   return text + fmt::format("; availability {:.4g} %", kHundred * *target.availability);
 }
@@ -145,7 +145,7 @@ std::string SizesText(const TrainingTarget& target, std::vector<SizeRow> rows) {
         {{"GPUs", ""}, row.step.gpus},
         {{"step ms", ""}, row.step.time},
         {{"tokens/s/GPU", ""}, Fixed(row.tokens_per_second_per_gpu, 1)},
-        {{"of the fewest %", ""}, Decimal(kHundred * row.tokens_per_second_per_gpu / fewest, 1)}};
+        {{"relative rate %", ""}, Decimal(kHundred * row.tokens_per_second_per_gpu / fewest, 1)}};
     for (Figure& figure : TrainingFigures(target, row.step)) figures.push_back(std::move(figure));
     figures.push_back({{"with", "", Align::kLeft}, row.settings});
     table.AddFigures(std::move(figures));

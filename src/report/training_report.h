@@ -22,11 +22,11 @@ std::string EnergyText(double joules);
 std::string TargetText(const forecast::TrainingTarget& target);
 
 // Returns the time and the cost of the training with this step, as the labeled lines that
-// `simulate` prints. Empty without a target.
+// `simulate` prints. Empty if the target is empty.
 std::string TrainingText(const forecast::TrainingTarget& target, const forecast::TrainedStep& step);
 
-// Returns the time and the cost of the training as figures. Omits figures that the target does not
-// determine.
+// Returns the time and the cost of the training. Values that the target does not determine are
+// omitted.
 std::vector<Figure> TrainingFigures(const forecast::TrainingTarget& target,
                                     const forecast::TrainedStep& step);
 // Adds the time and the cost of the training as keys of a document.
@@ -41,8 +41,7 @@ struct SizeRow {
   double tokens_per_second_per_gpu = 0;
   std::string settings;  // settings of the plan
 };
-// Returns a table of the rows. The row with the fewest GPUs comes first. Empty if there are fewer
-// than two rows.
+// Returns a table of the rows, fewest GPUs first. Empty if there are fewer than two rows.
 std::string SizesText(const forecast::TrainingTarget& target, std::vector<SizeRow> rows);
 
 }  // namespace stepcast::report

@@ -161,7 +161,8 @@ PageSection KindSection(const validate::Comparison& comparison) {
   PageSection section{.heading = "Operations"};
   section.paragraphs = {
       "Each point is the summed time of one kind of operation in one step, forecast against "
-      "measured. On the solid line, the two are equal; on the dashed lines, they differ by 10 %."};
+      "measured. On the solid line, forecast and measurement are equal; on the dashed lines, they "
+      "differ by 10 %."};
   ChartData data;
   double least = std::numeric_limits<double>::infinity(), most = 0;
   for (const validate::TimePair& pair : comparison.kinds) {
@@ -273,14 +274,15 @@ std::string ValidationPage(const scenario::Scenario& scenario, const forecast::R
   page.title = scenario.name;
   page.asked = ForecastFacts(scenario);
   page.asked.emplace_back(
-      "executed", fmt::format("by the {} backend, {} ranks, {} steps measured", execution.backend,
-                              execution.ranks.size(), execution.steps.size()));
+      "executed", fmt::format("executed by the {} backend on {} ranks, with {} measured steps",
+                              execution.backend, execution.ranks.size(), execution.steps.size()));
   for (const auto& [what, value] : execution.machine) page.asked.emplace_back(what, value);
   page.answer = Answer(comparison, within);
   page.warnings = scenario.warnings;
   page.sections = {BreakdownSection(forecast, execution, comparison), KindSection(comparison),
                    TimelineSection(forecast, execution)};
-  page.appendices = {{"The scenario with every default", Text(ToJson(scenario.resolved))}};
+  page.appendices = {
+      {"The scenario, including all default values", Text(ToJson(scenario.resolved))}};
   return PageHtml(page);
 }
 

@@ -38,11 +38,11 @@ class Backend {
 
   // Returns the size of the device's last-level cache. Zero: times do not depend on the cache.
   virtual Bytes CacheSize() const { return Bytes(); }
-  // Returns whether the time of a GEMM depends on the layout of its operands.
+  // Returns whether the time of a GEMM depends on the memory layout of its operands.
   virtual bool ProductsByLayout() const { return false; }
 
-  // Returns the number of ranks that one process may run as threads. For cuda, this is the number
-  // of the process's GPUs; for host, it is 1024.
+  // Returns the number of ranks that one process may run as threads: the process's GPUs for cuda,
+  // 1024 for host.
   virtual int MaxLocalRanks() const = 0;
 
   // Creates this rank's device for `program`, with streams, events and communicators. The device

@@ -14,9 +14,9 @@
 #include "src/program/program.h"
 
 // One rank's device, used by the executor (executor.h). Only this part of the runtime differs
-// between host/ and cuda/. A device is created for one program, with the program's streams, events
-// and communicators. The rank's host thread calls all methods, in host order. Unless its comment
-// states that it waits, a method returns when the work is queued.
+// between host/ and cuda/. A device is created for one program, with its streams, events and
+// communicators. The rank's host thread calls all methods, in host order. A method returns when its
+// work is queued, unless its comment says that it waits.
 namespace stepcast::runtime {
 
 // A device's clock, power and temperature at one point in time.
@@ -28,10 +28,9 @@ struct DeviceHealth {
   std::vector<std::string> slowed_by;  // "power limit", "temperature", "power brake"
 };
 
-// The progress of a run, which the watch's thread reads (watch.h). The device updates the progress
-// while the rank's thread waits or runs ahead. `instruction` is the operation that has been running
-// longest, such as a collective that waits for another rank. Between operations, its value does not
-// change.
+// The progress of a run, which the watch's thread reads (watch.h) and the device updates while the
+// rank's thread waits or runs ahead. `instruction` is the longest-running operation, such as a
+// collective that waits for another rank. Between operations, it does not change.
 struct Progress {
   std::atomic<std::uint64_t> operations = 0;                 // number of finished operations
   std::atomic<std::uint32_t> step = 0;                       // counted from 0, including warm-up
@@ -52,7 +51,7 @@ struct OperationTimes {
   Time end;
 };
 
-// A wait of a stream for an event that was not complete yet.
+// A stream's wait for an event that was not complete when the wait was reached.
 struct WaitTimes {
   std::uint64_t call = 0;  // index of the call among all calls of Device::Wait
   Time start;
@@ -62,8 +61,8 @@ struct WaitTimes {
 // The rule by which kernels compute the values that they write as gradients.
 enum class GradientRule : std::uint8_t {
   // GEMMs write their result as gradients. Other kernels, and layers of layer lists, write the
-  // gradient of a quadratic loss. The minimum of this loss is a target for every parameter that
-  // depends on rank and micro-batch.
+  // gradient of a quadratic loss. Its minimum is a target for every parameter, which depends on
+  // rank and micro-batch.
   kComputed,
   // For tests that compare plans bit by bit. Gradients are small integers that depend on the rank,
   // the step, the micro-batch, and the bits of the parameters that the kernel reads. Sums of

@@ -496,7 +496,7 @@ Attempt<Measurement> Execution::Collect() {
     const auto issue =
         std::lower_bound(issues_.begin(), issues_.end(), Issue{one.operation, Time()}, earlier);
     STEPCAST_CHECK(issue != issues_.end() && issue->operation == one.operation,
-                   "a device must report only launched operations");
+                   "a device must report only operations that were launched");
     add(one, issue->time);
   }
   for (const OperationTimes& one : host_tasks_) add(one, one.start);

@@ -23,15 +23,15 @@
 // middle between the tightest bounds; its error is at most half the shortest round trip. Between
 // the two comparisons, the offset is interpolated linearly.
 //
-// A collective starts when its last member is ready. No device knows this time, so ranks exchange
-// their ready times after the run. The record's `start` is the latest ready time.
+// A collective starts when its last member is ready. Because no device knows this time, ranks
+// exchange their ready times after the run, and `start` of the record is the latest.
 namespace stepcast::runtime {
 
 // Returns CLOCK_MONOTONIC, in nanoseconds since the machine started.
 std::int64_t MonotonicNanoseconds();
 
-// The time by which this rank's CLOCK_MONOTONIC is ahead of that of rank 0, at time `at` of this
-// rank's clock.
+// The difference between this rank's CLOCK_MONOTONIC and that of rank 0 at time `at` of this rank's
+// clock. Positive: this rank's clock is ahead.
 struct ClockOffset {
   std::int64_t ahead = 0;      // ns
   std::int64_t uncertain = 0;  // ns; the maximum error of `ahead`
@@ -49,8 +49,8 @@ double Drift(const ClockOffset& before, const ClockOffset& after);
 struct ExecuteOptions {
   int warmup_steps = 2;
   int measured_steps = 5;
-  // Whether all ranks wait for each other between steps, so that each step is measured separately
-  // (training.step_barrier). If false, steps follow each other without a barrier, as in training.
+  // True: all ranks wait for each other between steps, so that each step is measured separately
+  // (training.step_barrier). False: steps follow each other without a barrier, as in training.
   bool barrier = false;
   // Whether the step is captured once and then replayed. Execution fails if the device does not
   // support capture, or if the step has host tasks or host waits.

@@ -171,7 +171,7 @@ StartLimit::StartLimit(const messaging::Launch& launch, std::chrono::millisecond
   constexpr std::chrono::milliseconds kAfterRank0(2000);
   const auto own = launch.rank == 0 ? limit : limit + kAfterRank0;
   const std::string sentence = fmt::format(
-      "stepcast: rank {} on '{}': not all of {} ranks have started within {} s\n", launch.rank,
+      "stepcast: rank {} on '{}': some of the {} ranks have not started within {} s\n", launch.rank,
       HostName(), launch.ranks, std::chrono::duration<double>(own).count());
   thread_ = std::thread([this, own, sentence] {
     std::unique_lock lock(mutex_);

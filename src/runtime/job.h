@@ -61,10 +61,9 @@ std::vector<Place> PlacesOf(const std::vector<RankPlacement>& ranks);
 // with this rank.
 std::vector<std::unique_ptr<Job>> MakeThreadJobs(int ranks);
 
-// Ends the process with status 1 and a sentence on stderr, unless the object is destroyed before a
+// Ends the process with status 1 and a sentence on stderr, unless the object is destroyed within a
 // time limit. Needed because MPI waits forever for a missing rank, and the watch (watch.h) starts
-// only after all ranks have joined. Rank 0 has the shortest limit, so usually only rank 0 prints
-// the sentence.
+// only after all ranks have joined. Rank 0 has the shortest limit, so usually only rank 0 prints.
 class StartLimit {
  public:
   static constexpr std::chrono::milliseconds kDefault = std::chrono::seconds(120);

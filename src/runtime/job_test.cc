@@ -147,7 +147,7 @@ TEST(StartLimit, EndsAProcessWhoseOthersDoNotCome) {
         std::this_thread::sleep_for(std::chrono::seconds(60));
       },
       testing::ExitedWithCode(1),
-      "stepcast: rank 0 on '.*': not all of 3 ranks have started within 0.1 s");
+      "stepcast: rank 0 on '.*': some of the 3 ranks have not started within 0.1 s");
 }
 
 TEST(StartLimit, MeansNothingOnceAllHaveMet) {

@@ -107,7 +107,7 @@ std::string ToBytes(const Measurement& measurement) {
 Attempt<Measurement> ToMeasurement(std::string_view bytes) {
   Reading reading(bytes);
   if (reading.reader().Text() != kWords) {
-    return tl::unexpected(Failure{"the bytes are not a measurement"});
+    return tl::unexpected(Failure{"the received bytes are not a measurement"});
   }
   if (const auto version = reading.reader().Number(); version != kVersion) {
     return tl::unexpected(Failure{"the measurement was written by another version of stepcast"});

@@ -7,7 +7,7 @@ namespace stepcast::runtime {
 namespace {
 
 tl::unexpected<Failure> WithoutMpi() {
-  return tl::unexpected(Failure{"this stepcast was built without MPI"});
+  return tl::unexpected(Failure{"stepcast was built without MPI"});
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ class MpiMailbox final : public messaging::Mailbox {
   int ranks() const override { return ranks_; }
 
   Attempt<void> Send(int rank, std::string bytes) override {
-    STEPCAST_CHECK(bytes.size() <= INT_MAX, "a message must fit into one MPI message");
+    STEPCAST_CHECK(bytes.size() <= INT_MAX,
+                   "the size of a message must not exceed the limit of MPI");
     // A deque, since the bytes must not move while they are sent.
     Sending& sending = sending_.emplace_back();
     sending.bytes = std::move(bytes);

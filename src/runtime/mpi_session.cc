@@ -32,7 +32,7 @@ extern "C" const char* __tsan_default_suppressions() { return "deadlock:mca_btl_
 Attempt<MpiSession*> MpiSession::Start() {
   const std::lock_guard lock(mutex);
   if (current != nullptr) return current;
-  if (ended) return tl::unexpected(Failure{"MPI has ended and cannot be started again"});
+  if (ended) return tl::unexpected(Failure{"MPI was shut down and cannot be started again"});
   // More threads may wait than there are cores; a waiting thread must not keep a core from one that
   // computes. (The variable is set before the process has threads.)
   if (std::getenv("OMPI_MCA_mpi_yield_when_idle") == nullptr) {
@@ -45,8 +45,8 @@ Attempt<MpiSession*> MpiSession::Start() {
   if (provided < MPI_THREAD_MULTIPLE) {
     MPI_Finalize();
     ended = true;
-    return tl::unexpected(
-        Failure{"this MPI does not allow several threads (MPI_THREAD_MULTIPLE) to communicate"});
+    return tl::unexpected(Failure{
+        "the MPI library does not allow several threads to communicate (MPI_THREAD_MULTIPLE)"});
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   int rank = 0;

@@ -130,7 +130,7 @@ void ProcessWatch::ReceiveMessages() {
     neighbour.gone = true;
     Consider({.kind = Kind::kSilent,
               .rank = rank,
-              .sentence = fmt::format("{} has sent no heartbeat for {}; {}", RankOnHost(rank),
+              .sentence = fmt::format("{} sent no heartbeat in the last {}; {}", RankOnHost(rank),
                                       Seconds(silence_), Doing(rank))});
   }
   // Messages that a rank sent before it died may have been read just now.

@@ -241,7 +241,7 @@ std::vector<Ended> RunAndKill(int ranks, const std::vector<int>& dead) {
 
 TEST(Watch, ADeadRankEndsTheRunWithItsNameAndOperation) {
   const auto all = RunAndKill(4, {2});
-  ExpectSaid(all[0], 1, Named(2) + " has ended unexpectedly; it was at " + kOperation);
+  ExpectSaid(all[0], 1, Named(2) + " has ended unexpectedly; the rank was at " + kOperation);
   ExpectSaid(all[1], 1, "");
   EXPECT_EQ(all[2].status, 128 + SIGKILL);
   ExpectSaid(all[3], 1, "");
@@ -249,7 +249,7 @@ TEST(Watch, ADeadRankEndsTheRunWithItsNameAndOperation) {
 
 TEST(Watch, Rank1TellsOfRank0sEnd) {
   const auto all = RunAndKill(4, {0});
-  ExpectSaid(all[1], 1, Named(0) + " has ended unexpectedly; it was at " + kOperation);
+  ExpectSaid(all[1], 1, Named(0) + " has ended unexpectedly; the rank was at " + kOperation);
   ExpectSaid(all[2], 1, "");
   ExpectSaid(all[3], 1, "");
 }
@@ -267,7 +267,7 @@ TEST(Watch, AStoppedRankIsNotHeardOf) {
     WaitForever();
   });
   ExpectSaid(Wait(processes[0]), 1,
-             Named(1) + " has sent no heartbeat for 1600 ms; it was at " + kOperation);
+             Named(1) + " sent no heartbeat in the last 1600 ms; the rank was at " + kOperation);
   ExpectSaid(Wait(processes[2]), 1, "");
   ::kill(processes[1].pid, SIGKILL);
   EXPECT_EQ(Wait(processes[1]).status, 128 + SIGKILL);
@@ -279,7 +279,7 @@ TEST(Watch, WhoDoesNotHearOfRank0Ends) {
     WaitForever();
   });
   ExpectSaid(Wait(processes[1]), 1,
-             Named(0) + " has sent no heartbeat for 1600 ms; it was at " + kOperation);
+             Named(0) + " sent no heartbeat in the last 1600 ms; the rank was at " + kOperation);
   ::kill(processes[0].pid, SIGKILL);
   Wait(processes[0]);
 }
@@ -304,8 +304,8 @@ TEST(Watch, AHangNamesTheRankThatIsFurthestBehind) {
     WaitForever();
   });
   ExpectSaid(all[0], 1,
-             "no operation has finished for 1500 ms: " + Named(1) +
-                 " is the furthest behind; it was at " + kOperation);
+             "no operation finished in the last 1500 ms: " + Named(1) +
+                 " is the furthest behind; the rank was at " + kOperation);
   ExpectSaid(all[1], 1, "");
   ExpectSaid(all[2], 1, "");
 }
@@ -338,7 +338,7 @@ TEST(Watch, ADeathCountsMoreThanWhatFailsAfterIt) {
     if (rank == 1) watch.Fail(1, {"the connection was reset"});
     WaitForever();
   });
-  ExpectSaid(all[0], 1, Named(2) + " has ended unexpectedly; it was at " + kOperation);
+  ExpectSaid(all[0], 1, Named(2) + " has ended unexpectedly; the rank was at " + kOperation);
   ExpectSaid(all[1], 1, "");
 }
 
@@ -413,8 +413,8 @@ TEST(ThreadWatch, AHangNamesTheRankThatIsFurthestBehind) {
     WaitForever();
   });
   ExpectSaid(ended, 1,
-             "no operation has finished for 700 ms: " + Named(2) +
-                 " is the furthest behind; it was at " + kOperation);
+             "no operation finished in the last 700 ms: " + Named(2) +
+                 " is the furthest behind; the rank was at " + kOperation);
 }
 
 TEST(ThreadWatch, AFailureEndsAllRanks) {

@@ -209,20 +209,20 @@ std::string WatchThread::Doing(int rank) const {
       programs_known_ ? programs_[static_cast<std::size_t>(rank)] : nullptr;
   switch (heartbeat.stage) {
     case Stage::kSettingUp:
-      return "it was setting up";
+      return "the rank was setting up";
     case Stage::kReporting:
-      return "it was gathering the results";
+      return "the rank was gathering the results";
     case Stage::kForecasting:
-      return "it was forecasting";
+      return "the rank was forecasting";
     case Stage::kRunning:
       break;
   }
   if (program != nullptr && heartbeat.instruction == program::kNone)
-    return "it was in the prologue";
+    return "the rank was in the prologue";
   if (program == nullptr || heartbeat.instruction >= program->step.size()) {
-    return fmt::format("it was between operations of step {}", heartbeat.step + 1);
+    return fmt::format("the rank was between operations of step {}", heartbeat.step + 1);
   }
-  return fmt::format("it was at {} in step {}",
+  return fmt::format("the rank was at {} in step {}",
                      program::Describe(*program, program->step[heartbeat.instruction]),
                      heartbeat.step + 1);
 }
@@ -255,7 +255,7 @@ void WatchThread::CheckForHang() {
   }
   Consider({.kind = Kind::kHangs,
             .rank = behind,
-            .sentence = fmt::format("no operation has finished for {}: {} is {}; {}",
+            .sentence = fmt::format("no operation finished in the last {}: {} is {}; {}",
                                     Seconds(options_.timeout), RankOnHost(behind),
                                     heartbeats_.size() == 1 ? "alone" : "the furthest behind",
                                     Doing(behind))});

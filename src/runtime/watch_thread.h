@@ -17,13 +17,12 @@
 
 namespace stepcast::runtime::watching {
 
-// The reason why a run ends: the cause that is chosen among the causes that ranks report.
+// Why a run ends: the most important cause among those that ranks report.
 
 using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline kNever = Deadline::max();
 
-// The kinds of causes, in order of priority: among several causes, the kind that comes first is
-// chosen.
+// The kinds of causes, highest priority first.
 enum class Kind : std::uint8_t { kOutOfMemory, kDied, kFailed, kSilent, kHangs, kInterrupted };
 
 struct Cause {

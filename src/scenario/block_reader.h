@@ -15,8 +15,7 @@ namespace stepcast::scenario {
 bool DescribesBlocks(const MappingReader& reader);
 
 // Reads the architecture: all keys except name, source and number of parameters. `family` has the
-// family's module names. Null: general names are used. Mistakes are appended to the reader's
-// diagnostics.
+// family's module names; null: general names. Appends mistakes to the reader's diagnostics.
 model::Architecture ReadBlocks(MappingReader& reader, std::shared_ptr<const model::Family> family);
 
 }  // namespace stepcast::scenario

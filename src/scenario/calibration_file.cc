@@ -181,13 +181,13 @@ std::shared_ptr<const LearnedRuns> ReadLearnedRuns(MappingReader& section) {
       runs.push_back(ReadRun(node, diagnostics));
       if (section.failed() || known.insert(runs.back().settings).second) continue;
       diagnostics.push_back({"calibration.runs", node.location(), "two runs have the same settings",
-                             "combine the two runs into one entry with the key 'repeats'"});
+                             "write one entry for both runs, with the key 'repeats'"});
     }
     if (cases->empty() || cases->size() > LearnedRuns::kMostRuns) {
       section.Report("cases", "calibration.runs",
                      fmt::format("a profile must have 1 to {} runs: {}", LearnedRuns::kMostRuns,
                                  cases->size()),
-                     "remove 'runs', or keep only the runs that are most similar to yours");
+                     "remove 'runs', or keep only the runs that are most similar to your training");
     }
   }
   section.Finish();
@@ -212,7 +212,7 @@ std::string FieldOf(std::string field) {
 // `gpu`: a GPU type, or a list of them.
 std::vector<std::string> ReadGpus(MappingReader& reader, Diagnostics& diagnostics) {
   std::vector<std::string> gpus;
-  const auto node = reader.ReadNode("gpu", Need::kOptional, "a GPU type, or a list of them");
+  const auto node = reader.ReadNode("gpu", Need::kOptional, "a GPU type, or a list of GPU types");
   if (!node) return gpus;
   const bool list = node->kind() == NodeKind::kSequence;
   for (const Node& item : list ? node->items() : std::vector<Node>{*node}) {

@@ -15,8 +15,8 @@
 
 namespace stepcast::scenario {
 
-// These functions read required keys of a section. If a key is missing or wrong, they return zero
-// and append a Diagnostic. Callers then do not use the section.
+// These functions read required keys of a section. If a key is missing or wrong, they append a
+// Diagnostic and return zero; callers then ignore the section.
 
 inline double RequiredDecimal(MappingReader& section, std::string_view key) {
   return section.ReadDecimal(key, Need::kRequired, {}).value_or(0);
@@ -32,12 +32,12 @@ inline Bytes RequiredBytes(MappingReader& section, std::string_view key) {
 // 25 us]. Errors in addition to those of document.h: calibration.bad-point (a row of wrong length)
 // and calibration.no-points (an empty curve).
 
-// Returns the items of one row, which must have `count` items. If it has not, appends a Diagnostic
-// and returns an empty list. `needs` describes the required items in messages.
+// Returns the items of one row. If their number is not `count`, appends a Diagnostic and returns an
+// empty list. `needs` describes the required items in messages.
 std::vector<Node> ItemsOfRow(const Node& node, std::size_t count, std::string_view needs,
                              std::string_view example, Diagnostics& diagnostics);
 
-// Returns the items of an optional sequence. If the key exists, the sequence must not be empty.
+// Returns the items of an optional sequence, which must not be empty if the key exists.
 std::vector<Node> ReadRows(MappingReader& section, std::string_view key);
 
 // Appends rows of a size and a time to `points`.
@@ -48,8 +48,8 @@ calibration::Curve ReadCurve(MappingReader& section, std::string_view key,
                              Diagnostics& diagnostics);
 
 // Returns `base` with `over` merged into it. Mappings are merged key by key. Other values of `over`
-// replace the values of `base`; null removes a value. Values keep their positions in files. The
-// result shares unchanged parts with the arguments. Neither tree may be null.
+// replace values of `base`; null removes a value. Values keep their source positions. The result
+// shares unchanged parts with the arguments, which must not be null.
 YamlTree Merged(const YamlTree& base, const YamlTree& over);
 
 // The costs of a device's kernels, and how they differ by library release.

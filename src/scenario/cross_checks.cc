@@ -103,9 +103,10 @@ class CrossChecks {
     }
     Report(
         "scenario.step-too-long", LocationOf(root_, "model"),
-        fmt::format("a step with {} micro-batches of {} and an update of {} takes more than a day",
+        fmt::format("a step takes more than a day: {} micro-batches of {} each, and an update of "
+                    "{}",
                     micro_batches, FormatTime(micro_batch), FormatTime(list->optimizer_step)),
-        "check the units of the layers' times");
+        "check the units of the times of layers");
   }
 
   // Reports profiles of another GPU, and figures that the cluster's GPU cannot have.

@@ -105,7 +105,8 @@ CollectiveCurve ReadCurve(const Node& node, Diagnostics& diagnostics) {
         "nodes", "calibration.implausible",
         fmt::format("the number of ranks, {}, is not divisible by the number of nodes, {}",
                     curve.ranks, curve.nodes),
-        "remove groups that have different numbers of ranks on their nodes");
+        "remove the measurements of groups that have different numbers of ranks on different "
+        "nodes");
   }
   curve.algorithm = ReadAlgorithm(reader, Need::kOptional);
   curve.documented = ReadDocumented(reader, diagnostics);

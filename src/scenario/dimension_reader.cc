@@ -43,7 +43,9 @@ void RefuseWithoutExperts(MappingReader& reader) {
     if (!reader.ReadNode(key, Need::kOptional, "a value")) continue;
     reader.Report(
         key, "model.impossible",
-        fmt::format("'{}' applies only to models with experts, but num_experts is missing", key),
+        fmt::format("the key '{}' applies only to models with experts, but num_experts is "
+                    "missing",
+                    key),
         "write num_experts, or remove the key");
   }
 }
@@ -291,8 +293,9 @@ void CheckConstants(MappingReader& reader, const Architecture& architecture) {
   for (const char* key : {"rope_theta", "rope_scaling"}) {
     if (architecture.position == model::Position::kRotary || !reader.Has(key)) continue;
     reader.Report(key, "model.impossible",
-                  fmt::format("'{}' applies only to rotary positions, but position is {}", key,
-                              Name(architecture.position)),
+                  fmt::format("the key '{}' applies only to rotary positions, but position "
+                              "is {}",
+                              key, Name(architecture.position)),
                   "remove the key, or write 'position: rotary'");
   }
 }

@@ -8,19 +8,19 @@
 // names.
 namespace stepcast::scenario {
 
-// The accepted values of soft-caps of attention scores and logits. 0: no cap.
+// The allowed values of soft-caps of attention scores and logits. 0: no cap.
 inline constexpr DecimalRange kCap = {0, 1e6};
 
-// Returns the architecture of a model file. After mistakes, some dimensions are 1, and the family
-// may be missing.
+// Returns the architecture of a model file. If the file has mistakes, some dimensions may be 1, and
+// the family may be missing.
 model::Architecture ReadDimensions(MappingReader& reader);
 
-// Reads model::Family::typical. The function accepts the keys of a model file, and features that a
-// model file cannot set.
+// Reads model::Family::typical, which may have the keys of a model file and features that a model
+// file cannot set.
 void ReadTypical(MappingReader& reader, model::Architecture& architecture);
 
-// Returns the numerical constants of a model file. If the file omits a constant, the family's
-// constant is used. LoadModelConstants returns the same constants.
+// Returns the numerical constants of a model file, like LoadModelConstants. If the file omits a
+// constant, the family's constant is used.
 model::NumericalConstants ReadConstants(MappingReader& reader,
                                         const model::Architecture& architecture);
 // Reads the numerical constants and reports constants that do not match the model.

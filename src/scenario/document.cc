@@ -145,7 +145,7 @@ std::optional<Node> ParseDocument(std::string_view text, const std::string& file
     diagnostics.push_back({"file.empty",
                            {file, 1, 1},
                            "the file is empty",
-                           "write the keys that docs/formats.md describes"});
+                           "use only keys that docs/formats.md describes"});
     return std::nullopt;
   }
   return Node(*std::move(tree), "");
@@ -288,7 +288,7 @@ std::optional<std::string> ReadText(const Node& node, Diagnostics& diagnostics) 
   if (!IsScalar(node, "text", "a-name", diagnostics)) return std::nullopt;
   if (node.scalar().empty()) {
     Append(node, "input.no-value", fmt::format("{} must not be empty", Named(node)),
-           "write a text, or remove the key if it has a default", diagnostics);
+           "write a text, or remove the key to use its default", diagnostics);
     return std::nullopt;
   }
   return node.scalar();
@@ -489,7 +489,7 @@ std::optional<std::string> MappingReader::ReadText(std::string_view key, Need ne
 }
 
 std::optional<Bytes> MappingReader::ReadBytes(std::string_view key, Need need, Zero zero) {
-  const std::optional<Node> node = Take(key, need, "a number of bytes such as 25 MiB");
+  const std::optional<Node> node = Take(key, need, "a number of bytes, such as 25 MiB");
   if (!node.has_value()) return std::nullopt;
   return scenario::ReadBytes(*node, zero, *diagnostics_);
 }
@@ -507,7 +507,7 @@ std::optional<Time> MappingReader::ReadTime(std::string_view key, Need need, Zer
 }
 
 std::optional<FlopRate> MappingReader::ReadFlopRate(std::string_view key, Need need, Zero zero) {
-  const std::optional<Node> node = Take(key, need, "a flop rate such as 989 TFLOPS");
+  const std::optional<Node> node = Take(key, need, "a rate of computation, such as 989 TFLOPS");
   if (!node.has_value()) return std::nullopt;
   return scenario::ReadFlopRate(*node, zero, *diagnostics_);
 }

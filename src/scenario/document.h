@@ -18,12 +18,12 @@
 #include "src/scenario/schema.h"
 #include "src/scenario/yaml_tree.h"
 
-// Strict reading of input files. A reader requests every key by name and kind. Any other key, or a
-// value of another kind, is reported as a Diagnostic with its position. The functions do not throw.
-// A reader continues after a mistake, so all mistakes of a file are reported at once.
+// Strict reading of input files. A reader requests every key by name and kind. Any other key, and a
+// value of another kind, is reported as a Diagnostic with its position. Functions do not throw.
+// Readers continue after a mistake, so all mistakes of a file are reported at once.
 //
-// The reader of a file format has two functions, because the same mapping may be a file or a part
-// of a scenario:
+// Each file format has two functions, because the same mapping may be a file or a part of a
+// scenario:
 //
 //  std::optional<Thing> ReadThing(const Node& node, Diagnostics& diagnostics);
 //  Result<Thing> LoadThing(const std::string& path);

@@ -210,7 +210,8 @@ TEST(MappingReader, NamesValueAndRemedy) {
             "  hint: add 'a:' with an integer\n");
   EXPECT_EQ(first("count: 1\nlist: [1, true]"),
             "sample.yaml:2:11: error[input.not-an-integer]: 'list[1]' needs an integer, in plain "
-            "decimal digits: 'true'\n  hint: write an integer of at least 0\n");
+            "decimal digits: 'true'\n"
+            "  hint: write an integer of at least 0\n");
 }
 
 TEST(ParseDocument, NeverThrowsOnBrokenText) {

@@ -121,7 +121,7 @@ void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a)
   if (letter == letters.end()) {
     fields->Report("block", "model.impossible",
                    fmt::format("the block '{}' is not defined", *block),
-                   "write a letter that 'blocks' defines");
+                   "write a letter that is defined in 'blocks'");
     return;
   }
   Architecture kind = a.kinds[static_cast<std::size_t>(letter->second)];
@@ -129,7 +129,7 @@ void ReadEncoder(MappingReader& reader, const Letters& letters, Architecture& a)
     fields->Report("block", "model.impossible",
                    "a block of an encoder must have attention without a causal mask, and cannot "
                    "have cross-attention",
-                   "write 'causal: false' in its mixer, and remove cross-attention");
+                   "write 'causal: false' in the mixer of the block, and remove cross-attention");
   }
   kind.own_length = a.encoder.tokens;
   a.pattern.insert(a.pattern.begin(), static_cast<std::size_t>(a.encoder.layers),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -20,7 +21,9 @@ namespace {
 
 using JsonKind = formats::JsonValue::Kind;
 
-constexpr const char* kTextType = "text_config.model_type";
+// The sections that contain the text model of a wrapper's config.json.
+constexpr const char* kTextSections[] = {"text_config", "llm_config", "language_config",
+                                         "thinker_config.text_config"};
 
 // Keys of a model file whose values are words or names, not expressions.
 bool IsVerbatim(std::string_view key) { return key == "kind" || key == "of" || key == "blocks"; }
@@ -30,6 +33,14 @@ bool IsVerbatim(std::string_view key) { return key == "kind" || key == "of" || k
 const formats::JsonValue* TypeOf(const formats::JsonObject& config) {
   const formats::JsonValue* type = config.Find("model_type");
   return type != nullptr ? type : config.Find("_class_name");
+}
+
+// The section whose text model has a type of its own. Empty if there is none.
+std::string TextSectionOf(const formats::JsonObject& config) {
+  for (const std::string section : kTextSections) {
+    if (config.Find(section + ".model_type") != nullptr) return section;
+  }
+  return "";
 }
 
 // For a wrapper's type: the section with the text model ("text_config").
@@ -59,9 +70,11 @@ std::optional<std::string> SectionOf(const YamlNode& family, const formats::Json
   // Older files of a wrapper have the text model's keys at the top level.
   if (section && config.Find(*section) == nullptr) return "";
   if (section) return section;
-  const formats::JsonValue* text = config.Find(kTextType);
-  if (text == nullptr || SectionOf(family, text->text) != "") return std::nullopt;
-  return "text_config";
+  const std::string text = TextSectionOf(config);
+  if (text.empty() || SectionOf(family, config.Find(text + ".model_type")->text) != "") {
+    return std::nullopt;
+  }
+  return text;
 }
 
 // Evaluates a family's file on a config.json.
@@ -328,7 +341,8 @@ class ConfigEvaluator {
     } else if (value = DefaultOf(key, *absent); value.IsNull()) {
       diagnostics_.push_back({"input.missing-key", reader_.location(),
                               fmt::format("missing key: {}", Quoted(Whole(key))),
-                              "add the key: every config.json of this model_type contains it"});
+                              "add the key to config.json: every model of this model_type has the "
+                              "key"});
       value = Wrong(key);
     }
     values_[key] = value;
@@ -408,7 +422,7 @@ class ConfigEvaluator {
       diagnostics_.push_back(
           {"model.family", node.position.location(),
            fmt::format("{}: {}", Quoted(node.scalar), mistake.what),
-           "check the expression, and the keys of config.json in the expression"});
+           "check the expression, and the keys of config.json that the expression uses"});
       return std::nullopt;
     }
   }
@@ -599,14 +613,14 @@ std::optional<Node> FamilyOfType(std::string_view model_type, Diagnostics& diagn
 
 Result<Node> FamilyOf(const formats::JsonObject& config) {
   const formats::JsonValue* type = TypeOf(config);
-  const formats::JsonValue* text = config.Find(kTextType);
-  std::string_view key = "model_type";
+  const std::string text = TextSectionOf(config);
+  std::string key = "model_type";
   Diagnostics mistakes;
   if (type != nullptr && type->kind == JsonKind::kText) {
     std::optional<Node> family = FamilyOfType(type->text, mistakes);
-    if (!family && mistakes.empty() && text != nullptr) {
-      key = kTextType;
-      type = text;
+    if (!family && mistakes.empty() && !text.empty()) {
+      key = text + ".model_type";
+      type = config.Find(key);
       if (type->kind == JsonKind::kText) family = FamilyOfType(type->text, mistakes);
     }
     if (!mistakes.empty()) return tl::make_unexpected(std::move(mistakes));
@@ -643,7 +657,7 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
     diagnostics.push_back({"model.unknown-type", type->location,
                            fmt::format("the family {} does not support this model_type: {}",
                                        Quoted(NameOfFamily(family)), Quoted(type->text)),
-                           "add the type to 'model_types' in the family's file"});
+                           "add this model_type to 'model_types' in the file of the family"});
     return std::nullopt;
   }
   FamilyModel model{.description = family, .family = std::move(names), .name = {}};
@@ -656,14 +670,15 @@ std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, con
     diagnostics.push_back({"model.not-modelled", described->position.location(),
                            fmt::format("the family {} does not support models of the type {}",
                                        Quoted(NameOfFamily(family)), Quoted(part)),
-                           fmt::format("remove '{}' from the model file", part)});
+                           fmt::format("remove the key '{}' from the model file", part)});
   }
   if (!section->empty() && !parts.patches) {
     model.warnings.push_back(
-        *section == "text_config"
-            ? fmt::format("model: the forecast covers only the text model of {} (text_config); it "
-                          "omits the vision tower, the projector and all other parts",
-                          Quoted(type->text))
+        std::find(std::begin(kTextSections), std::end(kTextSections), *section) !=
+                std::end(kTextSections)
+            ? fmt::format("model: the forecast covers only the text model of {} ({}); it omits the "
+                          "vision tower, the projector and all other parts",
+                          Quoted(type->text), *section)
             : fmt::format("model: the forecast covers only the {} of {} and omits everything else",
                           *section, Quoted(type->text)));
   }

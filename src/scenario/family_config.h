@@ -20,15 +20,15 @@
 namespace stepcast::scenario {
 
 // Returns the file of the shipped family for the model, including all sections of the families that
-// it extends. The model_type of the config.json ("qwen3_next") determines the family or, if there
-// is a `text_config`, the model_type of the text model.
+// it extends. The family is determined by the model_type of the config.json ("qwen3_next") or of
+// its `text_config`, if any.
 Result<Node> FamilyOf(const formats::JsonObject& config);
 
 // Optional parts of a config.json's model, in addition to its main layers.
 struct ConfigParts {
   bool further_tokens = false;  // the multi-token-prediction module
-  // `patches` is the number of image patches of a sequence; `image` is the number of patches of one
-  // image. The tower encodes the patches. Not set: the model has no tower.
+  // `patches`: number of image patches of a sequence, which the tower encodes. `image`: number of
+  // patches of one image. Not set: the model has no tower.
   std::optional<std::int64_t> patches{}, image{};
   bool frozen = false;                           // the tower is not trained
   std::optional<std::int64_t> encoder_tokens{};  // tokens per sequence of an encoder before the
@@ -37,18 +37,18 @@ struct ConfigParts {
 
 struct FamilyModel {
   Node description;                             // a model file
-  std::shared_ptr<const model::Family> family;  // null: the description contains the family's name
+  std::shared_ptr<const model::Family> family;  // null: the description states the family
   std::string name;                             // value of "_name_or_path", or empty
   std::vector<std::string> warnings{};
-  // Set only if the model file describes the model by its dimensions.
+  // Set only for a model that is described by its dimensions.
   model::NumericalConstants constants{};
 };
 
-// A function that returns the architecture of a model file with dimensions.
+// A function that reads the architecture of a model that is described by its dimensions.
 using ArchitectureReader = std::function<model::Architecture(const Node& description)>;
 
-// Returns the model file that the family's file defines for a config.json. Appends mistakes;
-// returns no value if there are mistakes.
+// Returns the model file that the family's file defines for a config.json. Appends mistakes; if
+// there are any, returns no value.
 std::optional<FamilyModel> DescribeConfig(const formats::JsonObject& config, const Node& family,
                                           const ConfigParts& parts,
                                           const ArchitectureReader& architecture_of,

@@ -205,12 +205,15 @@ class Parser {
       if (!evaluates_) continue;
       const auto location = value.location;
       if (value.kind != Kind::kList || index.kind != Kind::kInteger) {
-        Fail("'[' needs a list before it, and an integer between the brackets");
+        Fail("a list must precede '[', and an integer must be between the brackets");
       }
       const auto size = static_cast<std::int64_t>(value.list.size());
       const std::int64_t place = index.integer < 0 ? size + index.integer : index.integer;
       if (place < 0 || place >= size) {
-        Fail(fmt::format("a list of {} values has no value at index {}", size, index.integer));
+        Fail(
+            fmt::format("the list has {} values, so index {} does not "
+                        "exist",
+                        size, index.integer));
       }
       FamilyValue item = value.list[static_cast<std::size_t>(place)];
       value = std::move(item);
@@ -235,7 +238,7 @@ class Parser {
     }
     if (c == '\'') {
       const std::size_t end = text_.find('\'', at_ + 1);
-      if (end == std::string_view::npos) Fail("a text has no closing quote");
+      if (end == std::string_view::npos) Fail("a string has no closing quote");
       FamilyValue text = FamilyValue::Of(std::string(text_.substr(at_ + 1, end - at_ - 1)));
       at_ = end + 1;
       return text;

@@ -31,7 +31,7 @@ struct FamilyValue {
   double number = 0;         // kInteger and kNumber
   std::string text{};        // kText
   std::vector<FamilyValue> list{};
-  // The position of the first config.json key from which the value was computed, if any.
+  // The position of the first config.json key that the value was computed from, if any.
   std::optional<Location> location{};
 
   static FamilyValue Of(bool value);
@@ -47,8 +47,7 @@ struct FamilyValue {
   std::string Text() const;
 };
 
-// An expression that cannot be parsed or evaluated. `what` describes the mistake as a sentence
-// without a period.
+// A mistake in an expression. `what` describes it as a sentence without a period.
 struct FamilyMistake {
   std::string what;
 };
@@ -56,8 +55,7 @@ struct FamilyMistake {
 // A function that returns the value of a name. It throws a FamilyMistake if the name is unknown.
 using FamilyNames = std::function<FamilyValue(std::string_view name)>;
 
-// Evaluates an expression and returns its value. Throws a FamilyMistake if the expression is
-// invalid.
+// Evaluates an expression. Throws a FamilyMistake if the expression is invalid.
 FamilyValue Evaluate(std::string_view expression, const FamilyNames& names);
 
 }  // namespace stepcast::scenario

@@ -106,7 +106,7 @@ std::shared_ptr<model::Family> Named(const Node& family, std::string name, const
   if (made == nullptr) {
     diagnostics.push_back({"model.family", LocationOf(family.tree(), "names." + unknown),
                            fmt::format("there is no module of this name: {}", Quoted(unknown)),
-                           "write a module of the list in docs/formats/model.md"});
+                           "write a module from the list in docs/formats/model.md"});
   }
   return made;
 }
@@ -221,7 +221,7 @@ std::string UnmodelledFamily(std::string_view name) {
     const YamlNode *layers = Child(*family.value, "layers"),
                    *nearest = Child(*family.value, "nearest");
     return fmt::format(
-        "{} {} {}, which stepcast does not model", family.key,
+        "{} {} {}, but stepcast does not model this feature", family.key,
         nearest == nullptr ? "has" : fmt::format("differs from {} by", nearest->scalar),
         layers == nullptr ? "" : layers->scalar);
   }

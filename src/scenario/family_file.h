@@ -10,16 +10,16 @@
 #include "src/model/family.h"
 #include "src/scenario/document.h"
 
-// A family of models as a file (docs/formats/model.md): its module names, the behavior of its code,
-// and rules that convert its config.json (family_config.h). Shipped families are in the data root's
-// folder models/families, in files named after the families.
+// A family of models as a file (docs/formats/model.md): its module names, the properties of its
+// code, and rules that convert its config.json (family_config.h). Shipped families are in
+// models/families of the data root, in files named after the families.
 namespace stepcast::scenario {
 
 inline constexpr std::string_view kFamilies = "models/families";
 
 // FamilyOfDimensions returns a shipped family whose model files contain dimensions. FamilyOfBlocks
-// returns a shipped family whose model files describe blocks. Null if no family of this kind has
-// the name, or if the family's file has mistakes, which are appended.
+// returns a shipped family whose model files describe blocks. Null if there is no such family, or
+// if its file has mistakes, which are appended.
 std::shared_ptr<const model::Family> FamilyOfDimensions(const std::string& name,
                                                         Diagnostics& diagnostics);
 std::shared_ptr<const model::Family> FamilyOfBlocks(const std::string& name,
@@ -35,8 +35,8 @@ std::vector<std::string> FamiliesOfDimensions();
 std::vector<std::string> FamiliesOfBlocks();
 
 // Returns why a known family has no file, such as "opt differs from gpt2 by feed-forward layers of
-// ReLU, which are not modelled". `name` is a family, or a model or file whose name starts with the
-// family's name. Empty if the name is unknown.
+// ReLU, which are not modelled". `name` is a family, or a model or file whose name starts with a
+// family's name. Empty if the family is unknown.
 std::string UnmodelledFamily(std::string_view name);
 
 std::string FamilyPath(const std::string& name);
@@ -44,8 +44,8 @@ std::string NameOfFamily(const Node& family);
 // Returns whether blocks, not dimensions, describe the models of a family.
 bool HasBlocks(const YamlNode& family);
 
-// Returns the file of a family, with all sections of the families that it extends. Appends
-// mistakes; returns no value if there are mistakes.
+// Returns the file of a family, with all sections of the families that it extends. If there are
+// mistakes, appends them and returns no value.
 std::optional<Node> ReadFamily(const std::string& path, Diagnostics& diagnostics);
 
 }  // namespace stepcast::scenario

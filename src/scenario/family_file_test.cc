@@ -141,6 +141,86 @@ TEST(FamilyFileSamplesTest, ModelsBeyondDecodersOfWords) {
   }
 }
 
+// Decoders and encoders, as their publishers' files state them. The counts are those of the
+// publishers' weights, less buffers, or follow from their code. Backward computes the gradient of
+// each tensor once. The head computes the gradient of tied embeddings, except for the part of the
+// first layer.
+TEST(FamilyFileSamplesTest, ConfigurationsOfPublishers) {
+  const std::map<std::string, std::int64_t> samples = {
+      {"afm-4.5b", 4'619'184'640},
+      {"baichuan2-13b", 13'896'668'160},
+      {"baichuan2-7b", 7'505'973'248},
+      {"bamba-9b", 9'780'235'392},
+      {"bloom-7b1", 7'069'016'064},
+      {"chatglm3-6b", 6'243'584'000},
+      {"codegen-350m", 356'712'448},
+      {"command-r-plus", 103'810'674'688},
+      {"dbrx", 131'596'523'520},
+      {"deepseek-moe-16b", 16'375'728'128},
+      {"distilbert-base", 66'985'530},
+      {"exaone3.5-7.8b", 7'818'448'896},
+      {"flexolmo-7x7b", 33'270'665'216},
+      {"glm-4.5v", 106'852'245'504},
+      {"gpt-neo-1.3b", 1'315'575'808},
+      {"granite-4.0-h-micro", 3'191'396'096},
+      {"granite-4.0-h-small", 32'207'337'984},
+      {"granite-4.0-h-tiny", 6'939'037'248},
+      {"hunyuan-a13b", 80'393'183'232},
+      {"internlm-7b", 7'321'948'160},
+      {"internlm2-7b", 7'737'708'544},
+      {"internlm3-8b", 8'804'241'408},
+      {"internvl3-8b", 7'612'820'992},
+      {"k-exaone-236b", 236'571'150'336},
+      {"ling-1t", 999'705'309'184},
+      {"ling-lite", 16'801'974'272},
+      {"ling-mini-2.0", 16'255'638'528},
+      {"minicpm-2b", 2'724'880'896},
+      {"minicpm3-4b", 4'073'875'968},
+      {"nanochat-d20", 560'988'160},
+      {"olmo-7b", 6'888'095'744},
+      {"opt-6.7b", 6'658'473'984},
+      {"phi-3.5-vision", 3'821'079'552},
+      {"phi3.5-moe", 41'873'153'344},
+      {"qwen-72b", 72'287'920'128},
+      {"qwen-7b", 7'721'324'544},
+      {"roberta-base", 124'697'433},
+      {"stablelm-2-1.6b", 1'644'515'328},
+      {"stablelm-2-12b", 12'143'185'920},
+      {"starcoder", 15'517'456'384},
+      {"trinity-mini", 26'123'970'560},
+      {"xlm-roberta-large", 560'142'482},
+  };
+  for (const auto& file : fs::directory_iterator("src/scenario/testdata/configs")) {
+    EXPECT_TRUE(samples.contains(file.path().stem())) << file.path();
+  }
+  for (const auto& [name, parameters] : samples) {
+    const auto loaded = LoadModel("src/scenario/testdata/configs/" + name + ".json");
+    ASSERT_TRUE(loaded) << name << ": " << loaded.error().front().message;
+    const model::Model& model = loaded->model;
+    EXPECT_EQ(model.parameter_count(), parameters) << name;
+    for (const std::string& warning : loaded->warnings) {
+      EXPECT_EQ(warning.find("because it is unknown"), std::string::npos)
+          << name << ": " << warning;
+    }
+    const model::WorkOptions options{.micro_batch_size = 1, .sequence_length = 512};
+    const std::vector<int> work_of = model::WorkOfLayers(model, options, {}, {});
+    const std::vector<model::LayerWork> works = model::BuildWork(model, options);
+    for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
+      const std::vector<int>& tensors = model.layers[layer].tensors;
+      std::vector<int> gradients(tensors.size());
+      for (const model::Operation& op : works[static_cast<std::size_t>(work_of[layer])].backward) {
+        for (const int position : op.gradients) ++gradients[static_cast<std::size_t>(position)];
+      }
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const bool tied = layer + 1 == model.layers.size() && tensors[i] == 0;
+        EXPECT_TRUE(gradients[i] == 1 || (tied && gradients[i] == 0))
+            << name << ": " << model.tensors[static_cast<std::size_t>(tensors[i])].name << " of "
+            << model.layers[layer].name << " has " << gradients[i];
+      }
+    }
+  }
+}
+
 // The tokens of an encoder before a decoder are asked for.
 TEST_F(FamilyFileTest, TokensOfAnEncoder) {
   Write("config.json", R"({"model_type": "t5", "d_model": 64, "d_kv": 16, "d_ff": 128,

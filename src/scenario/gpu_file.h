@@ -26,10 +26,9 @@ namespace stepcast::scenario {
 std::optional<topology::Gpu> ReadGpu(const Node& node, Diagnostics& diagnostics);
 Result<topology::Gpu> LoadGpu(const std::string& path);
 
-// Returns the GPU to which `name` refers in a file in `folder`. `name` may be the path of a .yaml
-// file, or the name of a file in topologies/gpus of the data root ("h100-sxm"). A type without its
-// form factor means SXM ("h100": h100-sxm). Case is ignored. `location` is the position of the
-// name.
+// Returns the GPU to which `name` refers in a file in `folder`. `name` is the path of a .yaml file,
+// or the name of a file in topologies/gpus of the data root ("h100-sxm"). If the form factor is
+// missing, it is SXM ("h100": h100-sxm). Case is ignored. `location` is the position of the name.
 std::optional<topology::Gpu> FindGpu(std::string_view name, std::string_view folder,
                                      const Location& location, Diagnostics& diagnostics);
 

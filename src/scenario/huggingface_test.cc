@@ -154,10 +154,8 @@ TEST(HuggingFaceTest, AKeyThatChangesTheLayersIsRefusedByName) {
       {"\"num_nextn_predict_layers\": 1",
        "multi-token prediction is not supported for this model_type: 'num_nextn_predict_layers' is "
        "1"},
-      {"\"quantization_config\": {\"quant_method\": \"fp8\"}",
-       "quantized weights are not supported: 'quantization_config' is an object"},
       {"\"sliding_window\": 4096",
-       "models of this model_type have no attention window: 'sliding_window' is 4096"},
+       "models with the same model_type have no attention window: 'sliding_window' is 4096"},
       {"\"layer_types\": [\"full_attention\", \"linear_attention\"]",
        "layers of type 'linear_attention' are not supported: 'layer_types' is an array"},
       {"\"attention_chunk_size\": 8192",
@@ -287,7 +285,8 @@ TEST(HuggingFaceTest, SmallEffectsAreWarnedOf) {
   }
   EXPECT_EQ(
       ConfigOf(With(llama, "\"silu\"", "\"relu\"")).warnings,
-      std::vector<std::string>{"model: 'hidden_act' is 'relu': the forecast uses SiLU instead"});
+      std::vector<std::string>{
+          "model: 'hidden_act' is 'relu': the forecast uses the activation function SiLU instead"});
   EXPECT_EQ(ConfigOf(With(TextOf("mpt-7b"), "\"clip_qkv\": null", "\"clip_qkv\": 8")).warnings,
             std::vector<std::string>{"model: 'attn_config.clip_qkv' is 8: the forecast does not "
                                      "clip queries, keys and values"});
@@ -335,8 +334,8 @@ TEST(HuggingFaceTest, RotaryPositionsByTypeOfLayer) {
   EXPECT_EQ(full.constants.rotary_scaling->factor, 8);
   EXPECT_EQ(full.warnings,
             std::vector<std::string>{
-                "model: 'rope_parameters.sliding_attention' is an object: this model has no layer "
-                "of that type, so the forecast ignores these rotary positions"});
+                "model: 'rope_parameters.sliding_attention' is an object: the model has no layers "
+                "of the type, so the forecast ignores the rotary positions of the type"});
   const HuggingFaceConfig windows = ConfigOf(Adding(TextOf("mistral-7b"), sections));
   EXPECT_EQ(windows.constants.rotary_base, 20'000);
   EXPECT_FALSE(windows.constants.rotary_scaling.has_value());
@@ -362,15 +361,15 @@ TEST(HuggingFaceTest, RotaryRules) {
       scaled("{\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}");
   EXPECT_FALSE(unknown.constants.rotary_scaling.has_value());
   EXPECT_EQ(unknown.warnings, std::vector<std::string>{
-                                  "model: 'rope_scaling.type' is 'mrope': this type of scaling is "
+                                  "model: 'rope_scaling.type' is 'mrope': the type of scaling is "
                                   "unknown, so the forecast does not scale rotary positions"});
   EXPECT_EQ(scaled("2.0").warnings,
             std::vector<std::string>{"model: 'rope_scaling' is 2: the value is not an object, so "
                                      "the forecast does not scale rotary positions"});
   EXPECT_EQ(
       ConfigOf(Adding(Llama31OfTransformers5(), "\"rope_scaling\": {\"factor\": 2.0}")).warnings,
-      std::vector<std::string>{
-          "model: 'rope_scaling' is an object: the forecast uses rope_parameters instead"});
+      std::vector<std::string>{"model: 'rope_scaling' is an object: the forecast ignores the key "
+                               "and uses rope_parameters"});
 }
 
 // layer_types as written since transformers 4.53: `count` layers of one type, then the rest of
@@ -410,15 +409,15 @@ TEST(HuggingFaceTest, TypesOfLayers) {
     return mistakes.at(0).message;
   };
   EXPECT_EQ(refused(mistral, LayerTypes(16, full, 16, sliding)),
-            "layers without an attention window must be at regular intervals in layer_types: "
-            "'layer_types' is an array");
+            "the layers without an attention window must be at regular intervals in "
+            "layer_types: 'layer_types' is an array");
   EXPECT_EQ(refused(qwen, LayerTypes(14, full, 14, sliding)),
-            "layers without an attention window must be at regular intervals in layer_types: "
-            "'layer_types' is an array");
+            "the layers without an attention window must be at regular intervals in "
+            "layer_types: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(16, full, 16, sliding)),
-            "models of this model_type have no attention window: 'layer_types' is an array");
+            "models with the same model_type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, LayerTypes(32, sliding, 0, "")),
-            "models of this model_type have no attention window: 'layer_types' is an array");
+            "models with the same model_type have no attention window: 'layer_types' is an array");
   EXPECT_EQ(refused(mistral, LayerTypes(31, sliding, 0, "")),
             "the model has 32 layers, but layer_types has 31 entries: 'layer_types' is an array");
   EXPECT_EQ(refused(llama, "\"layer_types\": [\"full_attention\", 1]"),
@@ -449,17 +448,44 @@ TEST(HuggingFaceTest, TheTextModelOfAWrapperIsRead) {
   EXPECT_EQ(Parameters(ArchitectureOf(tied)), 8'030'261'248 - 128256LL * 4096);
 }
 
+// Programs for several kinds of inputs give the section of the text model other names.
+TEST(HuggingFaceTest, SectionsOfTextModels) {
+  const std::string text = TextOf("llama3.1-8b");
+  const std::pair<std::string, std::string> files[] = {
+      {"llm_config", "{\"model_type\": \"internvl_chat\", \"llm_config\": " + text + "}"},
+      {"language_config", "{\"model_type\": \"janus\", \"language_config\": " + text + "}"},
+      {"thinker_config.text_config",
+       "{\"model_type\": \"omni\", \"thinker_config\": {\"text_config\": " + text + "}}"}};
+  for (const auto& [section, file] : files) {
+    const HuggingFaceConfig config = ConfigOf(file);
+    EXPECT_EQ(Parameters(config.architecture), 8'030'261'248) << section;
+    ASSERT_EQ(config.warnings.size(), 1U) << section;
+    EXPECT_NE(config.warnings[0].find("(" + section + ")"), std::string::npos)
+        << config.warnings[0];
+  }
+}
+
+// The data type of a checkpoint is not the data type of training.
+TEST(HuggingFaceTest, QuantizedCheckpointsAreRead) {
+  const HuggingFaceConfig config = ConfigOf(
+      Adding(TextOf("llama3.1-8b"), "\"quantization_config\": {\"quant_method\": \"fp8\"}"));
+  EXPECT_EQ(Parameters(config.architecture), 8'030'261'248);
+  EXPECT_EQ(config.warnings,
+            std::vector<std::string>{
+                "model: 'quantization_config' is an object: the forecast uses training.precision "
+                "as the data type of weights, and ignores this key"});
+}
+
 TEST(HuggingFaceTest, MistakesOfAWrapper) {
   const std::string text = Adding(TextOf("llama3.1-8b"), "\"kv_lora_rank\": 512");
-  const Diagnostics mistakes =
-      MistakesIn("{\"model_type\": \"llava\", \"text_config\": " + text +
-                 ", \"quantization_config\": {\"quant_method\": \"fp8\"}}");
+  const Diagnostics mistakes = MistakesIn("{\"model_type\": \"llava\", \"text_config\": " + text +
+                                          ", \"is_encoder_decoder\": true}");
   ASSERT_EQ(mistakes.size(), 2U) << Format(mistakes);
   EXPECT_EQ(
       mistakes[0].message,
       "models of this model_type have no latent attention: 'text_config.kv_lora_rank' is 512");
   EXPECT_EQ(mistakes[1].message,
-            "quantized weights are not supported: 'quantization_config' is an object");
+            "decoders with cross-attention are not supported: 'is_encoder_decoder' is true");
   // Dimensions that the file leaves to transformers' defaults.
   EXPECT_EQ(MistakesIn("{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"llama\"}}")
                 .at(0)
@@ -1078,25 +1104,29 @@ TEST(HuggingFaceTest, ImpossibleDimensionsPointAtTheirKey) {
 
 TEST(HuggingFaceTest, UnknownTypesGetAHint) {
   const std::string known =
-      "write one of bert, cohere, cohere2, deepseek_v2, deepseek_v3, ernie4_5, ernie4_5_moe, "
-      "falcon, "
-      "gemma, gemma2, gemma3_text, glm, glm4, glm4_moe, gpt2, gpt_neox, gpt_oss, gptj, granite, "
-      "granitemoe, kimi_k2, llama, llama4_text, megatron-bert, minimax_m2, mistral, mixtral, mpt, "
-      "nemotron, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, seed_oss, smollm3, "
-      "starcoder2";
+      "write one of arcee, baichuan, bailing_moe, bailing_moe_v2, bert, bloom, camembert, "
+      "chatglm, codegen, cohere, cohere2, dbrx, deepseek, deepseek_v2, deepseek_v3, "
+      "distilbert, ernie4_5, ernie4_5_moe, exaone, falcon, flex_olmo, gemma, gemma2, "
+      "gemma3_text, glm, glm4, glm4_moe, glm4v_moe_text, glm4v_text, gpt2, gpt_bigcode, "
+      "gpt_neox, gpt_oss, gptj, granite, granitemoe, granitemoeshared, helium, internlm, "
+      "internlm2, internlm3, kimi_k2, llama, llama4_text, megatron-bert, minicpm, "
+      "minimax_m2, mistral, mixtral, mpt, nemotron, olmo2, olmoe, phi, phi3, phi3_v, "
+      "phi4_multimodal, phi4mm, phimoe, qwen, qwen2, qwen2_moe, qwen3, qwen3_moe, "
+      "qwen3_omni_moe_text, roberta, seed_oss, smollm3, stablelm, starcoder2, xlm-roberta";
   const Diagnostics mistakes = MistakesIn("{\"model_type\": \"lama\"}");
   ASSERT_EQ(mistakes.size(), 1U);
   EXPECT_EQ(mistakes[0].code, "model.unknown-type");
   EXPECT_THAT(mistakes[0].hint, testing::StartsWith(known + "; with files of models/families: "));
-  // OPT is a known name.
-  EXPECT_THAT(MistakesIn("{\"model_type\": \"opt\"}").at(0).hint,
+  // ModernBERT is a known name.
+  EXPECT_THAT(MistakesIn("{\"model_type\": \"modernbert\"}").at(0).hint,
               testing::StartsWith(
-                  "opt differs from gpt2 by feed-forward layers of ReLU, which stepcast does not "
-                  "model; " +
-                  known));
-  EXPECT_THAT(
-      MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
-      testing::StartsWith("jamba has state-space layers, which stepcast does not model; " + known));
+                   "modernbert differs from bert by rotary positions and windows, but stepcast "
+                   "does not model this feature; " +
+                   known));
+  EXPECT_THAT(MistakesIn("{\"model_type\": \"jamba\"}").at(0).hint,
+              testing::StartsWith("jamba has Mamba-1 layers, but stepcast does not model this "
+                                  "feature; " +
+                                  known));
   EXPECT_EQ(MistakesIn("{\"a\": 1}").at(0).code, "input.missing-key");
 }
 

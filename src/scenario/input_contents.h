@@ -21,8 +21,8 @@
 namespace stepcast::scenario {
 
 // Inputs that several scenarios share, each read and built once: documents, models, clusters, GPUs
-// and calibration profiles. After the first scenario of a file is loaded, other variants of it load
-// in a small fraction of a millisecond. Thread-safe.
+// and calibration profiles. After the first scenario, variants of the same file load in well below
+// a millisecond. Thread-safe.
 class InputCache {
  public:
   InputCache();
@@ -37,9 +37,9 @@ class InputCache {
   std::unique_ptr<Contents> contents_;
 };
 
-// Values that are computed from input files. Each value is computed once and then shared, because
-// thousands of scenarios of a sweep use the same few files. Files must not change during the life
-// of this object. Thread-safe: while one thread computes a value, other threads that need it wait.
+// Values computed from input files, each computed once and shared by all scenarios of a sweep.
+// Files must not change while this object exists. Thread-safe: if several threads need a value, one
+// computes it and the others wait.
 template <typename T>
 class SharedInputs {
  public:
@@ -81,7 +81,7 @@ class SharedInputs {
 
 // The contents of an InputCache. The readers that fill the cache use them.
 
-// The tree of a file, with the mistakes that did not prevent parsing.
+// The tree of a file, and the mistakes that did not prevent parsing.
 struct Document {
   std::optional<Node> root;
   Diagnostics mistakes;
@@ -98,9 +98,9 @@ struct InputCache::Contents {
 
 // Suggests known names for an unknown name.
 
-// Suggests files for a path that was not found. If the path is a name without a folder ("h100"),
-// the suggestions are the files in the data root's folder for this key whose names contain it.
-// Otherwise, the suggestion is the most similar path in the same folder.
+// Suggests files for a path that was not found. For a name without a folder ("h100"): the files in
+// the data root's folder for this key whose names contain it. For other paths: the most similar
+// path in the same folder.
 std::vector<std::string> FilesMeant(std::string_view path, std::string_view key);
 
 // Returns suggestions from `known`: all names that contain the word ("h100-sxm" for "h100") or, if

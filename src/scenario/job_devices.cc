@@ -69,7 +69,7 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
     if (at != found.end() && at->rank == slow.rank) {
       diagnostics.push_back({"scenario.device-twice", slow.location,
                              fmt::format("this device is listed twice: '{}'", slow.device),
-                             "keep only one entry of each device"});
+                             "list each device only once"});
       continue;
     }
     found.insert(at, std::move(slow));
@@ -184,8 +184,8 @@ tl::expected<NodesOfGpus, NoPlace> PlaceJob(std::int64_t devices, const NodesOfG
   if (!Equal(devices, topology.gpus)) {
     return tl::unexpected(
         NoPlace{"scenario.unequal-nodes",
-                fmt::format("a job must use the same number of GPUs on each node, but this is "
-                            "impossible with {} GPUs on {} nodes of {} GPUs",
+                fmt::format("a job must use the same number of GPUs on each node, but {} GPUs "
+                            "cannot be divided equally among {} nodes of {} GPUs",
                             devices, nodes, topology.gpus),
                 fmt::format("set cluster.devices to {}", Nearest(devices, topology, tensor))});
   }

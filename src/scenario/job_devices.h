@@ -15,14 +15,15 @@
 
 namespace stepcast::scenario {
 
-// The GPUs of a topology that a job uses (`cluster.devices`). The job uses the first nodes, and as
-// few nodes as possible. On each node, it uses the first GPUs, and the same number on every node.
-// Four GPUs of an eight-GPU node are gpu0 to gpu3. Twelve GPUs are the first six of two nodes, as
-// with `torchrun --nproc-per-node 6`. All nodes use the same number of GPUs, because launchers
-// start the same number of processes on each node. In addition, NCCL uses the resources of the
-// weakest node on all nodes of a communicator.
+// The GPUs of a topology that a job uses (`cluster.devices`). The job uses as few nodes as
+// possible, starting with the first, and on every node the same number of GPUs, starting with the
+// first. Four GPUs of an eight-GPU node are gpu0 to gpu3. Twelve GPUs are the first six of two
+// nodes, as with `torchrun --nproc-per-node 6`.
+//
+// Nodes must be equal because launchers start equally many processes on each node, and because NCCL
+// uses the resources of the weakest node on all nodes of a communicator.
 
-// The nodes of a topology, or the part of them that a job uses.
+// The nodes of a topology that a job uses.
 struct NodesOfGpus {
   std::int64_t nodes = 1;
   std::int64_t gpus = 1;  // per node
@@ -30,9 +31,9 @@ struct NodesOfGpus {
 };
 
 // Returns the number of the job's GPUs, out of `all` GPUs of the topology. If `devices` is `plan`,
-// this is the plan's number of ranks: the degrees of all axes multiplied together. If the request
-// does not contain the data-parallel degree, the largest possible degree is used. The result may
-// exceed `all`, in which case legality.h reports an error.
+// this is the product of the plan's degrees along all axes. If the request does not contain the
+// data-parallel degree, the largest possible degree is used. The result may exceed `all`;
+// legality.h then reports an error.
 std::int64_t DevicesOfJob(const DevicesRequest& devices, const plan::Request& request,
                           std::int64_t all);
 
@@ -41,16 +42,16 @@ struct NoPlace {
   std::string code, message, hint;
 };
 
-// Returns the part of a topology that the job uses. Errors: scenario.too-many-devices;
-// scenario.unequal-nodes, if the GPUs cannot be divided equally among the nodes;
-// scenario.split-tensor-group, if ranks that share layers would be on different nodes although
-// `tensor` ranks fit on one node.
+// Returns the part of a topology that the job uses. Errors:
+//   scenario.too-many-devices
+//   scenario.unequal-nodes: the GPUs cannot be divided equally among the nodes
+//   scenario.split-tensor-group: a tensor-parallel group would be on several nodes, although
+//     `tensor` ranks fit on one node
 tl::expected<NodesOfGpus, NoPlace> PlaceJob(std::int64_t devices, const NodesOfGpus& topology,
                                             std::int64_t tensor);
 
 // Returns the scenario's slow devices (`cluster.slow_devices`) with their ranks, ordered by rank.
-// Reports and omits devices that are not on the `nodes` nodes, and devices that occur twice. Omits
-// idle devices.
+// Reports and omits duplicate devices and devices outside the `nodes` nodes. Omits idle devices.
 std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
                                         const topology::Cluster& cluster, int nodes,
                                         Diagnostics& diagnostics);
@@ -58,16 +59,16 @@ std::vector<SlowDevice> FindSlowDevices(const std::vector<SlowDevice>& named,
 // Clusters with several kinds of nodes (Scenario::other_nodes). The first nodes have kind 0.
 //
 // A rank's own work is priced on its kind of node. A collective is priced once for each kind of its
-// ranks' nodes, as if all nodes were of this kind. The collective takes the longest of these times,
-// because rings and trees run at the rate of their slowest link.
+// ranks' nodes, as if all nodes were of this kind, and has the longest of these times, because
+// rings and trees run at the rate of their slowest link.
 
 int KindCount(const Scenario& scenario);
 // Returns the kind of node on which a rank runs.
 int KindOfRank(const Scenario& scenario, int rank);
 // Returns the distinct kinds of the ranks' nodes, in ascending order.
 std::vector<int> KindsOf(const Scenario& scenario, std::span<const int> ranks);
-// Returns all nodes, kind by kind. The cluster must not be flat. The result refers to the scenario,
-// which must outlive it.
+// Returns all nodes, kind by kind. The cluster must not be flat. The scenario must outlive the
+// result.
 std::vector<topology::NodesOfType> NodesOf(const Scenario& scenario);
 // Returns the scenario as if all nodes of its cluster were of kind `kind`.
 Scenario OfKind(const Scenario& scenario, int kind);

@@ -30,8 +30,8 @@ TEST(JobDevicesTest, RefusesNodesThatWouldDiffer) {
   ASSERT_FALSE(placed);
   EXPECT_EQ(placed.error().code, "scenario.unequal-nodes");
   EXPECT_EQ(placed.error().message,
-            "a job must use the same number of GPUs on each node, but this is impossible with 13 "
-            "GPUs on 2 nodes of 8 GPUs");
+            "a job must use the same number of GPUs on each node, but 13 GPUs cannot be divided "
+            "equally among 2 nodes of 8 GPUs");
   EXPECT_EQ(placed.error().hint, "set cluster.devices to 12 or 14");
 }
 

@@ -32,7 +32,8 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
     const std::vector<Node> row = node.items();
     if (row.size() != 3) {
       diagnostics.push_back({"calibration.bad-point", node.location(),
-                             fmt::format("{} must have two sizes of a tile and an efficiency: {}",
+                             fmt::format("{} must list the two sizes of a tile, and an efficiency: "
+                                         "{}",
                                          node.path(), node.Described()),
                              "write [256, 128, 0.89]"});
       continue;
@@ -43,7 +44,7 @@ calibration::GemmTiling ReadTiling(MappingReader& figures, Diagnostics& diagnost
     if (m && n && efficiency) tiling.tiles.push_back({*m, *n, *efficiency});
   }
   if (rows && rows->empty()) {
-    figures.Report("tiles", "calibration.no-points", "a data type needs at least one tile",
+    figures.Report("tiles", "calibration.no-points", "list at least one tile for each data type",
                    "write for example 'tiles: [[256, 128, 0.89], [128, 128, 0.85]]'");
   }
   tiling.fill = RequiredDecimal(figures, "fill");
@@ -141,8 +142,10 @@ void ReadUnalignedBatches(MappingReader& kernels, calibration::KernelCosts& cost
     if (older != costs.batched_unaligned.end() && older->torch == batches.torch) {
       diagnostics.push_back({"calibration.repeated-point", node.location(),
                              batches.torch == Version()
-                                 ? "only one entry may omit the key 'torch', but two do"
-                                 : fmt::format("two entries have the same 'torch', {}.{}",
+                                 ? "two entries have no key 'torch', but only one entry may omit "
+                                   "the key 'torch'"
+                                 : fmt::format("two entries have the same PyTorch release, 'torch' "
+                                               "{}.{}",
                                                batches.torch.major, batches.torch.minor),
                              "write one entry for each PyTorch release"});
       continue;
@@ -345,8 +348,8 @@ std::vector<calibration::KernelRelease> ReadReleases(MappingReader& kernels,
            fmt::format("PyTorch releases must be in ascending order: {}.{} after {}.{}",
                        torch->major, torch->minor, releases.back().torch.major,
                        releases.back().torch.minor),
-           "sort the entries by release; each entry has only the differences from the previous "
-           "release"});
+           "sort the entries by release, because each entry has only the differences from the "
+           "previous release"});
       continue;
     }
     releases.push_back({.torch = *torch, .costs = std::move(costs)});

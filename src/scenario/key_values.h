@@ -10,16 +10,16 @@
 
 namespace stepcast::scenario {
 
-// Returns all values that the reader accepts for a key, in the reader's order. The values must be
-// words, booleans or a small range of integers. Rules about plans may refuse some of the values.
-// `path` and `overrides` are as for Load. Errors: an unknown key, a key without a finite set of
-// values (sweep.no-finite-set), or an unreadable scenario.
+// Returns all values that the reader accepts for a key, in the reader's order: words, booleans or a
+// small range of integers. Some values may be illegal for the plan. `path` and `overrides` are as
+// for Load. Errors: an unknown key, a key without a finite set of values (sweep.no-finite-set), or
+// an unreadable scenario.
 Result<std::vector<std::string>> ValuesOf(std::string_view key, const std::string& path,
                                           const std::vector<std::string>& overrides,
                                           InputCache& cache);
 
-// Returns the value of a dotted key in the scenario with its overrides, or no value if the scenario
-// does not contain the key.
+// Returns the value of a dotted key in the scenario with its overrides. No value if the key is
+// missing.
 std::optional<std::string> WrittenValue(std::string_view key, const std::string& path,
                                         const std::vector<std::string>& overrides,
                                         InputCache& cache);

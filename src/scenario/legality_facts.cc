@@ -68,7 +68,7 @@ void AddParts(const model::Architecture& architecture, plan::Facts& facts) {
   facts.predicts_words = architecture.prediction.target == model::Target::kWords;
   if (architecture.condition.exists()) {
     facts.reads_context = true;
-    facts.unusual_part = "a condition that scales their blocks";
+    facts.unusual_part = "a condition that scales the outputs of blocks";
   } else if (facts.reads_context) {
     facts.unusual_part = "cross-attention";
   } else if (architecture.input.exists()) {

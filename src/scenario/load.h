@@ -9,20 +9,19 @@
 #include "src/scenario/scenario.h"
 #include "src/scenario/yaml_tree.h"
 
-// Reads scenarios: reads the file and the files to which it refers, and checks them against each
-// other. docs/formats.md documents the format; docs/errors/README.md documents the diagnostics.
+// Reads a scenario and the files to which it refers, and checks them against each other.
+// docs/formats.md documents the format; docs/errors/README.md documents the diagnostics.
 namespace stepcast::scenario {
 
-// Loads the scenario at `path`. The path is relative to the working directory or to the data root,
-// or is the name of a MemoryDocument. `overrides` are applied in order; each is a "KEY=VALUE" as
-// for `--set` (overrides.h). On failure, returns every mistake of every file involved, ordered by
-// file and position.
+// Loads the scenario at `path`: a path relative to the working directory or to the data root, or
+// the name of a MemoryDocument. `overrides`, each a "KEY=VALUE" as for `--set` (overrides.h), are
+// applied in order. On failure, returns all mistakes of all files, ordered by file and position.
 Result<Scenario> Load(const std::string& path, const std::vector<std::string>& overrides,
                       InputCache& cache);
 Result<Scenario> Load(const std::string& path);
 
-// Loads a scenario from a text. `file` is the name of the text in positions. Relative paths in the
-// text start from the folder of `file`.
+// Loads a scenario from a text. `file` names the text in positions, and its folder is the base of
+// relative paths in the text.
 Result<Scenario> LoadText(std::string_view text, const std::string& file,
                           const std::vector<std::string>& overrides, InputCache& cache);
 

@@ -102,8 +102,8 @@ TEST(Load, WithdrawnSettingsAreNamed) {
                 "s.yaml:12:9 plan.no-longer-modelled", "s.yaml:13:40 plan.no-longer-modelled",
                 "s.yaml:13:49 input.unknown-key", "s.yaml:14:43 plan.no-longer-modelled"}));
   const std::string said = Format(asked.error());
-  EXPECT_NE(said.find("this version of stepcast does not support vocabularies divided among the "
-                      "stages of a pipeline: 'vocab_1'"),
+  EXPECT_NE(said.find("this version of stepcast does not support a vocabulary that is divided "
+                      "among the stages of a pipeline: 'vocab_1'"),
             std::string::npos)
       << said;
   EXPECT_NE(said.find("this version of stepcast does not support plans of InternEvo: 'internevo'\n "
@@ -346,10 +346,11 @@ TEST(Load, TheModelsWarningsAreTheScenarios) {
       LoadString(Shipped("models/gpt2.yaml", (folder / "config.json").string()));
   ASSERT_TRUE(loaded.has_value()) << Messages(loaded);
   EXPECT_EQ(loaded->model->name, "squared");
-  EXPECT_EQ(loaded->warnings,
-            (std::vector<std::string>{
-                "model: 'hidden_act' is 'relu': the forecast uses SiLU instead",
-                "model: 'made_up' is 1: the forecast ignores this key, because it is unknown"}));
+  EXPECT_EQ(
+      loaded->warnings,
+      (std::vector<std::string>{
+          "model: 'hidden_act' is 'relu': the forecast uses the activation function SiLU instead",
+          "model: 'made_up' is 1: the forecast ignores this key, because it is unknown"}));
 }
 
 // Terms of the field and of other programs, and keys without their section.
@@ -477,16 +478,17 @@ TEST(Load, SuggestsShippedFilesForBareNames) {
   const auto hint = [](const std::string& override) {
     return LoadString(std::string(kShipped), {override}).error().at(0).hint;
   };
-  EXPECT_EQ(hint("cluster.topology=h100"),
-            "h100 is a GPU: write --gpus '8 x h100-sxm', or --cluster dgx-h100; in a scenario, "
-            "cluster: {gpu: h100-sxm, gpus: 8}");
+  EXPECT_EQ(
+      hint("cluster.topology=h100"),
+      "h100 is a GPU, not a cluster: write --gpus '8 x h100-sxm', or --cluster dgx-h100; in a "
+      "scenario, write cluster: {gpu: h100-sxm, gpus: 8}");
   EXPECT_EQ(hint("model=gpt2.yaml"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("model=models/mixtral-7b.yaml"), "did you mean 'models/mixtral-8x7b.yaml'?");
   // Another size is not meant, however little differs.
   EXPECT_EQ(hint("model=llama3-8b"), "did you mean 'llama3.1-8b'?");
   EXPECT_EQ(hint("model=qwen3-999b").find("did you mean"), std::string::npos);
   // A family that is known not to be modelled is no slip in writing another.
-  EXPECT_EQ(hint("model=models/bloom-7b.yaml").find("mpt"), std::string::npos);
+  EXPECT_EQ(hint("model=models/rwkv-7b.yaml").find("mpt"), std::string::npos);
   EXPECT_EQ(hint("model=meta-llama/Llama-3.1-8B"), "did you mean 'llama3.1-8b'?");
   EXPECT_EQ(hint("model=gtp2"), "did you mean 'gpt2'?");
   EXPECT_EQ(hint("calibration=h200.yaml"), "did you mean 'h200'?");
@@ -602,12 +604,12 @@ TEST(Load, WarnsAboutSettingsOfWhatThePlanDoesNotHave) {
             (std::vector<std::string>{
                 "training.master_weights has no effect with fp32 parameters, which need no master "
                 "weights",
-                "training.checkpoint_early_stop has no effect with activation_checkpointing none; "
-                "it applies only to full and selective_op",
-                "communication.nccl_collnet has no effect on one node, because its GPUs send "
-                "nothing through the fabric's switches",
-                "training.norm has no effect with this model, because its layers run the same "
-                "kernels by default"}));
+                "training.checkpoint_early_stop has no effect with activation_checkpointing none, "
+                "but only with full and selective_op",
+                "communication.nccl_collnet has no effect on one node, because the GPUs of one "
+                "node do not use the switches of the fabric",
+                "training.norm has no effect with this model, because the model's layers run the "
+                "same kernels by default"}));
 }
 
 TEST(Load, WarnsAboutKeysWithoutEffect) {
@@ -698,10 +700,9 @@ TEST(Load, AProfileMayHoldForSeveralGpus) {
   }
   const auto idle = LoadString(std::string(kShipped), {pin, "calibration_of_another_gpu=true"});
   ASSERT_TRUE(idle.has_value()) << Messages(idle);
-  EXPECT_EQ(
-      idle->warnings,
-      std::vector<std::string>{
-          "calibration_of_another_gpu has no effect here, because all profiles are for this GPU"});
+  EXPECT_EQ(idle->warnings,
+            std::vector<std::string>{
+                "calibration_of_another_gpu has no effect, because all profiles are for this GPU"});
 }
 
 TEST(Load, ProfilesOfOtherNodesAreOfTheirGpusToo) {

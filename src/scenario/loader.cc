@@ -263,7 +263,8 @@ class Loader::Reading {
     const std::string cluster =
         dgx == topologies.end() ? "" : fmt::format(", or --cluster {}", *dgx);
     return fmt::format(
-        "{0} is a GPU: write --gpus '8 x {1}'{2}; in a scenario, cluster: {{gpu: {1}, gpus: 8}}",
+        "{0} is a GPU, not a cluster: write --gpus '8 x {1}'{2}; in a scenario, write cluster: "
+        "{{gpu: {1}, gpus: 8}}",
         source.scalar(), gpu, cluster);
   }
 
@@ -277,8 +278,8 @@ class Loader::Reading {
         meant = FilesMeant(NameOnTheHub(path), source.path());
       }
       const std::string others = source.path() == "model" && path.find('/') == std::string::npos
-                                     ? "; stepcast list models shows the shipped models; other "
-                                       "models are described by their config.json"
+                                     ? "; to see the shipped models, run stepcast list models; for "
+                                       "other models, use their config.json"
                                      : "";
       const std::string gpu = HintOfGpu(source, meant);
       Report("file.not-found", source.location(),
@@ -414,7 +415,8 @@ class Loader::Reading {
     }
     if (flat && file.devices) {
       Report("scenario.devices-of-flat", LocationOf(root_, "cluster.devices"),
-             "a job uses all devices of a flat cluster; the topology states their number",
+             "a job uses all devices of a flat cluster, and the topology states the number of "
+             "devices",
              "remove cluster.devices, and set the number in the topology instead: --set "
              "cluster.topology.devices=...");
       return;
@@ -499,7 +501,7 @@ class Loader::Reading {
       if (cluster->gpus_per_node() != scenario_.cluster->gpus_per_node()) {
         Report("scenario.mixed-nodes", other.location,
                fmt::format("all nodes of a cluster must have the same number of GPUs, but nodes of "
-                           "this kind have {}, and nodes of the first kind have {}",
+                           "this kind have {} GPUs, and nodes of the first kind have {}",
                            cluster->gpus_per_node(), scenario_.cluster->gpus_per_node()),
                "use node types with the same number of GPUs");
         continue;
@@ -620,9 +622,9 @@ class Loader::Reading {
     }
     if (const auto lacking = calibration::MissingSections(*filled); !lacking.empty()) {
       Report("calibration.missing-section", source.location(),
-             fmt::format("this profile and the profile of GPU type {1} both lack {0}",
+             fmt::format("both this profile and the profile of GPU type {1} have no {0}",
                          fmt::join(lacking, ", "), Quoted(gpu.name)),
-             "add the sections to the profile");
+             "add the missing sections to the profile");
       return profile;
     }
     // Products of types that the scenario does not compute in need not be there.

@@ -16,23 +16,22 @@
 // How a scenario is read: the implementation of load.h and variants.h.
 namespace stepcast::scenario {
 
-// The tree of a scenario that has not been interpreted yet.
+// The tree of a scenario before it is converted to values.
 struct OpenedScenario {
   YamlTree root;  // null: the text could not be parsed; see `mistakes`
   Diagnostics mistakes;
   std::string file;  // base of relative paths
-  // The overrides of the command line, as a text that is appended to the title: ", with KEY=VALUE".
+  // The overrides of the command line, as text to append to the title: ", with KEY=VALUE".
   std::string changes{};
-  // Whether the command line changes the machines or their number. The title in the file may then
-  // be wrong.
+  // Whether the command line changes the machines or their number, so that the title in the file
+  // may be wrong.
   bool other_machines = false;
 };
 
 // Opens the file at `path`, as scenario::Load does.
 Result<OpenedScenario> OpenScenario(const std::string& path, InputCache& cache);
-// Applies each "KEY=VALUE" in order. A wrong override is added to the mistakes and skipped.
-// KEY=null means the default of the key, whether or not the tree contains the key. A key that no
-// reader knows is a mistake.
+// Applies each "KEY=VALUE" in order. KEY=null selects the default of the key, whether or not the
+// tree contains the key. A wrong override, or an unknown key, is added to the mistakes and skipped.
 void Override(const std::vector<std::string>& overrides, OpenedScenario& scenario,
               InputCache& cache);
 
@@ -44,12 +43,12 @@ class Loader {
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
 
-  // Reads the scenario. On failure, returns every mistake of every file involved, ordered by file
-  // and position. Call this function once.
+  // Reads the scenario. On failure, returns all mistakes of all files, ordered by file and
+  // position. Call once.
   Result<void> Read();
 
-  // Returns whether a failed Read found only violations of rules about plans. broken() then returns
-  // these violations, and Reread may be called.
+  // Returns whether Read failed only because the plan is illegal. broken() then returns the
+  // violated rules, and Reread may be called.
   bool can_reread() const;
 
   // Call these functions only after a successful Read.
@@ -58,12 +57,11 @@ class Loader {
   std::optional<std::int64_t> nodes() const;
   Scenario Take();  // moves the scenario out of this object
 
-  // Replaces `scenario` by the same scenario with the plan `request`, which must have the same
-  // precision. `nodes` is the number of nodes of its cluster; it must be set if the tree contains
-  // this number. Returns false if the new scenario is not legal; Reread can then be called with
-  // other values.
+  // Replaces the plan of `scenario` by `request`, which must have the same precision. `nodes` is
+  // the cluster's number of nodes; it must be set if the tree contains this number. Returns false
+  // if the new scenario is illegal; Reread can then be called with other values.
   bool Reread(const plan::Request& request, std::optional<std::int64_t> nodes);
-  // Returns the violations of rules about plans because of which the last Read or Reread failed.
+  // Returns the violations of plan rules that made the last Read or Reread fail.
   const std::vector<plan::Violation>& broken() const;
 
  private:

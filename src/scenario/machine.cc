@@ -91,7 +91,8 @@ std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
         .topology = name->tree(),
         .nodes = nodes,
         .devices = whole ? std::nullopt : std::optional(gpus),
-        .taken = fmt::format("assumed: {} {} in nodes of {} (set cluster.topology to change this)",
+        .taken = fmt::format("assumed: {} {} in nodes of {} (to change this assumption, set "
+                             "cluster.topology)",
                              gpus, sheet->name, shipped->name)};
   }
   if (gpus > kMostOfWorkstation) {
@@ -109,8 +110,8 @@ std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
       .nodes = 1,
       .devices = std::nullopt,
       .taken = fmt::format("assumed: {} {} in a workstation without NVLink, with {} GB/s of PCIe "
-                           "for each GPU and {} GiB of host memory at {} GB/s (set "
-                           "cluster.topology to change this)",
+                           "for each GPU and {} GiB of host memory at {} GB/s (to change this "
+                           "assumption, set cluster.topology)",
                            gpus, sheet->name, PcieBandwidthOf(*sheet), HostOf(gpus).memory,
                            HostOf(gpus).bandwidth)};
 }

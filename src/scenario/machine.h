@@ -14,13 +14,12 @@ struct Machine {
   YamlTree topology;                    // a name, or a mapping as in a topology file
   std::int64_t nodes = 1;               // number of nodes that the GPUs need
   std::optional<std::int64_t> devices;  // not set: all devices of the nodes
-  std::string taken;                    // a sentence that describes the assumed machine
+  std::string taken;                    // a sentence that describes the machine that is assumed
 };
 
-// Returns a machine for GPUs of this type. The machine is a shipped topology with this GPU,
-// preferably one by NVIDIA. If no topology has this GPU, the machine is a workstation whose GPUs
-// are on the PCIe lanes of one CPU. Errors: topology.unknown-gpu; topology.too-many-gpus, if a
-// workstation would have too many GPUs.
+// Returns a machine for GPUs of this type: a shipped topology with this GPU, preferably NVIDIA's.
+// If no topology has this GPU, returns a workstation whose GPUs use the PCIe lanes of one CPU.
+// Errors: topology.unknown-gpu; topology.too-many-gpus, if a workstation would have too many GPUs.
 std::optional<Machine> MachineOf(const std::string& gpu, std::int64_t gpus,
                                  const Location& location, Diagnostics& diagnostics);
 

@@ -3,13 +3,13 @@
 #include <memory>
 #include <string>
 
-// Scenarios without a file. Programs that use stepcast as a library pass text. Every function with
-// the path of a scenario as its argument also accepts the name of a MemoryDocument.
+// Scenarios without a file, for programs that use stepcast as a library. Every function with a
+// scenario's path as an argument also accepts the name of a MemoryDocument.
 namespace stepcast::scenario {
 
-// A text that Load() finds by name() during the life of this object. Names are unique, so several
-// threads may have separate documents. Positions show the text as `title`. Relative paths in the
-// text start from the working directory.
+// A text that Load() finds by name() while this object exists. Names are unique, so several threads
+// may have separate documents. Diagnostics show `title` as the file. The working directory is the
+// base of relative paths in the text.
 class MemoryDocument {
  public:
   MemoryDocument(std::string title, std::string text);

@@ -58,7 +58,8 @@ std::shared_ptr<const model::Family> ReadDescribedFamily(MappingReader& reader) 
   if (family == nullptr && !reader.failed()) {
     reader.Report("family", "input.unknown-word",
                   fmt::format("the family {} does not exist", Quoted(*name)),
-                  fmt::format("write one of {}, or remove 'family' to use general names of modules",
+                  fmt::format("write one of {}, or remove 'family' to use the general names of "
+                              "modules",
                               fmt::join(FamiliesOfBlocks(), ", ")));
   }
   return family;
@@ -109,7 +110,7 @@ std::vector<model::ListedCommunication> ReadCommunication(MappingReader& reader,
     if (fields->size() != 3) {
       diagnostics.push_back(
           {"model.communication", entry.location(),
-           fmt::format("a collective must have 3 entries, but this one has {}", fields->size()),
+           fmt::format("a collective must have 3 entries, not {}", fields->size()),
            "write [collective, axis, size], for example [all_reduce, tensor, 8 MiB]"});
       continue;
     }
@@ -193,8 +194,8 @@ void CheckSize(const LayerList& list, MappingReader& reader) {
   const auto limit = [&reader](bool beyond, std::string_view what) {
     if (!beyond) return;
     reader.Report("layers", "model.too-large",
-                  fmt::format("the layers, including repeats, have more than {}", what),
-                  "check the repeats, sizes and units");
+                  fmt::format("the layers, including repeats, exceed the maximum of {}", what),
+                  "check the repeats, sizes and units of the layers");
   };
   limit(totals.layers > kMostListedLayers, fmt::format("{} layers", kMostListedLayers));
   limit(totals.tensors > static_cast<long double>(kMostListedTensors),
@@ -203,7 +204,7 @@ void CheckSize(const LayerList& list, MappingReader& reader) {
         fmt::format("{} parameters", kMostListedParameters));
   limit(totals.picoseconds + static_cast<long double>(list.optimizer_step.picoseconds()) >
             static_cast<long double>(kMostListedTime.picoseconds()),
-        "15 min for one micro-batch and the optimizer's step");
+        "15 min for one micro-batch and the step of the optimizer");
   limit(totals.activation > static_cast<long double>(kMostListedActivation.count()),
         "1 PiB of activations");
   if (totals.parameters == 0) {

@@ -18,60 +18,58 @@ namespace stepcast::scenario {
 // Returns the blocks that a pipeline divides among its stages.
 plan::ModelBlocks BlocksOf(const model::Model& model);
 
-// Returns the numerical constants of the scenario's model, from the description of the model.
-// `source` is the scenario's file. Errors occur only if a file has changed since the model was
-// loaded.
+// Returns the numerical constants of the scenario's model. `source` is the scenario's file. Fails
+// only if a file has changed since the model was loaded.
 Result<model::NumericalConstants> ModelConstantsOf(const Scenario& scenario,
                                                    const std::string& source);
 
 // Model files (docs/formats.md). A file with `kind: transformer` contains a model's dimensions or
-// blocks; a file with `kind: layers` contains the times of a model's layers. An unmodified Hugging
-// Face config.json is also a model file.
+// blocks. A file with `kind: layers` contains the times of a model's layers. A Hugging Face
+// config.json is a model file without changes.
 //
 // Errors, in addition to those of document.h: model.impossible (inconsistent dimensions),
 // model.parameter-count (the number of parameters differs from the number in the file),
 // model.too-large (a layer list beyond the limits), model.no-parameters, and for a config.json
 // those of formats/huggingface.h.
 
-// The limits of a layer list: the numbers of layers and tensors, including repeats, and the time
-// and activations of a micro-batch. With these limits, every sum over a step fits in 64 bits.
+// The limits of a layer list: layers and tensors, including repeats, and the time and activations
+// of a micro-batch. With these limits, every sum over a step fits in 64 bits.
 inline constexpr std::int64_t kMostListedLayers = 100'000;
 inline constexpr std::int64_t kMostListedTensors = 1'000'000;
 inline constexpr std::int64_t kMostListedParameters = 1'000'000'000'000'000;
 inline constexpr Time kMostListedTime = Seconds(15 * 60);
 inline constexpr Bytes kMostListedActivation = GiB(std::int64_t{1} << 20);  // 1 PiB
 
-// Reads a model as YAML, in a file or inside a scenario. A model without a name gets the name of
-// its file without the extension, or its key in the scenario.
+// Reads a model as YAML, in a file or inside a scenario. If the model has no name, its name is that
+// of the file without extension, or its key in the scenario.
 std::optional<model::Model> ReadModel(const Node& node, Diagnostics& diagnostics);
 
 struct LoadedModel {
   model::Model model;
-  // The parts of the description that are not modeled, as sentences for the forecast's warnings.
-  // Empty for a YAML file, whose unsupported keys are mistakes.
+  // Sentences about parts of the description that are not modeled, for the forecast's warnings.
+  // Empty for a YAML file, because its unsupported keys are errors.
   std::vector<std::string> warnings{};
   // The constants of a config.json that describes a model by its dimensions. Not set for other
   // files.
   model::NumericalConstants constants{};
 };
 
-// Loads a model. `path` is a YAML file or a config.json. A file is a config.json if its name ends
-// in .json, or if it has a model_type and no kind.
+// Loads a model from a YAML file or a config.json. A file is a config.json if its name ends in
+// .json, or if it has a model_type and no kind.
 Result<LoadedModel> LoadModel(const std::string& path);
-// Parses the text of a config.json. `path` is the name of the text in positions, and the name of a
-// model without a name.
+// Parses the text of a config.json. `path` names the text in positions, and names a model without a
+// name.
 Result<LoadedModel> ParseConfig(std::string_view text, const std::string& path);
 
-// These functions read a config.json with reading options. The options are a mapping with the key
-// `config`, such as `{config: PATH, family: PATH, mtp: true, towers: {patches: 1024, image: 256}}`.
-// Paths are relative to `folder`.
+// These functions read a config.json with options: a mapping with the key `config`, such as
+// `{config: PATH, family: PATH, mtp: true, towers: {patches: 1024, image: 256}}`. Paths are
+// relative to `folder`.
 bool NamesFamily(const Node& node);
 std::optional<LoadedModel> ReadConfigOfFamily(const Node& node, std::string_view folder,
                                               Diagnostics& diagnostics);
 
-// These functions read the numerical constants of a model description. Forecasts do not use these
-// constants. The constants have no meaning for layer lists. Call these functions only for
-// descriptions without mistakes.
+// These functions read the numerical constants of a model description, which forecasts do not use.
+// The description must have no mistakes and must not be a layer list.
 model::NumericalConstants ReadModelConstants(const Node& node);
 Result<model::NumericalConstants> LoadModelConstants(const std::string& path);
 

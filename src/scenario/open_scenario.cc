@@ -30,7 +30,7 @@ Diagnostic NotYaml(const std::string& path) {
           {path, 0, 0},
           "this is not a scenario, because it is not a YAML file",
           "write the path of a scenario, such as scenarios/gpt2-ddp/scenario.yaml, or the name of "
-          "a model, such as llama3.1-8b; stepcast list models shows the models"};
+          "a model, such as llama3.1-8b. To see the models, run stepcast list models"};
 }
 
 }  // namespace

@@ -91,7 +91,8 @@ class Overriding {
         break;
     }
     return Fail("override.no-mapping",
-                fmt::format("{} is not a mapping, so it has no key to set: {}",
+                fmt::format("{} is a single value and has no keys, so no key can be set in this "
+                            "value: {}",
                             Quoted(PathTo(depth)), Quoted(node->scalar)),
                 fmt::format("set the value of {} instead", Quoted(PathTo(depth))));
   }

@@ -63,10 +63,11 @@ std::optional<Diagnostic> OtherFile(const Node& document) {
                        [key](const YamlNode::Entry& entry) { return entry.key == key; });
   };
   const auto told = [&](const KindOfFile& kind) {
-    return Diagnostic{
-        "file.not-a-scenario", document.location(),
-        fmt::format("this is {}, not a scenario: it has the key {}", kind.what, Quoted(kind.key)),
-        kind.hint.empty() ? fmt::format("make a scenario from it: stepcast init {} -o "
+    return Diagnostic{"file.not-a-scenario", document.location(),
+                      fmt::format("this file is {}, not a scenario: the file has the key {}",
+                                  kind.what, Quoted(kind.key)),
+                      kind.hint.empty()
+                          ? fmt::format("convert this file to a scenario: stepcast init {} -o "
                                         "scenario.yaml",
                                         document.file())
                           : std::string(kind.hint)};
@@ -85,13 +86,14 @@ std::optional<Diagnostic> OtherFile(const Node& document) {
   if (!list && document.tree()->entries.empty()) return std::nullopt;
   return Diagnostic{
       "file.not-a-scenario", document.location(),
-      list ? std::string("this is a list, not a scenario")
+      list ? std::string("this file contains a list, not a scenario")
            : fmt::format(
-                 "this is not a scenario: it has no key of a scenario, and its first key is {}",
+                 "this file is not a scenario: it has no key of a scenario, and its first key is "
+                 "{}",
                  Quoted(document.tree()->entries.front().key)),
       fmt::format(
           "write a scenario with 'stepcast: 1', model, cluster, training and data_parallel; if the "
-          "file configures another program, make a scenario from it: stepcast init {}",
+          "file configures another program, convert the file: stepcast init {}",
           document.file())};
 }
 
@@ -123,8 +125,9 @@ std::optional<Node> ScenarioOfPlan(const Node& document, Diagnostics& diagnostic
     if (number.has_value() && *number != kPlanVersion) {
       reader.Report(
           kVersionKey, "plan.version",
-          fmt::format("this program reads version {} of the plan format, not {}", kPlanVersion,
-                      *number),
+          fmt::format("this program reads version {} of the plan format, not "
+                      "version {}",
+                      kPlanVersion, *number),
           "write the plan again from its scenario: stepcast simulate SCENARIO --emit FOLDER");
       return std::nullopt;  // its keys may mean something else
     }

@@ -74,20 +74,21 @@ TEST(ScenarioOfPlan, NamesAFileThatIsNoScenario) {
     return diagnostics.at(0).message;
   };
   EXPECT_EQ(told("{\"bf16\": {\"enabled\": true}, \"zero_optimization\": {\"stage\": 3}}"),
-            "this is a configuration of DeepSpeed, not a scenario: it has the key "
+            "this file is a configuration of DeepSpeed, not a scenario: the file has the key "
             "'zero_optimization'");
   EXPECT_EQ(told("{\"model_type\": \"llama\", \"hidden_size\": 64}"),
-            "this is a config.json of Hugging Face, not a scenario: it has the key 'model_type'");
+            "this file is a config.json of Hugging Face, not a scenario: the file has the key "
+            "'model_type'");
   EXPECT_EQ(told("compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"),
-            "this is a configuration of accelerate, not a scenario: it has the key "
+            "this file is a configuration of accelerate, not a scenario: the file has the key "
             "'distributed_type'");
   EXPECT_EQ(told("model: gpt2\nper_device_train_batch_size: 2\n"),
-            "this is a configuration of Hugging Face's Trainer, not a scenario: it has the key "
-            "'per_device_train_batch_size'");
+            "this file is a configuration of Hugging Face's Trainer, not a scenario: the file has "
+            "the key 'per_device_train_batch_size'");
   EXPECT_EQ(told("kind: transformer\nhidden_size: 64\n"),
-            "this is a model file, not a scenario: it has the key 'hidden_size'");
+            "this file is a model file, not a scenario: the file has the key 'hidden_size'");
   EXPECT_EQ(told("name: DGX\nnode: {gpu: h100-sxm}\n"),
-            "this is a topology, not a scenario: it has the key 'node'");
+            "this file is a topology, not a scenario: the file has the key 'node'");
   // A scenario file without a version is still taken for a scenario.
   Diagnostics diagnostics;
   const auto document = ParseDocument("training: {}\nlayers: 1\n", "s.yaml", diagnostics);

@@ -91,7 +91,8 @@ void ReadShare(MappingReader& reader, plan::Request& request) {
   reader.Report("checkpointed_blocks", "input.not-a-part",
                 fmt::format("{} must be all or a fraction such as 1/2: '{}'",
                             Quoted(reader.PathOf("checkpointed_blocks")), *text),
-                "write all, k/n with 1 <= k <= n <= 1000 (1/k is every k-th block), or first k");
+                "write all, first k, or k/n with 1 <= k <= n <= 1000, for example 1/2 for every "
+                "second block");
 }
 
 void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
@@ -106,7 +107,8 @@ void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
     if (known == std::end(model::kRecomputedModuleNames)) {
       reader.Report(
           "recompute_modules", "input.unknown-word",
-          fmt::format("{} contains a word that is not a module with selective recomputation: {}",
+          fmt::format("{} contains a word that is not the name of a module with selective "
+                      "recomputation: {}",
                       Quoted(reader.PathOf("recompute_modules")), Quoted(word)),
           "write one or more of core_attn mlp layernorm moe moe_act mla_up_proj, separated by one "
           "space, or as a list");
@@ -119,8 +121,9 @@ void ReadRecomputedModules(MappingReader& reader, plan::Request& request) {
 
 // `gradient_clipping`: a norm, or the word `none`.
 void ReadGradientClipping(MappingReader& reader, plan::Request& request, Diagnostics& diagnostics) {
-  const std::optional<Node> node =
-      reader.ReadNode("gradient_clipping", Need::kOptional, "a maximum norm such as 1.0, or none");
+  const std::optional<Node> node = reader.ReadNode("gradient_clipping", Need::kOptional,
+                                                   "a maximum norm, such as 1.0, or the "
+                                                   "word none");
   request.gradient_clipping.reset();
   if (!node.has_value()) return;
   if (IsWord(*node, "none")) return;
@@ -210,9 +213,11 @@ model::SampleLengths ReadHistogram(const std::vector<Node>& rows, MappingReader&
       reader.diagnostics().push_back(
           {.code = "input.lengths",
            .location = row.location(),
-           .message = fmt::format("{} needs two numbers, tokens and a weight, but has {}",
+           .message = fmt::format("{} needs two numbers, a number of tokens and a weight, but has "
+                                  "{}",
                                   Quoted(row.path()), pair->size()),
-           .hint = "for example, write [512, 70] if 70 samples, or 70 % of them, have 512 tokens"});
+           .hint = "for example, write [512, 70] if 70 samples, or 70 % of all samples, have 512 "
+                   "tokens"});
       continue;
     }
     const auto tokens = ReadInteger((*pair)[0], kTokens, reader.diagnostics());
@@ -340,8 +345,8 @@ constexpr SectionKey kParallelismKeys[] = {
          reader.Report("schedule", "input.unknown-word",
                        fmt::format("{} must be one of {}: '{}'", Quoted(reader.PathOf("schedule")),
                                    parallel::NamesOfSchedules(), *name),
-                       "or write the path of a file of actions, such as mine.csv (stepcast "
-                       "schedule --print csv writes one)");
+                       "or write the path of a file of actions, such as mine.csv; to create an "
+                       "example, run stepcast schedule --print csv");
          return;
        }
        request.schedule = *name;
@@ -425,8 +430,8 @@ std::optional<std::int64_t> ReadElements(const char* key, MappingReader& reader)
         fmt::format(
             "{} is 'auto': Hugging Face computes the value from the model, but stepcast does not",
             Quoted(reader.PathOf(key))),
-        "remove the key to use DeepSpeed's default, or let stepcast compute the value: stepcast "
-        "init FILE.json");
+        "remove the key to use the default of DeepSpeed, or let stepcast compute the value: "
+        "stepcast init FILE.json");
     return std::nullopt;
   }
   const bool exponent = node->kind() == NodeKind::kScalar && !node->quoted() &&
@@ -567,7 +572,7 @@ void ReadSetting(const plan::Setting<Given, Kept>& setting, std::span<const Sect
     word->give(request, ReadOneOf(word->words, setting.key, need, reader));
   } else {
     const SectionKey* notation = FindKey(own, setting.key);
-    STEPCAST_CHECK(notation != nullptr, "a setting with a special notation must have a reader");
+    STEPCAST_CHECK(notation != nullptr, "every setting with its own notation must have a reader");
     notation->read(reader, request);
   }
 }

@@ -21,13 +21,12 @@ namespace stepcast::scenario {
 // E is the embedding (only at the start), t is a block, and L is the head with its loss (only at
 // the end). m is the module for multi-token prediction, directly before L.
 
-// Returns the number of blocks of each stage. An error is the predicate of a sentence about the
+// Returns the number of blocks of each stage. An error completes a sentence that starts with the
 // layout.
 tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::string_view layout);
 
-// These functions read the sections of a scenario file that describe how training runs. The
-// functions store the values in the request for a plan. Wrong values are reported and omitted from
-// the request.
+// These functions read the sections of a scenario file that describe how training runs, and store
+// the values in a plan request. Wrong values are reported and omitted.
 
 void ReadSoftware(MappingReader& reader, plan::Request& request);
 void ReadTraining(MappingReader& reader, plan::Request& request);
@@ -35,13 +34,13 @@ void ReadParallelism(MappingReader& reader, plan::Request& request);
 void ReadExperts(MappingReader& reader, plan::Request& request);
 void ReadDataParallel(MappingReader& reader, plan::Request& request);
 
-// A function that reads one key of a section into a request. The section must have the key. If the
-// request already has a value, it is replaced.
+// A function that reads one key of a section into a request and replaces the request's value. The
+// section must have the key.
 using ReadKey = std::function<void(MappingReader& section, plan::Request& request)>;
 
 // Returns the function that reads a key, such as "precision" of section "training". Sections are
 // "software", "training", "parallelism", "experts", "data_parallel" and "data_parallel.deepspeed".
-// Empty if the section has no such key.
+// Empty if there is no such key.
 ReadKey ReaderOf(std::string_view section, std::string_view key);
 
 }  // namespace stepcast::scenario

@@ -11,19 +11,18 @@
 #include "src/base/time.h"
 #include "src/scenario/document.h"
 
-// Published measurements of training steps as YAML, calibration/published/*.yaml. Each file
-// contains the cases of one source. Format: docs/formats.md, "Published steps".
+// Published measurements of training steps as YAML, calibration/published/*.yaml. Each file has the
+// cases of one source. Format: docs/formats.md, "Published steps".
 //
 // Errors, in addition to those of document.h: published.duplicate-name, published.unknown-part,
 // published.nothing-measured.
 namespace stepcast::scenario {
 
-// The use of a case. kFit: a profile may be fitted to the case. kCheck: the case is used only to
-// report errors.
+// The use of a case. kFit: profiles may be fitted to it. kCheck: it is used only to report errors.
 enum class Split : std::uint8_t { kFit, kCheck };
 constexpr std::string_view Name(Split split) { return split == Split::kFit ? "fit" : "check"; }
 
-// The quality of a source. kA: the source contains dimensions, parallelism, batch, GPU type and GPU
+// The quality of a source. kA: the source states dimensions, parallelism, batch, GPU type and GPU
 // count. kB: an important value was assumed or read from an image.
 enum class Quality : std::uint8_t { kA, kB };
 constexpr std::string_view Name(Quality quality) { return quality == Quality::kA ? "A" : "B"; }
@@ -39,7 +38,7 @@ constexpr std::string_view Name(MemoryKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-// The keys of a case, with the scenario keys that they set.
+// The keys of a case, and the scenario keys that they set.
 struct CaseKey {
   std::string_view key, section, name;
 };
@@ -75,12 +74,12 @@ struct PublishedCase {
   Split split = Split::kCheck;
   Quality quality = Quality::kB;
   std::optional<Time> step_time;
-  // Set instead of a time if a table of runs states the throughput (runs_file.h).
+  // Throughput from a table of runs, if the table does not state a time (runs_file.h).
   std::optional<double> tokens_per_second_per_gpu{};
   std::vector<MeasuredMemory> memory;
   MemoryOf memory_of = MemoryOf::kFullestRank;
-  // The MFU, as a fraction of the peak rate, if the source contains it instead of a time. The MFU
-  // is not compared, because its formula is unknown.
+  // The MFU, as a fraction of the peak rate, if the source states it instead of a time. It is not
+  // compared with the forecast, because its formula is unknown.
   std::optional<double> mfu;
   // The differences between the simulation and the run, one sentence each.
   std::vector<std::string> stand_ins;
@@ -89,7 +88,7 @@ struct PublishedCase {
   YamlTree scenario;  // a complete scenario, with all parts merged
 };
 
-// The target errors for check rows, as mean absolute errors: 0.04 is 4 %.
+// The target errors for check rows, as mean absolute relative errors: 0.04 is 4 %.
 struct Aims {
   std::optional<double> step_time;
   std::optional<double> memory;
@@ -100,10 +99,10 @@ struct PublishedSource {
   std::string source, machine, rule;
   std::vector<std::string> notes;  // assumptions, and known errors
   // Whether the times are predictions of another simulator. Predicted times are not combined with
-  // the times of other sources.
+  // times of other sources.
   bool predicted = false;
   // Whether no profile was fitted to the fit rows of this source. The source then belongs to the
-  // sources without fitted profiles.
+  // group without fitted profiles.
   bool never_fitted = false;
   Aims aims;
   std::vector<PublishedCase> cases;

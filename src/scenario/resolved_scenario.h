@@ -10,7 +10,7 @@
 
 namespace stepcast::scenario {
 
-// The inputs of the scenario as the user wrote them: paths, or mappings instead of paths.
+// The scenario's inputs as written: paths, or mappings instead of paths.
 struct Sources {
   Resolved model;
   Resolved topology;
@@ -24,7 +24,7 @@ struct Sources {
 
 // Returns the scenario with all defaults, as the tree of a scenario file. Loading this file (from
 // the same folder, if it has relative paths) and resolving it again returns an equal tree. The tree
-// omits settings that the framework does not have or that have no effect at its ZeRO stage.
+// omits settings that the framework does not have, or that have no effect at its ZeRO stage.
 Resolved Resolve(const Scenario& scenario, const Sources& sources);
 
 // Returns the tree as YAML in flow style, which is also JSON.

@@ -21,8 +21,8 @@
 #include "src/topology/device.h"
 #include "src/topology/node_type.h"
 
-// A scenario: model, cluster, calibration and plan. The parts are read from files and checked,
-// first separately and then together. All later code uses these values instead of text.
+// A scenario: model, cluster, calibration and plan. All parts have been read from files and checked
+// separately and together.
 namespace stepcast::scenario {
 
 enum class CollectiveAlgorithm : std::uint8_t { kAuto, kRing, kTree };
@@ -38,7 +38,7 @@ enum class Fidelity : std::uint8_t {
   kMessage,   // all ranks; every message of every collective
 };
 
-// A link of the cluster that has less bandwidth than described, in both directions.
+// A link whose bandwidth is lower than described, in both directions.
 struct SlowLink {
   std::string from, to;                // devices with their topology names: "node0/nic3"
   std::optional<Bandwidth> bandwidth;  // actual bandwidth of one direction; not set: the link has
@@ -46,8 +46,7 @@ struct SlowLink {
   Location location;
 };
 
-// A device that is slower than described. Its kernels run at the fraction `speed` of the described
-// rate.
+// A device whose kernels run at the fraction `speed` of the described rate.
 struct SlowDevice {
   std::string device;  // topology name: "node3/gpu5"; on a flat cluster "device4"
   double speed = 1;    // above 0, at most 1
@@ -55,8 +54,8 @@ struct SlowDevice {
   int rank = 0;  // the rank on the device
 };
 
-// A kind of nodes that differ from the cluster's first nodes in devices or links. Properties that
-// all nodes share are in Scenario.
+// A kind of node that differs from the cluster's first nodes in devices or links. Scenario has the
+// properties that all nodes share.
 struct KindOfNode {
   int nodes = 1;
   // The complete cluster, as if all nodes were of this kind.
@@ -69,18 +68,18 @@ struct KindOfNode {
 
 struct Scenario {
   std::string name;
-  // Objects that scenarios of a sweep share if they use the same files.
+  // Scenarios of a sweep that use the same files share these objects.
   std::shared_ptr<const model::Model> model;
   std::shared_ptr<const topology::Cluster> cluster;
   bool one_machine = false;  // the scenario specifies a number of GPUs instead of a topology
   std::shared_ptr<const calibration::Calibration> calibration;
   std::optional<topology::Gpu> gpu;  // not set only on a flat cluster without a GPU
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::kAuto;
-  // The values of communication.nccl_algo and communication.nccl_proto: as written, and as NCCL
-  // interprets them.
+  // The values of communication.nccl_algo and communication.nccl_proto: as written, and as
+  // interpreted by NCCL.
   std::string nccl_algo, nccl_proto;
   nccl::Overrides nccl_overrides;
-  // Whether the calibration may be for another GPU type.
+  // Whether the calibration may belong to another GPU type.
   bool calibration_of_another_gpu = false;
   bool nccl_collnet = false;  // NCCL may use reduction in the fabric's switches; Fabric::sharp
   Location communication_location;
@@ -90,19 +89,19 @@ struct Scenario {
   // The number of nodes of the topology, including idle nodes. `cluster` has only the nodes that
   // the job uses (cluster.devices).
   int nodes_described = 1;
-  // Nodes of other kinds, which follow the first nodes in this order (job_devices.h). `cluster`,
-  // `calibration` and `gpu` describe the first kind; `cluster` includes the nodes of all kinds.
+  // Nodes of other kinds, which follow the first nodes in this order (job_devices.h). `cluster` has
+  // all nodes; `calibration` and `gpu` describe the first kind.
   std::vector<KindOfNode> other_nodes;
   plan::Plan plan;
-  // Whether training.master_weights and training.optimizer_state_dtype have the framework's
-  // defaults because the scenario does not set them.
+  // Whether training.master_weights and training.optimizer_state_dtype are not set, so that the
+  // framework's defaults apply.
   bool optimizer_states_assumed = false;
-  // Whether the newest modeled releases of PyTorch and NCCL are assumed because the scenario does
-  // not set software.torch and software.nccl.
+  // Whether software.torch and software.nccl are not set, so that the newest modeled releases of
+  // PyTorch and NCCL are assumed.
   bool torch_assumed = false, nccl_assumed = false;
   bool attention_assumed = false;  // the scenario does not set training.attention, and the model
                                    // has attention
-  // Returns whether the release of PyTorch is assumed, and an older release would keep attention
+  // Returns whether the release of PyTorch is assumed, and an older release would store attention
   // scores in memory.
   bool KernelDependsOnAssumedRelease() const;
   Resolved resolved;                  // the scenario with all defaults

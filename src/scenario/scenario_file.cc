@@ -221,7 +221,8 @@ void ReadFormatVersion(MappingReader& reader, Diagnostics& diagnostics) {
   const auto version = ReadInteger(*node, {0, 1'000'000}, diagnostics);
   if (version.has_value() && *version != kFormatVersion) {
     reader.Report("stepcast", "scenario.version",
-                  fmt::format("this program reads version {} of the scenario format, not {}",
+                  fmt::format("this program reads version {} of the scenario format, not version "
+                              "{}",
                               kFormatVersion, *version),
                   fmt::format("write stepcast: {}", kFormatVersion));
   }
@@ -276,7 +277,9 @@ void ReadOtherNodes(const Node& node, ScenarioFile& file, Diagnostics& diagnosti
 
 // `devices`: a number of GPUs, or `plan`.
 std::optional<DevicesRequest> ReadDevices(MappingReader& reader, Diagnostics& diagnostics) {
-  const auto node = reader.ReadNode("devices", Need::kOptional, "a number of GPUs, or plan");
+  const auto node = reader.ReadNode("devices", Need::kOptional,
+                                    "a number of GPUs, or the word "
+                                    "plan");
   if (!node) return std::nullopt;
   if (IsWord(*node, "plan")) return DevicesRequest();
   const auto count = ReadInteger(*node, kDeviceRange, diagnostics);
@@ -293,8 +296,9 @@ bool IsDescribedOnce(const MappingReader& reader, const ScenarioFile& file,
     if (!reader.Has(key) || (of_plan && std::string_view(key) == "devices")) continue;
     diagnostics.push_back(
         {"scenario.two-clusters", reader.LocationOf(own),
-         fmt::format("the scenario describes the cluster twice, with {} and with {}", Quoted(own),
-                     Quoted(key)),
+         fmt::format("the scenario describes the cluster twice, with the key {} and "
+                     "with the key {}",
+                     Quoted(own), Quoted(key)),
          "keep only gpu and gpus, or only topology, nodes and devices"});
     return false;
   }

@@ -17,13 +17,13 @@ namespace stepcast::scenario {
 // The version of the format. The key `stepcast` of a scenario has this value.
 inline constexpr int kFormatVersion = 1;
 
-// Returns the known key that the user probably meant by an unknown key, or an empty text. Both keys
-// are dotted. The function knows synonyms and keys of other sections: "training.micro_batch_size"
-// for "mbs" and for "micro_batch_size".
+// Returns the known key that the user probably meant by an unknown key, or an empty text. Both are
+// dotted keys. Knows synonyms and keys of other sections: "training.micro_batch_size" for "mbs" and
+// for "micro_batch_size".
 std::string KeyMeant(std::string_view path);
 
-// Returns the valid value of the dotted key that the user probably meant by the invalid value
-// `value`: "bf16" for "bfloat16". The result may include other settings: "deepspeed, zero_stage:
+// Returns the valid value that the user probably meant by the invalid value `value` of the dotted
+// key `path`: "bf16" for "bfloat16". The result may include other settings: "deepspeed, zero_stage:
 // 3". Empty if no valid value is similar.
 std::string ValueMeant(std::string_view path, std::string_view value);
 
@@ -43,11 +43,12 @@ struct OtherNodes {
 struct DevicesRequest {
   std::optional<std::int64_t> count = {};  // not set: the value is `plan`, the plan's number of
                                            // ranks
-  std::optional<std::int64_t> most = {};   // the value of `gpus`, for `plan`; not set: all GPUs
+  // For `plan`: the largest number, from the key `gpus`. Not set: all GPUs.
+  std::optional<std::int64_t> most = {};
 };
 
-// A scenario file as written (docs/formats.md, version 1). Each value has been checked separately.
-// The files to which the scenario refers have not been read.
+// A scenario file as written (docs/formats.md, version 1). Each value has been checked separately,
+// but the files to which the scenario refers have not been read.
 struct ScenarioFile {
   std::optional<std::string> name;
   // A node that is a path, or a mapping instead of a path.
@@ -73,8 +74,8 @@ struct ScenarioFile {
   plan::Request request;
 };
 
-// Reads a scenario file's tree. Appends mistakes to `diagnostics`. The result omits wrong values,
-// so that the other values can be checked together.
+// Reads a scenario file's tree. Appends mistakes to `diagnostics`, and omits wrong values so that
+// the other values can be checked together.
 ScenarioFile ReadScenarioFile(const Node& root, Diagnostics& diagnostics);
 
 }  // namespace stepcast::scenario

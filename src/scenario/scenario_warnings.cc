@@ -142,7 +142,7 @@ void WarnOfProfiles(const ScenarioFile& file, Scenario& scenario) {
   }
   if (scenario.calibration_of_another_gpu && all_hold) {
     scenario.warnings.emplace_back(
-        "calibration_of_another_gpu has no effect here, because all profiles are for this GPU");
+        "calibration_of_another_gpu has no effect, because all profiles are for this GPU");
   }
 }
 
@@ -152,15 +152,15 @@ void WarnOfRouting(const RoutingRequest& routing, Scenario& scenario) {
   const topology::Fabric* fabric = scenario.cluster->fabric();
   if (fabric == nullptr || fabric->kind == topology::FabricKind::kOneSwitch) {
     scenario.warnings.emplace_back(
-        "cluster.routing and routing_seed have no effect here, because the topology's fabric has "
-        "no spines; use a rail-optimized fabric or a fat-tree");
+        "cluster.routing and routing_seed have no effect, because the topology's fabric has no "
+        "spines; use a rail-optimized fabric or a fat-tree");
     return;
   }
   if (fabric->routing == topology::Routing()) return;  // the default
   if (scenario.cluster->nodes() <= fabric->nodes_per_unit) {
     scenario.warnings.push_back(
-        fmt::format("cluster.routing and routing_seed have no effect here, because all {} nodes "
-                    "are connected to one leaf switch, so no traffic uses the spines",
+        fmt::format("cluster.routing and routing_seed have no effect, because all {} nodes are "
+                    "connected to one leaf switch, so no traffic uses the spines",
                     fabric->nodes_per_unit));
     return;
   }
@@ -190,7 +190,7 @@ void WarnOfDeterminism(Scenario& scenario) {
     return;
   }
   scenario.warnings.push_back(
-      fmt::format("training.deterministic has no effect here: {}",
+      fmt::format("training.deterministic has no effect: {}",
                   memory != nullptr && memory->gemm_workspace != Bytes(0)
                       ? "on this GPU, the size of cuBLAS workspaces is always 32 MiB"
                       : "the calibration profile has no measurements of cuBLAS workspaces"));
@@ -227,8 +227,8 @@ void WarnOfAssumedRates(Scenario& scenario) {
         return kind.mixer == model::Mixer::kStateSpace;
       })) {
     scenario.warnings.push_back(
-        "Mamba-2's scans have not been measured. The forecast uses the rate of the delta rule, "
-        "and the step's range is wider");
+        "Mamba-2's scans have not been measured. The forecast uses the rate of the delta rule, and "
+        "a wider range for the step time");
   }
   if (any([](const model::Architecture& kind) {
         return kind.indexer.chooses() || kind.shared_key.exists();
@@ -251,14 +251,14 @@ void AppendWarnings(const ScenarioFile& file, Scenario& scenario) {
   if (nccl && (!scenario.gpu.has_value() || scenario.gpu->compute_capability == 0 ||
                scenario.cluster->flat())) {
     scenario.warnings.emplace_back(
-        "communication.nccl_algo, nccl_proto and nccl_collnet have no effect here, because NCCL is "
+        "communication.nccl_algo, nccl_proto and nccl_collnet have no effect, because NCCL is "
         "modelled only for CUDA devices in a topology that is not flat");
   }
   if (file.nccl_collnet.value_or(false) && !scenario.cluster->flat() &&
       scenario.cluster->nodes() == 1) {
     scenario.warnings.emplace_back(
-        "communication.nccl_collnet has no effect on one node, because its GPUs send nothing "
-        "through the fabric's switches");
+        "communication.nccl_collnet has no effect on one node, because the GPUs of one node do not "
+        "use the switches of the fabric");
   }
   WarnOfProfiles(file, scenario);
   WarnOfOtherTables(scenario);

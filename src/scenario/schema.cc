@@ -39,7 +39,9 @@ Schema& Schema::TakeItems() {
 
 Schema& Schema::At(std::string_view key) {
   const auto found = Find(key);
-  STEPCAST_CHECK(found != keys_.end(), "a key must be read before its schema is described");
+  STEPCAST_CHECK(found != keys_.end(),
+                 "the program must read a key before it describes the schema "
+                 "of the key");
   return *found->value;
 }
 

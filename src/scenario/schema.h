@@ -8,13 +8,13 @@
 #include <vector>
 
 // The keys and values that a reader accepts. A reader (document.h) records every key that it
-// requests in a Schema, so the schema always matches the reader. Editors use schemas for completion
+// requests, so the schema always matches the reader. Editors use schemas for completion
 // (report/dumps.h).
 namespace stepcast::scenario {
 
 enum class Need : std::uint8_t { kRequired, kOptional };
 
-// A range with inclusive limits. With the upper limits, sums of values fit in 64 bits.
+// A range with inclusive limits. The upper limits ensure that sums of values fit in 64 bits.
 struct IntegerRange {
   std::int64_t least = 0;
   std::int64_t most = 1'000'000'000'000'000;
@@ -50,8 +50,8 @@ struct SchemaValue {
   friend bool operator==(const SchemaValue&, const SchemaValue&) = default;
 };
 
-// The values that a key or list item accepts: the values in `values`, and the values that one of
-// the schemas in `others` accepts.
+// The values that a key or list item accepts: those in `values`, and those of each schema in
+// `others`.
 class Schema {
  public:
   struct Key {
@@ -66,14 +66,13 @@ class Schema {
   Schema& TakeKey(std::string_view key, Need need);
   Schema& TakeItems();  // records the items of a sequence
 
-  // Adds and returns a schema of another accepted form, which has other keys.
+  // Adds and returns a schema for another accepted form, with other keys.
   Schema& AddOther() { return *others_.emplace_back(std::make_unique<Schema>()); }
   // Returns the schema of a recorded key.
   Schema& At(std::string_view key);
   // Sets the only accepted value.
   void TakeOnly(SchemaValue value) { values_ = {std::move(value)}; }
-  // Sets the only value of a key that every mapping must have. The key distinguishes the accepted
-  // forms.
+  // Sets the only accepted value of a required key, which distinguishes the accepted forms.
   void Fix(std::string_view key, SchemaValue value);
   // Sets the description of the value and of its default, for documents.
   void Describe(std::string description, std::string default_value) {

@@ -141,7 +141,7 @@ std::string HintOfName(std::string_view word) {
           ? std::string_view(*longer)
           : NearestWord(word, std::vector<std::string_view>(names.begin(), names.end()));
   return (near.empty() ? std::string() : fmt::format("did you mean '{}'? ", near)) +
-         "stepcast list models shows all named models";
+         "to see all named models, run stepcast list models";
 }
 
 }  // namespace stepcast::scenario

@@ -26,11 +26,11 @@ enum class SourceKind : std::uint8_t { kModel, kTopology, kCalibration };
 // Returns the data root's folder for files of this kind.
 std::string_view ShippedFolder(SourceKind kind);
 
-// Returns the kind of file to which a scenario key refers. The key is, for example, "model",
-// "cluster.topology" or "cluster.other_nodes[0].calibration".
+// Returns the kind of file to which a scenario key refers, such as "model", "cluster.topology" or
+// "cluster.other_nodes[0].calibration".
 SourceKind KindOfKey(std::string_view key);
 
-// Returns the file to which `text` in an input file of `folder` refers. `text` is a path
+// Returns the file to which `text` refers in an input file of `folder`. `text` is a path
 // (FindInput), a folder with a config.json, or the name of a file of the data root ("dgx-h100":
 // topologies/dgx-h100.yaml). A name has no folder and no extension; names of topologies and
 // profiles are compared with SameName. Returns no value if the file does not exist.
@@ -40,12 +40,12 @@ std::optional<std::string> FindSource(std::string_view text, std::string_view fo
 // Returns the names of the data root's files of this kind, in alphabetical order.
 std::vector<std::string> ShippedNames(SourceKind kind);
 
-// Returns the name in `known` that equals `word` if case is ignored and spaces and underscores are
+// Returns the name in `known` that equals `word`, ignoring case, with spaces and underscores
 // treated as hyphens: "dgx-h100" for "DGX H100". Empty if no name is equal.
 std::string SameName(std::string_view word, const std::vector<std::string>& known);
 
-// Returns a hint for a word that is neither a file nor a model. The hint contains the name of the
-// most similar model. Empty if the word is a path.
+// Returns a hint for a word that is neither a file nor a model: the most similar model's name.
+// Empty if the word is a path.
 std::string HintOfName(std::string_view word);
 
 // Returns the names of YAML files in a folder of the data root, without extension, in alphabetical

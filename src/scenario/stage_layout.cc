@@ -57,7 +57,7 @@ class Expansion {
     const char* const begin = layout_.data() + at_;
     const auto [end, error] = std::from_chars(begin, layout_.data() + layout_.size(), times);
     if (error != std::errc() || times == 0) {
-      fault_ = "a * needs a number of 1 or more after it";
+      fault_ = "a number of 1 or more must follow each *";
       return 0;
     }
     at_ += static_cast<std::size_t>(end - begin);
@@ -97,7 +97,8 @@ tl::expected<std::vector<std::int64_t>, std::string> ParseStageLayout(std::strin
       return tl::unexpected(std::string("'m' can occur only once, directly before 'L'"));
     } else {
       return tl::unexpected(
-          std::string("E must be the first letter and L the last, and each can occur only once"));
+          std::string("E must be the first letter, L must be the last letter, and both can occur "
+                      "only once"));
     }
   }
   return blocks;

@@ -27,14 +27,14 @@ TEST(StageLayout, SaysWhatIsWrong) {
   EXPECT_EQ(fault("tt|ttL"), "the layout must begin with E and end with L");
   EXPECT_EQ(fault(""), "the layout must begin with E and end with L");
   EXPECT_EQ(fault("Et|Et|tL"),
-            "E must be the first letter and L the last, and each can occur only once");
+            "E must be the first letter, L must be the last letter, and both can occur only once");
   EXPECT_EQ(fault("Et|tm|L"), "'m' can occur only once, directly before 'L'");
   EXPECT_EQ(fault("Et|tmmL"), "'m' can occur only once, directly before 'L'");
   EXPECT_EQ(fault("Et|tx|L"), "only E, t, m, L and | are allowed, not 'x'");
   EXPECT_EQ(fault("E(t|tL"), "a '(' has no matching ')'");
   EXPECT_EQ(fault("Et)|tL"), "a ')' has no matching '('");
-  EXPECT_EQ(fault("Et*|tL"), "a * needs a number of 1 or more after it");
-  EXPECT_EQ(fault("Et*0|tL"), "a * needs a number of 1 or more after it");
+  EXPECT_EQ(fault("Et*|tL"), "a number of 1 or more must follow each *");
+  EXPECT_EQ(fault("Et*0|tL"), "a number of 1 or more must follow each *");
   EXPECT_EQ(fault("E((((t*999)*999)*999)*999)L"), "the layout has more than 100000 layers");
 }
 

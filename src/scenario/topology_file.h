@@ -69,16 +69,16 @@ struct Topology {
 std::optional<Topology> ReadTopology(const Node& node, Diagnostics& diagnostics);
 Result<Topology> LoadTopology(const std::string& path);
 
-// The routing that a scenario requests instead of the fabric's.
+// The routing in a scenario, which replaces the fabric's routing.
 struct RoutingRequest {
   std::optional<topology::RouteChoice> choice;
   std::optional<std::int64_t> seed;
 };
 std::optional<topology::RouteChoice> ReadRouting(MappingReader& reader, const char* key);
 
-// Builds a cluster with ranks on the first `gpus_per_node` GPUs of each node (not set: on all
-// GPUs). `nodes` is the number of nodes; it is not set for a flat cluster. `location` is the
-// position at which errors about this number are reported.
+// Builds a cluster with ranks on the first `gpus_per_node` GPUs of each node (not set: all GPUs).
+// `nodes` is the number of nodes; not set for a flat cluster. Errors about this number are reported
+// at `location`.
 std::optional<topology::Cluster> BuildCluster(const Topology& topology,
                                               std::optional<std::int64_t> nodes,
                                               const Location& location, Diagnostics& diagnostics,

@@ -18,12 +18,13 @@
 
 namespace stepcast::scenario {
 
-// Loads many scenarios of one file with different overrides, as in a sweep. The results, including
-// mistakes, equal the results of Load. If scenarios differ only in plan settings and numbers of
-// nodes, each of them takes only some microseconds. Overrides of plan settings then become values
-// of the request, and only the rules are checked again. Overrides of other keys ("model",
-// "training.precision", a removed key) form an override set. The first scenario of an override set
-// is read in full. Not thread-safe.
+// Loads many scenarios of one file with different overrides, as in a sweep. Results and mistakes
+// equal those of Load. Not thread-safe.
+//
+// Overrides of plan settings and of the number of nodes become values of the request, and only the
+// rules are checked again, which takes some microseconds. Overrides of other keys ("model",
+// "training.precision", a removed key) form an override set; the first scenario of each override
+// set is read in full.
 class Variants {
  public:
   // Loads variants of the scenario that Load(path, fixed, cache) reads. `cache` must outlive this
@@ -33,13 +34,13 @@ class Variants {
   // Returns the result of Load(path, fixed and overrides, cache), except that `resolved` may be
   // empty. Valid until the next call.
   Result<const Scenario*> Load(const std::vector<std::string>& overrides);
-  // Returns whether the scenarios of the last two calls of Load differ at most in `resolved` and
-  // `warnings`. True if the value that differs has no effect. False if unknown.
+  // Returns whether the last two scenarios differ at most in `resolved` and `warnings`, so that the
+  // changed setting has no effect. False if unknown.
   bool same_as_before() const { return same_as_before_; }
 
-  // Like Load, but without messages about rules, which saves time. The result is the scenario, or
-  // null and the violations of rules about plans. If no rule is violated, `mistakes` has the
-  // mistakes that Load reports.
+  // Like Load, but faster, because it creates no messages about rules. Returns the scenario, or
+  // null and the violated rules about plans. If no rule is violated, `mistakes` has the mistakes
+  // that Load reports.
   struct Tried {
     const Scenario* scenario = nullptr;
     const std::vector<plan::Violation>* broken = nullptr;
@@ -48,7 +49,7 @@ class Variants {
   Tried Try(const std::vector<std::string>& overrides);
 
  private:
-  // An override "KEY=VALUE" that was used before.
+  // An override "KEY=VALUE" of an earlier call.
   struct Option {
     std::uint32_t number = 0;  // index of the option, or of its key if `is_value`
     bool is_value = false;     // the key is a value of the plan, or `nodes`
@@ -57,10 +58,9 @@ class Variants {
     std::optional<Node> section;  // for `read`: a section with only this key
     std::optional<std::int64_t> nodes;
   };
-  // A set of scenarios that differ only in values. Their overrides have the same keys in the same
-  // order.
+  // Scenarios that differ only in values: their overrides have the same keys in the same order.
   struct Variety {
-    std::optional<Loader> loader;  // not set: an override cancels the value of an earlier override
+    std::optional<Loader> loader;  // not set: an override cancels an earlier override
     plan::Request request;         // request of the last scenario, whose options are `read`
     std::vector<const Option*> read;
   };
@@ -68,11 +68,11 @@ class Variants {
   const Option& OptionOf(const std::string& text);
   Option MakeOption(const std::string& text);
   Result<const Scenario*> LoadWhole(const std::vector<std::string>& overrides);
-  // Returns the scenario as a variant of a scenario that was already read, or null. If it returns
-  // null and `last_` has no reason, the scenario must be read in full.
+  // Returns the scenario as a variant of an earlier scenario, or null. If null and `last_` has no
+  // reason, the scenario must be read in full.
   const Scenario* LoadVariant(const std::vector<std::string>& overrides, Diagnostics& mistakes);
-  // Sets the loader of `variety` to the current scenario. Returns false if this scenario is not
-  // legal.
+  // Loads the current scenario in the loader of `variety`. Returns false if the scenario is
+  // illegal.
   bool Reread(Variety& variety);
 
   const std::string path_;

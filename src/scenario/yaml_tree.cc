@@ -126,7 +126,7 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     if (!tag.empty() && tag != "?") {
       Fail(mark, "yaml.reference", fmt::format("tags are not supported: {}", Quoted(tag)),
-           "remove the '!'; put text that starts with '!' in quotes");
+           "remove the '!', or put the text in quotes if the text starts with '!'");
     }
   }
 
@@ -147,7 +147,10 @@ class TreeBuilder final : public YAML::EventHandler {
   void Open(NodeKind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     Refuse(mark, tag, anchor);
     if (levels_.size() >= kDeepest) {
-      Fail(mark, "yaml.too-deep", fmt::format("nested more than {} levels deep", kDeepest),
+      Fail(mark, "yaml.too-deep",
+           fmt::format("the file is nested more than {} levels "
+                       "deep",
+                       kDeepest),
            "check the brackets and the indentation");
     }
     levels_.push_back(Level{MakeNode(kind, mark), true, false, {}, {}});
@@ -193,12 +196,11 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     const auto [first, inserted] = level.seen.emplace(key.scalar, location.line);
     if (!inserted) {
-      Report(
-          {"input.duplicate-key", location, fmt::format("duplicate key: {}", Quoted(key.scalar)),
-           first->second > 0
-               ? fmt::format("remove one of the two lines: the first one with this key is line {}",
-                             first->second)
-               : "keep only one of the two lines"});
+      Report({"input.duplicate-key", location, fmt::format("duplicate key: {}", Quoted(key.scalar)),
+              first->second > 0
+                  ? fmt::format("remove one of the two lines: this key first occurs on line {}",
+                                first->second)
+                  : "keep only one of the two lines"});
       return;
     }
     level.skip_value = false;
@@ -340,8 +342,8 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
     diagnostics.push_back({"file.not-yaml",
                            {file, 1, 1},
                            fmt::format("this is {}, not YAML", other),
-                           fmt::format("if it configures another training program, make a scenario "
-                                       "from it: stepcast init {} -o scenario.yaml",
+                           fmt::format("if the file configures another training program, convert "
+                                       "the file to a scenario: stepcast init {} -o scenario.yaml",
                                        file)});
     return std::nullopt;
   }
@@ -377,9 +379,11 @@ std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file
     return std::nullopt;
   } catch (const BlockBuffer::TooFarAhead&) {
     diagnostics.push_back({"yaml.too-large", builder.At(builder.last()).location(),
-                           fmt::format("no end of a value was found within {} MiB after this line",
+                           fmt::format("the value that begins on this line does not end within {} "
+                                       "MiB",
                                        kFarthestAhead >> 20),
-                           "close brackets and quotes; write long lists as lines, '- ITEM'"});
+                           "close all brackets and quotes; write each item of a long list on its "
+                           "own line, '- ITEM'"});
     return std::nullopt;
   } catch (const YAML::Exception& exception) {
     return syntax(exception.mark, exception.msg);

@@ -9,10 +9,9 @@
 
 #include "src/base/diagnostic.h"
 
-// YAML text as a tree with the details that strict reading needs. The tree has the position of
-// every key and value, the text of every scalar as written ("010" for `010`), and whether a scalar
-// was quoted. The tree is immutable, so many scenarios may share its parts. A changed tree copies
-// only the nodes on the path to the change (overrides.h).
+// YAML text as a tree with the position of every key and value, the text of every scalar as written
+// ("010" for `010`), and whether a scalar was quoted. Trees are immutable, so scenarios may share
+// parts. A changed tree copies only the nodes on the path to the change (overrides.h).
 namespace stepcast::scenario {
 
 enum class NodeKind : std::uint8_t { kNull, kScalar, kSequence, kMapping };
@@ -43,10 +42,9 @@ struct YamlNode {
 using YamlTree = std::shared_ptr<const YamlNode>;
 
 // Parses one YAML document. After a fatal mistake (syntax, an alias, a tag, a second document,
-// nesting beyond 64), appends a Diagnostic and returns no value. Appends a Diagnostic for, and
-// omits, a duplicate key and a key that is not text. `file` is the name of the text in positions.
-// If `with_positions` is false, lines and columns are 0; this is meant for text from the command
-// line.
+// nesting beyond 64), appends a Diagnostic and returns no value. Reports and omits duplicate keys
+// and keys that are not text. `file` names the text in positions. If `with_positions` is false,
+// lines and columns are 0, for text from the command line.
 std::optional<YamlTree> ParseYaml(std::string_view text, const std::string& file,
                                   Diagnostics& diagnostics, bool with_positions = true);
 

@@ -504,7 +504,9 @@ inline void CompiledProgram::InstructionQueues::Write(Index i, const Instruction
       SetTarget(i, item);
       break;
     default:
-      STEPCAST_CHECK(false, "the host must run all other instructions");
+      STEPCAST_CHECK(false,
+                     "a stream cannot execute this kind of instruction; the host must "
+                     "execute it");
   }
   item.issued = span_.length;
 }

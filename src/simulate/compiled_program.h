@@ -11,8 +11,8 @@
 #include "src/program/program.h"
 #include "src/simulate/concurrent_sets.h"
 
-// Compiles a program with its prices for the simulator. All data that does not change during a
-// simulation is computed once and stored in arrays.
+// A program with its prices, compiled for the simulator: all data that does not change during a
+// simulation, in arrays.
 namespace stepcast::simulate {
 
 using program::Index;
@@ -22,7 +22,7 @@ using program::kNone;
 struct Cost {
   Time latency;
   Time work;
-  // With kUsesNothing, no other operation can slow this operation.
+  // With kUsesNothing, concurrent operations do not slow this operation.
   ConcurrentSets::Profile profile = ConcurrentSets::kUsesNothing;
 };
 
@@ -40,12 +40,11 @@ struct Item {
   // For kCollective and kExchange: the operation's number on its communicator, counted within this
   // prologue or step. For kWait: the slot of a record in the prologue, or kNone.
   std::uint32_t other = 0;
-  // For kOperation: the first item after the consecutive operations that begin with this operation
-  // and are in the same span.
+  // For kOperation: the first item after the run of consecutive operations of the same span that
+  // begins here.
   std::uint32_t run_end = 0;
   Kind kind = Kind::kOperation;
-  std::uint8_t steps_before = 0;  // kWait: the number of steps by which the record precedes the
-                                  // wait
+  std::uint8_t steps_before = 0;  // kWait: the number of steps between the record and the wait
 };
 
 // Returns the communicator of a collective or an exchange.
@@ -54,8 +53,7 @@ inline Index CommunicatorOf(const program::Program& program, const Item& item) {
                                             : program.collectives[item.target].communicator;
 }
 
-// Consecutive operations on a stream that start with one item and are issued in one span. Only the
-// last operation may be recorded.
+// Consecutive operations of a stream that are issued in one span. Only the last may be recorded.
 struct OperationChain {
   Time rest;                // total time if nothing interrupts them
   Time latest;              // maximum over operations of the issue time plus the remaining time of
@@ -73,9 +71,8 @@ struct StreamRange {
 };
 
 // The number of launches in a stream's queue at which the host must wait, as with CUDA. CUDA does
-// not document the number. Users have measured about 1,000 launches without a wait on each of
-// several streams (forums.developer.nvidia.com/t/68937). The host checks the queue once per block
-// of launches.
+// not document it; users have measured about 1,000 on each of several streams
+// (forums.developer.nvidia.com/t/68937). The host checks the queue once per block of launches.
 inline constexpr std::uint32_t kLaunchQueue = 1024;
 inline constexpr std::uint32_t kLaunchBlock = 128;
 
@@ -87,14 +84,14 @@ struct HostItem {
   bool is_task = false;
 };
 
-// The host's work between two waits. Within a span, only issue costs and host tasks take time. All
-// times in the span are therefore relative to its beginning.
+// The host's work between two waits. Times in the span are relative to its beginning, because only
+// issue costs and host tasks take time.
 struct HostSpan {
   Time length;
   std::uint32_t first_item = 0;  // index in CompiledProgram::host_items
   std::uint32_t item_count = 0;
-  // The kHostWaitEvent that ends the span. kNone: a full launch queue, or the end of the prologue
-  // or step, ends it.
+  // The kHostWaitEvent that ends the span. kNone: the span ends at a full launch queue, or at the
+  // end of the prologue or step.
   Index wait = program::kNone;
   bool ends_pass = false;
   Index first_instruction = 0;
@@ -110,7 +107,7 @@ struct EventRecord {
   std::uint32_t item = 0;
 };
 
-// One rank's end of all messages with one peer, in one direction, on one communicator.
+// One rank's side of all messages with one peer, in one direction, on one communicator.
 struct Endpoint {
   std::uint32_t communicator = 0;
   program::MessageDirection direction = program::MessageDirection::kSend;
@@ -120,8 +117,8 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-// The condition for the end of a wait: the record in `slot` was reached `count` times. If `count`
-// is 0, the wait ends at once. Slots number the records consecutively, starting with the prologue.
+// A wait ends when the record in `slot` was reached `count` times; 0: at once. Slots number the
+// records consecutively, starting with the prologue.
 struct WaitFor {
   std::uint32_t slot = program::kNone;
   std::uint32_t count = 0;
@@ -135,8 +132,8 @@ inline WaitFor Resolve(std::uint32_t target, std::uint32_t other, std::uint8_t s
   return {other, other == program::kNone ? 0u : 1u};
 }
 
-// A 128-bit digest of the data that determines the queues. Collisions are improbable. The data
-// would need as much memory as the queues.
+// A 128-bit digest of the data that determines the queues, which replaces a copy of this data.
+// Collisions are improbable.
 class QueueKey {
  public:
   void Add(std::uint64_t word) {
@@ -157,8 +154,7 @@ struct BuildRoom {
   std::vector<std::uint32_t> prologue_slots;  // [instruction]
   std::vector<std::uint32_t> step_slots;
   std::vector<std::uint32_t> next_item;  // [stream]
-  // The first slot of each stream's launch blocks, indexed by stream. An additional entry marks the
-  // end.
+  // The first slot of each stream's launch blocks, indexed by stream, followed by the end.
   std::vector<std::uint32_t> prologue_blocks, step_blocks;
   std::vector<std::uint32_t> launches;  // [stream]: number of launches so far
 };
@@ -171,15 +167,15 @@ struct CompiledProgram {
   std::vector<HostItem> host_items;  // if host items are recorded
   std::vector<Cost> costs;           // costs of kernels, then of copies
   std::vector<Cost> collective_costs;
-  // The number of each exchange's first message, indexed by exchange. Messages are numbered
-  // consecutively over exchanges. An additional entry marks the end.
+  // The number of each exchange's first message, indexed by exchange, followed by the end. Messages
+  // are numbered over all exchanges.
   std::vector<std::uint32_t> first_message;
   std::vector<Cost> message_costs;
-  // The next communicator of the same ranks, indexed by communicator. The communicators of the same
-  // ranks form a circular list.
+  // The next communicator of the same ranks, indexed by communicator. These communicators form a
+  // circular list.
   std::vector<std::uint32_t> next_among_ranks;
-  // The fraction of the multiprocessors that each collective or message occupies after the rank has
-  // reached it.
+  // The fraction of the multiprocessors that a collective or message occupies from the time at
+  // which the rank reaches it.
   std::vector<std::uint32_t> collective_holds, message_holds;
   std::vector<std::uint32_t> message_endpoints;
   std::vector<Endpoint> endpoints;
@@ -187,9 +183,8 @@ struct CompiledProgram {
   std::vector<std::uint32_t> most_messages;
   std::vector<EventRecord> records;  // [slot]
   std::uint32_t prologue_records = 0;
-  // The first slots of launch blocks in the prologue and in the step. The slots of the prologue's
-  // launch blocks are just before the step's slots. The slots of the step's launch blocks come
-  // last.
+  // The first slots of launch blocks in the prologue and in the step. The prologue's launch blocks
+  // are directly before the step's slots; the step's launch blocks are last.
   std::uint32_t prologue_launches = 0, step_launches = 0;
   bool host_waits = false;  // the host waits for events in the step
   // The number of collectives and exchanges of each communicator, in the prologue and in a step.
@@ -202,9 +197,9 @@ struct CompiledProgram {
   }
 
   // Builds a new program in this object. `sets` owns the cost profiles. `links`: whether
-  // collectives use the rank's shares of links. `marked`, if not all operations are recorded: for
-  // each instruction of the step, whether its operation is recorded; null: no operation is
-  // recorded. `marked` must outlive the next call. `records_host`: whether host items are recorded.
+  // collectives use the rank's shares of links. `marked`: for each instruction of the step, whether
+  // its operation is recorded, if not all are; null: none is. `marked` must outlive the next call.
+  // `records_host`: whether host items are recorded.
   //
   // If the previous program differs only in sizes and times of operations, as in the rows of a
   // sweep, its queues and spans are reused.
@@ -212,9 +207,8 @@ struct CompiledProgram {
              const std::vector<bool>* marked, bool links, bool records_host, ConcurrentSets& sets,
              BuildRoom& room);
 
-  // Launch records are the records of blocks of launches; they also have consecutive numbers of
-  // their own. These functions return the number of launch records, whether a slot is a launch
-  // record, and the number of a launch record.
+  // Launch records are the records of launch blocks, with separate consecutive numbers. These
+  // functions return their number, whether a slot is a launch record, and a launch record's number.
   std::uint32_t launch_records() const {
     return prologue_records - prologue_launches + static_cast<std::uint32_t>(records.size()) -
            step_launches;
@@ -230,8 +224,8 @@ struct CompiledProgram {
   // Allocates memory for chains. Call this function before ChainFrom, unless everything is
   // recorded.
   void ReserveChains() { chains_.resize(items.size()); }
-  // Returns the chain that starts at `item`, which must be an operation. A chain is computed when
-  // it is first used, because chains are not needed while other operations run.
+  // Returns the chain that starts at `item`, which must be an operation. Chains are computed at
+  // first use, because they are not needed while other operations run.
   const OperationChain& ChainFrom(std::uint32_t item) const {
     if (chains_[item].build != build_) FindChain(item);
     return chains_[item];

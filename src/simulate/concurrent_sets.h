@@ -9,18 +9,16 @@
 
 #include "src/engine/shared_resources.h"
 
-// The rates of concurrent operations of one rank. The same small sets of operations occur hundreds
-// of times in a step. Therefore, engine::SharedResources solves each distinct set once, and the
-// result is cached.
+// The rates of concurrent operations of one rank. Because the same small sets of operations occur
+// hundreds of times in a step, the solution of engine::SharedResources for each set is cached.
 namespace stepcast::simulate {
 
 class ConcurrentSets {
  public:
   using Use = engine::SharedResources::Use;
-  // An index that identifies a list of uses. Equal lists have equal indices, and operations with
-  // equal uses have equal rates.
+  // The index of a list of uses of resources. Operations with the same profile have equal rates.
   using Profile = std::uint32_t;
-  // An index that identifies a multiset of profiles.
+  // The index of a multiset of profiles.
   using Set = std::uint32_t;
   static constexpr Profile kUsesNothing = 0;
   static constexpr Set kEmpty = 0;
@@ -44,8 +42,8 @@ class ConcurrentSets {
     return member->rate;
   }
 
-  // If there are more than a few thousand sets, removes all sets and profiles, which then become
-  // invalid. For owners that simulate many programs.
+  // Removes all sets and profiles, which become invalid, if there are more than a few thousand
+  // sets. For owners that simulate many programs.
   void Trim();
   // Returns the number of times that Trim removed all sets.
   std::uint32_t cleared() const { return cleared_; }

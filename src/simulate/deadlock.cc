@@ -92,8 +92,7 @@ void Simulation::ExplainCollective(const SimulatedClass& run, const SimulatedCla
   const SimulatedClass::Communicator& own = run.communicators()[stream.wait_for.slot];
   if (stream.wait_for.count != own.current) {
     deadlock.blocked.push_back(fmt::format(
-        "{} waits for its turn on the communicator: it is collective {}, but collective {} has "
-        "not finished",
+        "{} waits for the communicator: collective {} cannot start before collective {} ends",
         subject, stream.wait_for.count, own.current));
     return;
   }
@@ -113,11 +112,12 @@ void Simulation::ExplainCollective(const SimulatedClass& run, const SimulatedCla
     const int rank = other.rank_class().representative;
     if (!other.IsAtCollective(member.communicator)) {
       deadlock.blocked.push_back(
-          fmt::format("{} waits for rank {}, which has not reached it", subject, rank));
+          fmt::format("{} waits for rank {}, which has not reached the collective", subject, rank));
     } else if (!same(other, member.communicator)) {
-      deadlock.blocked.push_back(fmt::format("{} is {}, but rank {} has reached {}", subject,
-                                             SpecText(run.CollectiveAt(stream.wait_for.slot)), rank,
-                                             SpecText(other.CollectiveAt(member.communicator))));
+      deadlock.blocked.push_back(
+          fmt::format("{} is {}, but rank {} has reached a different collective, {}", subject,
+                      SpecText(run.CollectiveAt(stream.wait_for.slot)), rank,
+                      SpecText(other.CollectiveAt(member.communicator))));
     }
   }
   for (const std::uint32_t c : rendezvous.absent) {
@@ -137,11 +137,11 @@ void Simulation::ExplainExchange(const SimulatedClass& run, std::uint32_t commun
                                          sends ? "to" : "from", endpoint.peer);
     const char* const other_end = sends ? "receives" : "sends";
     if (endpoint.partner == kNone) {
-      deadlock.blocked.push_back(
-          fmt::format("{} wait forever, because that rank never {} them", text, other_end));
+      deadlock.blocked.push_back(fmt::format(
+          "{} never arrive, because rank {} never {} these bytes", text, endpoint.peer, other_end));
     } else if (places_[place].mismatched != kNone) {
-      deadlock.blocked.push_back(fmt::format("{} wait forever, because that rank {} {} B {}", text,
-                                             other_end,
+      deadlock.blocked.push_back(fmt::format("{} never arrive, because rank {} {} {} B of {}", text,
+                                             endpoint.peer, other_end,
                                              MessageAt(places_[place].mismatched).bytes.count(),
                                              Name(TypeAt(places_[place].mismatched))));
     } else {

@@ -361,19 +361,20 @@ TEST(ExchangeTest, EndsThatDisagreeAreNamedWithBothSides) {
   EXPECT_EQ(Blocked({&first, &second}),
             (std::vector<std::string>{
                 "rank 0, step 0: send to position 1 on communicator 'pipeline' on stream "
-                "'compute': 8 B to rank 1 wait forever, because that rank receives 16 B bf16",
+                "'compute': 8 B to rank 1 never arrive, because rank 1 receives 16 B of bf16",
                 "rank 1, step 0: receive from position 0 on communicator 'pipeline' on stream "
-                "'compute': 16 B from rank 0 wait forever, because that rank sends 8 B bf16"}));
+                "'compute': 16 B from rank 0 never arrive, because rank 0 sends 8 B of bf16"}));
 }
 
 TEST(ExchangeTest, AReceiveThatNothingIsSentToIsNamed) {
   Rank first(0, {0, 1}), second(1, {0, 1});
   first.Step().Kernel(10);
   second.Step().Exchange({Receive(0)});
-  EXPECT_EQ(Blocked({&first, &second}),
-            (std::vector<std::string>{
-                "rank 1, step 0: receive from position 0 on communicator 'pipeline' on stream "
-                "'compute': 8 B from rank 0 wait forever, because that rank never sends them"}));
+  EXPECT_EQ(
+      Blocked({&first, &second}),
+      (std::vector<std::string>{
+          "rank 1, step 0: receive from position 0 on communicator 'pipeline' on stream "
+          "'compute': 8 B from rank 0 never arrive, because rank 0 never sends these bytes"}));
 }
 
 }  // namespace

@@ -95,9 +95,8 @@ struct Repetition {
 };
 
 // The last times in a run at which the device waited for the host, or the host for a full queue.
-// Only instructions after the examined part of a step are considered (RankClass::looked_at). If the
-// host waits for an event after the examined part, its lead over the device is reset, and the later
-// instructions of the step are ignored.
+// Only instructions after the examined part of a step are considered (RankClass::looked_at), up to
+// the first host wait for an event, which resets the host's lead over the device.
 struct HostInfluence {
   Time held_up_by_issue;  // last time at which a device operation waited for its issue
   // The last time at which the host waited because a stream's queue was full. The host checks the
@@ -105,9 +104,8 @@ struct HostInfluence {
   Time waited_for_room;
 };
 
-// The reason why a run stopped with unfinished operations. There is one sentence for each blocked
-// stream or host. It contains the rank, the operation, and the event or peer for which the
-// operation waits.
+// Why a run stopped with unfinished operations: one sentence per blocked stream or host, with the
+// rank, the operation, and the event or peer for which it waits.
 struct Deadlock {
   std::vector<std::string> blocked;
 };
@@ -116,16 +114,15 @@ struct Deadlock {
 // leaves no records. Times are exact and deterministic. Programs must have valid indices
 // (Validate), and prices must cover every entry of their program's tables.
 //
-// Classes share the communicators with equal names and rank lists. The k-th collectives of all
-// members are one collective, which starts when all members have reached it. If the kind, bytes or
-// type of this collective differ between members, the result is a deadlock with both descriptions.
-// If a class's representative is in the rank list but does not have the communicator, the
-// collective never starts.
+// Classes share communicators with equal names and rank lists. The k-th collectives of all members
+// are one collective, which starts when all members have reached it. If kind, bytes or type differ
+// between members, the result is a deadlock with both descriptions. If a class's representative is
+// in the rank list without the communicator, the collective never starts.
 //
 // A message connects the classes of its two ranks, on communicators of one name. Positions refer to
-// the representative's group (to the group of the layout, if there is a layout). A class may
-// represent several positions of a group. Then one message of each class is matched with the peer's
-// message, and the class's other messages proceed at the same rate.
+// the representative's group (or to the layout's group). If a class represents several positions of
+// a group, one message per class is matched with the peer's, and its other messages proceed at the
+// same rate.
 tl::expected<std::vector<program::Timeline>, Deadlock> Simulate(std::span<const RankClass> classes,
                                                                 const Options& options);
 

@@ -477,9 +477,9 @@ TEST(SimulateTest, CrossedOrderOfTwoCommunicatorsIsADeadlock) {
   EXPECT_EQ(Blocked({a.Class(), b.Class()}),
             (std::vector<std::string>{
                 "rank 0, step 0: all_reduce on communicator 'data' of 'layer 3' on stream "
-                "'compute' waits for rank 4, which has not reached it",
+                "'compute' waits for rank 4, which has not reached the collective",
                 "rank 4, step 0: all_gather on communicator 'tensor' of 'layer 3' on stream "
-                "'compute' waits for rank 0, which has not reached it"}));
+                "'compute' waits for rank 0, which has not reached the collective"}));
 }
 
 TEST(SimulateTest, MembersThatDisagreeAreNamedWithBothSides) {
@@ -492,9 +492,11 @@ TEST(SimulateTest, MembersThatDisagreeAreNamedWithBothSides) {
   EXPECT_EQ(Blocked({a.Class(), b.Class()}),
             (std::vector<std::string>{
                 "rank 0, step 0: all_reduce on communicator 'data' on stream 'compute' is "
-                "all_reduce of 64 B bf16, but rank 4 has reached all_reduce of 128 B bf16",
+                "all_reduce of 64 B bf16, but rank 4 has reached a different collective, "
+                "all_reduce of 128 B bf16",
                 "rank 4, step 0: all_reduce on communicator 'data' on stream 'compute' is "
-                "all_reduce of 128 B bf16, but rank 0 has reached all_reduce of 64 B bf16"}));
+                "all_reduce of 128 B bf16, but rank 0 has reached a different collective, "
+                "all_reduce of 64 B bf16"}));
 }
 
 TEST(SimulateTest, EverythingThatHangsOnTheDeadlockIsNamed) {
@@ -512,10 +514,9 @@ TEST(SimulateTest, EverythingThatHangsOnTheDeadlockIsNamed) {
                 "rank 0, step 0: the host waits at host-wait-event 'reduced' until record-event "
                 "'reduced' on stream 'compute' of step 0 is reached",
                 "rank 0, step 0: all_reduce on communicator 'data' on stream 'compute' waits for "
-                "rank 4, which has not reached it",
+                "rank 4, which has not reached the collective",
                 "rank 0, step 0: all_reduce on communicator 'data' on stream 'side1' waits for "
-                "its turn on the communicator: it is collective 1, but collective 0 has not "
-                "finished",
+                "the communicator: collective 1 cannot start before collective 0 ends",
                 "rank 0, step 0: wait-event 'reduced' on stream 'side2' waits until record-event "
                 "'reduced' on stream 'compute' of step 0 is reached"}));
 }
@@ -545,7 +546,7 @@ TEST(SimulateTest, WithABarrierTheOthersWait) {
             (std::vector<std::string>{
                 "rank 0: the host waits for all work of step 0 before it issues the next step",
                 "rank 0, step 0: all_reduce on communicator 'data' on stream 'compute' waits for "
-                "rank 4, which has not reached it",
+                "rank 4, which has not reached the collective",
                 "rank 4: the host waits for all work of step 0 before it issues the next step",
                 "rank 4, step 1: kernel 'k' on stream 'compute' has not been issued by the host"}));
 }

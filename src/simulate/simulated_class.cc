@@ -167,7 +167,9 @@ void SimulatedClass::OnEvent(Runner runner) {
   switch (work.activity) {
     case Activity::kNone:
     case Activity::kHolds:
-      STEPCAST_CHECK(false, "an operation that waits or is not in flight must have no event");
+      STEPCAST_CHECK(false,
+                     "an operation can have an event only if the operation is in flight and "
+                     "does not wait");
       return;
     case Activity::kAwaitsIssue:
       work.activity = Activity::kNone;

@@ -18,37 +18,35 @@
 
 namespace stepcast::simulate {
 
-// Late start of the first step: an initial part of the step counts as finished, and only the later
-// part runs. If the state at the end of the step is that of a full step (Repetition checks this),
-// later steps do not depend on the late start.
+// Late start of the first step: an initial part of the step is treated as finished, and only the
+// later part runs. If the state at the end of the step is that of a full step (Repetition checks
+// this), later steps do not depend on the late start.
 //
-// The finished part is closed under these rules. With an item of a stream, it contains all earlier
-// items of the stream. With a wait, it contains the record for which the wait waits. With a
-// collective or message, it contains the peers' parts of this operation and all earlier operations
-// on the same communicator.
+// The finished part is closed: with an item of a stream, it contains all earlier items of the
+// stream. With a wait, it contains the record. With a collective or message, it contains the peers'
+// parts and all earlier operations on the communicator.
 //
 // For each class, the finished part contains all items before one instruction. On streams with
-// messages, it contains only the items that these rules require, because messages wait for their
-// peers.
+// messages, it contains only the required items, because messages wait for their peers.
 
 // The position at which a class starts its first step if that step starts late.
 struct StepPosition {
   std::vector<std::uint32_t> items;        // [stream]: the first unfinished item
   std::vector<std::uint32_t> collectives;  // [communicator]: number finished in the step
   std::vector<std::uint32_t> messages;     // [endpoint]: number finished in the step
-  // The span in which the host issues the first unfinished instruction. `issued` is the time of
-  // this issue, relative to the beginning of the span.
+  // The span in which the host issues the first unfinished instruction, and the time of this issue
+  // since the beginning of the span (`issued`).
   std::uint32_t span = 0;
   Time issued;
 };
 
 // One class of ranks in a run: its host, streams, event records, communicators, and operations in
-// flight. simulate.h defines the simulated behavior. A class has few operations in flight, so its
-// next event is found by a comparison of all of them. If nothing interrupts the kernels of a
-// stream, they are processed without simulation events. A class runs independently (detached) while
-// it has no pending collective with other classes. The class is attached from the time at which it
-// reaches a collective with other classes until the collective ends. Simulation then controls its
-// progress.
+// flight. simulate.h defines its behavior. Kernels of a stream that nothing interrupts are
+// processed without simulation events.
+//
+// A class runs independently (detached) while it has no pending collective with other classes. From
+// the time at which it reaches such a collective until the collective ends, it is attached, and
+// Simulation controls its progress.
 
 class SimulatedClass;
 
@@ -64,8 +62,7 @@ class OtherClasses {
   virtual engine::SharedResources& joint_resources() = 0;
 };
 
-// The index of an operation in flight. The streams' operations come first, then the communicators'
-// operations.
+// The index of an operation in flight: first the streams' operations, then the communicators'.
 using Runner = std::uint32_t;
 
 enum class StreamState : std::uint8_t {
@@ -110,30 +107,28 @@ class SimulatedClass {
              std::span<const std::uint32_t> rendezvous, const StepPosition* late_start,
              OtherClasses& other_classes, program::Timeline& timeline);
 
-  // Returns the time of the class's next event if no other class affects it before. Time::Max(): no
-  // event.
+  // Returns the time of the class's next event, unless another class affects the class before.
+  // Time::Max(): no event.
   Time next() const;
   Time now() const { return now_; }
   // See HostInfluence.
   const HostInfluence& host_influence() const { return host_influence_; }
-  // Processes the events from `at` to before `until`. Stops early after an event that affects other
-  // classes. The class may reach a collective with other classes, start or end an operation in the
-  // joint solver, or end a pass while passes are watched. next() is then the time of the next
-  // event.
+  // Processes the events from `at` to before `until`. Returns early after an event that affects
+  // other classes. The class may reach a collective with other classes, start or end an operation
+  // in the joint solver, or end a watched pass. next() is then the time of the next event.
   Time Run(Time at, Time until);
 
-  // These functions begin and end the collective or exchange that the class has reached on a
-  // communicator.
+  // These functions begin and end the operation that the class has reached on a communicator.
   void BeginCollective(std::uint32_t communicator, Time now);  // the operation starts
   void EndCollective(std::uint32_t communicator, Time now);
-  // Join moves the class's operations into the joint solver when a collective with other classes
+  // Join moves the class's operations into the joint solver, when a collective with other classes
   // uses resources. Leave moves them back after the last such collective.
   void Join(Time now);
   void Leave(Time now);
-  // Makes the operation that the class has reached on a communicator occupy this fraction of the
-  // multiprocessors until BeginCollective. Among the same ranks, only the waiting operation with
-  // the largest fraction occupies multiprocessors, because PyTorch has one communicator and one
-  // stream for a group of ranks.
+  // Makes the waiting operation on a communicator occupy this fraction of the multiprocessors until
+  // BeginCollective. Among the same ranks, only the waiting operation with the largest fraction
+  // occupies multiprocessors, because PyTorch has one communicator and one stream for a group of
+  // ranks.
   void Hold(std::uint32_t communicator, std::uint32_t share, Time now);
   // Sets the end of a stream's or communicator's operation after the joint solver has changed it.
   // Returns false if the operation is not in flight.
@@ -251,10 +246,9 @@ class SimulatedClass {
   // Makes Run return after the events at the current time.
   void Yield() { until_ = std::min(until_, now_); }
 
-  // Returns whether the beginning of a span is known. Advances the host to this span if possible,
-  // because the host advances only when a stream needs it. This is correct because a span's
-  // beginning depends only on records, and a record is reached again only after the host has passed
-  // the wait for it.
+  // Returns whether the beginning of a span is known. Advances the host to this span if possible.
+  // The host may advance this late because a span's beginning depends only on records, and a record
+  // is reached again only after the host has passed the wait for it.
   bool KnowsSpan(std::uint32_t span) { return span < span_begins_.size() || ReachSpan(span); }
   bool ReachSpan(std::uint32_t span);
   std::uint32_t SpanOf(const Item& item, std::uint32_t pass) const {

@@ -18,11 +18,10 @@
 #include "src/simulate/simulate.h"
 #include "src/simulate/simulated_class.h"
 
-// A run of several classes of ranks, with the interactions between the classes. Detached classes
-// run first, each until it depends on another class. Then events are processed in order of time. An
-// event belongs to an attached class, to a collective or transfer between classes, or to a message
-// on the network. One solver determines the rates of all operations of classes in a joint
-// collective or transfer.
+// A run of several classes of ranks with their interactions. Detached classes run first, each until
+// it depends on another class. Then events of attached classes, of joint collectives or transfers,
+// and of messages are processed in order of time. One solver determines the rates of all operations
+// of classes in a joint collective or transfer.
 namespace stepcast::simulate {
 
 class Simulation final : public OtherClasses {
@@ -70,7 +69,7 @@ class Simulation final : public OtherClasses {
     Time last_arrival;
   };
 
-  // The state of an endpoint of the compiled program: one class's end of the messages with a peer
+  // The state of an endpoint of the compiled program: one class's side of the messages with a peer
   // in one direction.
   struct EndpointState {
     std::uint32_t rank_class = 0;
@@ -102,8 +101,7 @@ class Simulation final : public OtherClasses {
   };
 
   // The stage of a joint operation of several classes. Joint operations are numbered: first the
-  // current collective of each rendezvous, then the messages between two classes, in the order of
-  // the senders' places.
+  // current collective of each rendezvous, then the messages between two classes, by sender.
   enum class Stage : std::uint8_t { kArriving, kComplete, kLatency, kShares, kFixed };
   struct Part {
     std::uint32_t rank_class = 0;
@@ -116,10 +114,10 @@ class Simulation final : public OtherClasses {
     std::vector<Part> parts;          // participating classes, while in flight
     std::vector<std::uint32_t> ends;  // one or two places of a message
     std::vector<engine::SharedResources::Use> uses;
-    // The indices in Options::traffic of all calls that this joint operation may make, in ascending
-    // order. Used if messages are simulated one by one.
+    // If messages are simulated one by one: the indices in Options::traffic of all calls that this
+    // joint operation may make, in ascending order.
     std::vector<std::uint32_t> calls;
-    // The number of unfinished parts of the current call: its work, and its messages.
+    // The number of unfinished parts of the current call, which are its work and its messages.
     std::uint32_t open = 0;
   };
   // The state of the simulation at the end of a pass: all data that determines later events.

@@ -60,7 +60,8 @@ Result<std::vector<GalleryEntry>> GalleryEntries() {
       }
       if (chosen == nullptr || rate(*chosen) < rate(outcome)) chosen = &outcome;
     }
-    STEPCAST_CHECK(chosen != nullptr, "each model of the gallery must have a published step");
+    STEPCAST_CHECK(chosen != nullptr,
+                   "each model of the gallery must have at least one published step");
     const scenario::PublishedSource& source = accuracy->sources[chosen->source];
     entries.push_back({.name = model.name,
                        .title = model.title,

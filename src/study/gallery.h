@@ -22,9 +22,9 @@ struct GalleryEntry {
   std::string file;  // the path of the file
 };
 
-// Returns an entry for each model of the gallery. The entry's step is a published step of the model
-// that can be simulated and to which no profile was fitted. Among these steps, it is the step on
-// the most GPUs and, for equal numbers of GPUs, with the most tokens per second. Errors: those of
+// Returns an entry for each model of the gallery. Its step is a published step of the model that
+// can be simulated and to which no profile was fitted. Among several such steps, it is the step on
+// the most GPUs, then with the most tokens per second. Errors: those of
 // validate::ReadStoredOutcomes.
 Result<std::vector<GalleryEntry>> GalleryEntries();
 

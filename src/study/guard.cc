@@ -101,9 +101,10 @@ std::vector<Guard> ReadGuards(const std::vector<std::string>& texts, Diagnostics
       continue;
     }
     faults.push_back(WrongOption(
-        "--fail-if", text, fmt::format("this is not a condition for --fail-if: {}", Quoted(text)),
-        fmt::format("write for example 'step_time>+2%', 'memory>+1GiB' or 'tokens_per_second<-2%'; "
-                    "the possible names are {}",
+        "--fail-if", text,
+        fmt::format("the value of --fail-if is not a valid condition: {}", Quoted(text)),
+        fmt::format("write a condition such as 'step_time>+2%', 'memory>+1GiB' or "
+                    "'tokens_per_second<-2%'; the possible quantities are {}",
                     fmt::join(known, ", "))));
   }
   return guards;

@@ -7,14 +7,14 @@
 #include "src/forecast/values.h"
 #include "src/report/answers.h"
 
-// Conditions on the change of a figure from one plan to another (`compare --fail-if`).
+// Conditions on the change of a value from one plan to another (`compare --fail-if`).
 namespace stepcast::study {
 
-// A figure for which conditions are possible (guard.cc).
+// A value for which conditions are possible (guard.cc).
 struct GuardedFigure;
 
-// A condition such as "step_time>+2%". The condition fails if the change from A to B is above the
-// limit. With '<' instead of '>', it fails if the change is below the limit.
+// A condition such as "step_time>+2%", which fails if the change from A to B is above the limit or,
+// with '<', below it.
 struct Guard {
   std::string text;
   const GuardedFigure* figure = nullptr;

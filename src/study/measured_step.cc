@@ -22,7 +22,7 @@ constexpr const char* kTorch = "torch.__version__";
 constexpr const char* kNccl = "NCCL_DEBUG=VERSION";
 constexpr const char* kKernels = "kernel names in a trace";
 constexpr const char* kOptions = "options of the run";
-constexpr const char* kRanks = "traces of two ranks: a slow rank waits least";
+constexpr const char* kRanks = "traces of two ranks: the slow rank waits less";
 
 // What runs often have otherwise. Rules refuse what the framework does not have.
 constexpr Suspect kSuspects[] = {

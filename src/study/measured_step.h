@@ -12,10 +12,9 @@
 
 namespace stepcast::study {
 
-// Explains a measured step time. Forecasts the step with each setting that often differs from the
-// scenario in real runs. Also finds resources whose lower speed would explain the difference.
-// `file` and `set` are the file and settings from which `scenario` was loaded. `forecast` is the
-// forecast of `scenario`.
+// Explains a measured step time: forecasts the step with each setting that often differs in real
+// runs, and finds resources whose lower speed would explain the difference. `scenario` was loaded
+// from `file` and `set`; `forecast` is its forecast.
 Result<report::MeasuredStep> ExplainMeasured(const std::string& file,
                                              const std::vector<std::string>& set,
                                              const scenario::Scenario& scenario,

@@ -58,8 +58,10 @@ Diagnostics CheckOutputPaths(const std::vector<NamedPath>& inputs,
     faults.push_back(
         {"command.same-file",
          {"command line", 0, 0},
-         fmt::format("{} and {} are the same file: '{}'", output.name, other.name, output.path),
-         fmt::format("{} would overwrite the file that {} {}", output.name, other.name, does)});
+         fmt::format("the paths of {} and {} lead to the same file: '{}'", output.name, other.name,
+                     output.path),
+         fmt::format("write another path for {}, because it would overwrite the file that {} {}",
+                     output.name, other.name, does)});
   };
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     for (const NamedPath& input : inputs) {

@@ -24,8 +24,11 @@ TEST(OutputPathsTest, AnOutputIsNeitherAnInputNorAnotherOutput) {
       CheckOutputPaths({{"SCENARIO", scenario}}, {{"--report", folder + "/./scenario.yaml"}});
   ASSERT_EQ(replaced.size(), 1U);
   EXPECT_EQ(replaced[0].code, "command.same-file");
-  EXPECT_THAT(replaced[0].message, testing::HasSubstr("--report and SCENARIO are the same file"));
-  EXPECT_EQ(replaced[0].hint, "--report would overwrite the file that SCENARIO reads");
+  EXPECT_THAT(replaced[0].message,
+              testing::HasSubstr("the paths of --report and SCENARIO lead to the same file"));
+  EXPECT_EQ(
+      replaced[0].hint,
+      "write another path for --report, because it would overwrite the file that SCENARIO reads");
   // Neither file exists yet.
   EXPECT_EQ(
       CheckOutputPaths({}, {{"--report", folder + "/new"}, {"--trace", folder + "/./new"}}).size(),

@@ -18,16 +18,16 @@ struct PlanBase {
   std::vector<std::string> set;
   // Default values of keys that the scenario lacks, such as "training.precision=bf16".
   std::vector<std::string> assumed;
-  // The reasons why the written plan is illegal, one sentence each. `scenario` does not have the
-  // rejected settings.
+  // The reasons why the written plan is illegal, one sentence each. `scenario` omits these
+  // settings.
   std::vector<std::string> refused;
 
-  // Returns whether the scenario was not changed. Its plan is then in the space.
+  // Returns whether the scenario is unchanged, so that its plan is part of the space.
   bool as_written() const { return assumed.empty() && refused.empty(); }
 };
 
-// Loads the scenario. Errors: mistakes outside the plan, and violations of rules that no change of
-// the plan can satisfy.
+// Loads the scenario. Errors: mistakes outside the plan, and violated rules that no plan can
+// satisfy.
 Result<PlanBase> LoadPlanBase(const std::string& scenario, const std::vector<std::string>& set,
                               scenario::InputCache& cache);
 

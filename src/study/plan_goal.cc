@@ -71,7 +71,7 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
     for (const Target known : planner::kTargets) names.push_back(planner::Name(known));
     faults.push_back(
         WrongOption("--target", question.target,
-                    fmt::format("--target has an unknown value: {}", Quoted(question.target)),
+                    fmt::format("the value of --target is unknown: {}", Quoted(question.target)),
                     fmt::format("choose from {}", fmt::join(names, ", "))));
   } else {
     goal.target = *target;
@@ -79,8 +79,8 @@ Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults) {
   goal.training = ReadTraining(question.training, faults);
   ReadHeadroom(question.headroom, goal, faults);
   if (goal.target == Target::kCost && question.training.price.empty()) {
-    faults.push_back(WrongOption("--target", question.target, "the price of a GPU hour is missing",
-                                 "add --price 2.5"));
+    faults.push_back(WrongOption("--target", question.target,
+                                 "the target needs the price of a GPU hour", "add --price 2.5"));
   }
   const bool whole_run = goal.target == Target::kDays || goal.target == Target::kEnergy;
   if (whole_run && question.training.tokens.empty()) {
@@ -115,10 +115,10 @@ std::vector<plan::Framework> ReadFrameworks(const std::string& text, Diagnostics
     if (found != std::end(plan::kFrameworks)) {
       frameworks.push_back(*found);
     } else {
-      faults.push_back(WrongOption("--framework", text,
-                                   fmt::format("this framework does not exist: {}", Quoted(word)),
-                                   fmt::format("choose from {}, or write all to use all except {}",
-                                               fmt::join(names, ", "), fmt::join(others, ", "))));
+      faults.push_back(WrongOption(
+          "--framework", text, fmt::format("this framework does not exist: {}", Quoted(word)),
+          fmt::format("choose one or several of {}, or write all to use all frameworks except {}",
+                      fmt::join(names, ", "), fmt::join(others, ", "))));
     }
   }
   return frameworks;
@@ -137,8 +137,9 @@ std::vector<planner::ParallelKind> ReadKinds(const std::string& text, Diagnostic
       kinds.push_back(*found);
     } else if (word != "data") {
       faults.push_back(WrongOption(
-          "--only", text, fmt::format("this kind of parallelism does not exist: {}", Quoted(word)),
-          "choose from data, tensor, pipeline, context, expert"));
+          "--only", text,
+          fmt::format("stepcast knows no axis of parallelism with this name: {}", Quoted(word)),
+          "choose one or several of data, tensor, pipeline, context, expert"));
     }
   }
   return kinds;
@@ -149,8 +150,8 @@ std::optional<double> ReadWithin(const std::string& text, Diagnostics& faults) {
   const auto seconds = LongTime(text);
   if (!seconds) {
     faults.push_back(WrongOption("--within", text,
-                                 fmt::format("this is not a time: {}", Quoted(text)),
-                                 "write for example 10s or '2 min'"));
+                                 fmt::format("the value is not a time: {}", Quoted(text)),
+                                 "write a time such as 10s or '2 min'"));
   }
   return seconds;
 }
@@ -175,8 +176,9 @@ Why ReadWhy(const std::string& text, Diagnostics& faults) {
       continue;
     }
     faults.push_back(WrongOption(
-        "--why", text, fmt::format("--why needs a number of plans or a layout: {}", Quoted(word)),
-        "write for example --why 5, or --why tensor=8,pipeline=16"));
+        "--why", text,
+        fmt::format("the value of --why must be a number of plans or a layout: {}", Quoted(word)),
+        "write a number of plans (--why 5), or a layout (--why tensor=8,pipeline=16)"));
   }
   return why;
 }

@@ -16,9 +16,9 @@
 // "--target VALUE".
 namespace stepcast::study {
 
-// The largest number of plans for which the Pareto front and the sensitivity are computed by
-// default. The front needs a forecast of most plans that need less memory than the best plan. The
-// sensitivity needs some twenty more forecasts.
+// The largest number of plans for which Pareto front and sensitivity are computed by default. The
+// front needs a forecast of most plans with less memory than the best plan; the sensitivity needs
+// about twenty.
 inline constexpr std::int64_t kMostPlansWithAll = 20'000;
 
 planner::Goal ReadGoal(const PlanQuestion& question, Diagnostics& faults);

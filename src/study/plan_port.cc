@@ -93,8 +93,8 @@ class Porter {
     if (!path) {
       return tl::unexpected(Diagnostics{WrongOption(
           "--to", question_.to,
-          fmt::format("this topology does not exist: {}", Quoted(question_.to)),
-          "write the path of a topology file, or a name from 'stepcast list topologies'")});
+          fmt::format("no topology has this name or path: {}", Quoted(question_.to)),
+          "write the path of a topology file, or a name that 'stepcast list topologies' prints")});
     }
     const auto topology = scenario::LoadTopology(*path);
     if (!topology) return tl::unexpected(topology.error());
@@ -140,9 +140,9 @@ class Porter {
     if (by_rules_) {
       refusal_.push_back(
           WrongOption("--to", question_.to,
-                      "this cluster has no legal plan with degrees that divide the degrees of the "
-                      "original plan",
-                      fmt::format("search all plans instead: stepcast plan {} --cluster {}",
+                      "no plan whose degrees of parallelism divide the degrees of the original "
+                      "plan is legal on the new cluster",
+                      fmt::format("to search all plans instead, run stepcast plan {} --cluster {}",
                                   question_.scenario, question_.to)));
     }
     return false;
@@ -263,7 +263,7 @@ class Porter {
     std::vector<std::string> settings = found_;
     settings.push_back(Override(key, value));
     const auto loaded = Load(settings);
-    return loaded ? "this setting depends on another setting, which changes"
+    return loaded ? "the setting depends on another setting that changes"
                   : loaded.error().front().message;
   }
 
@@ -274,7 +274,7 @@ class Porter {
       changes.push_back({.key = "calibration",
                          .from = from_->calibration->name,
                          .to = ported.calibration->name,
-                         .why = "a calibration is valid only for one GPU type"});
+                         .why = "a calibration profile is valid for only one GPU type"});
     }
     if (const std::int64_t idle = ported.idle_devices(); idle > 0) {
       changes.push_back(
@@ -291,10 +291,11 @@ class Porter {
       if (dropped != dropped_.end()) {
         change.why = dropped->second;
       } else if (pair.key == "parallelism.data") {
-        change.why = fmt::format("the number of GPUs, {}, divided by the other degrees",
-                                 ported.cluster->devices());
+        change.why = fmt::format(
+            "the number of GPUs ({}) divided by the degrees of the other axes of parallelism",
+            ported.cluster->devices());
       } else if (pair.key == "training.gradient_accumulation") {
-        change.why = fmt::format("the global batch stays {} sequences",
+        change.why = fmt::format("the global batch remains {} sequences",
                                  ported.plan.training.global_batch_size);
       } else if (IsDegree(pair.key)) {
         change.why = WhyNot(pair.key, pair.a);

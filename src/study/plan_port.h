@@ -26,17 +26,17 @@ struct PlanPort {
   std::vector<report::PortChange> changes;
 };
 
-// Ports a scenario's plan. The plan keeps its model, its global batch and every setting that is
-// legal on the new cluster. Degrees of parallelism, virtual stages and the micro-batch size become
-// divisors of their old values. As few of them as possible change, starting with the outermost
-// axis. Any other refused setting is set to its default.
+// Ports a scenario's plan, with its model, its global batch and every setting that is legal on the
+// new cluster. Degrees of parallelism, virtual stages and the micro-batch size become divisors of
+// their old values; as few of them as possible change, starting with the outermost axis. Any other
+// illegal setting gets its default.
 //
 // Settings that describe the old cluster are removed: idle GPUs, slow links and devices, nodes of
 // other kinds, and a calibration profile of another GPU type.
 //
-// Errors: those of the scenario and of the topology, and settings that the port does not change,
-// such as a precision that the GPUs do not support. If no ported plan is legal, the errors are the
-// rules that the original plan breaks on the new cluster.
+// Errors: those of the scenario and of the topology, and settings that a port never changes, such
+// as a precision that the GPUs do not support. If no ported plan is legal: the rules that the
+// original plan breaks on the new cluster.
 Result<PlanPort> PortPlan(const PortQuestion& question);
 
 // Forecasts both plans of a port. Errors: those of forecasts.

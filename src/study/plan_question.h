@@ -13,8 +13,8 @@ struct SearchProgress;
 
 namespace stepcast::study {
 
-// The question of a search for plans, as text. A new setting needs a member and a row in this
-// struct, and its effect in plan_search.cc. Commands, `serve` and the libraries read the row.
+// The question of a search for plans, as text. Commands, `serve` and the libraries read the rows. A
+// new setting needs a member and a row here, and code in plan_search.cc.
 struct PlanQuestion {
   std::string scenario;
   std::vector<std::string> set;  // "KEY=VALUE"
@@ -32,58 +32,56 @@ struct PlanQuestion {
     question.Option("--target", &target, "NAME", "The goal of the search (default: step_time)")
         .Offers({"step_time", "throughput", "gpus", "cost", "memory", "days", "energy"});
     question.Option("--framework", &framework, "NAME,...",
-                    "Frameworks to choose from (default: all except reference and nanotron)");
+                    "The frameworks to search (default: all except reference and nanotron)");
     question.Option(
         "--only", &only, "KIND,...",
-        "Axes of parallelism to use: data, tensor, pipeline, context, expert (default: all)");
+        "The axes of parallelism to use: data, tensor, pipeline, context, expert (default: all)");
     question.Option("--vary", &vary, "KEY=VALUES",
-                    "A setting and the values to try. Can be repeated");
+                    "A setting, and the values that the search tries. Can be repeated");
     question.Option("--fix", &fix, "KEY",
-                    "Keep a setting at the scenario's value. Can be repeated");
+                    "Do not vary a setting, but keep the value in the scenario. Can be repeated");
     question.Flag("--fewer-nodes", &fewer_nodes,
-                  "Also try fewer GPUs: a part of a node, and 1, 2, 4, 8, ... nodes (always on "
-                  "with --target gpus)");
+                  "Also try fewer GPUs: part of a node, and 1, 2, 4, 8, ... nodes (default with "
+                  "--target gpus)");
     training.Describe(question);
-    question.Option(
-        "--headroom", &headroom, "SIZE|PERCENT",
-        "Memory that must remain free on each device: '4 GiB', '5%', 0 (default: the error of "
-        "memory forecasts, docs/uncertainty.md)");
+    question.Option("--headroom", &headroom, "SIZE|PERCENT",
+                    "Memory that must remain free on each device: '4 GiB', '5%' or 0 (default: the "
+                    "error of memory forecasts, docs/uncertainty.md)");
   }
 
-  // The number of plans to rank; 0 means five. If the space has more than kMostPlansWithAll plans,
-  // only the first ranked plan is proved to be best. The others are the best simulated plans.
+  // The number of plans to rank; 0: five. In a space of more than kMostPlansWithAll plans, only the
+  // first is proved to be best; the others are the best simulated plans.
   int best = 0;
-  // `front`: compute the Pareto front. `no_front`: do not compute it. If neither is set, the search
-  // computes it in spaces of at most kMostPlansWithAll plans.
+  // Whether to compute the Pareto front. Neither is set: only in spaces of at most
+  // kMostPlansWithAll plans.
   bool front = false, no_front = false;
   std::string why;  // "5": number of runners-up to list; "tensor=8,pipeline=16": a layout to rank
   std::string within;  // "10s": time limit; empty: until the proof is complete
-  // `sensitivity`: compute the effect of more resources and of neighboring settings on the best
-  // plan. `no_sensitivity`: do not compute it. If neither is set, the search computes it in spaces
-  // of at most kMostPlansWithAll plans.
+  // Whether to compute the effect of more resources and of neighboring settings on the best plan.
+  // Neither is set: only in spaces of at most kMostPlansWithAll plans.
   bool sensitivity = false, no_sensitivity = false;
   void DescribeAnswer(Question& question) {
     constexpr int kMostRows = 1000;
     question
         .Option("--best", &best, "N",
-                "Number of plans to rank, and to prove optimal (default: 5; among more than 20,000 "
-                "plans, only the first is proved)")
+                "Number of best plans to rank and prove (default: 5; in a search of more than "
+                "20,000 plans, only the best plan is proved)")
         .Between(1, kMostRows);
     question.Flag("--front", &front,
-                  "Find the Pareto front even among more than 20,000 plans. Takes most of the time "
-                  "of the search");
+                  "Find the Pareto front, even in a search of more than 20,000 plans, where the "
+                  "front takes most of the time");
     question.Flag("--no-front", &no_front, "Omit the Pareto front");
     question.Option("--why", &why, "N|LAYOUT",
-                    "Explain why the N plans after the best, or the plans of one layout "
-                    "(tensor=8,pipeline=16), are not the best");
-    question.Option(
-        "--within", &within, "TIME",
-        "Stop after TIME (10s), print the best plan so far, and list what is not proved");
+                    "Explain why the N plans after the best plans, or the plans of a layout "
+                    "(tensor=8,pipeline=16), are not among the best");
+    question.Option("--within", &within, "TIME",
+                    "Stop after TIME (for example 10s), print the best plan so far, and list the "
+                    "parts of the answer that are not proved");
     question.Flag("--sensitivity", &sensitivity,
-                  "Forecast the effect of more resources and of other settings even with more than "
-                  "20,000 plans");
+                  "Forecast the effects of more resources and of other settings, even in a search "
+                  "of more than 20,000 plans");
     question.Flag("--no-sensitivity", &no_sensitivity,
-                  "Omit the forecasts with more resources or other settings");
+                  "Omit the forecasts of the effects of more resources and of other settings");
   }
 
   int threads = 0;      // threads per process; 0: one per usable core

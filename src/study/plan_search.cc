@@ -79,7 +79,8 @@ class Search final : public PlanSearch {
         [](const planner::SweepAxis& axis) { return axis.key.starts_with("training.lengths"); });
     if (base_->plan.training.has_padded_lengths() || varies_lengths) {
       return tl::unexpected(forecast::SeveralLengths(
-          *base_, "the search supports only steps whose micro-batches have one length"));
+          *base_,
+          "the search supports only steps whose micro-batches have the same sequence length"));
     }
     space_options.frameworks = ReadFrameworks(FrameworksAsked(space_options), faults);
     if (!faults.empty()) return tl::unexpected(std::move(faults));
@@ -102,9 +103,9 @@ class Search final : public PlanSearch {
                      [this](const planner::PlanPart& part) { return IsAskedFor(part); })) {
       return tl::unexpected(Diagnostics{WrongOption(
           "--why", why_.layout_text,
-          fmt::format("no plan in the search has this layout: {}", Quoted(why_.layout_text)),
-          "choose another layout, or add --vary parallelism.KEY=VALUE to see which rule excludes a "
-          "value")});
+          fmt::format("no plan in the search has the layout: {}", Quoted(why_.layout_text)),
+          "choose another layout; to see the rule that excludes a value, add --vary "
+          "parallelism.KEY=VALUE")});
     }
     source_ = Source();
     problem_ = planner::ProblemOf(source_);
@@ -168,10 +169,10 @@ class Search final : public PlanSearch {
     constexpr double kPartForBounds = 0.5;
     double searching = 1 - kPartForDetails;
     if (!why_.layout.empty()) searching /= 2;
+    report::PlanReport report;
+    SayOwn(report);  // whatever its time: only an interrupt ends it
     if (within_) stop_.RequestAt(TimeOf(1));
     enough_ = Enough(searching);
-    report::PlanReport report;
-    SayOwn(report);
     const planner::SearchOptions search_options{
         .best = question_.best > 0 ? question_.best : kBest,
         .exact = question_.best > 0 || space_->size() <= kMostPlansWithAll ? 0 : 1,
@@ -238,18 +239,20 @@ class Search final : public PlanSearch {
     report.interrupted = interrupted();
     report.notes = space_->notes();
     if (!assumed_.empty()) {
-      report.notes.insert(report.notes.begin(),
-                          fmt::format("the scenario has no training settings; assumed: {}",
-                                      fmt::join(assumed_, ", ")));
+      report.notes.insert(
+          report.notes.begin(),
+          fmt::format(
+              "the scenario has no training settings; the following settings are assumed: {}",
+              fmt::join(assumed_, ", ")));
     }
     for (const std::string& why : refused_) {
       report.notes.insert(report.notes.begin(),
-                          fmt::format("the scenario's own plan is illegal: {}", why));
+                          fmt::format("the plan in the scenario is illegal: {}", why));
     }
     if (CountsEnergy() && forecast::PowerOf(*base_).at_most) {
       report.notes.emplace_back(
-          "the profile has no power model, so the energy is an upper bound, computed from the "
-          "power limit of the board");
+          "the calibration profile has no power model, so the energy is an upper bound that "
+          "assumes the power limit of the board");
     }
     NoteWhatWasLeftOut(report.notes);
     report.held = space_->held();
@@ -334,9 +337,10 @@ class Search final : public PlanSearch {
     if (goal_.headroom >= capacity && !other_devices) {
       faults.push_back(WrongOption(
           "--headroom", question_.headroom,
-          fmt::format("the headroom must be smaller than a device's memory of {}: {}",
+          fmt::format("the headroom must be smaller than the memory of a device ({}): {}",
                       FormatBytes(capacity), Quoted(question_.headroom)),
-          "write --headroom with less than the device's memory, or with a percentage: '5%'"));
+          "write a value below the memory of a device after --headroom, or a percentage such as "
+          "'5%'"));
     }
   }
 
@@ -505,10 +509,11 @@ class Search final : public PlanSearch {
       report.not_tried.emplace_back("tensor parallelism across nodes");
     }
     if (degrees["context"].size() > 1) {
-      report.not_tried.push_back(fmt::format("parts of a sequence with fewer than {} tokens",
-                                             planner::kLeastContextTokens));
+      report.not_tried.push_back(fmt::format(
+          "context parallelism with fewer than {} tokens per rank", planner::kLeastContextTokens));
     }
-    if (degrees["pipeline"].size() > 1) report.not_tried.emplace_back("manual layers per stage");
+    if (degrees["pipeline"].size() > 1)
+      report.not_tried.emplace_back("stages with given numbers of layers");
     const auto varies = [&settings](const char* key) {
       return std::find(settings.begin(), settings.end(), key) != settings.end();
     };
@@ -672,8 +677,8 @@ class Search final : public PlanSearch {
     for (const auto& [code, reason] : result.illegal) {
       for (const auto& [message, refused] : reason.messages) {
         if (2 * refused.count <= result.states.plans()) continue;
-        notes.push_back(
-            fmt::format("most plans are illegal, because {}: {}", message, refused.hint));
+        notes.push_back(fmt::format("most plans are illegal, because {}. To change this: {}",
+                                    message, refused.hint));
       }
     }
   }
@@ -690,14 +695,15 @@ class Search final : public PlanSearch {
     std::vector<std::string> answers;
     if (question_.best == 0)
       answers.push_back(
-          fmt::format("a proof that plans 2 to {0} are the next best (--best {0})", kBest));
-    if (!FindsFront()) answers.emplace_back("the front of step time, memory and GPUs (--front)");
+          fmt::format("the proof that plans 2 to {0} are the next best plans (--best {0})", kBest));
+    if (!FindsFront())
+      answers.emplace_back("the Pareto front of step time, memory and GPUs (--front)");
     if (!FindsSensitivity())
       answers.emplace_back("changes that would improve the best plan (--sensitivity)");
     if (answers.empty()) return;
     notes.push_back(
-        fmt::format("the search has more than {} plans, so it omits the following answers, which "
-                    "take several times as long as the search: {}",
+        fmt::format("the search has more than {} plans, so it omits answers that would take "
+                    "several times as long as the search: {}",
                     kMostPlansWithAll, fmt::join(answers, "; ")));
   }
 
@@ -746,7 +752,8 @@ class Search final : public PlanSearch {
       const auto scenario = LoadPlan(result.best[i]);
       if (!scenario || !seen.insert(scenario->plan.data_parallel.framework).second) continue;
       if (const auto unknown = forecast::UnknownHostOf(*scenario)) {
-        notes.push_back(fmt::format("host of plan {}: {}", i + 1, forecast::Sentence(*unknown)));
+        notes.push_back(
+            fmt::format("host times of plan {}: {}", i + 1, forecast::Sentence(*unknown)));
       }
     }
   }

@@ -9,9 +9,8 @@
 namespace stepcast::study {
 
 // Returns the inputs on which all results of a command depend, for stores and for agreement between
-// ranks. The inputs are the command, a digest of this build's code, the --set options, and the
-// input files (base/files.h), including a scenario without a file. The names of files in the data
-// root are paths relative to it.
+// ranks. These are the command, a digest of the code, the --set options, and the input files
+// (base/files.h), including a scenario without a file. Files in the data root have relative paths.
 std::vector<planner::StoreFact> RunFacts(const std::string& command, const std::string& code,
                                          const std::string& scenario,
                                          const std::vector<std::string>& set,

@@ -26,8 +26,9 @@ class Options {
     if (text.empty()) return std::nullopt;
     const std::optional<double> seconds = LongTime(text);
     if (!seconds) {
-      Fault(option, text, fmt::format("this is not a time above zero: {}", Quoted(text)),
-            "write for example '10 min', '8 h' or '338 d'");
+      Fault(option, text,
+            fmt::format("the value must be a time longer than zero: {}", Quoted(text)),
+            "write a time such as '10 min', '8 h' or '338 d'");
     }
     return seconds;
   }
@@ -77,7 +78,7 @@ void ReadSpares(const RunTimeQuestion& question, Options& options, forecast::Lon
   run.pool.repair = options.Time("--repair", question.repair).value_or(0);
   if (run.limited_spares && question.repair.empty()) {
     options.Fault("--spares", fmt::format("{}", *question.spares),
-                  "the repair time of a failed node is missing: --spares needs --repair",
+                  "--spares needs the time to repair a failed node: --repair",
                   "add --repair '1 d'");
   }
 }
@@ -161,8 +162,8 @@ Result<RunTimeAnswer> AnswerRunTime(const RunTimeQuestion& question) {
   if (!(whole.Seconds() <= kLongest)) {
     return tl::unexpected(Diagnostics{
         WrongOption("--tokens", question.tokens,
-                    fmt::format("the run would take more than 1,000 years, because only {:.2g} % "
-                                "of the time is effective",
+                    fmt::format("the run would take more than 1,000 years, because the job trains "
+                                "in only {:.2g} % of the time",
                                 100 * whole.time.shares.work),
                     "reduce --checkpoint-interval, or check --node-mtbf, --job-mtbf, --restart and "
                     "--storage")});

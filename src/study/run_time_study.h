@@ -33,56 +33,58 @@ struct RunTimeQuestion {
   std::optional<double> node_watts;  // power of a node without its GPUs
 
   void Describe(Question& question) {
-    question.Option("--tokens", &tokens, "N", "Number of tokens of the run: 15T, 300B, 300e9")
+    question
+        .Option("--tokens", &tokens, "N", "Number of training tokens of the run: 15T, 300B, 300e9")
         .Required();
     question.Option("--price", &price, "MONEY", "Price of one GPU for one hour: 2.5, '$2.5'");
-    question.Option(
-        "--node-mtbf", &node_mtbf, "TIME",
-        "Mean time between failures of one node: '338 d', or none (default: 338 d for 8 "
-        "GPUs)");
+    question.Option("--node-mtbf", &node_mtbf, "TIME",
+                    "Mean time between failures of one node, for example '338 d', or none "
+                    "(default: 338 d for 8 GPUs)");
     question.Option("--job-mtbf", &job_mtbf, "TIME",
-                    "Mean time between failures of the job that are not failures of a node: '11 "
+                    "Mean time between failures of the job without a failed node, for example '11 "
                     "h', or none (default: 9.3 h)");
     question
         .Option("--restarts", &restarts, "HOW",
-                "Detection of failures and restart of the job: automatic, or manual (by people) "
-                "(default: automatic)")
+                "How failures are detected and the job is restarted: automatic, or manual (by "
+                "people) (default: automatic)")
         .OneOf({"automatic", "manual"});
-    question.Option(
-        "--detection", &detection, "TIME",
-        "Time until a failure is detected (default: part of --restart; with manual: 80 min)");
+    question.Option("--detection", &detection, "TIME",
+                    "Time from a failure to its detection (default: included in --restart; with "
+                    "manual recovery: 80 min)");
     question.Option("--restart", &restart, "TIME",
-                    "Time from the detection of a failure until the checkpoint is loaded: "
+                    "Time from the detection of a failure to the load of the checkpoint: "
                     "scheduling, start, compilation (default: 10 min)");
     question
         .Option("--spares", &spares, "N",
-                "Number of spare nodes; without a spare the job waits for a repair (default: "
-                "as many as needed)")
+                "Number of spare nodes; if no spare node is free, the job waits for a repair "
+                "(default: unlimited)")
         .NotNegative();
     question.Option("--repair", &repair, "TIME", "Time to repair a failed node")
         .Needs({"--spares"});
-    question.Flag("--elastic", &elastic, "Continue with fewer replicas if there is no spare node")
+    question
+        .Flag("--elastic", &elastic,
+              "If no spare node is free, continue with fewer data-parallel replicas")
         .Needs({"--spares"});
     question
         .Option("--checkpoint", &checkpoint, "HOW",
                 "How checkpoints are saved: sync (training stops) or async (training continues) "
-                "(default: the scenario's value, or async)")
+                "(default: the value in the scenario, or async)")
         .OneOf({"sync", "async"});
-    question.Option(
-        "--checkpoint-interval", &checkpoint_interval, "TIME",
-        "Training time between two saves (default: the scenario's value, or the best interval)");
+    question.Option("--checkpoint-interval", &checkpoint_interval, "TIME",
+                    "Training time between two checkpoints (default: the value in the scenario, or "
+                    "the best interval)");
     question.Option("--checkpoint-cost", &checkpoint_cost, "TIME",
-                    "Time for which a save stops the training (default: computed from the size of "
-                    "the checkpoint)");
+                    "Time for which the save of a checkpoint stops the training (default: computed "
+                    "from the checkpoint's size)");
     question.Option("--storage", &storage, "BANDWIDTH",
-                    "Bandwidth between all nodes of the job together and the storage (default: the "
-                    "scenario's value, or 1.2 GB/s per node, at most 57.5 GB/s)");
+                    "Total storage bandwidth of all nodes of the job (default: the value in the "
+                    "scenario, or 1.2 GB/s per node, at most 57.5 GB/s)");
     question
         .Option("--pue", &pue, "X", "Power usage effectiveness of the data center (default: 1.2)")
         .NotNegative();
     question
         .Option("--node-watts", &node_watts, "W",
-                "Power of a node without its GPUs, in watts (default: 0)")
+                "Power of a node, excluding its GPUs, in watts (default: 0)")
         .NotNegative();
   }
 };

@@ -52,9 +52,10 @@ report::StageMemory OtherStage(const MemoryQuestion& question, const scenario::S
 Diagnostic GivenActivations(const MemoryQuestion& question) {
   return {"command.no-micro-batch",
           {"command line", 0, 0},
-          fmt::format("the activations of a layer list are valid for only one micro-batch size: {}",
-                      Quoted(question.scenario)),
-          "omit --max-micro-batch, or describe the model by its dimensions"};
+          fmt::format(
+              "the activation sizes in a layer list are valid for only one micro-batch size: {}",
+              Quoted(question.scenario)),
+          "omit --max-micro-batch, or use a model file with the dimensions of the model"};
 }
 
 }  // namespace

@@ -21,9 +21,8 @@ struct MemoryQuestion {
 struct StagesMemory {
   scenario::Scenario scenario;
   report::MemoryReport report;
-  // The memory at the scenario's own stage, which decides whether the answer is "fits". If
-  // `max_micro_batch` is set, it is the memory of the largest micro-batch that fits at this stage,
-  // or of one sequence if no micro-batch fits.
+  // The memory at the scenario's own stage, which decides whether the answer is "fits". With
+  // `max_micro_batch`: for the largest micro-batch that fits, or for one sequence if none fits.
   forecast::MemoryForecast own;
   std::optional<report::Fitting> fitting{};  // if the scenario does not fit: settings that make it
                                              // fit, without a command

@@ -38,9 +38,8 @@ struct SweepQuestion {
 };
 
 // Forecasts every combination of values. Call Prepare first. Then any number of threads may compute
-// rows, and one thread may call Run. If parallelism.data varies and the scenario does not set
-// cluster.devices, a combination may use only some GPUs of the topology. The rows of these
-// combinations also have the setting cluster.devices: plan.
+// rows, and one thread may call Run. If parallelism.data varies and cluster.devices is not set,
+// combinations that use only some GPUs also have the setting cluster.devices: plan.
 class SweepRun {
  public:
   explicit SweepRun(SweepQuestion question);
@@ -79,8 +78,8 @@ class SweepRun {
     std::optional<planner::SweepRow> last;  // the previous row
   };
 
-  // The largest number of rows of a sweep whose rows include exposed communication. To record it, a
-  // forecast takes 1.5 times as long.
+  // The largest number of rows of a sweep that records exposed communication, which makes forecasts
+  // 1.5 times slower.
   static constexpr std::int64_t kMostWithTimes = 1000;
 
   planner::SweepRow Forecast(const planner::Settings& settings);

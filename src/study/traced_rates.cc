@@ -192,8 +192,8 @@ class Tables {
       const std::size_t count = found == expected.end() ? 0 : found->second.size();
       if (count != events.size()) {
         notes.push_back(
-            fmt::format("nothing is learned about collectives on {}, because the trace of rank {} "
-                        "has {}, but the forecast has {}. Compare the settings of data_parallel",
+            fmt::format("the times of collectives on {} are not learned, because the trace of rank "
+                        "{} has {}, but the forecast has {}. Compare the settings of data_parallel",
                         axis, step.rank, events.size(), count));
         continue;
       }
@@ -244,7 +244,7 @@ class Tables {
 
 std::string Described(const report::LearnedRates& learned) {
   std::string text = fmt::format(
-      "{}, step {} of {} rank{}; measured time of kernels, divided by the forecast time:",
+      "{}, step {} of {} rank{}; the measured time of kernels divided by the forecast time:",
       learned.source, learned.number, learned.ranks, learned.ranks == 1 ? "" : "s");
   for (const LearnedRate& rate : learned.rates) {
     text += fmt::format(" {} {:.3f}", rate.part, rate.factor());
@@ -310,8 +310,8 @@ TracedRates LearnRates(const scenario::Scenario& scenario, const forecast::Run& 
                               factors[kParts[2].name], factors[kLaunches], costs);
     if (most > 1) {
       learned.notes.push_back(fmt::format(
-          "the trace reaches {:.2f} times the data sheet's rate, so the profile contains an "
-          "efficiency of 1; check that the trace and the scenario have the same GPU and precision",
+          "kernels in the trace reach {:.2f} times the peak rate of the GPU, so their efficiency "
+          "is set to 1. Check that the trace and the scenario have the same GPU and precision",
           most));
     }
     result.sections.kernels = std::move(costs);

@@ -8,8 +8,8 @@
 #include "src/scenario/scenario.h"
 #include "src/study/traced_steps.h"
 
-// Learns rates from a traced step. If the kernels of a kind take f times as long as forecast, their
-// rates are divided by f. For collectives, the profile gets tables of the traced times.
+// Learns rates from a traced step. If kernels of a kind take f times the forecast time, their rates
+// are divided by f. For collectives, the profile gets tables of the traced times.
 namespace stepcast::study {
 
 struct TracedRates {

@@ -103,7 +103,7 @@ Result<TraceFile> ReadTrace(const std::string& path) {
   const std::vector<KinetoKernel>& kernels = file.trace.kernels;
   if (kernels.empty()) {
     return Fail("kineto.no-kernels", path, "the trace has no kernels",
-                "trace with torch.profiler.ProfilerActivity.CUDA");
+                "repeat the trace with torch.profiler.ProfilerActivity.CUDA");
   }
   file.of_stepcast = kernels.front().step >= 0;
   file.rank = static_cast<int>(file.trace.rank.value_or(RankInName(path).value_or(0)));
@@ -111,7 +111,7 @@ Result<TraceFile> ReadTrace(const std::string& path) {
         return kernel.process != kernels.front().process;
       })) {
     return Fail("traced.several-ranks", path, "the file contains traces of several ranks",
-                "write one file for each rank with --trace-dir FOLDER instead of --trace");
+                "write one file for each rank: stepcast simulate --trace-dir FOLDER, not --trace");
   }
   file.on_host = formats::StepsOf(file.trace);
   if (file.on_host.empty()) return formats::NoKinetoStep(path);
@@ -141,8 +141,9 @@ Result<std::vector<TraceFile>> ReadTraces(const std::string& path, int devices) 
   if (std::filesystem::is_directory(path, error)) {
     files = FilesOf(path);
     if (files.empty()) {
-      return Fail("traced.no-traces", path, "the folder has no traces (.json or .json.gz)",
-                  "use a folder with one file of export_chrome_trace for each rank");
+      return Fail(
+          "traced.no-traces", path, "the folder has no traces (.json or .json.gz)",
+          "write the path of a folder with one output of export_chrome_trace for each rank");
     }
   }
   std::vector<TraceFile> traces;
@@ -151,17 +152,18 @@ Result<std::vector<TraceFile>> ReadTraces(const std::string& path, int devices) 
     auto trace = ReadTrace(file);
     if (!trace) return tl::unexpected(std::move(trace.error()));
     if (trace->rank < 0 || trace->rank >= devices) {
-      return Fail("traced.other-cluster", file,
-                  fmt::format("the trace belongs to rank {}, but the scenario has only {} ranks",
-                              trace->rank, devices),
-                  "set the cluster of the traced run, for example --set cluster.nodes=4");
+      return Fail(
+          "traced.other-cluster", file,
+          fmt::format("the trace is from rank {}, but the scenario has only {} ranks", trace->rank,
+                      devices),
+          "change the cluster to the cluster of the traced run, for example --set cluster.nodes=4");
     }
     const auto [known, added] = of_rank.emplace(trace->rank, file);
     if (!added) {
-      return Fail(
-          "traced.same-rank", file,
-          fmt::format("two traces have rank {}: this trace and {}", trace->rank, known->second),
-          "keep one trace for each rank, or rename the files to rank0.json, rank1.json");
+      return Fail("traced.same-rank", file,
+                  fmt::format("two traces are from rank {}; the other trace is {}", trace->rank,
+                              known->second),
+                  "remove one of the two traces, or rename the files to rank0.json, rank1.json");
     }
     traces.push_back(*std::move(trace));
   }
@@ -323,10 +325,10 @@ Result<RankStep> RankStepOf(const TraceFile& file, std::int64_t number, const Na
     step.events.push_back(std::move(event));
   }
   if (file.of_stepcast && 2 * known < kernels) {
-    return Fail(
-        "traced.other-model", file.path,
-        fmt::format("only {} of the {} kernels in the trace match the forecast", known, kernels),
-        "use the scenario of the traced run, with the same --set options");
+    return Fail("traced.other-model", file.path,
+                fmt::format("only {} of the {} kernels in the trace also occur in the forecast",
+                            known, kernels),
+                "use the scenario of the traced run, including its --set options");
   }
   for (const formats::KinetoHostSpan& span : trace.host) {
     const auto activity =
@@ -363,8 +365,8 @@ Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run
   if (!traces) return tl::unexpected(traces.error());
   const auto number = CommonStep(*traces);
   if (!number) {
-    return Fail("traced.no-common-step", path, "no step occurs in all traces",
-                "trace the same steps on all ranks, with ProfilerActivity.CUDA");
+    return Fail("traced.no-common-step", path, "no step number occurs in the traces of all ranks",
+                "trace the same steps on all ranks, with torch.profiler.ProfilerActivity.CUDA");
   }
   TracedSteps traced{.number = *number, .ranks = {}, .notes = {}};
   for (const TraceFile& trace : *traces) {
@@ -375,20 +377,20 @@ Result<TracedSteps> ReadTracedSteps(const std::string& path, const forecast::Run
   const TraceFile& first = traces->front();
   if (first.trace.steps.empty()) {
     traced.notes.emplace_back(
-        "the trace has no annotation ProfilerStep#N. Assumed: the step ends with Optimizer.step, "
-        "or, without this event, at the end of the trace");
+        "the trace has no annotation ProfilerStep#N. The step is assumed to end with "
+        "Optimizer.step; if this event is missing, at the end of the trace");
   }
   const bool launched = std::any_of(first.trace.kernels.begin(), first.trace.kernels.end(),
                                     [](const KinetoKernel& kernel) { return kernel.launch_known; });
   if (!launched) {
     traced.notes.emplace_back(
-        "the trace has no kernel launches, so the remainder contains the time in which the device "
-        "waits for the host. Trace CPU activities also");
+        "the trace has no kernel launches, so the remainder includes the time in which the device "
+        "waits for the host. Also trace CPU activities");
   }
   if (first.steps.size() == 1 && !first.of_stepcast) {
     traced.notes.emplace_back(
-        "the trace has only one step, whose time includes unfinished work of the previous step. "
-        "Trace at least two steps");
+        "the trace has only one step, and the step time includes unfinished work of the previous "
+        "step. Trace at least two steps");
   }
   return traced;
 }

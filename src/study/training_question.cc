@@ -47,7 +47,7 @@ void ReadPrice(const std::string& text, TrainingTarget& target, Diagnostics& fau
     target.gpu_hour_price = *price;
   } else {
     faults.push_back(WrongOption(
-        "--price", text, fmt::format("the price must be a number above 0: {}", Quoted(text)),
+        "--price", text, fmt::format("the price must be a number larger than 0: {}", Quoted(text)),
         "write the price of a GPU hour, for example 2.5 or '$2.5'"));
   }
 }
@@ -61,10 +61,10 @@ void ReadAvailability(const std::string& text, TrainingTarget& target, Diagnosti
   if (part && *part <= 1) {
     target.availability = *part;
   } else {
-    faults.push_back(
-        WrongOption("--availability", text,
-                    fmt::format("the availability must be above 0 and at most 1: {}", Quoted(text)),
-                    "write the fraction of time in which the GPUs train: 0.9 or 90%"));
+    faults.push_back(WrongOption(
+        "--availability", text,
+        fmt::format("the availability must be larger than 0 and at most 1: {}", Quoted(text)),
+        "write the fraction of the time in which the GPUs train, for example 0.9 or 90%"));
   }
 }
 
@@ -107,9 +107,9 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
     } else {
       faults.push_back(
           WrongOption("--tokens", question.tokens,
-                      fmt::format("--tokens needs a number of tokens{}: {}",
+                      fmt::format("the value of --tokens must be a number of tokens{}: {}",
                                   tokens ? " up to 1e18" : "", Quoted(question.tokens)),
-                      "write for example 15T, 300B or 300e9"));
+                      "write a number such as 15T, 300B or 300e9"));
     }
   }
   if (!question.deadline.empty()) {
@@ -118,11 +118,11 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
       faults.push_back(
           WrongOption("--deadline", question.deadline,
                       fmt::format("--deadline needs a time: {}", Quoted(question.deadline)),
-                      "write for example '30 d' or '12 h'"));
+                      "write a time such as '30 d' or '12 h'"));
     }
     if (question.tokens.empty()) {
       faults.push_back(WrongOption("--deadline", question.deadline,
-                                   "--deadline needs the number of training tokens",
+                                   "--deadline needs the number of training tokens (--tokens)",
                                    "add --tokens 300B"));
     }
   }
@@ -131,7 +131,7 @@ TrainingTarget ReadTraining(const TrainingQuestion& question, Diagnostics& fault
     ReadAvailability(question.availability, target, faults);
     if (question.tokens.empty() && question.price.empty()) {
       faults.push_back(WrongOption("--availability", question.availability,
-                                   "this option has no effect without --tokens or --price",
+                                   "the option has no effect unless --tokens or --price is set",
                                    "add --tokens 300B, or --price 2.5"));
     }
   }

@@ -21,13 +21,13 @@ struct TrainingQuestion {
   std::string availability;  // "0.9", "90%"; empty: unknown
 
   void Describe(Question& question) {
-    question.Option("--tokens", &tokens, "N", "Number of tokens of the training: 15T, 300B, 300e9");
+    question.Option("--tokens", &tokens, "N", "Number of training tokens: 15T, 300B, 300e9");
     question.Option("--deadline", &deadline, "TIME",
-                    "Longest duration of the training: '30 d', '12 h'");
+                    "Maximum duration of the training: '30 d', '12 h'");
     question.Option("--price", &price, "MONEY", "Price of one GPU for one hour: 2.5, '$2.5'");
     question.Option("--availability", &availability, "PART",
-                    "Fraction of the time in which the GPUs train: 0.9, 90% (default: 100%, with a "
-                    "note)");
+                    "Fraction of the time in which the GPUs train: 0.9, 90% (default: 100%, which "
+                    "the output notes)");
   }
 };
 

@@ -43,8 +43,8 @@ TEST(TrainingQuestionTest, ADeadlineNeedsTokensAndAvailabilityATraining) {
   Diagnostics faults;
   ReadTraining({.tokens = "", .deadline = "1 d", .price = "", .availability = "0.9"}, faults);
   ASSERT_EQ(faults.size(), 2U);
-  EXPECT_EQ(faults[0].message, "--deadline needs the number of training tokens");
-  EXPECT_EQ(faults[1].message, "this option has no effect without --tokens or --price");
+  EXPECT_EQ(faults[0].message, "--deadline needs the number of training tokens (--tokens)");
+  EXPECT_EQ(faults[1].message, "the option has no effect unless --tokens or --price is set");
 }
 
 }  // namespace

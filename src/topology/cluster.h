@@ -13,12 +13,11 @@
 namespace stepcast::topology {
 
 // Computes the slowdown from hash collisions. A hash distributes connections over the uplinks of
-// leaves (RouteChoice::kEcmp). Several connections may share one uplink while other uplinks are
-// idle, and a ring runs at the rate of its slowest connection. With a hash that distinguishes more
-// queue pairs, Meta's all-reduces were up to 40 % faster (Gangidi et al. 2024, "RDMA over Ethernet
-// for Distributed AI Training at Meta Scale"). At ByteDance, each uplink has twice the rate of a
-// downlink, so that two connections can share an uplink (Jiang et al. 2024, MegaScale, arXiv
-// 2402.15627).
+// leaves (RouteChoice::kEcmp), so several may use one uplink while others are idle. A ring runs at
+// the rate of its slowest connection. With a hash that distinguishes more queue pairs, Meta's
+// all-reduces were up to 40 % faster (Gangidi et al. 2024, "RDMA over Ethernet for Distributed AI
+// Training at Meta Scale"). ByteDance's uplinks have twice the rate of a downlink, enough for two
+// connections (Jiang et al. 2024, MegaScale, arXiv 2402.15627).
 
 // Identical leaf switches. Only one direction of their uplinks is considered.
 struct HashedLeaves {
@@ -26,14 +25,15 @@ struct HashedLeaves {
   std::int64_t connections = 0;  // number of connections that leave each leaf at the same time
 };
 
-// Returns the expected duration of a transfer that waits for its slowest connection, relative to a
-// transfer without collisions: E[max(1, m part)], where m is the largest number of connections on
-// any uplink of any leaf. `part` is the fraction of an uplink's bandwidth that one connection uses.
-// Each connection uses each of the leaf's `uplinks` with the same probability. Exact up to 4096
-// connections x uplinks per leaf. Beyond that, the numbers of connections on different uplinks are
-// treated as independent. The computed duration is then at most 1.5 % too low for one leaf, and at
-// most 0.1 % too low for sixteen leaves. These errors were found with 128 connections over 16 and
-// 32 uplinks, and 64 over 64. Requires uplinks >= 1 and part > 0.
+// Returns the expected duration of a transfer that waits for its slowest connection, divided by its
+// duration without collisions: E[max(1, m part)], where m is the largest number of connections on
+// any uplink of any leaf, and `part` is the fraction of an uplink's bandwidth that one connection
+// uses. Each connection is on each of the leaf's `uplinks` with the same probability.
+//
+// Exact up to 4096 connections x uplinks per leaf. Beyond that, uplinks are treated as independent.
+// The result is then at most 1.5 % too low for one leaf, and 0.1 % for sixteen leaves. These errors
+// were found with 128 connections over 16 and 32 uplinks, and 64 over 64. Requires uplinks >= 1 and
+// part > 0.
 double ExpectedSlowdown(std::span<const HashedLeaves> leaves, std::int64_t uplinks, double part);
 
 // The hardware of a job: nodes of one type, the fabric that connects them, and the ranks on the
@@ -73,15 +73,15 @@ class Cluster {
   const Fabric* fabric() const;  // also null for a single node
   const FlatCluster* flat_cluster() const;
 
-  // Returns the path between the members of a group. `ranks` has at least one rank; its ranks are
-  // distinct and in group order. The result depends on the GPUs of the group, and on the order in
-  // which nodes first appear in the group. The result does not depend on the order inside a node.
+  // Returns the path between the members of a group. `ranks` is not empty; its ranks are distinct
+  // and in group order. The result depends on the group's GPUs and on the order in which nodes
+  // first appear, but not on the order inside a node.
   //
   // For a group inside one node, see rings.h. Across nodes, the group has as many ring channels as
-  // its members have NICs, and each channel enters and leaves every node by its rail. Links are
-  // divided among the channels that cross them. The uplinks of a leaf are divided evenly among the
-  // nodes of the leaf, because the traffic of all nodes leaves at the same time. On a fat tree with
-  // oversubscription k, a group that spans leaves therefore gets 1/k of its NICs' bandwidth.
+  // its members have NICs, and each channel enters and leaves every node by its rail. Channels
+  // divide the links that they cross. The nodes of a leaf divide its uplinks evenly, because all
+  // send at the same time. On a fat tree with oversubscription k, a group that spans leaves
+  // therefore gets 1/k of its NICs' bandwidth.
   //
   // With hashed connections (RouteChoice::kEcmp), a group that spans leaves gets the expected rate
   // of its slowest connection (ExpectedSlowdown). kIgnored is for callers that assign each

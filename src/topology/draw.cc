@@ -166,7 +166,7 @@ std::string DrawNode(const NodeType& node_type) {
   text += '\n';
   text += DeviceTree(node_type).Draw();
 
-  text += "\nLinks inside a node, each direction\n";
+  text += "\nLinks inside a node, in each direction\n";
   std::vector<Row> rows = {
       {"kind", "from", "to", "pairs", "links of a pair", "latency", "bandwidth of a pair"}};
   for (const LinkRule& rule : node_type.links) {
@@ -246,20 +246,23 @@ std::string DrawPaths(const Cluster& cluster) {
   if (nodes > 2) add(fmt::format("all {}", nodes * gpus), nodes, gpus);
   if (rows.size() == 1) return "";
   constexpr std::size_t kRight[] = {1, 2, 3, 4, 5};
-  return "\nRings, each direction, all channels together, raw\n" + Aligned(rows, kRight);
+  return "\nRaw bandwidth of rings in each direction, as a sum over all "
+         "channels\n" +
+         Aligned(rows, kRight);
 }
 
 std::string DrawFlat(const FlatCluster& flat) {
-  std::string text =
-      fmt::format("Flat cluster: {}, each of them a node, behind one non-blocking switch\n",
-                  Counted(flat.devices, "device", "devices"));
+  std::string text = fmt::format(
+      "Flat cluster: {}. Each device is a node, and one non-blocking switch connects "
+      "all nodes\n",
+      Counted(flat.devices, "device", "devices"));
   std::vector<Row> rows;
-  rows.push_back({"gpu", flat.gpu.empty() ? "none: for layer lists only" : flat.gpu});
+  rows.push_back({"gpu", flat.gpu.empty() ? "none: only layer lists can be simulated" : flat.gpu});
   rows.push_back({"memory", FormatBytes(flat.memory)});
   rows.push_back({"link", flat.link
                               ? fmt::format("{}, {} each direction", FormatTime(flat.link->latency),
                                             FormatBandwidth(flat.link->bandwidth))
-                              : "none: tables determine the times of collectives"});
+                              : "none: the times of collectives come from tables"});
   return text + Aligned(rows, {});
 }
 

@@ -29,7 +29,7 @@ Node: 4 gpu, 2 pcie_switch, 2 cpu, 1 nic
   +- pcie_switch1
      +- gpu[2..3]
 
-Links inside a node, each direction
+Links inside a node, in each direction
   kind              from               to                 pairs  links of a pair  latency  bandwidth of a pair
   pcie              gpu[0..3]          pcie_switch[0..1]      4      1 x 32 GB/s   200 ns              32 GB/s
   pcie              nic[0]             pcie_switch[0]         1      1 x 32 GB/s   200 ns              32 GB/s
@@ -40,7 +40,7 @@ Fabric: one-switch, non-blocking
   from  to    links  latency  bandwidth
   nic   leaf      2   400 ns    50 GB/s
 
-Rings, each direction, all channels together, raw
+Raw bandwidth of rings in each direction, as a sum over all channels
   ranks                 hop in node  bandwidth  hop between nodes  bandwidth  ring bandwidth of a rank
   4 of one node             1.10 us    16 GB/s                  -          -                   16 GB/s
   1 of each of 2 nodes            -          -            1.60 us    32 GB/s                   32 GB/s
@@ -65,10 +65,11 @@ TEST(DrawText, ShowsAFlatCluster) {
   flat.devices = 4;
   flat.memory = GiB(80);
   EXPECT_EQ(DrawText(Cluster(flat)),
-            "Flat cluster: 4 devices, each of them a node, behind one non-blocking switch\n"
-            "  gpu     none: for layer lists only\n"
+            "Flat cluster: 4 devices. Each device is a node, and one non-blocking switch connects "
+            "all nodes\n"
+            "  gpu     none: only layer lists can be simulated\n"
             "  memory  80 GiB\n"
-            "  link    none: tables determine the times of collectives\n");
+            "  link    none: the times of collectives come from tables\n");
 }
 
 // The drawing as a DOT parser sees it: devices by label, and the number of edges.

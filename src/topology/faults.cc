@@ -41,13 +41,20 @@ class Checker {
       const int count = node_type_.Count(kind);
       const std::string field = fmt::format("node.devices.{}", Name(kind));
       if (count < 0 || count > kMostNodeDevices) {
-        Add(field,
-            fmt::format("a node can have 0 to {} of these devices: {}", kMostNodeDevices, count));
+        Add(field, fmt::format("a node can have 0 to {} devices of one kind, "
+                               "not {}",
+                               kMostNodeDevices, count));
       }
     }
     const int gpus = node_type_.Count(DeviceKind::kGpu);
-    if (gpus == 0) Add("node.devices.gpu", "a node needs at least one GPU: 0");
-    if (nodes_ < 1) Add("nodes", fmt::format("a cluster needs at least one node: {}", nodes_));
+    if (gpus == 0)
+      Add("node.devices.gpu",
+          "a node needs at least one GPU, but the number of GPUs "
+          "is 0");
+    if (nodes_ < 1)
+      Add("nodes", fmt::format("a cluster needs at least one node, but the number of "
+                               "nodes is {}",
+                               nodes_));
     if (gpus > 0 && nodes_ > kMostDevices / gpus) {
       Add("nodes", fmt::format("{} nodes of {} GPUs exceed the maximum of {} devices per cluster",
                                nodes_, gpus, kMostDevices));
@@ -68,8 +75,9 @@ class Checker {
     for (int index : set.indices) {
       if (index < 0 || index >= count) {
         Add(field, fmt::format("the device does not exist: {}{}", Name(set.kind), index),
-            fmt::format("the node has {} devices of kind {}, numbered from 0", count,
-                        Name(set.kind)));
+            fmt::format("choose an existing device: the node has {} devices of kind {}, numbered "
+                        "from 0",
+                        count, Name(set.kind)));
         return;
       }
       if (seen[static_cast<std::size_t>(index)]) {
@@ -104,7 +112,8 @@ class Checker {
     CheckSet(rule.to, field + ".to");
     CheckLink(rule.link, field);
     if (rule.count < 1 || rule.count > kMostParallelLinks) {
-      Add(field + ".count", fmt::format("a pair can have 1 to {} parallel links: {}",
+      Add(field + ".count", fmt::format("the number of parallel links between two devices must be "
+                                        "between 1 and {}: {}",
                                         kMostParallelLinks, rule.count));
     }
     if (faults_.size() > before) return;
@@ -116,7 +125,8 @@ class Checker {
       Add(field + ".join",
           fmt::format("'join' cannot distribute {} devices equally over {} devices",
                       std::max(from, to), std::min(from, to)),
-          "make one number of devices a multiple of the other number, or write 'join: all-to-all'");
+          "make the larger number of devices a multiple of the smaller number, or write 'join: "
+          "all-to-all'");
       return;
     }
     links_ += static_cast<std::int64_t>(pairs);
@@ -129,7 +139,7 @@ class Checker {
     const std::vector<std::pair<int, int>> linked = PairsOf(rule);
     if (linked.empty()) {
       Add(field, "a device cannot be linked to itself",
-          "name two devices, or two sets of devices, in 'from' and 'to'");
+          "write two different devices, or two sets of devices, in 'from' and 'to'");
     }
     for (const auto& [a, b] : linked) {
       if (rule.from.kind == rule.to.kind && a == b) {
@@ -154,8 +164,9 @@ class Checker {
     CheckLink(fabric.link, "fabric.link");
     if (fabric.kind == FabricKind::kOneSwitch) return;
     if (fabric.nodes_per_unit < 1 || fabric.nodes_per_unit > kMostDevices) {
-      Add("fabric.nodes_per_unit",
-          fmt::format("a leaf needs at least one node below it: {}", fabric.nodes_per_unit));
+      Add("fabric.nodes_per_unit", fmt::format("a leaf switch needs at least one node below it, "
+                                               "but nodes_per_unit is {}",
+                                               fabric.nodes_per_unit));
     }
     if (fabric.spines < 1 || fabric.spines > kMostSpines) {
       Add("fabric.spines",
@@ -189,7 +200,8 @@ class Checker {
         if (part[i] == part[0]) continue;
         const Device& device = graph.devices[i];
         Add("node.links",
-            fmt::format("the node's graph has {} separate parts: no links lead from gpu0 to {}{}",
+            fmt::format("the devices of the node form {} unconnected groups: no links lead from "
+                        "gpu0 to {}{}",
                         parts, Name(device.kind), device.index),
             "link all devices, directly or through switches and CPUs");
         return;
@@ -226,9 +238,9 @@ class Checker {
         if (meet(static_cast<Vertex>(from), static_cast<Vertex>(to))) continue;
         Add("node.links",
             fmt::format("the only route from gpu{} to gpu{} passes through another GPU or a NIC, "
-                        "but these cannot forward data",
+                        "but GPUs and NICs cannot forward data",
                         from, to),
-            "add the PCIe links of these GPUs");
+            "add PCIe links that connect these GPUs");
         return;
       }
     }
@@ -240,7 +252,7 @@ class Checker {
       if (found) continue;
       Add("node.links",
           fmt::format("every route from gpu{} to a NIC passes through another GPU", gpu),
-          "link the GPU with a NIC over PCIe: several nodes communicate over NICs");
+          "add PCIe links from this GPU to a NIC, because nodes communicate over NICs");
       return;
     }
   }

@@ -117,7 +117,7 @@ Graph BuildClusterGraph(std::span<const NodesOfType> nodes, const Fabric* fabric
 
 int LeafCount(const Fabric& fabric, int nodes) {
   if (fabric.kind == FabricKind::kOneSwitch) return 1;
-  STEPCAST_CHECK(fabric.nodes_per_unit > 0, "a leaf must have nodes below it");
+  STEPCAST_CHECK(fabric.nodes_per_unit > 0, "a leaf switch must have at least one node below it");
   const int units = (nodes + fabric.nodes_per_unit - 1) / fabric.nodes_per_unit;
   return fabric.kind == FabricKind::kFatTree ? units : units * fabric.rails;
 }

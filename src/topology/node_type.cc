@@ -85,7 +85,9 @@ std::vector<std::pair<int, int>> PairsOf(const LinkRule& rule) {
 }
 
 void SetOversubscription(Fabric& fabric, int nics_per_node, double ratio) {
-  STEPCAST_CHECK(fabric.spines > 0 && ratio > 0, "an oversubscription needs spines and a ratio");
+  STEPCAST_CHECK(fabric.spines > 0 && ratio > 0,
+                 "oversubscription needs a fabric with spines and "
+                 "a ratio above zero");
   fabric.oversubscription = ratio;
   const double below = static_cast<double>(fabric.link.bandwidth.bytes_per_second()) *
                        nics_per_node * fabric.nodes_per_unit;
@@ -128,7 +130,7 @@ tl::expected<DeviceSet, DeviceSetError> ParseDeviceSet(
   const std::optional<DeviceKind> kind = NodeDeviceKindFromName(word);
   if (!kind) {
     return failure("a node has no devices of this kind: " + Quoted(word),
-                   "kinds are gpu, nvswitch, pcie_switch, cpu and nic");
+                   "write gpu, nvswitch, pcie_switch, cpu or nic");
   }
   const int count = devices[static_cast<std::size_t>(*kind)];
   DeviceSet set;
@@ -137,8 +139,8 @@ tl::expected<DeviceSet, DeviceSetError> ParseDeviceSet(
     for (int i = 0; i < count; ++i) set.indices.push_back(i);
     if (count == 0) {
       return failure(fmt::format("the node has no {}: {}", Name(*kind), Quoted(text)),
-                     fmt::format("'devices' states the number of each kind of device, but has no "
-                                 "{}",
+                     fmt::format("add this kind to 'devices', which states the number of devices "
+                                 "of each kind: {}",
                                  Name(*kind)));
     }
     return set;
@@ -155,13 +157,15 @@ tl::expected<DeviceSet, DeviceSetError> ParseDeviceSet(
     const std::optional<int> last =
         dots == std::string_view::npos ? first : ParseIndex(part.substr(dots + 2));
     if (!first || !last) {
-      return failure("not an index or a range: " + Quoted(Trimmed(part)), kExample);
+      return failure("this is neither an index nor a range: " + Quoted(Trimmed(part)), kExample);
     }
     if (*last < *first) return failure("a range must ascend: " + Quoted(Trimmed(part)), kExample);
     if (*last >= count) {
       return failure(
           fmt::format("the device does not exist: {}{}", Name(*kind), std::max(*first, count)),
-          fmt::format("the node has {} devices of kind {}, numbered from 0", count, Name(*kind)));
+          fmt::format("choose an existing device: the node has {} devices of kind {}, numbered "
+                      "from 0",
+                      count, Name(*kind)));
     }
     for (int i = *first; i <= *last; ++i) {
       if (seen[static_cast<std::size_t>(i)]) {

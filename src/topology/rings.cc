@@ -204,7 +204,7 @@ int OwnerOf(const NodeRoutes& routes, const std::vector<int>& gpus, int nic) {
       owner = gpu;
     }
   }
-  STEPCAST_CHECK(owner >= 0, "a rail must belong to a member");
+  STEPCAST_CHECK(owner >= 0, "every rail must belong to a GPU of the group");
   return owner;
 }
 
@@ -288,7 +288,7 @@ NodeTraffic BuildNodeTraffic(const NodeRoutes& routes, const std::vector<int>& g
                              const NodeRings& rings, Bandwidth port, int channels) {
   const std::vector<int> rails = RailsOf(routes, gpus);
   STEPCAST_CHECK(!rails.empty() && channels >= static_cast<int>(rails.size()),
-                 "every rail must carry a channel");
+                 "every rail must have at least one channel");
   NodeTraffic traffic;
   Loads loads(static_cast<std::size_t>(routes.links()));
   std::vector<int> port_loads(static_cast<std::size_t>(routes.nics()));

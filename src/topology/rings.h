@@ -21,9 +21,9 @@ struct Cycle {
 //
 // If switches connect the GPUs, one ring in ascending order uses the full bandwidth of a GPU. If
 // NVLinks connect GPUs directly, a ring uses one link of each GPU. Rings are added, in both
-// directions, as long as unused links form a ring (as in NCCL's channel search,
-// src/graph/search.cc, with the speed fixed at one link). If unused links form no ring, another GPU
-// of the set may forward data between two GPUs (PATH_NVB of src/graph/paths.cc).
+// directions, while unused links form a ring (NCCL's channel search, src/graph/search.cc, with a
+// speed of one link). If they form none, another GPU of the set may forward data between two GPUs
+// (PATH_NVB of src/graph/paths.cc).
 struct NodeRings {
   std::vector<Cycle> cycles;
   Time latency;               // latency of the longest hop
@@ -36,18 +36,18 @@ struct NodeRings {
 // connected pair by pair.
 NodeRings BuildNodeRings(const NodeRoutes& routes, const std::vector<int>& gpus);
 
-// A node's part of the rings of a group that spans several nodes. Each channel is one ring. Channel
-// c enters and leaves the node through NIC rails[c] (NCCL's rail-aligned rings,
-// src/graph/connect.cc). The channel leaves from the GPU that owns the NIC. If the owner's ring
-// neighbor is as near to the NIC, the channel enters at this neighbor. Otherwise, it enters at the
-// owner, and the ring's last GPU reaches the NIC through the owner's memory if NVLink connects the
-// two GPUs (NCCL's PXN, src/graph/paths.cc).
+// A node's part of the rings of a group that spans several nodes. Each channel is one ring, which
+// enters and leaves the node through NIC rails[channel] (NCCL's rail-aligned rings,
+// src/graph/connect.cc). It leaves from the GPU that owns the NIC. It enters at the owner's ring
+// neighbor if that GPU is as near to the NIC. Otherwise, it enters at the owner, and the ring's
+// last GPU reaches the NIC through the owner's memory if NVLink connects both GPUs (NCCL's PXN,
+// src/graph/paths.cc).
 struct NodeTraffic {
   std::vector<int> rails;           // [channel]: NIC
   std::vector<Time> exit_latency;   // [channel]: last GPU to NIC
   std::vector<Time> entry_latency;  // [channel]: NIC to first GPU
-  // The bandwidth of one channel on its narrowest link, in bytes per second. The channels that use
-  // a link divide its bandwidth.
+  // The bandwidth of one channel on its slowest link, in bytes per second, if channels divide links
+  // evenly.
   double intra_rate = 0;      // links between the node's GPUs; infinite for a single GPU
   double inter_rate = 0;      // links between GPUs and NICs, and the NICs' ports
   std::vector<double> loads;  // [Link::id]: number of channels that use the link

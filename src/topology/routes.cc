@@ -87,7 +87,7 @@ Route NodeRoutes::FromNic(int nic, int gpu) const {
 // divided among the links of shortest routes, in proportion to their bandwidth.
 Route NodeRoutes::RouteTo(int gpu, Vertex target, const Distances& distance,
                           bool nvlink_only) const {
-  STEPCAST_CHECK(distance[target] != kUnreachable, "a route between the devices must exist");
+  STEPCAST_CHECK(distance[target] != kUnreachable, "the two devices must be connected by a route");
   Route route;
   route.distance = distance[target];
   // Devices still to be traced, farthest first, so that a device's share is complete when its turn
@@ -114,7 +114,9 @@ Route NodeRoutes::RouteTo(int gpu, Vertex target, const Distances& distance,
     for (const Link& back : graph_.links[vertex]) {
       if (came_over(back)) total += static_cast<double>(back.bandwidth.bytes_per_second());
     }
-    STEPCAST_CHECK(total > 0, "a device at a known distance must have been reached over a link");
+    STEPCAST_CHECK(total > 0,
+                   "a reachable device must have a link to the previous device of its "
+                   "route");
     for (const Link& back : graph_.links[vertex]) {
       if (!came_over(back)) continue;
       const double part = share * static_cast<double>(back.bandwidth.bytes_per_second()) / total;

@@ -22,9 +22,8 @@ struct CommunicationPath {
   Time intra_latency;  // between two GPUs of a node; zero when ranks_per_node is 1
   Time inter_latency;  // between two nodes; zero when nodes is 1
 
-  // The bandwidth at which every rank can send and receive at the same time as all other ranks of
-  // the ring, summed over the ring's channels. Each link is divided among the channels that use it.
-  // Zero if there is no hop of this kind.
+  // The bandwidth at which all ranks of the ring can send and receive at the same time, summed over
+  // the ring's channels. Channels divide the links that they share. Zero: no hop of this kind.
   Bandwidth intra_bandwidth;  // inside nodes
   Bandwidth inter_bandwidth;  // between nodes, per node: all NICs that the channels use
   // The bandwidth of the slowest hop of the ring: the smaller nonzero value of intra_bandwidth and
@@ -41,9 +40,9 @@ struct Share {
   double share = 0;
 };
 
-// A route from one device to another. If several routes are equally short, all of them are used.
-// The traffic on each route is proportional to the bandwidth of its last link that is not common to
-// all routes. An example is the link to a plane of an NVSwitch fabric.
+// A route from one device to another. If several routes are equally short, all are used. The
+// traffic on each route is proportional to the bandwidth of its last link that is not common to all
+// routes, such as the link to an NVSwitch plane.
 struct Route {
   Distance distance;
   bool nvlink = true;  // uses only NVLink
@@ -78,9 +77,9 @@ class NodeRoutes {
   Route ToNic(int gpu, int nic) const;
   Route FromNic(int nic, int gpu) const;
 
-  // Returns the NICs through which a GPU communicates, in ascending order: its part of the NICs
-  // that are nearest to it and to other GPUs. If there are fewer NICs than GPUs, several GPUs use
-  // one NIC. Empty if the GPU reaches no NIC.
+  // Returns the NICs of a GPU, in ascending order: its part of the NICs that are nearest to it and
+  // to other GPUs. If there are fewer NICs than GPUs, several GPUs use one NIC. Empty if the GPU
+  // reaches no NIC.
   const std::vector<int>& NicsOf(int gpu) const { return nics_of_[static_cast<std::size_t>(gpu)]; }
 
  private:

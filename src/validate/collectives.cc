@@ -89,7 +89,7 @@ class Comparer {
       auto setting = cost::NcclSettingOf(*scenario);
       if (!setting) {
         return Diagnostics{{"calibration.implausible", curve.location,
-                            "NCCL is not modelled for the topology of this curve",
+                            "stepcast does not model NCCL for the topology of the curve",
                             "use a topology with nodes and CUDA devices"}};
       }
       if (own) {
@@ -154,7 +154,8 @@ class Comparer {
     }
     return Diagnostics{
         {"cost.no-algorithm", curve.location,
-         fmt::format("NCCL cannot run this collective with the algorithm {}", curve.algorithm),
+         fmt::format("NCCL cannot run the collective of the curve with the algorithm {}",
+                     curve.algorithm),
          "correct or remove the key 'algorithm' of the curve"}};
   }
 

@@ -18,9 +18,9 @@
 
 // Compares every published measurement of a collective with a forecast for the same machine.
 //
-// Forecasts for a source use the profile of its GPU type. The source's fit points have priority
-// over fit points of other sources, as if they had been measured for the profile. No forecast reads
-// held-back points.
+// Forecasts for a source use the profile of its GPU type. The source's fit points replace fit
+// points of other sources, as if measured for the profile. Held-back points are not used in
+// forecasts.
 namespace stepcast::validate {
 
 enum class Role : std::uint8_t { kFit, kHeldBack, kUncertain };
@@ -88,8 +88,8 @@ struct CollectiveAccuracy {
   std::vector<CollectiveSource> sources;
   std::vector<CollectivePoint> points;
 
-  // These functions return the errors of forecasts and of `by_law` for points of one role with
-  // sizes from 32 KiB to 16 GiB, in sources that have accuracy targets.
+  // The errors of forecasts and of `by_law` for points of one role with sizes from 32 KiB to 16
+  // GiB, in sources with accuracy targets.
   ErrorSummary Total(Role role) const;
   ErrorSummary TotalByLaw(Role role) const;
   std::size_t documented() const;

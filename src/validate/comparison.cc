@@ -90,7 +90,7 @@ Comparison Compare(const forecast::Run& forecast, const Execution& execution) {
   const Program& program = execution.program_of(execution.critical());
   const forecast::ClassRun& own = forecast.class_of(execution.critical_rank);
   STEPCAST_CHECK(own.program.step.size() == program.step.size(),
-                 "both sides of a comparison must run the same program");
+                 "the forecast and the execution must run the same program");
   const forecast::Forecast& expected = forecast.forecast;
   const forecast::Forecast& figures = execution.figures;
   Comparison comparison;

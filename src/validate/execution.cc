@@ -139,7 +139,7 @@ int StepsToMeasure(int steps, bool barrier) { return barrier ? steps : steps + 2
 Execution Summarise(const scenario::Scenario& scenario, std::vector<program::Program> programs,
                     std::vector<RankRun> ranks, bool barrier, std::string backend,
                     std::vector<std::pair<std::string, std::string>> machine) {
-  STEPCAST_CHECK(!ranks.empty(), "an execution must have a rank");
+  STEPCAST_CHECK(!ranks.empty(), "an execution must have at least one rank");
   Execution execution;
   execution.backend = std::move(backend);
   execution.machine = std::move(machine);

@@ -13,8 +13,8 @@
 #include "src/runtime/job.h"
 #include "src/scenario/scenario.h"
 
-// Summarizes an execution: every rank's measurement, and the same figures as in a forecast,
-// computed from the measurements.
+// Summarizes an execution: every rank's measurement, and the values of a forecast, computed from
+// the measurements.
 namespace stepcast::validate {
 
 // The measurement of one rank.
@@ -42,18 +42,18 @@ struct Execution {
   std::size_t typical = 0;  // index in `steps`: the step with the median time
   Time shortest, longest;   // step times
   int critical_rank = 0;    // the last rank to finish the typical step; if several, the lowest
-  // The figures of the typical step on the critical rank; step_time is the median. The memory
-  // figures are from the rank with the highest peak. at_peak is zero unless the device counted
-  // memory in the same way as the program.
+  // The values of the typical step on the critical rank; step_time is the median. Memory is that of
+  // the rank with the highest peak. at_peak is zero unless device and program count memory in the
+  // same way.
   forecast::Forecast figures;
 
   const program::Program& program_of(const RankRun& rank) const { return programs[rank.program]; }
   const RankRun& critical() const { return ranks[static_cast<std::size_t>(critical_rank)]; }
 };
 
-// Returns the number of steps that must be measured to get `steps` step times. Without barriers, a
-// step time is the time between the ends of two successive steps, while the next step runs. One
-// additional step is therefore needed before the measured steps, and one after them.
+// Returns the number of steps to measure for `steps` step times. Without barriers, a step time is
+// the time between the ends of two steps, so one more step is needed before them, and one after
+// them.
 int StepsToMeasure(int steps, bool barrier);
 
 // Summarizes the measurements of all ranks. Each rank measured StepsToMeasure steps. `barrier` is

@@ -65,7 +65,7 @@ class Table {
     }
     faults_->push_back({"atlas.number", table_.rows[row][*Find(column)].location,
                         fmt::format("'{}' needs a number: {}", column, Quoted(text)),
-                        "write a number, or leave the field empty if nothing was measured"});
+                        "write a number, or an empty field if nothing was measured"});
     return std::nullopt;
   }
 
@@ -374,7 +374,8 @@ Result<std::vector<calibration::CurveFile>> ReadCollectiveTable(const std::strin
         .machine = fmt::format("one node of {}", gpu.name),
         .topology = topology,
         .nccl = release,
-        .rule = half ? "every second size is held back from the fit" : "all are fitted",
+        .rule =
+            half ? "every second size was excluded from the fit" : "all sizes were used in the fit",
         .not_counted = {},
         .inside = {},
         .network = {},
@@ -426,7 +427,8 @@ Result<KernelTables> ReadKernelTables(const std::string& folder, const topology:
     faults.push_back(
         {"file.not-found",
          {folder, 0, 0},
-         fmt::format("products/{0}.csv and attention/causal-{0}.csv do not exist", gpu.name),
+         fmt::format("the files products/{0}.csv and attention/causal-{0}.csv do not exist",
+                     gpu.name),
          "write the path of the folder that contains the files"});
   }
   if (!faults.empty()) return tl::unexpected(std::move(faults));

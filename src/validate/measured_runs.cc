@@ -47,8 +47,8 @@ void CheckPlausible(const SimulatedRun& run, Time time_at_peak, Diagnostics& mis
   if (run.measured < time_at_peak) {
     mistakes.push_back(
         {"runs.impossible", run.location,
-         fmt::format("the step time of {} is shorter than the time of the operations at the "
-                     "devices' peak rate, {}: {}",
+         fmt::format("the step time of {} is shorter than the shortest possible time at the peak "
+                     "rate of the devices, {}: {}",
                      Quoted(run.name), FormatTime(time_at_peak), FormatTime(run.measured)),
          hint});
     return;
@@ -58,7 +58,7 @@ void CheckPlausible(const SimulatedRun& run, Time time_at_peak, Diagnostics& mis
   mistakes.push_back(
       {"runs.implausible", run.location,
        fmt::format(
-           "the measured step time of {} is more than {} times {} than the forecast time of {}: {}",
+           "the measured step time of {} is more than {} times {} than the forecast of {}: {}",
            Quoted(run.name), kMostApart, apart > 1 ? "longer" : "shorter", FormatTime(run.forecast),
            FormatTime(run.measured)),
        hint});

@@ -24,7 +24,7 @@ struct SimulatedRun {
   Location location;
   scenario::Split split = scenario::Split::kFit;
   std::string reason;  // why the run was not simulated; empty: it was simulated
-  // The members from here on are set only for simulated runs.
+  // The members below are set only for simulated runs.
   calibration::RunSettings settings;
   std::string profile;      // file name of its calibration profile; empty: the scenario contains
                             // the profile
@@ -36,8 +36,8 @@ struct SimulatedRun {
   double peak_seconds = 0;
 };
 
-// Returns the rule that rejects a plan. The text contains no values of the case, so that equal
-// texts can be counted.
+// Returns the rule that rejects a plan, as text without values of the case, so that equal texts can
+// be counted.
 std::string ReasonOf(const Diagnostics& refusals);
 
 // Simulates the runs of a table (scenario/runs_file.h) or of a file of published steps; the
@@ -47,10 +47,9 @@ std::string ReasonOf(const Diagnostics& refusals);
 Result<std::vector<SimulatedRun>> SimulateRuns(const std::string& path, const std::string& scenario,
                                                const std::vector<std::string>& set);
 
-// Returns the step time, in seconds, of a baseline without simulation: the time at the same
-// fraction of the peak rate as the most similar run in `known`
-// (calibration::LearnedRuns::Likeness). Returns no value if no known run uses the same GPU, or if
-// the FLOPs of the step are unknown.
+// Returns the step time, in seconds, of a baseline without simulation: the time at the fraction of
+// the peak rate that the most similar run in `known` achieved (calibration::LearnedRuns::Likeness).
+// No value if no known run uses the same GPU, or if the FLOPs of the step are unknown.
 std::optional<double> TimeByNearest(const SimulatedRun& run,
                                     const std::vector<const SimulatedRun*>& known);
 

@@ -553,10 +553,10 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
       const Selection rows = {.source = i, .split = Split::kCheck, .quality = {}, .large = small};
       const AccuracyFigures rival = RivalStepTime(rows, small);
       if (!has_fit || rival.cases == 0) continue;
-      add(small ? "mean error of forecasts above 64 GPUs, in percent of the mean error of an "
-                  "estimate from the MFU of the most similar row with up to 64 GPUs"
-                : "mean error of forecasts, in percent of the mean error of an estimate from the "
-                  "MFU of the most similar row",
+      add(small ? "error of step time above 64 GPUs, divided by the error of an estimate from the "
+                  "MFU of similar rows with up to 64 GPUs"
+                : "error of step time, divided by the error of an estimate from the MFU of the "
+                  "most similar row",
           StepTimeBesideRival(rows, small).mean / rival.mean, kRivalPart);
     }
     const AccuracyFigures memory = Memory(check);
@@ -568,19 +568,20 @@ std::vector<PublishedAim> PublishedAccuracy::Aims() const {
           return outcome.source == i && outcome.simulated() && outcome.surely_over > Bytes();
         });
     if (too_large > 0) {
-      add("cases that ran, although they are forecast not to fit", static_cast<double>(too_large),
-          0, AimUnit::kCount);
+      add("number of runs that fit in memory, but are forecast not to fit",
+          static_cast<double>(too_large), 0, AimUnit::kCount);
     }
   }
   // A single source says little if others are known.
   if (sources.size() > 1 && MemoryTransfer({}).sources > 1) {
     for (const FitCalibration& bin : FitCalibrations()) {
-      aims.push_back({.source = "all",
-                      .what = fmt::format("error of fit probabilities from {:.0f} to {:.0f} %",
-                                          100 * bin.from, 100 * bin.to),
-                      .unit = AimUnit::kPart,
-                      .value = std::abs(bin.fitted() - bin.mean_probability),
-                      .limit = kFitCalibrationLimit});
+      aims.push_back(
+          {.source = "all",
+           .what = fmt::format("error of probabilities of fitting from {:.0f} to {:.0f} %",
+                               100 * bin.from, 100 * bin.to),
+           .unit = AimUnit::kPart,
+           .value = std::abs(bin.fitted() - bin.mean_probability),
+           .limit = kFitCalibrationLimit});
     }
   }
   return aims;
@@ -610,7 +611,7 @@ Result<PublishedAccuracy> PublishedCases(const std::string& source) {
     return tl::unexpected(
         Diagnostics{{"command.no-source",
                      {"--source " + source, 0, 0},
-                     fmt::format("no published steps have this name: {}", Quoted(source)),
+                     fmt::format("there are no published steps with this name: {}", Quoted(source)),
                      fmt::format("choose from {}", fmt::join(names, ", "))}});
   }
   return accuracy;
@@ -743,11 +744,11 @@ Result<std::vector<std::string>> DataFiles(const std::string& folder, std::strin
     if (entry->path().extension() == ".yaml") files.push_back(entry->path().string());
   }
   if (files.empty()) {
-    return tl::unexpected(
-        Diagnostics{{"file.not-found",
-                     {path, 0, 0},
-                     fmt::format("there are no {}", contents),
-                     "set STEPCAST_DATA to the folder that contains the folder calibration"}});
+    return tl::unexpected(Diagnostics{
+        {"file.not-found",
+         {path, 0, 0},
+         fmt::format("there are no {}", contents),
+         "set STEPCAST_DATA to the path of the folder that contains the folder calibration"}});
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -34,8 +34,7 @@ struct AccuracyFigures {
   double p90 = 0;     // smallest value that 90 % of absolute errors do not exceed
   double bias = 0;    // mean of signed errors
   // Spearman's rank correlation of forecast and measured values. Equal values have their mean rank.
-  // Not set if there are fewer than three cases, or if all forecast or all measured values are
-  // equal.
+  // Not set for fewer than three cases, or if all forecast or all measured values are equal.
   std::optional<double> rank_correlation;
 };
 
@@ -61,8 +60,8 @@ struct MemoryOutcome {
   Bytes measured, forecast;
   std::optional<forecast::BytesRange>
       range;  // range of the forecast; not set if the profile has no residual
-  // The fit probability of the forecast on a device whose memory equals the measured peak
-  // (forecast/uncertainty.h, FitProbability).
+  // The probability with which the forecast fits on a device with as much memory as the measured
+  // peak (FitProbability, forecast/uncertainty.h).
   double just_fits = 0;
 };
 
@@ -72,7 +71,7 @@ struct PublishedOutcome {
   std::string reason;  // why the case was not simulated; empty: it was simulated
   bool simulated() const { return reason.empty(); }
 
-  // The members from here on are set only for simulated cases.
+  // The members below are set only for simulated cases.
   std::string model, gpu;
   int devices = 0;
   std::int64_t sequence_length = 0;
@@ -88,9 +87,9 @@ struct PublishedOutcome {
   Rival rival;
 };
 
-// A choice among plans of one source that have the same model, sequence length, GPU type and number
-// of GPUs. The choice compares the plan with the fastest forecast (tokens per second) with the plan
-// that was measured to be fastest.
+// A choice among plans of one source with the same model, sequence length, GPU type and number of
+// GPUs. It compares the plan with the most forecast tokens per second with the plan that was
+// measured to be fastest.
 struct PlanChoice {
   std::vector<std::size_t> outcomes;
   std::size_t chosen = 0;  // index in PublishedAccuracy::outcomes
@@ -106,11 +105,10 @@ struct Coverage {
   std::size_t inside = 0;
 };
 
-// The accuracy of ranges for unknown sources: each source's check rows are compared with the check
-// rows of all other sources. The weight of a source is the square root of its number of rows,
-// because errors within a source are correlated. A band that covers 90 % of the other sources' rows
-// is too narrow for a source unlike any of them. The level is therefore raised until 90 % of all
-// rows are inside.
+// The accuracy of ranges for unknown sources: each source's check rows are compared with those of
+// all other sources. A source is weighted by the square root of its number of rows, because errors
+// within a source are correlated. A band that covers 90 % of the other sources' rows is too narrow
+// for a source unlike any of them. The level is therefore raised until 90 % of all rows are inside.
 struct TransferError {
   std::size_t sources = 0;
   std::size_t cases = 0, inside = 0;  // `inside`: within the band of the other sources
@@ -119,10 +117,10 @@ struct TransferError {
   double residual = 0;  // value for a profile's `source` or `memory` (forecast/uncertainty.h)
 };
 
-// The calibration of fit probabilities. For each check row and each hundredth in a bin of
-// probabilities, FitProbability (forecast/uncertainty.h) defines the device capacity with this fit
-// probability. The measured peak is compared with this capacity. The fraction of peaks that fit
-// should be about equal to the probability.
+// The calibration of fit probabilities: the fraction of measured peaks that fit should be close to
+// the forecast probability. For each check row and each per cent in a bin of probabilities, the
+// peak is compared with the device capacity that has this probability (FitProbability,
+// forecast/uncertainty.h).
 struct FitCalibration {
   double from = 0, to = 0;  // range of forecast probabilities
   std::size_t peaks = 0;    // number of check rows with known peaks

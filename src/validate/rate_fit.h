@@ -12,18 +12,18 @@
 #include "src/calibration/calibration.h"
 #include "src/topology/device.h"
 
-// Fits rates of kernels to tables of measured times. Each GPU type and data type has only few
-// parameters, which apply to many shapes. A fit minimizes the mean absolute value of log(forecast
-// time / measured time), so that factors of 2 and 1/2 have equal weight. A fit changes one
-// parameter at a time, in decreasing steps.
+// Fits rates of kernels to tables of measured times. Each GPU type and data type has few
+// parameters, which apply to many shapes. A fit minimizes the mean of |log(forecast time / measured
+// time)|, so that factors of 2 and 1/2 have equal weight. It changes one parameter at a time, in
+// decreasing steps.
 namespace stepcast::validate {
 
 // A measured kernel without contention, either at full clock or, in a long run, at the power limit.
 struct MeasuredKernel {
   Kernel kernel;
   double microseconds = 0;  // positive
-  // The part of the table's time, in microseconds, that is not the kernel's: writes to the KV cache
-  // in serving.
+  // The part of the table's time, in microseconds, that is not the kernel's: KV-cache writes in
+  // serving.
   double besides = 0;
   // The time at full clock, in microseconds, of a kernel that ran for a long time. Zero if unknown.
   double at_full_clock = 0;
@@ -85,9 +85,9 @@ double FitGrouped(std::span<const MeasuredExperts> rows, const topology::Gpu& gp
                   calibration::KernelCosts costs, DataType type);
 
 // Fits the additional power, in watts, of a device that computes GEMMs of `type`, compared with an
-// idle device (PowerDraw::of_type). The fit uses the slowdown of GEMMs that run for a long time at
-// the device's power limit. Kernels of any library may be used. If a row has no time at full clock,
-// the forecast replaces it.
+// idle device (PowerDraw::of_type). The fit uses the slowdown of long runs of GEMMs at the device's
+// power limit. The library of the kernels does not matter. The forecast replaces a missing time at
+// full clock.
 double FitWatts(std::span<const MeasuredKernel> rows, const topology::Gpu& gpu,
                 calibration::KernelCosts costs, DataType type);
 

@@ -387,10 +387,10 @@ void NoteOtherModel(StepCauses& causes) {
     if (cause.kind != CauseKind::kProducts) continue;
     const auto [least, most] = std::minmax(cause.forecast_calls, cause.measured_calls);
     if (most <= kMost * least) continue;
-    causes.notes.push_back(fmt::format(
-        "the traced step has {} {}, but the forecast has {}: compare the model, the micro-batches "
-        "and training.compile",
-        cause.measured_calls, Name(cause.kind), cause.forecast_calls));
+    causes.notes.push_back(
+        fmt::format("the traced step has {} {}, but the forecast has {}: check the model, the "
+                    "micro-batches and training.compile",
+                    cause.measured_calls, Name(cause.kind), cause.forecast_calls));
   }
 }
 
@@ -405,7 +405,7 @@ void NoteClock(StepCauses& causes) {
   }
   if (std::min(slower[0], slower[1]) < kLeast || std::abs(slower[0] - slower[1]) > kAlike) return;
   causes.notes.push_back(fmt::format(
-      "matrix multiplications and attention both take about {:.2f} times as long as forecast. A "
+      "matrix multiplications and attention take about {:.2f} times as long as forecast. A "
       "possible cause is a lower clock: check nvidia-smi -q -d CLOCK,POWER,PERFORMANCE",
       (slower[0] + slower[1]) / 2));
 }
@@ -634,8 +634,8 @@ StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured) {
   result.kernels = LongestKernels(result.causes, described, HasKinds(expected));
   if (measured.size() == 1 && run.forecast.communication_total > Time()) {
     result.notes.emplace_back(
-        "the trace of one rank cannot distinguish waiting for other ranks from slow communication. "
-        "Use --measured FOLDER with the traces of several ranks");
+        "the trace of a single rank does not show whether the rank waits for other ranks, or "
+        "communication is slow. To show it, trace several ranks: --measured FOLDER");
   }
   return result;
 }

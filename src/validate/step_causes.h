@@ -9,10 +9,9 @@
 #include "src/base/time.h"
 #include "src/forecast/forecast.h"
 
-// Explains why a measured step takes longer than its forecast. Every instant of the forecast and of
-// the measured step is assigned to one cause, depending on the activity of the device and the host.
-// A cause explains the difference between its times in the two steps. Idle time without a known
-// reason is the remainder.
+// Explains why a measured step takes longer than its forecast. Every instant of both steps is
+// assigned to one cause, by the activity of device and host. A cause explains the difference
+// between its times in the two steps. Idle time without a known reason is the remainder.
 namespace stepcast::validate {
 
 // The activity of an operation on a stream. kMessage: the operation is a send or a receive.
@@ -117,14 +116,14 @@ inline constexpr std::size_t kKernelsNamed = 3;
 RankStep EventsOf(const forecast::Run& run, const forecast::ClassRun& own);
 
 // Sets StepEvent::transfer. If the steps of several members are known, the transfer of a collective
-// takes as long as the collective of the member that waits least. The transfer of a message takes
-// as long as the shortest message with the same axis and bytes.
+// has the duration on the member that waits least. The transfer of a message has the duration of
+// the shortest message with the same axis and bytes.
 void MarkTransfers(std::vector<RankStep>& ranks);
 
-// Finds the causes of the difference. There must be at least one measured step. The described rank
-// is the rank that waits least for other ranks. It is chosen among the measured ranks of the
-// forecast's critical class or, if this class was not measured, among all measured ranks. If this
-// rank's kernels take longer than the median rank's kernels, the excess is imbalance.
+// Finds the causes of the difference for the rank that waits least for other ranks. The rank is
+// chosen among the measured ranks of the forecast's critical class or, if this class was not
+// measured, among all. If this rank's kernels take longer than the median rank's, the excess is
+// imbalance. `measured` must not be empty.
 StepCauses CausesOf(const forecast::Run& run, std::vector<RankStep> measured);
 
 // Returns the causes of the difference between two steps of one rank, both with marked transfers.

@@ -191,8 +191,8 @@ Result<PublishedAccuracy> ReadStoredOutcomes(const std::string& source) {
     if (!found) {
       return tl::unexpected(
           Diagnostics{{"published.not-stored", accuracy->CaseOf(outcome).location,
-                       fmt::format("no result is stored for this case: '{}'", name),
-                       "simulate the cases: stepcast validate published --run"}});
+                       fmt::format("no result is stored for the case: '{}'", name),
+                       "to simulate the cases, run stepcast validate published --run"}});
     }
   }
   return accuracy;

@@ -291,8 +291,8 @@ runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario
       const std::string bytes = reader.Text();
       const std::size_t count = bytes.size() / sizeof(float);
       if (first > seen.size() || count > seen.size() - first) {
-        return tl::unexpected(runtime::Failure{
-            fmt::format("rank {} sent elements that the model does not have", rank)});
+        return tl::unexpected(
+            runtime::Failure{fmt::format("rank {} sent more elements than the model has", rank)});
       }
       const std::vector<float>& expected = role == 2 ? plain.masters : plain.parameters;
       for (std::size_t i = 0; i < count; ++i) {
@@ -310,7 +310,7 @@ runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario
         if (same) continue;
         if (check.wrong == 0) {
           check.example =
-              fmt::format("{} of element {} on rank {} is {}, not {}",
+              fmt::format("the {} of element {} on rank {} is {}, but must be {}",
                           role == 2 ? "master copy" : "parameter", first + i, rank, value, right);
         }
         check.wrong += 1;
@@ -318,12 +318,12 @@ runtime::Attempt<TrainingCheck> CheckTraining(const scenario::Scenario& scenario
     }
     if (reader.bad()) {
       return tl::unexpected(
-          runtime::Failure{fmt::format("the parameters of rank {} are incomplete", rank)});
+          runtime::Failure{fmt::format("rank {} sent incomplete parameters", rank)});
     }
   }
   const auto gap = std::find(seen.begin(), seen.end(), false);
   if (gap != seen.end()) {
-    check.missing = fmt::format("no rank has element {}", gap - seen.begin());
+    check.missing = fmt::format("no rank sent element {}", gap - seen.begin());
   }
   return check;
 }

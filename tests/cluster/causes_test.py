@@ -23,7 +23,7 @@ LATE_HOST = next((p for p in (HERE / "liblate_host.so",
                               cluster_test.ROOT / "bazel-bin/tests/cluster/liblate_host.so")
                   if p.exists()), None)
 
-SPEED = "1Gbit"
+SPEED = "500Mbit"  # two cores do not carry four links of 1Gbit on every machine
 RIGHT = 10  # cases of 12
 WITHIN = 0.1  # of the injected difference
 ATTEMPTS = 3  # other programs on the machine disturb some runs
@@ -39,7 +39,7 @@ class Injection:
 
 
 INJECTIONS = {
-    "slow link": Injection("exposed communication", link="500Mbit"),
+    "slow link": Injection("exposed communication", link="250Mbit"),
     "slow rank": Injection("imbalance of ranks",
                            set=("cluster.slow_devices=[{device: device2, speed: 0.6}]",)),
     "slow loader": Injection("data loading",

@@ -27,7 +27,7 @@ CASES = (("communication-bound", {"data_parallel.overlap": "false"}),
 def execute(options, nodes, folder):
     """The step time of each case on so many nodes; the traces go into folder/CASE-NODES."""
     accuracy.call(accuracy.CLUSTER, "up", "--name", options.name, "--nodes", str(nodes),
-                  "--bandwidth", "1Gbit")
+                  "--bandwidth", options.bandwidth)
     try:
         times = []
         for i, (model, settings) in enumerate(CASES):
@@ -61,6 +61,8 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mean", type=float, default=3, help="bound, percent (%(default)s)")
     parser.add_argument("--worst", type=float, default=6, help="bound, percent (%(default)s)")
+    parser.add_argument("--bandwidth", default="500Mbit", help="of each link; two cores do not carry four\n"
+                        "links of 1Gbit on every machine (%(default)s)")
     parser.add_argument("--name", default="learning", help="of the cluster (%(default)s)")
     parser.add_argument("--stepcast", default=str(accuracy.ROOT / "bazel-bin/src/cli/stepcast"))
     options = parser.parse_args()

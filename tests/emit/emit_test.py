@@ -415,7 +415,7 @@ class DeepSpeedTest(EmitTest):
                 (("--set=training.optimizer=sgd",), "torch.optim.SGD")):
             self.assertNotIn("optimizer", self.config(*options))
             plan, _ = self.emit(ZERO3, *options)
-            self.assertIn(f"creates the optimizer, {optimizer}", (plan / "README.md").read_text())
+            self.assertIn(f"create the optimizer, {optimizer}", (plan / "README.md").read_text())
 
 
 class TorchtitanTest(EmitTest):
@@ -485,7 +485,8 @@ class TorchtitanTest(EmitTest):
         said = self.config(axes[0] % "1f1b, stage_layers: [4, 4, 4, 4, 4, 4, 4, 4]", *axes[1:])
         self.assertIn("not torchtitan.toml: torchtitan divides the layers differently among the "
                       "stages", said)
-        self.assertIn("not pytorch_fsdp2.py: the module has no pipeline stages", said)
+        self.assertIn("not pytorch_fsdp2.py: the emitted module does not support pipeline stages",
+                      said)
 
     def test_tensor_parallelism(self):
         """128 ranks as 16 x 8."""
@@ -499,9 +500,11 @@ class TorchtitanTest(EmitTest):
         self.assertTrue(parallelism["enable_async_tensor_parallel"])
         said = self.config(axes % "false")
         self.assertIn("not torchtitan.toml: torchtitan's tensor parallelism includes", said)
-        self.assertIn("not pytorch_fsdp2.py: the module shards only over data-parallel ranks", said)
+        self.assertIn("not pytorch_fsdp2.py: the emitted module shards only over data-parallel "
+                      "ranks", said)
         said = self.config(axes % "false", "--set=data_parallel={zero_stage: 3, framework: fsdp1}")
-        self.assertIn("not pytorch_fsdp1.py: the module shards only over data-parallel ranks", said)
+        self.assertIn("not pytorch_fsdp1.py: the emitted module shards only over data-parallel "
+                      "ranks", said)
 
     def test_a_flavour_is_its_whole_model(self):
         """What has the depth and width of Llama-3.1 8B, and another vocabulary, feed-forward width
@@ -509,10 +512,10 @@ class TorchtitanTest(EmitTest):
         model = pathlib.Path("models/llama3.1-8b.yaml").read_text()
         for was, now, said in (
                 ("vocab_size: 128256", "vocab_size: 64000",
-                 "torchtitan's llama3 8B has a vocabulary of 128256, but the plan's model has "
-                 "64000"),
+                 "torchtitan's model llama3 8B has a vocabulary of 128256, but the model of the "
+                 "plan has 64000"),
                 ("intermediate_size: 14336", "intermediate_size: 11008",
-                 "a feed-forward width of 14336, but the plan's model has 11008"),
+                 "a feed-forward width of 14336, but the model of the plan has 11008"),
                 ("rope_theta: 500000", "rope_theta: 10000", "a rotary base of 500000"),
                 ("norm_epsilon: 1e-05", "norm_epsilon: 1e-06", "a norm epsilon of"),
                 ("factor: 8", "factor: 32", "rope_scaling")):

@@ -117,7 +117,7 @@ class Parser {
         stage.entries.push_back(*entry);
       } else {
         Add(at + 1, "schedule.action",
-            fmt::format("this cell is not an action of a schedule: {}", Quoted(word)),
+            fmt::format("the cell is not an action of a schedule: {}", Quoted(word)),
             chunk >= 0 ? "write F0, B0, I0, W0, F1+B0, unshard, reshard or reduce"
                        : "if a stage holds more than the chunk with the stage's number, write "
                          "F0.4 for micro-batch 0 in chunk 4");

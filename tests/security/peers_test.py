@@ -70,7 +70,7 @@ class LiarsOfMpirunTest(CommandTest):
         ended = self.run_two(self.scenario(2), [LIAR, "differs"])
         self.assertEqual((ended.returncode, ended.stdout), (2, ""), ended.stderr)
         self.expect_printable(ended.stderr)
-        self.assertRegex(ended.stderr, r"the plan or the options of rank 1 on '\\x1b.*' differ")
+        self.assertRegex(ended.stderr, r"rank 1 on '\\x1b.*' and rank 0 have different plans")
 
     def test_what_rank_0_makes_known_before_a_run_is_a_failure(self):
         for status in ("0", "256", "4294967296", "no number"):

@@ -160,10 +160,11 @@ TEST_F(PlanStoreTest, AnInterruptSaysWhatIsKept) {
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 0) GTEST_SKIP() << "the search was faster than the signal";
   EXPECT_EQ(WEXITSTATUS(status), 130);
-  EXPECT_THAT(Read("err"), HasSubstr("stepcast: stopping; the best plan so far follows"));
   EXPECT_THAT(Read("err"),
-              HasSubstr(fmt::format(" bounds and forecasts are saved in '{}'; run the same command "
-                                    "again to continue",
+              HasSubstr("stepcast: stopping the search and printing the best plan so far"));
+  EXPECT_THAT(Read("err"),
+              HasSubstr(fmt::format(" bounds and forecasts are saved in '{}'; to continue, run the "
+                                    "same command again",
                                     store_)));
   EXPECT_EQ(Shell(Stored("")).output, undisturbed);
 }
@@ -259,7 +260,8 @@ TEST_F(PlanStoreTest, AKilledRankEndsTheJobAndTheRestFollows) {
   EXPECT_EQ(Read("out"), "");
   EXPECT_THAT(Read("err"), HasSubstr("rank 1 on '"));
   // Ranks report their stage only from time to time, so this one may still be setting up.
-  EXPECT_THAT(Read("err"), AnyOf(HasSubstr("it was forecasting"), HasSubstr("it was setting up")));
+  EXPECT_THAT(Read("err"),
+              AnyOf(HasSubstr("the rank was forecasting"), HasSubstr("the rank was setting up")));
   EXPECT_THAT(Read("err"), HasSubstr(" bounds and forecasts are saved in '"));
   const std::int64_t kept = Kept();
   EXPECT_GT(kept, 0);

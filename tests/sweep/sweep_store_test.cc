@@ -170,8 +170,8 @@ TEST_F(SweepStoreTest, AnInterruptSaysWhatIsKept) {
   EXPECT_EQ(Read("out"), "");
   EXPECT_THAT(Read("err"), HasSubstr("stepcast: interrupted\nstepcast: "));
   EXPECT_THAT(Read("err"),
-              HasSubstr(fmt::format(" of {} combinations are saved in '{}'; run the same command "
-                                    "again to continue",
+              HasSubstr(fmt::format(" of {} combinations are saved in '{}'; to continue, run the "
+                                    "same command again",
                                     rows_.count, store_)));
   ExpectTheRest("--csv", undisturbed);
 }
@@ -281,7 +281,8 @@ TEST_F(SweepStoreTest, AKilledRankEndsTheJobAndTheRestFollows) {
   EXPECT_EQ(Read("out"), "");
   EXPECT_THAT(Read("err"), HasSubstr("rank 1 on '"));
   // Ranks report their stage only from time to time, so this one may still be setting up.
-  EXPECT_THAT(Read("err"), AnyOf(HasSubstr("it was forecasting"), HasSubstr("it was setting up")));
+  EXPECT_THAT(Read("err"),
+              AnyOf(HasSubstr("the rank was forecasting"), HasSubstr("the rank was setting up")));
   EXPECT_THAT(Read("err"),
               HasSubstr(fmt::format(" of {} combinations are saved in '", kLong.count)));
   const std::int64_t kept = Kept();

@@ -50,8 +50,8 @@ class DdpRules : public Rules {
     const bool casts = hook == CommHook::kFp16Compress || hook == CommHook::kBf16Compress;
     if (casts && gradients && SizeOf(*gradients) <= 2) {
       Add("data_parallel.comm_hook", "plan.comm-hook",
-          fmt::format("{} compresses fp32 gradients to 16 bits, but gradients have the type "
-                      "parameter_dtype {}",
+          fmt::format("{} compresses fp32 gradients to 16 bits, but the gradients are not fp32: "
+                      "parameter_dtype is {}",
                       plan::Name(hook), Name(*gradients)),
           "write parameter_dtype: fp32, or comm_hook: none");
     }

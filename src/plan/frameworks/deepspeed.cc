@@ -48,7 +48,7 @@ class DeepSpeedRules : public Rules {
           fmt::format(
               "DeepSpeed's pipelines do not support ZeRO-2 and ZeRO-3, but zero_stage is {}",
               *request_.zero_stage),
-          "write zero_stage: 1 or 0, or parallelism.pipeline: 1");
+          "write zero_stage: 1 or 0, or write parallelism.pipeline: 1");
     }
     if (schedule.name != "1f1b" || request_.listed_schedule != nullptr) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
@@ -77,23 +77,25 @@ class DeepSpeedRules : public Rules {
     const auto refuse = [&](const char* key, DataType type, std::string_view rule,
                             std::string_view allowed) {
       Add(fmt::format("training.{}", key), "plan.dtype-not-of-framework",
-          fmt::format("deepspeed {}, but {} is {}", rule, key, Name(type)),
+          fmt::format("{}, but {} is {}", rule, key, Name(type)),
           fmt::format("write {0}: {1}, or omit {0}", key, allowed));
     };
     if (request_.parameter_dtype && *request_.parameter_dtype != computes) {
       refuse("parameter_dtype", *request_.parameter_dtype,
-             fmt::format("keeps parameters in the computation's data type, {}", Name(computes)),
+             fmt::format("deepspeed keeps parameters in the data type of the computation, {}",
+                         Name(computes)),
              Name(computes));
     }
     if (!request_.gradient_dtype || *request_.gradient_dtype == computes) return;
     if (request_.zero_stage == 0 || request_.zero_stage == 2) {
       refuse("gradient_dtype", *request_.gradient_dtype,
-             fmt::format("accumulates gradients at stages 0 and 2 in the parameters' type, {}",
-                         Name(computes)),
+             fmt::format(
+                 "at stages 0 and 2, deepspeed accumulates gradients in the parameters' type, {}",
+                 Name(computes)),
              Name(computes));
     } else if (*request_.gradient_dtype != DataType::kFp32) {
       refuse("gradient_dtype", *request_.gradient_dtype,
-             "accumulates gradients in the parameters' type or in fp32", "fp32");
+             "deepspeed accumulates gradients in the parameters' type or in fp32", "fp32");
     }
   }
 
@@ -121,7 +123,7 @@ class DeepSpeedRules : public Rules {
           fmt::format(
               "with implementation: transformers, every rank has all experts, but expert is {}",
               *request_.expert),
-          "write expert: 1, or experts.implementation: deepspeed or autoep");
+          "write expert: 1, or write experts.implementation: deepspeed or autoep");
       return;
     }
     if (slots) CheckSlots();
@@ -133,21 +135,23 @@ class DeepSpeedRules : public Rules {
     if (facts_.expert_biases) {
       RefuseWithExperts(
           "experts.implementation",
-          "the gate of DeepSpeed's own layer has no bias, but the model's gate has one",
+          "the gate of DeepSpeed's own layer of experts has no bias, but the model's gate has a "
+          "bias",
           "write implementation: autoep");
     }
     if (request_.router_dtype.value_or(DataType::kFp32) != DataType::kFp32) {
       RefuseWithExperts(
           "experts.router_dtype",
-          fmt::format("the gate of DeepSpeed's own layer computes in fp32, but router_dtype is {}",
+          fmt::format("the gate of DeepSpeed's own layer of experts computes in fp32, but "
+                      "router_dtype is {}",
                       Name(*request_.router_dtype)),
           "omit router_dtype");
     }
     const auto products = request_.expert_products.value_or(model::ExpertProducts::kLooped);
     if (products != model::ExpertProducts::kLooped) {
       RefuseWithExperts("experts.products",
-                        fmt::format("DeepSpeed's own layer runs the experts one after another "
-                                    "(looped), but products is {}",
+                        fmt::format("DeepSpeed's own layer of experts runs the experts one after "
+                                    "another (looped), but products is {}",
                                     model::Name(products)),
                         "omit products, or write implementation: autoep");
     }
@@ -159,8 +163,8 @@ class DeepSpeedRules : public Rules {
           std::pair("min_capacity", request_.min_capacity.has_value())}) {
       if (!given) continue;
       RefuseWithExperts("experts.implementation",
-                        fmt::format("only DeepSpeed's own layer has an expert capacity, but {} is "
-                                    "set for implementation {}",
+                        fmt::format("only DeepSpeed's own layer of experts has an expert capacity, "
+                                    "but {} is set for implementation {}",
                                     key, model::Name(ImplementationOf(request_))),
                         fmt::format("write implementation: deepspeed, or omit {}", key));
     }
@@ -181,8 +185,8 @@ class DeepSpeedRules : public Rules {
                         own ? "DeepSpeed's own layer of experts does not support ZeRO-3 ('MoE not "
                               "supported with Stage 3'), but zero_stage is 3"
                             : "AutoEP with ZeRO-3 is not modelled, but zero_stage is 3",
-                        "write zero_stage: 2 or 1, or experts.implementation: transformers with "
-                        "expert: 1");
+                        "write zero_stage: 2 or 1, or write experts.implementation: transformers "
+                        "with expert: 1");
     }
     if (request_.deepspeed && !request_.deepspeed->reduce_scatter.value_or(true)) {
       RefuseWithExperts(
@@ -220,33 +224,35 @@ class DeepSpeedRules : public Rules {
     if (deepspeed.quantized_gradients.value_or(false) && !deepspeed.reduce_scatter.value_or(true)) {
       Add("data_parallel.deepspeed.zero_quantized_gradients", "plan.quantized-gradients",
           "zero_quantized_gradients needs reduce_scatter, but reduce_scatter is false",
-          "omit reduce_scatter; quantized gradients are exchanged by all-to-all, not all-reduced");
+          "omit reduce_scatter, because quantized gradients use an all-to-all instead of an "
+          "all-reduce");
     }
     for (const auto& setting : kDeepSpeedOffload) {
       const auto device = deepspeed.*setting.given;
       if (!device || *device == OffloadDevice::kNone) continue;
       const std::string key = fmt::format("data_parallel.deepspeed.{}", setting.key);
-      const std::string what = fmt::format("{} is {}", setting.key, Name(*device));
       if (request_.zero_stage && !setting.HasEffect(*request_.zero_stage)) {
         Add(key, "plan.offload-stage",
-            fmt::format("{}, but zero_stage {} does not support this offloading", what,
-                        *request_.zero_stage),
+            fmt::format("{} is {}, but zero_stage {} does not support this offloading", setting.key,
+                        Name(*device), *request_.zero_stage),
             fmt::format("write zero_stage: {}, or omit {}", 3, setting.key));
       } else if (*device == OffloadDevice::kNvme && request_.zero_stage.value_or(3) != 3) {
         Add(key, "plan.offload-stage",
-            fmt::format("{}, but only stage 3 can use NVMe: zero_stage is {}", what,
-                        *request_.zero_stage),
+            fmt::format("{} is {}, but only stage 3 can use NVMe: zero_stage is {}", setting.key,
+                        Name(*device), *request_.zero_stage),
             fmt::format("write {}: cpu, or zero_stage: 3", setting.key));
       }
       if (facts_.host_memory && !*facts_.host_memory) {
         Add(key, "plan.no-host-memory",
-            fmt::format("{}, but the cluster's topology does not describe the memory of its hosts",
-                        what),
-            "name a topology with hosts, such as --cluster dgx-h100 instead of --gpus; in your own "
-            "topology file, add node.host with memory and memory_bandwidth");
+            fmt::format("{} is {}, but the cluster's topology does not describe the memory of its "
+                        "hosts",
+                        setting.key, Name(*device)),
+            "choose a topology that describes hosts, such as --cluster dgx-h100 instead of --gpus. "
+            "In your own topology file, add node.host with memory and memory_bandwidth");
       } else if (*device == OffloadDevice::kNvme && facts_.nvme && !*facts_.nvme) {
         Add(key, "plan.no-nvme",
-            fmt::format("{}, but the cluster's topology does not describe NVMe drives", what),
+            fmt::format("{} is {}, but the cluster's topology does not describe NVMe drives",
+                        setting.key, Name(*device)),
             fmt::format("add node.host.nvme with capacity, read and write to the topology, or "
                         "write {}: cpu",
                         setting.key));

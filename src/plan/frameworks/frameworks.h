@@ -85,11 +85,10 @@ inline constexpr FrameworkStyle kMegatronStyle{
     .divides_adapters = true,
     // Megatron-LM sets this value in megatron/training/arguments.py, validate_args.
     .connections = 1,
-    // Norms are those of Apex, if installed (megatron/core/fusions/fused_layer_norm.py). Rotary
-    // positions are fused unless --no-rope-fusion is set. Ranks that share a head gather its
-    // columns (NVIDIA/Megatron-LM, pull request 2565). NVIDIA's guide to mixtures
-    // (megatron/core/transformer/moe/README.md) recommends fused routers and permutations. Grouped
-    // GEMMs run on several streams.
+    // Norms are Apex's, if installed (megatron/core/fusions/fused_layer_norm.py). Rotary positions
+    // are fused unless --no-rope-fusion is set. Ranks that share a head gather its columns
+    // (NVIDIA/Megatron-LM, pull request 2565). Routers and permutations are fused, as NVIDIA
+    // recommends (megatron/core/transformer/moe/README.md). Grouped GEMMs run on several streams.
     .layers = {.transformer_engine_attention = true,
                .shares_heads = true,
                .norm = model::Implementation::kApex,
@@ -111,7 +110,7 @@ inline constexpr FrameworkStyle kNanotronStyle{
 
 const FrameworkPolicy& NanotronPolicy();  // nanotron.cc
 
-// The style of the algorithms as papers describe them, without the costs of an implementation.
+// The algorithms as described in papers, without costs of an implementation.
 inline constexpr FrameworkStyle kReferenceStyle{.lamb = true,
                                                 .divides_adapters = true,
                                                 .layers = {.norm = model::Implementation::kFused,

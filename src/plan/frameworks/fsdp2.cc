@@ -24,7 +24,7 @@ class Fsdp2Rules : public Rules {
           fmt::format("torchtitan does not support multi-token prediction with context "
                       "parallelism: context is {}",
                       ranks),
-          "write context: 1, or framework: megatron, or use a model without multi-token "
+          "write context: 1, or write framework: megatron, or use a model without multi-token "
           "prediction");
     }
   }
@@ -39,7 +39,7 @@ class Fsdp2Rules : public Rules {
           fmt::format("torch.distributed.pipelining splits backward only in zb_v and dualpipe_v, "
                       "but schedule is {}",
                       schedule.name),
-          "write schedule: zb_v or dualpipe_v, or framework: reference");
+          "write schedule: zb_v or dualpipe_v, or write framework: reference");
     }
     if (schedule.name == "1f1b" && MicroBatches() && *MicroBatches() < stages) {
       Add("training.gradient_accumulation", "plan.schedule",
@@ -118,7 +118,7 @@ class Fsdp2Rules : public Rules {
       Add("parallelism.expert", "plan.experts-not-supported-with",
           "without expert parallelism, torchtitan divides each expert among tensor-parallel ranks, "
           "which is not modelled: expert is 1",
-          "write expert: 2 or more, or tensor: 1");
+          "write expert: 2 or more, or write tensor: 1");
     }
     if (request_.dispatcher && model::SendsTokensOnce(*request_.dispatcher)) {
       refuse("experts.dispatcher",

@@ -77,9 +77,12 @@ class MegatronRules : public Rules {
     const bool standard = schedule.name == (interleaves ? kInterleaved : "1f1b");
     if (!standard || request_.listed_schedule != nullptr) {
       Add("parallelism.schedule", "plan.schedule-not-of-framework",
-          fmt::format("{} virtual stages, megatron supports only {}, but schedule is {}",
-                      interleaves ? "with" : "without", interleaves ? kInterleaved : "1f1b",
-                      schedule.name),
+          interleaves
+              ? fmt::format("with virtual stages, megatron supports only {}, but schedule is {}",
+                            kInterleaved, schedule.name)
+              : fmt::format(
+                    "without virtual stages, megatron supports only 1f1b, but schedule is {}",
+                    schedule.name),
           "omit schedule, or write framework: reference");
     }
     const bool overlaps = request_.overlap_p2p_comm.value_or(interleaves);
@@ -93,9 +96,9 @@ class MegatronRules : public Rules {
     }
     if (!overlaps && interleaves && stages == 2) {
       refuse("overlap_p2p_comm",
-             "megatron interleaves two stages only with overlapping messages, but overlap_p2p_comm "
-             "is false",
-             "write parallelism.pipeline: 3 or more, or overlap_p2p_comm: true");
+             "with two pipeline stages and virtual stages, megatron must overlap messages, but "
+             "overlap_p2p_comm is false",
+             "write parallelism.pipeline: 3 or more, or write overlap_p2p_comm: true");
     }
     if (overlaps && request_.scatter_gather_tensors_in_pipeline.value_or(false)) {
       refuse("scatter_gather_tensors_in_pipeline",
@@ -108,21 +111,26 @@ class MegatronRules : public Rules {
   // megatron/training/arguments.py.
   void CheckGatherInUpdate() {
     const auto refuse = [&](const char* rule, const char* hint) {
-      Add("data_parallel.overlap_param_gather_with_optimizer_step", "plan.overlap",
-          fmt::format("overlap_param_gather_with_optimizer_step {}", rule), hint);
+      Add("data_parallel.overlap_param_gather_with_optimizer_step", "plan.overlap", rule, hint);
     };
     if (ScheduleOf(request_).virtual_stages == 1) {
-      refuse("updates the first virtual stage before the others, but virtual_stages is 1",
-             "write virtual_stages: 2 or more, or omit overlap_param_gather_with_optimizer_step");
+      refuse(
+          "overlap_param_gather_with_optimizer_step updates the first virtual stage before the "
+          "other stages, but virtual_stages is 1",
+          "write virtual_stages: 2 or more, or omit overlap_param_gather_with_optimizer_step");
     }
     if (!request_.overlap_param_gather.value_or(request_.overlap.value_or(true))) {
-      refuse("needs overlap_param_gather, but overlap_param_gather is false",
-             "write overlap_param_gather: true, or omit overlap_param_gather_with_optimizer_step");
+      refuse(
+          "overlap_param_gather_with_optimizer_step needs overlap_param_gather, but "
+          "overlap_param_gather is false",
+          "write overlap_param_gather: true, or omit overlap_param_gather_with_optimizer_step");
     }
     if (request_.optimizer_cpu_offload.value_or(false)) {
       refuse(
-          "is impossible if the host updates all parameters: optimizer_cpu_offload is true",
-          "write optimizer_cpu_offload: false, or omit overlap_param_gather_with_optimizer_step");
+          "overlap_param_gather_with_optimizer_step is impossible if the host updates all "
+          "parameters: optimizer_cpu_offload is true",
+          "write optimizer_cpu_offload: false, or omit "
+          "overlap_param_gather_with_optimizer_step");
     }
   }
 
@@ -151,7 +159,8 @@ class MegatronRules : public Rules {
     if (request_.reduce_dtype && *request_.reduce_dtype != gradient) {
       Add("training.reduce_dtype", "plan.dtype-not-of-framework",
           fmt::format(
-              "megatron reduces main gradients in their own type, {}, but reduce_dtype is {}",
+              "megatron reduces main gradients without a change of type, in {}, but reduce_dtype "
+              "is {}",
               Name(gradient), Name(*request_.reduce_dtype)),
           fmt::format("write reduce_dtype: {}, or omit reduce_dtype", Name(gradient)));
     }
@@ -185,7 +194,7 @@ class MegatronRules : public Rules {
         request_.tensor.value_or(1) * request_.context.value_or(1) > 1) {
       Add("software.cuda_device_max_connections", "plan.connections",
           fmt::format("on GPUs before Blackwell, megatron's sequence parallelism needs "
-                      "cuda_device_max_connections: 1, but it is {}",
+                      "cuda_device_max_connections: 1, not {}",
                       *request_.cuda_device_max_connections),
           "omit cuda_device_max_connections");
     }

@@ -29,7 +29,7 @@ class NanotronRules : public Rules {
           fmt::format(
               "nanotron's gradient accumulator needs 16-bit parameters, but precision is {}",
               Name(*request_.precision)),
-          "write precision: bf16, or framework: ddp or megatron");
+          "write precision: bf16, or write framework: ddp or megatron");
       return;
     }
     const auto check = [&](const char* key, std::optional<DataType> given, DataType own,
@@ -53,8 +53,8 @@ class NanotronRules : public Rules {
     } else if (schedule.name == "1f1b" && MicroBatches() &&
                *MicroBatches() < *request_.pipeline - 1) {
       Add("training.gradient_accumulation", "plan.schedule",
-          fmt::format("nanotron's 1f1b needs at least {} micro-batches, one fewer than stages, but "
-                      "a step has {}",
+          fmt::format("nanotron's 1f1b needs at least {} micro-batches (the number of stages minus "
+                      "1), but a step has {}",
                       *request_.pipeline - 1, *MicroBatches()),
           "write a larger gradient_accumulation, or schedule: gpipe");
     }

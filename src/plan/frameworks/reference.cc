@@ -33,7 +33,7 @@ class ReferenceRules : public Rules {
     if (facts_.tied_embeddings) {
       Add("data_parallel.zero_stage", "plan.tied-across-stages",
           fmt::format("the first and the last stage must sum complete gradients of the tied "
-                      "embedding, but zero_stage {} shards them",
+                      "embedding, but zero_stage {} shards these gradients",
                       *request_.zero_stage),
           "write zero_stage: 0 or 1, or use a model without tied embeddings");
     }

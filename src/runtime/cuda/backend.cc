@@ -211,8 +211,8 @@ class CudaBackend final : public Backend {
     STEPCAST_TAKE(auto lacking, job.Broadcast(std::move(told)));
     if (!lacking.empty()) {
       return tl::make_unexpected(
-          Failure{fmt::format("every rank needs a separate GPU, but rank {} has none: {} has {} "
-                              "ranks and {} GPUs that this process may use",
+          Failure{fmt::format("every rank needs a separate GPU, but rank {} has no GPU: {} has {} "
+                              "ranks, and the process may use {} GPUs",
                               lacking, place.host, place.local_ranks, MaxLocalRanks())});
     }
     const std::scoped_lock lock(mutex_);

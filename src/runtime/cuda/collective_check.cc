@@ -133,7 +133,7 @@ Attempt<void> CheckCollective(const program::Program& program,
     const float bound = collective.average ? 0.02f * std::max(1.0f, std::fabs(expected[i])) : 0.0f;
     if (std::fabs(values[i] - expected[i]) <= bound) continue;
     return tl::make_unexpected(Failure{
-        fmt::format("{} of {} over '{}' gave a wrong result: element {} is {} but should be {}",
+        fmt::format("{} of {} over '{}' computed a wrong result: element {} is {}, but must be {}",
                     Name(collective.kind), Name(collective.data_type), communicator.name, i,
                     values[i], expected[i])});
   }

@@ -88,7 +88,7 @@ namespace {
 
 Attempt<std::string> MakeId() {
   ncclUniqueId id;
-  STEPCAST_TRY(Check(ncclGetUniqueId(&id), "creating an id for a communicator"));
+  STEPCAST_TRY(Check(ncclGetUniqueId(&id), "creating the NCCL id of a communicator"));
   return std::string(id.internal, sizeof id.internal);
 }
 
@@ -144,7 +144,8 @@ Attempt<std::unique_ptr<Communicators>> Communicators::Make(const program::Progr
       AbortCommunicators({std::exchange(member.communicator, nullptr)});
     }
     ncclUniqueId id;
-    STEPCAST_CHECK(bytes.size() == sizeof id.internal, "an id must have NCCL's size");
+    STEPCAST_CHECK(bytes.size() == sizeof id.internal,
+                   "the id of a communicator must have the size that NCCL requires");
     std::memcpy(id.internal, bytes.data(), sizeof id.internal);
     // Blocking: otherwise NCCL starts a thread for each collective, which costs more than the
     // launch itself. The watch notices a partner that never arrives.
@@ -177,7 +178,8 @@ Attempt<void> Communicators::End() { return Check(ncclGroupEnd(), "starting a co
 Attempt<void> Communicators::Part(const program::Collective& collective, std::int64_t elements,
                                   const void* source, void* target, cudaStream_t stream) {
   const Member& member = members_[collective.communicator];
-  STEPCAST_CHECK(member.communicator != nullptr, "a rank communicates only in its own groups");
+  STEPCAST_CHECK(member.communicator != nullptr,
+                 "a rank must communicate only in groups that it belongs to");
   const ncclDataType_t type = NcclType(collective.data_type);
   const ncclRedOp_t operation = collective.average ? ncclAvg : ncclSum;
   const program::CollectiveParts parts = program::PartsOf(collective.kind, elements, member.ranks);
@@ -246,7 +248,8 @@ Attempt<void> Communicators::AllToAll(const program::Collective& collective,
 Attempt<void> Communicators::Move(program::Index communicator, program::MessageDirection direction,
                                   int peer, Bytes bytes, void* data, cudaStream_t stream) {
   const Member& member = members_[communicator];
-  STEPCAST_CHECK(member.communicator != nullptr, "a rank communicates only in its own groups");
+  STEPCAST_CHECK(member.communicator != nullptr,
+                 "a rank must communicate only in groups that it belongs to");
   const auto count = static_cast<std::size_t>(bytes.count());
   const ncclResult_t result =
       direction == program::MessageDirection::kSend
@@ -303,10 +306,9 @@ Attempt<std::vector<std::string>> Unpacked(std::string_view packed, std::size_t 
     packed.remove_prefix(length);
   }
   if (!packed.empty() || texts.size() != count) {
-    return tl::make_unexpected(
-        Failure{fmt::format("the ranks disagree about the program's communicators: {} ids instead "
-                            "of {}",
-                            texts.size(), count)});
+    return tl::make_unexpected(Failure{
+        fmt::format("the programs of the ranks have different communicators: {} ids instead of {}",
+                    texts.size(), count)});
   }
   return texts;
 }
@@ -339,12 +341,11 @@ Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
   for (std::size_t c = 0; c < count; ++c) {
     for (const int rank : ranks_of(c)) {
       STEPCAST_CHECK(rank >= 0 && rank < job.place().ranks,
-                     "the ranks of a group must be ranks "
-                     "of the job");
+                     "every rank of a group must be a rank of the job");
       const std::string& of_rank = (*all_held)[static_cast<std::size_t>(rank)];
       if (of_rank.size() != count) {
         return tl::make_unexpected(Failure{
-            fmt::format("the ranks disagree about the program's communicators: {} instead of {}",
+            fmt::format("the programs of the ranks have different communicators: {} instead of {}",
                         of_rank.size(), count)});
       }
       missing[c] = missing[c] || of_rank[c] == '0';

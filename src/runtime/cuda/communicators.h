@@ -24,13 +24,12 @@
 
 namespace stepcast::runtime::cuda {
 
-// NCCL communicators that remain connected between programs. It can take seconds to connect a
-// communicator, and a calibration runs hundreds of programs on the same few groups.
+// NCCL communicators that remain connected between programs, because connecting can take seconds,
+// and a calibration runs hundreds of programs on the same few groups.
 
-// Aborts communicators of this process without waiting for other ranks, all in one NCCL group. If
-// they were aborted one by one, the first abort would wait for the device. On the device, a kernel
-// of the second communicator may wait for another rank (PyTorch issue 119797). NCCL before 2.22
-// does not support aborts in a group.
+// Aborts communicators of this process without waiting for other ranks, all in one NCCL group. An
+// abort one by one could wait for a kernel of another communicator that waits for another rank
+// (PyTorch issue 119797). NCCL before 2.22 does not support aborts in a group.
 void AbortCommunicators(const std::vector<ncclComm_t>& communicators);
 
 // The communicators that no program currently uses. Thread-safe.
@@ -62,8 +61,7 @@ class CommunicatorCache {
 };
 
 // A program's communicators as NCCL communicators of the current device, including groups of one
-// rank. The NCCL communicators come from a cache. Unless a failure occurs, the destructor returns
-// them to the cache.
+// rank. They come from a cache; the destructor returns them to it unless a failure occurred.
 
 class Communicators {
  public:
@@ -132,8 +130,8 @@ std::vector<float> CheckedTarget(const program::Collective& collective, int memb
 std::vector<float> Widened(std::span<const std::byte> bytes, DataType type);
 std::vector<std::byte> Narrowed(std::span<const float> values, DataType type);
 
-// The operands of a collective, and the conversions of operands that are not stored in the
-// collective's type. Converted operands are in a staging area. Each pair of types needs one launch.
+// The operands of a collective, and the conversions of operands that are stored in another type,
+// which use a staging area. Each pair of types needs one launch.
 
 struct CollectiveOperands {
   struct Part {
@@ -154,14 +152,14 @@ CollectiveOperands OperandsOf(const program::Collective& collective, std::int64_
                               const std::function<std::byte*(const program::Elements&)>& at,
                               std::byte* staging);
 
-// Exchanges NCCL's unique ids among the ranks of a job. A communicator of a program has different
-// groups on different ranks. For example, two shard groups are two NCCL communicators. The key of
-// an id is therefore the first rank of the group and the communicator.
+// Exchanges NCCL's unique ids among the ranks of a job. One communicator of a program may have
+// different groups on different ranks; for example, two shard groups are two NCCL communicators.
+// The key of an id is therefore the group's first rank and the communicator.
 
 // Returns the ids of the program's communicators, indexed by communicator. An id is empty if every
-// member of the group already has the communicator (`held`, with the same index). The first rank of
-// a group creates the id with `make`, and rank 0 distributes the id. All ranks call this function
-// together, with programs that have the same communicators; groups may differ.
+// member of the group already has the communicator (`held`, same index). The group's first rank
+// creates the id with `make`, and rank 0 distributes it. All ranks call this function together,
+// with programs that have the same communicators.
 Attempt<std::vector<std::string>> ExchangeCommunicatorIds(
     const program::Program& program, Job& job, const std::vector<bool>& held,
     const std::function<Attempt<std::string>()>& make);

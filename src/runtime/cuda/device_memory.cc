@@ -94,8 +94,7 @@ void CachingPool::Split(std::byte* at, std::int64_t size) {
 void CachingPool::Release(std::byte* at) {
   const auto found = blocks_.find(at);
   STEPCAST_CHECK(found != blocks_.end() && !found->second.free,
-                 "a block that is released must be "
-                 "allocated");
+                 "a block must be allocated before it is released");
   const FreeKey key{found->second.stream, found->second.small};
   FreeList& list = free_[key];
   if (std::byte* after = found->second.after; after != nullptr && blocks_.at(after).free) {
@@ -198,8 +197,7 @@ DeviceMemory::~DeviceMemory() {
 
 Failure DeviceMemory::DoesNotFit(program::Index buffer, const char* why) const {
   const program::Buffer& wanted = program_.buffers[buffer];
-  return {fmt::format("out of memory: buffer '{}' of {} does not fit, because the program's "
-                      "buffers use {}, and {}",
+  return {fmt::format("out of memory: buffer '{}' needs {}, but the other buffers use {}, and {}",
                       program_.NameOf(wanted), InMebibytes(wanted.size), InMebibytes(in_use_), why),
           true};
 }
@@ -259,7 +257,7 @@ Attempt<std::byte*> DeviceMemory::TakeFromCuda(program::Index buffer, std::uint1
 
 Attempt<void> DeviceMemory::Release(program::Index buffer) {
   Place& place = places_[buffer];
-  STEPCAST_CHECK(place.at != nullptr, "a buffer that is released must be allocated");
+  STEPCAST_CHECK(place.at != nullptr, "a buffer must be allocated before it is released");
   if (!place.cached) {
     STEPCAST_TRY(GiveToCuda(place));
   } else if (place.also_used_by.empty()) {
@@ -275,13 +273,13 @@ Attempt<void> DeviceMemory::Release(program::Index buffer) {
 Attempt<void> DeviceMemory::GiveToCuda(const Place& place) {
   if (capturing_) {
     return tl::make_unexpected(
-        Failure{"a step that releases buffers of an earlier step cannot be captured as a graph"});
+        Failure{"a step cannot be captured as a graph if it releases buffers of an earlier step"});
   }
   if (place.also_used_by.empty()) {
     return Check(cudaFreeAsync(place.at, streams_[place.stream]), "releasing memory");
   }
   // Release it on a separate stream that waits for all users, so that no user waits for another.
-  const char* doing = "releasing memory that several streams have used";
+  const char* doing = "releasing memory that several streams used";
   const auto wait_for = [&](std::uint16_t stream) -> Attempt<void> {
     STEPCAST_TAKE(cudaEvent_t event, TakeEvent());
     STEPCAST_TRY(Check(cudaEventRecord(event, streams_[stream]), doing));
@@ -334,7 +332,7 @@ Attempt<cudaEvent_t> DeviceMemory::TakeEvent() {
 
 void DeviceMemory::RecordStream(program::Index buffer, std::uint16_t stream) {
   Place& place = places_[buffer];
-  STEPCAST_CHECK(place.at != nullptr, "a buffer that a stream uses must be allocated");
+  STEPCAST_CHECK(place.at != nullptr, "a buffer must be allocated before a stream uses it");
   if (stream == place.stream) return;
   auto& users = place.also_used_by;
   if (std::find(users.begin(), users.end(), stream) == users.end()) users.push_back(stream);
@@ -350,10 +348,10 @@ Attempt<void> DeviceMemory::EndCapture() {
   capturing_ = false;
   for (std::size_t b = 0; b < places_.size(); ++b) {
     if (places_[b].at == before_capture_[b]) continue;
-    return tl::make_unexpected(Failure{fmt::format(
-        "the step cannot be captured as a graph: buffer '{}' is kept between steps, but its "
-        "address changes",
-        program_.NameOf(program_.buffers[b]))});
+    return tl::make_unexpected(
+        Failure{fmt::format("the step cannot be captured as a graph, because the address of buffer "
+                            "'{}' changes between steps",
+                            program_.NameOf(program_.buffers[b]))});
   }
   return {};
 }

@@ -18,9 +18,8 @@
 
 // The memory of a program's buffers on a GPU. Allocation and release take effect in host order.
 // With `pool`, memory comes from CUDA's stream-ordered allocator (cudaMallocFromPoolAsync), whose
-// pool on this device keeps released memory. Without `pool`, memory comes from a CachingPool over
-// cudaMalloc. While a graph is captured, memory always comes from the CachingPool, because
-// allocations of CUDA's allocator would become part of the graph.
+// pool on this device keeps released memory. Without `pool`, or while a graph is captured, it comes
+// from a CachingPool over cudaMalloc, because CUDA's allocations would become part of the graph.
 namespace stepcast::runtime::cuda {
 
 // A caching allocator with the rules of PyTorch's allocator (c10/cuda/CUDACachingAllocator.cpp).

@@ -34,8 +34,8 @@ class EffectLaunches {
   EffectLaunches& operator=(const EffectLaunches&) = delete;
   ~EffectLaunches();
 
-  // Launches every kernel of the program once, with any operands. `number` points to device memory
-  // for one float.
+  // Launches every kernel of the program once, with arbitrary operands. `number` is the address of
+  // one float in device memory.
   Attempt<void> Preload(float* number) const;
 
   // Executes LaunchPlan::batches[first, last) of an operation.

@@ -89,7 +89,8 @@ Attempt<void> GpuDevice::Start(Job& job, CommunicatorCache& cache) {
 Attempt<void> GpuDevice::MakeStreams() {
   int least = 0;
   int greatest = 0;
-  STEPCAST_TRY(Check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities"));
+  STEPCAST_TRY(Check(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                     "querying the priorities of streams"));
   std::vector<bool> computes(program_.streams.size(), false);
   computes[program::Program::kComputeStream] = true;
   for (const auto* list : {&program_.prologue, &program_.step}) {
@@ -288,7 +289,7 @@ Attempt<void> GpuDevice::LaunchAny(OperationId operation, const Instruction& ins
   if (operation.instruction == kNone) {
     const std::ptrdiff_t at = &instruction - program_.prologue.data();
     STEPCAST_CHECK(at >= 0 && static_cast<std::size_t>(at) < plan_.prologue.size(),
-                   "an instruction outside the step must be in the prologue");
+                   "an instruction must be in the step or in the prologue");
     return LaunchTimed(operation, instruction, plan_.prologue[static_cast<std::size_t>(at)], {});
   }
   if (operation.step != step_.step) {
@@ -348,7 +349,7 @@ Attempt<void> GpuDevice::LaunchKernel(OperationId operation, const Instruction& 
   const bool given = kernel.kind == KernelKind::kGiven && kernel.given > Time();
   std::uint64_t* stamp = effects.empty() ? nullptr : stamps_ + stream;
   if (given && stamp != nullptr) {
-    STEPCAST_TRY(Check(StampTime(stamp, streams_[stream]), "starting a given kernel"));
+    STEPCAST_TRY(Check(StampTime(stamp, streams_[stream]), "starting a kernel of given duration"));
   }
   if (work.product != kNone) STEPCAST_TRY(LaunchProduct(kernel, work, stream));
   if (work.attention != kNone) {
@@ -360,7 +361,8 @@ Attempt<void> GpuDevice::LaunchKernel(OperationId operation, const Instruction& 
   }
   STEPCAST_TRY(effects_->Launch(work.first_batch, work.last_batch, operation, instruction, Step()));
   if (given) {
-    return Check(Spin(kernel.given, stamp, streams_[stream]), "starting a given kernel");
+    return Check(Spin(kernel.given, stamp, streams_[stream]),
+                 "starting a kernel of given duration");
   }
   const bool moves =
       kernel.kind == KernelKind::kMemoryBound || kernel.kind == KernelKind::kOptimizer;
@@ -455,7 +457,7 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
       [this](const program::Elements& elements) { return effects_->At(elements); },
       arenas_->output(stream) + work.staging.count());
   for (const auto& [types, works] : operands.before) {
-    STEPCAST_TRY(Check(LaunchMoves(works, types, streams_[stream]), "converting what is sent"));
+    STEPCAST_TRY(Check(LaunchMoves(works, types, streams_[stream]), "converting sent data"));
   }
 
   STEPCAST_TRY(communicators_->Begin());
@@ -477,8 +479,7 @@ Attempt<void> GpuDevice::LaunchCollective(OperationId operation, const Instructi
   if (!ended) return ended;
 
   for (const auto& [types, works] : operands.after) {
-    STEPCAST_TRY(
-        Check(LaunchMoves(works, types, streams_[stream]), "converting what was received"));
+    STEPCAST_TRY(Check(LaunchMoves(works, types, streams_[stream]), "converting received data"));
   }
   STEPCAST_TRY(
       effects_->Launch(work.batches_behind, work.last_batch, operation, instruction, Step()));
@@ -576,7 +577,7 @@ Attempt<void> GpuDevice::BeginCapture() {
 }
 
 Attempt<void> GpuDevice::EndCapture() {
-  STEPCAST_CHECK(capturing_, "a capture was begun");
+  STEPCAST_CHECK(capturing_, "a capture must have begun");
   const char* doing = "ending the capture of a step";
   for (std::size_t s = 1; s < streams_.size(); ++s) {
     auto join = MakeEvent(cudaEventDisableTiming);

@@ -15,10 +15,10 @@
 
 // The launches of each operation of a program on a GPU, planned before the program runs.
 //
-// Effects work on the program's buffers. All other work of a kernel uses synthetic operands. It
-// reads from an arena of random numbers (one for each data type) and writes to another arena (one
-// for each stream). Operations use successive parts of the arenas, so operands come from memory if
-// an arena is larger than the cache.
+// Effects work on the program's buffers. All other work uses synthetic operands: it reads from an
+// arena of random numbers (one per data type) and writes to another arena (one per stream).
+// Operations use successive parts of the arenas, so that operands come from memory and not from the
+// cache if an arena is larger than the cache.
 namespace stepcast::runtime::cuda {
 
 // A GEMM with `batch` results of [m, n]. Equal GEMMs of a program share one entry.
@@ -66,10 +66,9 @@ struct Work {
   // other work uses the arena of type `LaunchPlan::traffic_type`.
   Bytes first_operand, second_operand;
   Bytes output;  // offset in the stream's arena
-  // The offset of a collective's staging space in the stream's arena. Only collectives whose
-  // effects are stored in another type than the collective's type have this space. The staging
-  // space contains the sent and received data, effect by effect. Each part has the size of
-  // program::PartsOf and starts at a multiple of 256 bytes.
+  // The offset of a collective's staging space in the stream's arena, only if effects are stored in
+  // another type than the collective's. It contains the sent and received data, effect by effect.
+  // Each part has the size of program::PartsOf and starts at a multiple of 256 bytes.
   Bytes staging;
   // The effects of the operation are LaunchPlan::batches[first_batch, last_batch). The batches
   // include neither the effect that a GEMM writes nor the parts of a collective. A collective
@@ -115,10 +114,10 @@ Bytes Output(const Product& product);
 // Groups the effects of an operation into launches: one kernel executes several effects at once
 // (effects.h).
 
-// Returns the number of leading effects that fit into one launch. These effects have one kind and
-// the same types, and no effect reads or writes a range that another effect writes. Sums of squares
-// may write the same number, because they are added in order. Parts of a collective (kCollective)
-// are never grouped. Returns at least 1 if there is an effect. Buffers must not overlap.
+// Returns the number of leading effects that fit into one launch, at least 1 if there is an effect.
+// They have one kind and the same types, and no effect uses a range that another effect writes.
+// Sums of squares may write the same number, because they are added in order. Parts of a collective
+// (kCollective) are never grouped. Buffers must not overlap.
 std::size_t FirstBatch(std::span<const program::Effect> effects, bool adamw);
 
 }  // namespace stepcast::runtime::cuda

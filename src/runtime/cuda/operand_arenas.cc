@@ -16,7 +16,7 @@ Attempt<std::unique_ptr<OperandArenas>> OperandArenas::Make(const LaunchPlan& pl
   std::unique_ptr<OperandArenas> arenas(new OperandArenas);
   int cache = 0;
   STEPCAST_TRY(Check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, ordinal),
-                     "querying the size of the cache"));
+                     "querying the size of the GPU's cache"));
   arenas->least_ = AlignedInArena(Bytes(4 * std::int64_t{cache}));
   const char* doing = "making random operands";
   for (std::size_t type = 0; type < plan.inputs.size(); ++type) {
@@ -63,7 +63,7 @@ Attempt<std::byte*> OperandArenas::Allocate(Bytes size) {
   void* at = nullptr;
   STEPCAST_TRY(
       Check(cudaMalloc(&at, static_cast<std::size_t>(size.count())),
-            fmt::format("allocating {} bytes for operands outside of the program's buffers",
+            fmt::format("allocating {} bytes for operands that are not in buffers of the program",
                         size.count())));
   size_ += size;
   allocated_.push_back(static_cast<std::byte*>(at));

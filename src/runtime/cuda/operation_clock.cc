@@ -161,7 +161,7 @@ Attempt<void> OperationClock::CollectDone() {
 
 Attempt<void> OperationClock::CollectAll() {
   STEPCAST_TRY(CollectDone());
-  STEPCAST_CHECK(pending_.empty(), "all issued work must be complete");
+  STEPCAST_CHECK(pending_.empty(), "all issued operations must be complete");
   ends_.assign(ends_.size(), {});
   return {};
 }

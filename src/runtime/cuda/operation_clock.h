@@ -25,8 +25,8 @@ namespace stepcast::runtime::cuda {
 
 class OperationClock {
  public:
-  // An operation whose times are unknown. `ready` may equal `start`. The earlier of these two
-  // events may be the `end` of the stream's previous operation.
+  // An operation whose times are not known yet. `ready` may equal `start`, and may be the `end`
+  // event of the stream's previous operation.
   struct Timed {
     OperationId operation;
     cudaEvent_t ready = nullptr, start = nullptr, end = nullptr;
@@ -75,8 +75,8 @@ class OperationClock {
 
  private:
   using HostClock = std::chrono::steady_clock;
-  // The last timed operation of a stream. `event` is null before the first, and if work without
-  // times was issued on the stream after it (Interrupt).
+  // The last timed operation of a stream. `event` is null before the first operation and after
+  // untimed work (Interrupt).
   struct StreamEnd {
     cudaEvent_t event = nullptr;
     std::uint64_t operation = 0;  // counted over all streams

@@ -146,11 +146,11 @@ Attempt<void> Products::Prepare(const Product& p) {
   if (status == CUBLAS_STATUS_NOT_SUPPORTED ||
       (status == CUBLAS_STATUS_SUCCESS && (count == 0 || found.state != CUBLAS_STATUS_SUCCESS))) {
     return tl::make_unexpected(Failure{fmt::format(
-        "cuBLASLt has no algorithm for {} with results in {} on this GPU{}", Describe(p),
+        "on this GPU, cuBLASLt has no algorithm for {} with results in {}{}", Describe(p),
         Name(p.output),
-        p.input == DataType::kFp8
-            ? " (fp8 needs compute capability 8.9 or later, and sizes that are multiples of 16)"
-            : "")});
+        p.input == DataType::kFp8 ? " (matrix multiplications in fp8 need compute capability 8.9 "
+                                    "or later, and sizes that are multiples of 16)"
+                                  : "")});
   }
   STEPCAST_TRY(Check(status, fmt::format("selecting an algorithm for {}", Describe(p))));
   plan.algorithm = found.algo;

@@ -53,8 +53,7 @@ Attempt<void> StepGraph::Make(Instance& instance,
     for (cudaEvent_t* event : {&timed.ready, &timed.start, &timed.end}) {
       const auto found = own.find(*event);
       STEPCAST_CHECK(found != own.end(),
-                     "every event that a graph records must be one of its "
-                     "nodes");
+                     "every event that a graph records must be a node of the graph");
       *event = found->second;
     }
   }

@@ -40,8 +40,8 @@ Attempt<std::unique_ptr<Transport>> Connect(Job& job) {
   transport = ConnectMpi(job);
   if (!transport || *transport != nullptr) return transport;
   return tl::unexpected(
-      Failure{"on the host backend, ranks in different processes communicate with MPI: start the "
-              "processes with mpirun, or run all ranks in one process"});
+      Failure{"with the host backend, ranks in different processes need MPI: start the processes "
+              "with mpirun, or run all ranks in one process"});
 }
 
 }  // namespace
@@ -127,7 +127,7 @@ Attempt<void> HostDevice::OpenCommunicators() {
     const auto found = std::find(ranks.begin(), ranks.end(), rank_);
     if (found == ranks.end()) {
       return tl::unexpected(Failure{fmt::format(
-          "the program's communicator '{}' does not include this rank", communicator.name)});
+          "the communicator '{}' of the program does not include the rank", communicator.name)});
     }
     positions.push_back(static_cast<int>(found - ranks.begin()));
     STEPCAST_TAKE(std::unique_ptr<Channel> channel, transport_->Open(communicator.name, ranks));
@@ -139,7 +139,7 @@ Attempt<void> HostDevice::OpenCommunicators() {
     Attempt<void> right = communicators_[index]->CheckSums(collective, positions[index]);
     if (!right) {
       Failure failure = right.error();
-      failure.message = fmt::format("checking {} of {} bytes on communicator '{}': {}",
+      failure.message = fmt::format("the check of {} of {} bytes on communicator '{}' failed: {}",
                                     Name(collective.kind), collective.bytes.count(),
                                     program_.communicators[index].name, failure.message);
       return tl::unexpected(std::move(failure));
@@ -190,7 +190,7 @@ void HostDevice::RecordStream(Index buffer, std::uint16_t stream) {
 std::byte* HostDevice::At(const program::Elements& elements) const {
   if (elements.buffer == kNone) return nullptr;
   std::byte* data = pool_->Data(elements.buffer);
-  STEPCAST_CHECK(data != nullptr, "effects must use allocated buffers");
+  STEPCAST_CHECK(data != nullptr, "the effects of an operation must use allocated buffers");
   return data + elements.offset.count();
 }
 
@@ -403,7 +403,7 @@ Attempt<void> HostDevice::HostWait(Index event) {
 }
 
 Attempt<void> HostDevice::BeginCapture() {
-  return tl::unexpected(Failure{"the host backend cannot capture a step and replay it"});
+  return tl::unexpected(Failure{"the host backend cannot capture and replay a step (--graph)"});
 }
 Attempt<void> HostDevice::EndCapture() { return BeginCapture(); }
 Attempt<void> HostDevice::Replay(std::uint32_t /*step*/) { return BeginCapture(); }
@@ -425,7 +425,7 @@ MemoryUse HostDevice::Memory() const { return {pool_->peak(), pool_->reserved(),
 
 Attempt<std::vector<float>> HostDevice::Read(const program::Elements& from, std::int64_t count) {
   STEPCAST_TRY(Synchronise());
-  STEPCAST_CHECK(pool_->Data(from.buffer) != nullptr, "only existing buffers can be read");
+  STEPCAST_CHECK(pool_->Data(from.buffer) != nullptr, "a buffer must exist before it is read");
   std::vector<float> values(static_cast<std::size_t>(count));
   ReadValues(At(from), from.type, count, values.data());
   return values;
@@ -462,7 +462,8 @@ class HostBackend : public Backend {
     const Attempt<const Blas*> blas = Blas::Load();
     facts.emplace_back("blas", blas ? (*blas)->Version() : "none");
     const MpiSession* mpi = MpiSession::Current();
-    facts.emplace_back("mpi", mpi != nullptr ? mpi->LibraryVersion() : "none, ranks are threads");
+    facts.emplace_back("mpi",
+                       mpi != nullptr ? mpi->LibraryVersion() : "none, because ranks are threads");
     return facts;
   }
 

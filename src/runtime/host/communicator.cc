@@ -63,7 +63,8 @@ Attempt<std::byte*> Communicator::Reserve(int slot, std::int64_t bytes) {
       memory.assign(static_cast<std::size_t>(bytes), std::byte{0x3e});
     } catch (const std::bad_alloc&) {
       return tl::unexpected(Failure{
-          fmt::format("out of memory: a collective needs {} bytes for staging", bytes), true});
+          fmt::format("out of memory: a collective needs {} bytes for staging buffers", bytes),
+          true});
     }
   }
   return memory.data();

@@ -16,8 +16,8 @@
 namespace stepcast::runtime::host {
 
 // A program's communicator on one rank. It runs collectives and exchanges in host order,
-// independent of the streams on which they are issued. The host thread draws a ticket for each
-// operation, and the operation's stream waits for the turn of the ticket.
+// independent of their streams. The host thread draws a numbered ticket for each operation, and the
+// operation's stream waits until it is the ticket's turn.
 class Communicator {
  public:
   Communicator(std::unique_ptr<Channel> channel, int members);

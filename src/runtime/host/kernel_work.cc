@@ -68,8 +68,8 @@ Attempt<KernelWork> KernelWork::Make(const program::Program& program, Bytes limi
         const Kernel& kernel = program.kernels[instruction.operand];
         if (kernel.kind == KernelKind::kGemm && TooLarge(kernel)) {
           return tl::unexpected(
-              Failure{fmt::format("the sizes of the matrix multiplication '{}', {} x {} x {}, "
-                                  "exceed OpenBLAS's 32-bit integers",
+              Failure{fmt::format("the sizes of the matrix multiplication '{}', {} x {} x {}, are "
+                                  "too large for the 32-bit integers of OpenBLAS",
                                   kernel.name, kernel.m, kernel.n, kernel.k)});
         }
         need = NeedOf(kernel);
@@ -106,8 +106,8 @@ Attempt<KernelWork> KernelWork::Make(const program::Program& program, Bytes limi
   work.size_ = Bytes(total * 4);
   const auto refuse = [&](const std::string& why) {
     return tl::unexpected(Failure{
-        fmt::format("the operands and results of kernels need {} bytes (most of them for '{}'), "
-                    "which do not fit: {}",
+        fmt::format("out of memory: operands and results of kernels need {} bytes, most of them "
+                    "for '{}': {}",
                     work.size_.count(), neediest == nullptr ? "copies" : neediest->name, why),
         true});
   };

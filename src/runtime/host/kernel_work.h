@@ -47,10 +47,9 @@ class Blas {
   Text core_ = nullptr;
 };
 
-// The memory and work of kernels whose operands are not in buffers of the program. All streams
-// share the operands; each stream has separate results. The largest GEMM determines the size of
-// this memory. Memory-bound kernels cycle through at most kWindow bytes of it; kWindow is larger
-// than the caches.
+// The memory and work of kernels whose operands are not in buffers of the program. Streams share
+// the operands and have separate results. The largest GEMM determines the size of the memory.
+// Memory-bound kernels cycle through at most kWindow bytes of it, which is more than the caches.
 class KernelWork {
  public:
   static constexpr Bytes kWindow = MiB(64);

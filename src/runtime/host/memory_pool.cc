@@ -190,7 +190,7 @@ std::optional<MemoryPool::Refusal> MemoryPool::Allocate(program::Index buffer, s
 
 void MemoryPool::Release(program::Index buffer) {
   Block block = std::exchange(held_[buffer], Block());
-  STEPCAST_CHECK(block.data != nullptr, "a buffer that is released must be allocated");
+  STEPCAST_CHECK(block.data != nullptr, "a buffer must be allocated before it is released");
   in_use_ -= buffers_[buffer].size;
   Pending pending;
   for (const std::uint16_t user : std::exchange(block.users, {})) {

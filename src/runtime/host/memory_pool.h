@@ -21,15 +21,15 @@ namespace stepcast::runtime::host {
 std::byte* MapRandomPages(std::int64_t size, std::uint64_t seed);
 
 // The memory of a program's buffers: a caching allocator, as in training frameworks. In host order,
-// the next buffer of about the same size on the same stream reuses a released block, without
-// waiting for the stream. The operating system therefore maps pages only once and not in each step.
-// New memory contains random numbers (MapRandomPages) and uses pages only where operations write.
-// Only the host thread may use the pool.
+// the next buffer of about the same size on the same stream reuses a released block without waiting
+// for the stream. Pages are therefore mapped only once. New memory contains random numbers
+// (MapRandomPages) and uses pages only where operations write. Only the host thread may use the
+// pool.
 class MemoryPool {
  public:
   // Functions that return the number of finished and of issued operations of a stream. A buffer
-  // that another stream used is free when that stream has finished the operations that were queued
-  // at the time of the release.
+  // that another stream used is free when that stream has finished the operations queued at the
+  // release.
   struct StreamPositions {
     std::function<std::uint64_t(std::uint16_t stream)> finished;
     std::function<std::uint64_t(std::uint16_t stream)> issued;

@@ -441,8 +441,7 @@ Attempt<void> MpiExchange::Complete(const Request& request, const MPI_Status& st
   const std::int64_t wanted = lane.messages.front()->bytes;
   if (lane.size == wanted) return {};
   return tl::unexpected(
-      Failure{fmt::format("the rank at position {} sends {} bytes, but {} bytes are expected from "
-                          "this rank",
+      Failure{fmt::format("the rank at position {} sends {} bytes, but must send {} bytes",
                           lane.peer, lane.size, wanted)});
 }
 
@@ -580,8 +579,7 @@ class MpiTransport : public Transport {
     MPI_Group_free(&world);
     if (!done) return tl::unexpected(done.error());
     STEPCAST_CHECK(communicator != MPI_COMM_NULL,
-                   "a rank opens only communicators that it "
-                   "belongs to");
+                   "a rank must open only communicators that it belongs to");
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
     int position = 0;
     MPI_Comm_rank(communicator, &position);

@@ -157,8 +157,8 @@ Attempt<void> Meeting::Exchange(int position, std::span<const MessageCall> messa
   }
   if (is(Posted::State::kMismatched)) {
     return tl::unexpected(
-        Failure{"a message has different sizes at its two ends: the sender and the receiver must "
-                "use the same number of bytes"});
+        Failure{"the sender and the receiver of a message must use the same number of bytes, but "
+                "their sizes differ"});
   }
   return tl::unexpected(Failure{*hub_.abandoned});
 }
@@ -273,7 +273,7 @@ class ThreadTransport : public Transport {
   Attempt<std::unique_ptr<Channel>> Open(const std::string& name,
                                          const std::vector<int>& ranks) override {
     const auto found = std::find(ranks.begin(), ranks.end(), rank_);
-    STEPCAST_CHECK(found != ranks.end(), "a rank opens only communicators that it belongs to");
+    STEPCAST_CHECK(found != ranks.end(), "a rank must open only communicators that it belongs to");
     const std::lock_guard lock(hub_->mutex);
     std::unique_ptr<Meeting>& meeting = hub_->meetings[{name, ranks}];
     if (meeting == nullptr) {

@@ -212,7 +212,7 @@ void Apply(const BoundEffect& bound, const EffectContext& context) {
     case EffectKind::kCollective:
       break;
   }
-  STEPCAST_CHECK(false, "a channel must run the collectives");
+  STEPCAST_CHECK(false, "collectives must run on a channel");
 }
 
 void WriteInitial(const program::StatePart& part, std::byte* target, std::uint64_t seed) {

@@ -42,9 +42,9 @@ STEPCAST_HOST_DEVICE inline T Clipped(T value, float factor) {
   return FromFp32<T>(Multiply(factor, ToFp32(value)));
 }
 
-// The synthetic gradients that kernels write (GradientRule in device.h). Each gradient depends only
-// on one parameter (as the kernel reads it, widened to FP32), the parameter's position, the rank,
-// the step and the micro-batch. Any part of a tensor can therefore be computed independently.
+// The synthetic gradients that kernels write (GradientRule in device.h). Each depends only on one
+// parameter (read as FP32), its position, the rank, the step and the micro-batch, so that any part
+// of a tensor can be computed separately.
 
 // The gradients of kSmallIntegers are integers from -4 to 4 that change if any bit of the parameter
 // changes. Their sums are exact in bf16, in any order, if ranks x micro-batches x contributions to

@@ -153,7 +153,7 @@ decltype(auto) WithStorageType(DataType type, Function&& function) {
       break;
   }
   STEPCAST_CHECK(SizeOf(type) == SizeOf(DataType::kFp32),
-                 "values must be stored in fp32, bf16 or fp16");
+                 "the data type of stored values must be fp32, bf16 or fp16");
   return std::forward<Function>(function)(0.0f);
 }
 

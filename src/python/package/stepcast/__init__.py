@@ -93,12 +93,14 @@ def _text(value: Any) -> str:
 
 def _settings(settings: Settings) -> Dict[str, str]:
     if not isinstance(settings, Mapping):
-        raise TypeError(f"a dict of keys and values is due, not {type(settings).__name__}")
+        raise TypeError(
+            f"the argument must be a dict of keys and values, not {type(settings).__name__}")
     return {key: _text(value) for key, value in settings.items()}
 
 
 def _axes(vary: Axes) -> Dict[str, Union[str, list]]:
     if not isinstance(vary, Mapping):
-        raise TypeError(f"a dict of keys and lists of values is due, not {type(vary).__name__}")
+        raise TypeError(
+            f"the argument must be a dict of keys and lists of values, not {type(vary).__name__}")
     return {key: values if isinstance(values, str) else [_text(value) for value in values]
             for key, values in vary.items()}
